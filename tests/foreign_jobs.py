@@ -10,10 +10,12 @@ from coordinator.server.custom import KMEANS, CustomDesign, server_half
 from coordinator.server.design import LearnerOptions, World
 from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.rounds.policies import Eliminate, Fixed
+from coordinator.server.rounds.rounds import Outcome
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
+from scenarios.backends.selection import InProcess
 from scenarios.config.admission import admitted_for
-from scenarios.families.main.run import Job
+from scenarios.families.main.run import Job, run_job
 from scenarios.store.round_store import NoStore, RoundStore
 
 ITEMS, RATED, USERS = 20, 5, 20_000
@@ -68,3 +70,8 @@ def job_of(
         layout=plan_layout(devices=USERS, workers=workers, devices_per_actor=each),
         rounds=kept or NoStore(),
     )
+
+
+def outcome(of: Job, workers: int = 2) -> Outcome:
+    """What a run in this process ends with."""
+    return run_job(of, InProcess(workers), advised=0, top=1, progress=lambda _: None).outcome

@@ -2,11 +2,11 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
@@ -36,6 +36,7 @@ CHECKED = {
 """Environment of processes whose compiled code checks bounds and is any processor's: compiling takes half a minute."""
 
 Rating = tuple[int, int, float]  # User, item, rating
+T = TypeVar("T")
 
 
 class Ended(NamedTuple):
@@ -76,6 +77,22 @@ def line_of(call: Callable[[], object]) -> str:
         call()
     assert "\n" not in str(refusal.value)
     return str(refusal.value)
+
+
+@contextmanager
+def complains(*words: str) -> Iterator[None]:
+    """An `InputError` of one line with these words."""
+    with pytest.raises(InputError) as raised:
+        yield
+    line = str(raised.value)
+    assert "\n" not in line
+    assert all(word in line for word in words), line
+
+
+def present(value: T | None) -> T:
+    """A value that there is."""
+    assert value is not None
+    return value
 
 
 def sweep_into(folder: Path, *arguments: object) -> Path:

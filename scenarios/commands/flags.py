@@ -112,13 +112,7 @@ def flags_of(signature: inspect.Signature) -> Iterator[inspect.Parameter]:
             yield parsed(one).replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
 
-TYPES: dict[Any, Any] = {
-    int: Whole,
-    float: Number,
-    str: PlainText,
-    (str, "json"): FileName,
-    (str, "grid"): FileName,
-}
+TYPES: dict[Any, Any] = {int: Whole, float: Number, str: PlainText, (str, "json"): FileName, (str, "grid"): FileName}
 """How flags of a type are read, whatever the command, and those of a type and a name."""
 
 
@@ -166,16 +160,14 @@ def with_fields(fields: Mapping[str, FieldInfo], leave_out: frozenset[str] = fro
 
     def decorate(command: F) -> F:
         signature = inspect.signature(command, eval_str=True)
-        parameters = [
+        every = [_flag(name, field) for name, field in fields.items()] + [
             one
             for one in signature.parameters.values()
             if one.kind is not inspect.Parameter.VAR_KEYWORD and one.name not in leave_out
         ]
-        first = [one for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY]
-        more = [_flag(name, field) for name, field in fields.items()]
-        last = [one for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
-        command.__signature__ = signature.replace(parameters=[*first, *more, *last])  # type: ignore[attr-defined] # typer reads it
-        command.__annotations__ = {one.name: one.annotation for one in (*first, *more, *last)}
+        # What may be given by its place comes first, then the fields, then what else has names only.
+        parameters = sorted(every, key=lambda one: one.kind)
+        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # typer reads it
         return command
 
     return decorate

@@ -16,15 +16,7 @@ import typer
 from coordinator.protocol.errors import InputError
 from scenarios.backends.sending import check_folder, entrypoint, environment, left_out, python, secrets_warning
 from scenarios.cluster import folder_status
-from scenarios.cluster.job_log import (
-    DamagedError,
-    JobLog,
-    ResultReceiver,
-    SilentHeadError,
-    ending,
-    exit_code,
-    follow,
-)
+from scenarios.cluster.job_log import DamagedError, JobLog, ResultReceiver, SilentHeadError, ending, exit_code, follow
 from scenarios.cluster.job_request import check_request
 from scenarios.commands.flags import Json
 from scenarios.config.signals import BAD_INPUT, INTERRUPTED, RESUMABLE, say

@@ -45,18 +45,11 @@ def bounds(
     """Print how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds."""
     from scenarios.theory.bounds import all_bounds, bounds_rows
 
-    user_bounds = all_bounds(
-        items=items,
-        rated=rated,
-        epsilon=as_float(parse_epsilon(epsilon)),
-        clusters=clusters,
-        failure=failure,
-        mistakes=mistakes,
-        ours=ours,
-    )
-    rows = bounds_rows(user_bounds)
-    settings = {"items": items, "rated": rated, "epsilon": as_json(parse_epsilon(epsilon)), "clusters": clusters}
-    record = {**settings, "failure": failure, "mistakes": mistakes, "bounds": rows}
+    nats = parse_epsilon(epsilon)
+    shape: dict[str, Any] = {"items": items, "rated": rated, "clusters": clusters}
+    target: dict[str, Any] = {"failure": failure, "mistakes": mistakes}
+    rows = bounds_rows(all_bounds(**shape, **target, epsilon=as_float(nats), ours=ours))
+    record = {**shape, "epsilon": as_json(nats), **target, "bounds": rows}
     output.deliver("bounds", record, lambda: show_bounds(Console(), record))
 
 

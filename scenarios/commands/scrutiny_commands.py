@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Annotated
 
 import typer
+from pydantic.fields import FieldInfo
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +14,7 @@ from rich.text import Text
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.backends.selection import InProcess
-from scenarios.commands.flags import Json, Output
+from scenarios.commands.flags import Json, Output, with_fields
 from scenarios.config.identity import read_settings
 from scenarios.config.signals import BAD_INPUT
 from scenarios.show.records import STDOUT, check_target, deliver
@@ -179,35 +180,31 @@ computed with the coordinator's own code.
   blindrec adversary theorem-15 --peers 3 --diversity 2 --radius 1 --rounds 1000
 """
 
+_NUMBERS = {
+    "rounds": "Rounds T [1000; theorem-6 500].",
+    "objects": "Objects m of a round [2].",
+    "voters": "Voters N [256].",
+    "peers": "Peers P [4; claim-1 10, theorem-15 3].",
+    "diversity": "D [0; theorem-15 2].",
+    "radius": "R [theorem-6 32, slow-halving 5, theorem-15 1, else 0].",
+    "seed": "First seed [0].",
+}
 
+
+@with_fields({name: FieldInfo(annotation=int, description=line) for name, line in _NUMBERS.items()})
 def adversary(
     name: Annotated[str, typer.Argument(help="theorem-6, slow-halving, claim-1 or theorem-15.")],
     recommender: Annotated[str | None, typer.Option(help="Names, by ',' [those the adversary is about].")] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds T [1000; theorem-6 500].")] = None,
-    objects: Annotated[int | None, typer.Option(help="Objects m of a round [2].")] = None,
-    voters: Annotated[int | None, typer.Option(help="Voters N [256].")] = None,
-    peers: Annotated[int | None, typer.Option(help="Peers P [4; claim-1 10, theorem-15 3].")] = None,
-    diversity: Annotated[int | None, typer.Option(help="D [0; theorem-15 2].")] = None,
-    radius: Annotated[int | None, typer.Option(help="R [theorem-6 32, slow-halving 5, theorem-15 1, else 0].")] = None,
-    seed: Annotated[int | None, typer.Option(help="First seed [0].")] = None,
-    repeat: Annotated[int, typer.Option(help="Runs of an adversary that is random.")] = 60,
     *,
+    repeat: Annotated[int, typer.Option(help="Runs of an adversary that is random.")] = 60,
     output: Output,
+    **numbers: int | None,
 ) -> None:
     """Set an adversary against recommenders; see `ADVERSARY_HELP`."""
     from scenarios.families.online.adversaries import rows_against, show_rows
 
     names = None if recommender is None else tuple(part.strip() for part in recommender.split(","))
-    options = {
-        "rounds": rounds,
-        "objects": objects,
-        "voters": voters,
-        "peers": peers,
-        "diversity": diversity,
-        "radius": radius,
-        "seed": seed,
-    }
-    rows = rows_against(name, names, options, repeat, InProcess(1))
+    rows = rows_against(name, names, numbers, repeat, InProcess(1))
     record = {"adversary": name, "rows": rows}
     output.deliver("adversary", record, lambda: show_rows(Console(), rows, f"blindrec adversary {name}"))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic.fields import FieldInfo
 from rich.console import Console
 
 from coordinator.protocol.budget import parse_epsilon
@@ -19,6 +20,7 @@ from scenarios.experiments import MAIN_JOB
 from scenarios.log import console
 from scenarios.show.records import STDOUT
 from scenarios.show.tables import printed
+from scenarios.store.run_folder import require_counts
 from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.compare.comparison_settings import Comparison
 
@@ -29,28 +31,28 @@ _PLANNED = {name: (Comparison if name == "features" else Scenario).model_fields[
 }
 
 
-@with_fields(_PLANNED)
+_TARGETS: tuple[tuple[str, type, str], ...] = (
+    ("items", int, "Items N of the catalogue [200]."),
+    ("rated", int, "Items w that a user rated [20]."),
+    ("epsilon", str, "Privacy in nats; inf for none [1, or sought: --users]."),
+    ("success", float, "P(all items right) to reach [0.95]."),
+    ("accuracy", float, "Share of items right to reach, instead or as well."),
+    ("users", int, "Users there are: shows what they achieve."),
+    ("ratings", Path, "Show what private advice takes among a file's people; plan for its shape."),
+    ("worth", float, "Share of plain popularity's NDCG that advice is to reach [0.95]."),
+)
+
+
+@with_fields({name: FieldInfo(annotation=kind, description=line) for name, kind, line in _TARGETS} | _PLANNED)
 def plan(
-    items: Annotated[int | None, typer.Option(help="Items N of the catalogue [200].")] = None,
-    rated: Annotated[int | None, typer.Option(help="Items w that a user rated [20].")] = None,
-    epsilon: Annotated[str | None, typer.Option(help="Privacy in nats; inf for none [1, or sought: --users].")] = None,
-    success: Annotated[float | None, typer.Option(help="P(all items right) to reach [0.95].")] = None,
-    accuracy: Annotated[float | None, typer.Option(help="Share of items right to reach, instead or as well.")] = None,
-    users: Annotated[int | None, typer.Option(help="Users there are: shows what they achieve.")] = None,
+    *,
     design: Annotated[str | None, typer.Option(help="Your own design, to compare: package.module:Name.")] = None,
     setting: Setting = None,
-    ratings: Annotated[
-        Path | None, typer.Option(help="Show what private advice takes among a file's people; plan for its shape.")
-    ] = None,
-    worth: Annotated[
-        float | None, typer.Option(help="Share of plain popularity's NDCG that advice is to reach [0.95].")
-    ] = None,
     malicious: Annotated[float | None, typer.Option(help="Share of users that lies: what designs need then.")] = None,
     cost: Annotated[bool, typer.Option("--cost", help="Time the recommended design here, and scale.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Run the recommended design at the planned users.")] = False,
     repeat: Annotated[int, typer.Option(help="Seeds of the check.")] = 5,
     seed: Annotated[int | None, typer.Option(help="First seed of the check [0].")] = None,
-    *,
     place: BackendFlags,
     output: Output,
     **others: Any,
@@ -67,26 +69,20 @@ def plan(
     from scenarios.studies.planner.request import PlanRequest
     from scenarios.studies.planner.withstanding import check_share, show_withstanding, withstanding
 
-    _check_counts(repeat, seed)
+    require_counts(repeat, None)
+    if seed is not None and not 0 <= seed < 1 << 63:
+        raise InputError(f"seed is {seed}; it must be at least 0 and below 2^63")
     if malicious is not None:
         check_share(malicious)
-    world = {name: others.pop(name) for name in WORLD}
+    world = {name: others.pop(name) for name in (*WORLD, *(name for name, *_ in _TARGETS))}
     request = PlanRequest(
-        success=success,
-        accuracy=accuracy,
-        users=users,
-        ratings=ratings,
-        worth=worth,
-        items=items,
-        rated=rated,
-        epsilon=epsilon,
         settings=others,
         own=_own(design, setting or ()),
         **{**world, "columns": names_of_columns(world["columns"]), "bad_lines": world["bad_lines"] or "refuse"},
     )
     made, result = planned(request)
     screen = Console(quiet=output.json == STDOUT)
-    if ratings is not None:
+    if request.ratings is not None:
         from scenarios.studies.compare.people_needed import show_needs
 
         show_needs(screen, result["worth"], result["worth_not"])
@@ -120,13 +116,6 @@ def _own(design: str | None, setting: Sequence[str]) -> dict[str, Any] | None:
             "package.module:Name"
         )
     return {"design": design, **read_settings(setting)}
-
-
-def _check_counts(repeat: int, seed: int | None) -> None:
-    if repeat < 1:
-        raise InputError(f"repeat is {repeat}; it must be at least 1")
-    if seed is not None and not 0 <= seed < 1 << 63:
-        raise InputError(f"seed is {seed}; it must be at least 0 and below 2^63")
 
 
 COMPARE_HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.

@@ -155,9 +155,7 @@ def admitted_for(
     """
     require_whole_class(mechanism)
     own = CustomMechanism(
-        mechanism=mechanism,
-        name=f"{type(mechanism).__name__}@{identity(mechanism, helpers)}",
-        helpers=tuple(helpers),
+        mechanism=mechanism, name=f"{type(mechanism).__name__}@{identity(mechanism, helpers)}", helpers=tuple(helpers)
     )
     query = CustomDesign(own, world).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
     own = replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays))

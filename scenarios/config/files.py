@@ -155,9 +155,8 @@ def _encodable(value: str, info: ValidationInfo) -> str:
     return value
 
 
-# Values of scenarios: epsilon, exactly, or None for no noise; names by ','; numbers by ',' and their rows by ';'.
+# Values of scenarios: epsilon, exactly, or None for no noise; numbers by ',' and their rows by ';'.
 Exact = Annotated[Epsilon, BeforeValidator(lambda value: None if value is None else parse_epsilon(value))]
-ColumnNames = Annotated[tuple[str, ...] | None, BeforeValidator(names_of_columns)]
 NamedPath = Annotated[Path, BeforeValidator(_path)]
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Row = Annotated[tuple[Probability, ...], BeforeValidator(_numbers)]

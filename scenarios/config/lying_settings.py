@@ -1,14 +1,13 @@
 """What a scenario says of devices that lie, checked: how many, what they want, and what they may know beforehand."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
 from pydantic import Field
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.server_half import ANCHOR, ELIMINATE, ITEM_BY_ITEM
 from scenarios.config.files import brief
-from scenarios.config.settings import ExperimentScenario
+from scenarios.config.settings import ExperimentScenario, Malicious
 
 INPUT, INPUT_LATE, UNTARGETED, PROMOTE = "input", "input-late", "untargeted", "promote"
 EARLY, LATE = "early", "late"
@@ -59,10 +58,7 @@ def parse_attack(text: str) -> Attack:
 class AttackSettings(ExperimentScenario):
     """Devices that lie."""
 
-    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None,
-        description="Share of the devices that lies, by the coin of each; 0: nobody, reported as if some did [none].",
-    )
+    malicious: Malicious = None
     attack: str | None = Field(default=None, description=f"What liars do: {FORMS} [untargeted].")
 
     @property

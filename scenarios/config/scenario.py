@@ -16,20 +16,17 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.server.design import MOST_ROUNDS, World
 from coordinator.server.server_half import ONE_ROUND, Settings, check_shape
-from scenarios.config.files import ColumnNames, Exact, Matrix, NamedPath, Row, brief, check_shares
+from scenarios.config.files import Exact, Matrix, NamedPath, Row, brief, check_shares
 from scenarios.config.lying_settings import AttackSettings
 from scenarios.config.mechanism_settings import all_settings, designs, gathered
 from scenarios.config.settings import (
-    BAD_LINES,
-    COLUMNS,
-    DUPLICATES,
-    FEATURES,
-    LIKE_FROM,
     OWN,
-    SEED,
     BadLines,
+    ColumnNames,
     Duplicates,
     ExperimentScenario,
+    Features,
+    LikeFrom,
     Seed,
     like_bar,
 )
@@ -75,7 +72,7 @@ SET = "set"  # The design whose estimates are weighed with public counts
 class AdviceSettings(PolicySettings):
     """Public features and public people; see `scenarios.families.main.run`."""
 
-    features: NamedPath | None = Field(default=None, description=FEATURES)
+    features: Features = None
     public: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0,
         description="Set mechanism: share of the file's people whose ratings are public, and weighed with answers [0].",
@@ -147,12 +144,12 @@ class Scenario(AttackSettings, AdviceSettings):
         validate_default=True,
         description="Privacy of a device's whole answer in nats; inf for no noise [1; inf if nothing is private].",
     )
-    seed: Seed = Field(default=0, description=SEED)
+    seed: Seed = 0
     ratings: NamedPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
-    columns: ColumnNames = Field(default=None, description=COLUMNS)
-    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
-    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
-    like_from: float | None = Field(default=None, description=LIKE_FROM)
+    columns: ColumnNames = None
+    duplicates: Duplicates = None
+    bad_lines: BadLines = "refuse"
+    like_from: LikeFrom = None
     held_out: Annotated[int, Field(ge=0)] = Field(default=1, description="Likes held out a user, to score advice [1].")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0, description="P(a device does not answer a query) [0]."
@@ -198,12 +195,9 @@ class Scenario(AttackSettings, AdviceSettings):
             raise ValueError(
                 f"{name} is {getattr(self, name)!r}, but {brief(str(self.ratings))} brings its own; give one of them"
             )
-        about_files = ("columns", "duplicates", "bad_lines", "like_from", "held_out", "features", "public")
-        files = [name for name in about_files if getattr(self, name) != type(self).model_fields[name].default]
-        if self.ratings is None and files:
-            name = files[0]
-            raise ValueError(
-                f"{name} is {brief(getattr(self, name))}, which is about ratings files; give --ratings too"
+        if self.ratings is None:
+            self.refuse_without_file(
+                "columns", "duplicates", "bad_lines", "like_from", "held_out", "features", "public"
             )
         check_shares("class_shares", self.class_shares, len(self.like))
         if len({len(row) for row in self.like}) != 1 or not self.like[0]:

@@ -6,20 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from coordinator.protocol.errors import InputError
-from scenarios.config.files import brief, first_line, read_values
+from scenarios.config.files import NamedPath, brief, first_line, names_of_columns, read_values
 
-SEED = "Everything random follows from it [0]."
-COLUMNS = (
-    "Names of the file's user, item and rating columns, perhaps of times; two where what is seen is liked; numbers "
-    "from 1 where the file has no line of names."
-)
-DUPLICATES = "Which rating counts of an item that was rated again: last, first or mean [refused]."
-BAD_LINES = "skip: lines that cannot be read are left out and counted; refuse: they are an error [refuse]."
-LIKE_FROM = "Ratings from here on are likes [above own mean]."
-FEATURES = "Public features of items: a CSV with their ids, and columns of words split by '|'."
 OWN = "package.module:Name"
 
 SEEN, TIMED = 2, 4  # Numbers of columns where nobody rates, and where the last one has times
@@ -28,9 +19,35 @@ _CODE, _HELPERS = ("design", "policy"), ("helpers", "with")
 """Keys of files under which code can be named, and packages that travel with it."""
 
 M = TypeVar("M", bound=BaseModel)
-Duplicates = Literal["last", "first", "mean"]
-BadLines = Literal["refuse", "skip"]
-Seed = Annotated[int, Field(ge=0, lt=1 << 63)]  # Of a scenario
+# Fields that settings share, with the help of their flags.
+Seed = Annotated[int, Field(ge=0, lt=1 << 63, description="Everything random follows from it [0].")]
+ColumnNames = Annotated[
+    tuple[str, ...] | None,
+    BeforeValidator(names_of_columns),
+    Field(
+        description="Names of the file's user, item and rating columns, perhaps of times; two where what is seen is "
+        "liked; numbers from 1 where the file has no line of names."
+    ),
+]
+Duplicates = Annotated[
+    Literal["last", "first", "mean"] | None,
+    Field(description="Which rating counts of an item that was rated again: last, first or mean [refused]."),
+]
+BadLines = Annotated[
+    Literal["refuse", "skip"],
+    Field(description="skip: lines that cannot be read are left out and counted; refuse: they are an error [refuse]."),
+]
+Malicious = Annotated[
+    Annotated[float, Field(ge=0, lt=1)] | None,
+    Field(
+        description="Share of the devices that lies, by the coin of each; 0: nobody, reported as if some did [none]."
+    ),
+]
+LikeFrom = Annotated[float | None, Field(description="Ratings from here on are likes [above own mean].")]
+Features = Annotated[
+    NamedPath | None,
+    Field(description="Public features of items: a CSV with their ids, and columns of words split by '|'."),
+]
 
 
 def parts_of(value: Any) -> list[Any]:
@@ -69,6 +86,12 @@ class ExperimentScenario(BaseModel):
 
     brought: ClassVar[dict[str, tuple[str, ...]]] = {}
     """Fields that a file brings itself, by the field that names the file."""
+
+    def refuse_without_file(self, *names: str) -> None:
+        """Refuse values about files of ratings."""
+        for name in names:
+            if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                raise InputError(f"{name} is {brief(value)}, which is about ratings files; give --ratings too")
 
     def flat(self) -> dict[str, Any]:
         """Return the values as JSON, as a file of a scenario has them."""

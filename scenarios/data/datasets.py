@@ -83,7 +83,7 @@ class FileSettings(Protocol):
         """Names of its columns; see `read_ratings`."""
 
     @property
-    def duplicates(self) -> Duplicates | None:
+    def duplicates(self) -> Duplicates:
         """Which rating counts where an item was rated again."""
 
     @property
@@ -122,7 +122,7 @@ def read_dated(
     path: Path,
     *,
     columns: Columns | None = None,
-    duplicates: Duplicates | None = None,
+    duplicates: Duplicates = None,
     bad_lines: BadLines = "refuse",
     min_ratings: int = 1,
     times: bool = True,
@@ -170,7 +170,7 @@ def read_ratings(path: Path, *, columns: Columns | None = None) -> RatingTable:
     return _assemble(read_columns(open_ratings(Path(path)), columns), None)[0]
 
 
-def _assemble(raw: RatingColumns, duplicates: Duplicates | None) -> tuple[RatingTable, Floats | None]:
+def _assemble(raw: RatingColumns, duplicates: Duplicates) -> tuple[RatingTable, Floats | None]:
     """Return the ratings by user and item, and their times."""
     users, user_labels = _renumber(raw.users, raw.user_labels)
     items, item_labels = _renumber(raw.items, raw.item_labels)

@@ -100,7 +100,8 @@ class Experiment(ABC, Generic[S]):
     named: ClassVar[tuple[str, ...]]  # Columns that name a result in a line
     sized: ClassVar[bool] = True  # Whether the size of cohorts can be chosen
     own: ClassVar[bool] = False  # Whether mechanisms and policies may be custom ones
-    loads: ClassVar[str]  # The module that runs a seed, which is loaded while the backend is opened
+    # The function that runs a seed, ``module:name``: loaded while the backend is opened, and not for `--help`
+    runner: ClassVar[str]
     help: ClassVar[str]  # What `--help` teaches
 
     def read(self, path: Path | None, values: Mapping[str, Any], *, allow_code: bool = False) -> S:
@@ -135,9 +136,10 @@ class Experiment(ABC, Generic[S]):
         Where the backend is chosen by it, a wrong prediction costs some seconds, and no answer.
         """
 
-    @abstractmethod
     def once(self, scenario: S, running: Running) -> Record:
         """Run one seed."""
+        record: Record = _function(self.runner)(scenario, running)
+        return record
 
 
 @contextmanager
@@ -165,7 +167,7 @@ def finished_run(
         yield Record(values=result, scenario={}, tables=lambda: tables_in(out))
         return
     require_tested("numba")  # here, because the thread below would say nothing of it and leave half a module
-    threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
+    threading.Thread(target=_load, args=(experiment.runner,), daemon=True, name="loading").start()
 
     def work(session: Backend) -> Record:
         experiment.warn(settings, console)
@@ -199,10 +201,15 @@ def finished_run(
             drop(out)
 
 
-def _load(module: str) -> None:
-    """Load a module ahead of time; what is wrong with it is said where it is used."""
+def _function(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def _load(name: str) -> None:
+    """Load a function ahead of time; what is wrong with its module is said where it is used."""
     with suppress(Exception):
-        importlib.import_module(module)
+        _function(name)
 
 
 def run_seeds(experiment: Experiment[S], settings: S, running: Running, repeat: int) -> Record:

@@ -53,9 +53,8 @@ class ProgressSnapshot:
     rounds: Whole = 0  # Rounds, batches or clients that are over; how many are planned, or None where that is unknown
     planned: Whole | None = None
     answers: Whole | None = None  # Answers in these rounds
-    refused: Whole | None = (
-        None  # Devices in these that refused for lack of budget; None where devices do not report it
-    )
+    # Devices in these that refused for lack of budget; None where devices do not report it
+    refused: Whole | None = None
     # The most that a device has spent in these [nats]; infinite where answers have no noise, None for sweeps
     epsilon: Amount | None = None
     undecided: Whole | None = None  # Undecided items; None where the policy does not restrict its queries to these

@@ -12,7 +12,7 @@ from scenarios.config.identity import import_object
 from scenarios.config.mechanism_settings import code_digest
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
-from scenarios.experiment.experiment import Experiment, NamedCode, Record, Running
+from scenarios.experiment.experiment import Experiment, NamedCode
 from scenarios.show.columns import Average, Column
 from scenarios.store.manifest import FOLDER, MANIFEST, RUN, Manifest
 from scenarios.store.run_folder import require_source
@@ -138,7 +138,7 @@ class MainJob(Experiment[Scenario]):
     titled = "design"
     named = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
     own = True
-    loads = "scenarios.families.main.main_seed"
+    runner = "scenarios.families.main.main_seed:run_seed"
     help = """Run one experiment: devices answer, the server learns item clusters and scores, devices take advice.
 
 Speed flags (--backend, --workers, --devices-per-actor) never change an answer. With --out every round is kept: a run
@@ -197,11 +197,3 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
         a_device = scenario.answers_per_device * (0.5e-6 + 25e-9 * (scenario.rated or 20))
         slower = 10 if ":" in scenario.design else 6 if half_in(scenario).trust == TRUST_CURATOR else 1
         return users * a_device * slower * (1 if scenario.ratings is None else 2)
-
-    def once(self, scenario: Scenario, running: Running) -> Record:
-        """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
-        from scenarios.families.main.main_seed import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
-            run_seed,
-        )
-
-        return run_seed(scenario, running)

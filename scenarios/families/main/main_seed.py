@@ -125,12 +125,10 @@ def lying_scores(run: MainResult) -> dict[str, Any]:
         return scores
     should = by_level(scenario)[run.population.truth]
     wrong = model.cluster != (renamed(should, model.cluster, len(scenario.like[0])) if nameless else should)
-    posterior = run.outcome.posterior
-    decided = None if posterior is None else posterior.decided(1 - scenario.confidence)
     return scores | {
         "labels_wrong": int(wrong.sum()),
         "all_right": not bool(wrong.any()),
-        "decided_wrong": None if decided is None else int((wrong & decided).sum()),
+        "decided_wrong": None if run.decided is None else int((wrong & run.decided).sum()),
     }
 
 
@@ -147,11 +145,11 @@ def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
 
 def _lies(run: MainResult, collusion: Collusion) -> float:
     """Return how many answers should be lies, by the rounds that were asked."""
-    rounds = zip(run.outcome.state.asked, run.outcome.state.counts, strict=True)
-    sizes = (
-        (collusion.wishes.size if ask.query.pool is None else ask.query.pool.size, counts) for ask, counts in rounds
+    return sum(
+        float(collusion.shares[collusion.wishes.size if ask.query.pool is None else ask.query.pool.size])
+        * counts.answered
+        for ask, counts in zip(run.outcome.state.asked, run.outcome.state.counts, strict=True)
     )
-    return sum(float(collusion.shares[size]) * counts.answered for size, counts in sizes)
 
 
 def prediction_of(run: MainResult) -> Prediction | None:
@@ -180,10 +178,11 @@ def predict(scenario: Scenario, answered: int) -> float | None:
 def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, Any]:
     """Return a run's result."""
     scenario, statistic, queries = run.scenario, run.statistic, run.outcome.state.asked
-    half = run.spec.half
-    trust = half.trust
-    own = run.spec.own
-    joint = own is not None or _is_joint(run.spec, queries[0].query.questions)
+    half, own, questions = run.spec.half, run.spec.own, queries[0].query.questions
+    trust, local = half.trust, half.private and half.trust != TRUST_CURATOR
+    # Many bits may be one answer, under one epsilon that is not split over them.
+    joint = own is not None or (local and questions > 1 and not scenario.settings.splits)
+    answers = statistic.answered * questions
     per_question = None if trust == TRUST_CURATOR or joint else as_json(queries[0].query.epsilon_per_question)
     truth_columns = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
     return {
@@ -204,13 +203,13 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "deadline": scenario.deadline,
         "epsilon": as_json(scenario.epsilon),
         "from_the_file": ", ".join(run.population.from_the_file) or None,
-        "questions": 1 if joint else queries[0].query.questions,
+        "questions": 1 if joint else questions,
         "epsilon_per_question": per_question,
         "policy": scenario.policy,
         "policy_error": run.outcome.failure,
         "rounds": len(queries),
         "unlearned": _unlearned(run),
-        "undecided": _undecided(run),
+        "undecided": None if run.decided is None else int((~run.decided).sum()),
         **(_verified(run) if scenario.verify else {}),
         "seed": scenario.seed,
         "trust_model": trust,
@@ -227,7 +226,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "seconds": run.costs.seconds,
         "devices_per_second": statistic.devices / run.costs.seconds,
         **_spent(run.spent),
-        "bytes_per_answer": _bytes_per_answer(run),
+        "bytes_per_answer": run.outcome.size / answers if answers else None,  # through the coordinator
         "retries": run.costs.retries,
         "restarts": run.costs.restarts,
         "releases_sha256": run.outcome.releases_sha256,
@@ -236,12 +235,6 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "actors": run.costs.actors,
         "devices_per_actor": run.layout.devices_per_actor,
     }
-
-
-def _is_joint(spec: RunSpec, questions: int) -> bool:
-    """Return whether many bits are one answer, under one epsilon that is not split over them."""
-    local = spec.half.private and spec.half.trust != TRUST_CURATOR
-    return local and questions > 1 and not spec.scenario.settings.splits
 
 
 def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:
@@ -255,23 +248,11 @@ def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:
     return {"spent_max": as_json(most), "spent_mean": as_json(mean)}
 
 
-def _bytes_per_answer(run: MainResult) -> float | None:
-    """Return how many bytes of messages came through the coordinator for each answer to one question."""
-    answers = run.statistic.answered * run.outcome.state.asked[0].query.questions
-    return run.outcome.size / answers if answers else None
-
-
 def _unlearned(run: MainResult) -> int | None:
     """Return how many items a policy that goes on until every item is learned left unlearned; None for others."""
     if run.scenario.policy != UNTIL_LEARNED or not isinstance(run.statistic, ScoreStatistic):
         return None
     return int((run.statistic.sensed < run.scenario.value("answers_per_item")).sum())
-
-
-def _undecided(run: MainResult) -> int | None:
-    """Return how many items are not decided at the scenario's confidence; None where the server does not know."""
-    posterior = run.outcome.posterior
-    return None if posterior is None else int((~posterior.decided(1 - run.scenario.confidence)).sum())
 
 
 def _verified(run: MainResult) -> dict[str, int]:
@@ -350,9 +331,9 @@ def items_table(run: MainResult) -> pd.DataFrame:
         }
     )
     if posterior is not None:
-        table["doubt"], table["decided"] = posterior.doubt, posterior.decided(1 - run.scenario.confidence)
-    if run.population.descriptions is not None and run.population.descriptions.titles is not None:
-        table.insert(1, "title", run.population.descriptions.titles.astype(str))
+        table["doubt"], table["decided"] = posterior.doubt, run.decided
+    if (descriptions := run.population.descriptions) and descriptions.titles is not None:
+        table.insert(1, "title", descriptions.titles.astype(str))
     if ranked(run.scenario):
         table["rank"], table["popularity"] = ranks(model.score), liked_share(run.population)
     return table
@@ -391,7 +372,7 @@ def lists_table(run: MainResult) -> pd.DataFrame:
     device, place = np.nonzero(advice >= 0)
     items = advice[device, place]
     table = pd.DataFrame({"device": device, "place": place + 1, "item": run.population.item_labels[items].astype(str)})
-    if descriptions is not None and descriptions.titles is not None:
+    if descriptions and descriptions.titles is not None:
         table["title"] = descriptions.titles[items].astype(str)
     return table
 
@@ -424,10 +405,7 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
         secret = derive(filled.seed, "devices")
         threading.Thread(target=_rehearse, args=(population.ratings, secret), daemon=True, name="rehearsing").start()
     answers = population.ratings.users * scenario.answers_per_device
-    with (
-        running.progress(answers, filled.seed) as told_answers,
-        _kept(journal, running.session, filled.seed) as rounds,
-    ):
+    with running.progress(answers, filled.seed) as told_answers, _kept(journal, running.session, filled.seed) as rounds:
         ran = run(
             scenario,
             running.session,

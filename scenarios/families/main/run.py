@@ -15,7 +15,7 @@ from actors.keeper import Spent, spent_by
 from actors.lying.devices import LyingCohort
 from actors.lying.lies import Collusion
 from actors.ratings import Ratings
-from coordinator.protocol.arrays import Indices2
+from coordinator.protocol.arrays import Bools, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
@@ -125,6 +125,12 @@ class MainResult(SessionResult[Outcome]):
         """Sums over all rounds."""
         return total(self.outcome.state)
 
+    @property
+    def decided(self) -> Bools | None:
+        """Which items are decided at the scenario's confidence; None where the server does not know how sure it is."""
+        posterior = self.outcome.posterior
+        return None if posterior is None else posterior.decided(1 - self.scenario.confidence)
+
 
 def run_job(
     job: Job,
@@ -218,16 +224,9 @@ def run(
     job = replace(job, layout=layout)
     # With a ratings file one device for each person takes advice, else at most a thousand
     advised = min(1000, users) if population.split is None else population.people
-    listed = _listed(population, spec)
+    # With a ratings file devices rank items by score alone, if scores rank them by popularity: clusters of such scores
+    # are a file's popular and unpopular items, and tell less than the scores. In a block model all items are rated
+    # equally often, and clusters let devices of different classes follow what their own class likes.
+    listed = population.split is not None and spec.half.ranks
     features = population.descriptions.features if population.descriptions else None
     return run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
-
-
-def _listed(population: Population, spec: RunSpec) -> bool:
-    """Return whether devices rank items by score alone, not by clusters and their own ratings of these.
-
-    They do with a ratings file, if scores rank items by popularity: clusters of such scores are a file's popular and
-    unpopular items, and tell less than the scores. In a block model all items are rated equally often, and clusters
-    let devices of different classes follow what their own class likes.
-    """
-    return population.split is not None and spec.half.ranks

@@ -42,35 +42,30 @@ from scenarios.show.tables import text_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """Voters and a client."""
+    """Voters and a client that do as it is written."""
 
     likes: Bools2 = field(repr=False)  # shape (rounds, m); What the client likes
     votes: Bits2 = field(repr=False)  # shape (rounds, groups); A column a group of voters that vote alike
     group: Indices = field(repr=False)  # shape (voters,); Each voter's column
 
-
-class _Written:
-    """Voters and client that do as it is written."""
-
-    def __init__(self, pattern: Pattern) -> None:
-        self._pattern, self._client = pattern, Client(0, pattern.likes)
-
     def enter(self, service: Service) -> Indices:  # noqa: ARG002 (a protocol)
-        return np.arange(self._pattern.group.size, dtype=np.int32)
+        """Let all voters take part."""
+        return np.arange(self.group.size, dtype=np.int32)
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
-        votes: Bits2 = self._pattern.votes[ballot.first : ballot.stop][:, self._pattern.group[electors]]
-        return np.ascontiguousarray(votes)
+        """Return their votes."""
+        return np.ascontiguousarray(self.votes[ballot.first : ballot.stop][:, self.group[electors]])
 
     def offer(self, client: int, round_number: int, recommendation: int) -> bool:  # noqa: ARG002 (a protocol)
-        return self._client.answer(round_number, recommendation)
+        """Return whether the client likes a recommendation."""
+        return Client(0, self.likes).answer(round_number, recommendation)
 
 
 def replay(recommender: str, promise: Promise, pattern: Pattern, pick: Pick) -> Served:
     """Serve the client of a pattern."""
     rounds, objects = pattern.likes.shape
     service = Service(client=0, recommender=recommender, rounds=rounds, objects=objects, epsilon=None)
-    return serve(service, promise, _Written(pattern), pick)
+    return serve(service, promise, pattern, pick)
 
 
 def likes_of(liked: list[tuple[int, ...]], objects: int) -> Bools2:
@@ -213,12 +208,7 @@ def theorem_15_chain(
 
 
 def _chain(
-    recommender: str,
-    promise: Promise,
-    likes: Bools2,
-    votes: Bits2,
-    sizes: list[tuple[int, int]],
-    sequence: list[int],
+    recommender: str, promise: Promise, likes: Bools2, votes: Bits2, sizes: list[tuple[int, int]], sequence: list[int]
 ) -> list[float]:
     """Return ``ln Pr[sequence]`` before each step between patterns of two groups, less after it [nats]."""
     pick = by_sequence(np.array(sequence, np.uint8))

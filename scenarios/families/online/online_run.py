@@ -25,6 +25,7 @@ from scenarios.backends.session import (
     SessionResult,
     silent,
 )
+from scenarios.data.datasets import read_for
 from scenarios.families.online.online_bounds import epsilon_proved
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import (
@@ -33,7 +34,7 @@ from scenarios.families.online.online_worlds import (
     planted_world,
     with_liars,
     world_from_file,
-    world_of_ratings,
+    world_of_table,
 )
 from scenarios.store.journal import AnsweredRange, require_booked
 from scenarios.store.record_log import Codec, Numbers, RecordLog
@@ -59,20 +60,16 @@ def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
     )
 
 
-CLIENTS_KIND: Codec[ServedClient] = Codec(
-    noun="client",
-    number=lambda one: one.number,
-    encode=_tell,
-    decode=_read,
-    require_booked=lambda stored_clients, book: require_booked(map(_answered, stored_clients), book),
-)
-"""How a client that was served is kept."""
-
-
 class KeptClients(RecordLog[ServedClient]):
     """The clients of one seed; see `scenarios.store.record_log.RecordLog`."""
 
-    codec = CLIENTS_KIND
+    codec = Codec(
+        noun="client",
+        number=lambda one: one.number,
+        encode=_tell,
+        decode=_read,
+        require_booked=lambda stored_clients, book: require_booked(map(_answered, stored_clients), book),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +104,7 @@ class OnlineResult(SessionResult[tuple[ClientRun, ...]]):
 def build_world(scenario: OnlineScenario) -> OnlineWorld:
     """Return the world of a scenario: planted, of a ratings file, or written down."""
     if scenario.ratings is not None:
-        return with_liars(world_of_ratings(scenario))
+        return with_liars(world_of_table(scenario, read_for(scenario).table))
     return with_liars(planted_world(scenario) if scenario.world is None else world_from_file(scenario, scenario.world))
 
 

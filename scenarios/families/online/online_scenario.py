@@ -10,16 +10,14 @@ from pydantic import Field, model_validator
 from coordinator.protocol.ballots import MOST_OBJECTS
 from coordinator.protocol.budget import as_float
 from coordinator.server.online.recommenders import recommender_of, still_names
-from scenarios.config.files import ColumnNames, Exact, NamedPath, brief
+from scenarios.config.files import Exact, NamedPath, brief
 from scenarios.config.settings import (
-    BAD_LINES,
-    COLUMNS,
-    DUPLICATES,
-    LIKE_FROM,
-    SEED,
     BadLines,
+    ColumnNames,
     Duplicates,
     ExperimentScenario,
+    LikeFrom,
+    Malicious,
     Seed,
     like_bar,
 )
@@ -53,8 +51,7 @@ class OnlineScenario(ExperimentScenario):
         default=None, description="Rounds D with several liked objects [5; of a file: as measured, and at least that]."
     )
     radius: Annotated[int, Field(ge=0)] | None = Field(
-        default=None,
-        description="Rounds R in which a peer errs [5; of a file: where p-rec's epsilon is least].",
+        default=None, description="Rounds R in which a peer errs [5; of a file: where p-rec's epsilon is least]."
     )
     clients: Annotated[int, Field(ge=1)] = Field(default=1, description="Clients, served one after the other [1].")
     budget: Exact = Field(
@@ -63,23 +60,20 @@ class OnlineScenario(ExperimentScenario):
     epsilon: Exact = Field(
         default=None, description="Naive composition only: privacy of a whole run in nats [what is proved of p-rec]."
     )
-    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None,
-        description="Share of the voters that lies, by the coin of each; 0: nobody, reported as if some did [none].",
-    )
+    malicious: Malicious = None
     attack: Literal["halving", "untargeted"] | None = Field(
         default=None,
         description="What liars do: untargeted (vote for what the client dislikes) or halving (group after group does, "
         "and votes as the client likes before) [untargeted].",
     )
-    seed: Seed = Field(default=0, description=SEED)
+    seed: Seed = 0
     ratings: NamedPath | None = Field(
         default=None, description="A file of real ratings: its users vote, and clients are drawn among them."
     )
-    columns: ColumnNames = Field(default=None, description=COLUMNS)
-    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
-    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
-    like_from: float | None = Field(default=None, description=LIKE_FROM)
+    columns: ColumnNames = None
+    duplicates: Duplicates = None
+    bad_lines: BadLines = "refuse"
+    like_from: LikeFrom = None
     world: NamedPath | None = Field(default=None, description="A TOML file with one client's rounds.")
 
     @property
@@ -122,9 +116,8 @@ class OnlineScenario(ExperimentScenario):
         if self.ratings is not None and self.world is not None:
             paths = brief(str(self.world))[1:-1], brief(str(self.ratings))[1:-1]
             raise ValueError(f"world is {paths[0]}, but {paths[1]} brings its own; give one of them")
-        for name in ("columns", "duplicates", "bad_lines", "like_from") if self.ratings is None else ():
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"{name} is {getattr(self, name)!r}, which is about ratings files; give --ratings too")
+        if self.ratings is None:
+            self.refuse_without_file("columns", "duplicates", "bad_lines", "like_from")
         for name in self.brought["ratings"] if self.ratings else self.brought["world"] if self.world else ():
             if name in self.model_fields_set and getattr(self, name) is not None:
                 raise ValueError(f"{name} is {getattr(self, name)}, but {self.ratings or self.world} brings its own")

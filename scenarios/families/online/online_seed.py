@@ -42,7 +42,9 @@ _WORST = frozenset(column.name for column in RECORD_COLUMNS if column.average is
 def record(run: OnlineResult) -> dict[str, Any]:
     """Return a run's result: of its client, or the means over its clients."""
     rows = [client_record(run, client) for client in run.clients]
-    total = sum_of(run)
+    total, scenario, lying = sum_of(run), run.scenario, dict[str, Any]()
+    if scenario.malicious is not None:
+        lying = {"malicious": scenario.malicious, "attack": scenario.attack or UNTARGETED, "liars": lies_of(run.world)}
     return {
         "recommender": run.scenario.recommender,
         "trust_model": TRUST_CURATOR,
@@ -50,7 +52,7 @@ def record(run: OnlineResult) -> dict[str, Any]:
         "clients": len(rows),
         **{name: _joined(name, [row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
         **({} if run.scenario.ratings is None else lines_skipped(run.scenario, read_for(run.scenario).table)),
-        **_lying(run),
+        **lying,
         "voter_epsilon": total,
         "voter_loss": _voter_loss(run),
         "budget": None if run.scenario.budget is None else as_json(run.scenario.budget),
@@ -64,14 +66,6 @@ def record(run: OnlineResult) -> dict[str, Any]:
         "retries": run.costs.retries,
         "restarts": run.costs.restarts,
     }
-
-
-def _lying(run: OnlineResult) -> dict[str, Any]:
-    """Return how many voters lied, and how; nothing if nobody did."""
-    scenario = run.scenario
-    if scenario.malicious is None:
-        return {}
-    return {"malicious": scenario.malicious, "attack": scenario.attack or UNTARGETED, "liars": lies_of(run.world)}
 
 
 def client_record(run: OnlineResult, client: ClientRun) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import Promise
 from scenarios.config.files import read_toml
 from scenarios.config.lying_settings import HALVING
-from scenarios.data.datasets import RatingTable, read_for
+from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import judge_likes
 from scenarios.families.online.online_bounds import epsilon_proved
 from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
@@ -30,8 +30,8 @@ class ClientWorld:
     client: Client  # The device
     rounds: int  # T and m
     objects: int
-    diversity: int  # D and R: what the recommender is promised
-    radius: int
+    diversity: int = 0  # D and R: what the recommender is promised
+    radius: int = 0
     # shape (N,); Which devices are peers: at most ``radius`` votes for disliked objects
     peer: Bools = field(repr=False)
     titles: Indices2 | None = field(default=None, repr=False)  # shape (T, m); Titles of the rounds, with a ratings file
@@ -140,12 +140,12 @@ def distances(votes: Bits2, likes: Bools2) -> Ints:
     return counts
 
 
-def measured(world: ClientWorld, likes: Bools2, far: Ints, scenario: OnlineScenario) -> ClientWorld:
+def measured(world: ClientWorld, far: Ints, scenario: OnlineScenario) -> ClientWorld:
     """Return a client's world with its diversity, radius and peers as measured, checked against what was asked.
 
-    Shapes: ``likes`` (T, m); ``far`` (N,).
+    Shapes: ``far`` (N,).
     """
-    wide = int(np.count_nonzero(likes.sum(axis=1) > 1))
+    wide = int(np.count_nonzero(world.client.likes.sum(axis=1) > 1))
     diversity = wide if scenario.diversity is None else scenario.diversity
     if wide > diversity:
         raise InputError(
@@ -185,18 +185,13 @@ def best_radius(far: Ints, world: ClientWorld) -> int:
 LEAST_ROUNDS = 20  # Clients have at least so many rounds, where their number is not given
 
 
-def world_of_ratings(scenario: OnlineScenario) -> OnlineWorld:
-    """Return the world of a ratings file: clients are drawn among its users, all other users are voters.
+def world_of_table(scenario: OnlineScenario, table: RatingTable) -> OnlineWorld:
+    """Return the world of a file's ratings: clients are drawn among its users, all other users are voters.
 
     A client's rounds are its rated titles in random order, ``objects`` at a time; what it rated highly it likes (above
     its own mean, or from ``like_from`` on). Rounds in which it likes nothing are skipped and counted. A voter votes for
     the title that it rates best; its own coin decides ties, and where it rated none of them.
     """
-    return world_of_table(scenario, read_for(scenario).table)
-
-
-def world_of_table(scenario: OnlineScenario, table: RatingTable) -> OnlineWorld:
-    """Return the world of ratings that were read already; see `world_of_ratings`."""
     likes = judge_likes(table, scenario.liked_from)
     voters = RatingVoters(rows=table.valued(np.asarray(table.values, np.float64)))
     least = scenario.rounds or max(LEAST_ROUNDS, scenario.objects)
@@ -206,10 +201,22 @@ def world_of_table(scenario: OnlineScenario, table: RatingTable) -> OnlineWorld:
         if len(clients) == scenario.clients:
             break
         titles, liked, skipped = rounds_of(table, likes, int(user), scenario)
-        if len(titles) >= least:
-            number = len(clients)
-            shown = slice(0, scenario.rounds)
-            clients.append(_client(voters, table, int(user), number, titles[shown], liked[shown], skipped, scenario))
+        if len(titles) < least:
+            continue
+        world = ClientWorld(
+            client=Client(len(clients), liked[: scenario.rounds]),
+            rounds=len(titles[: scenario.rounds]),
+            objects=scenario.objects,
+            peer=np.zeros(table.users, np.bool_),
+            titles=titles[: scenario.rounds],
+            own_device=int(user),
+            skipped=skipped,
+            name=f"user {table.user_labels[user]}",
+        )
+        votes = all_votes(voters, derive(scenario.seed, "devices"), world.service(REFERENCE, None))
+        far = distances(votes, world.client.likes)
+        far[user] = world.rounds + 1  # its own device does not vote
+        clients.append(measured(world, far, scenario))
     if len(clients) < scenario.clients:
         raise InputError(
             f"clients is {scenario.clients}, but only {len(clients)} of {table.users} users have {least} rounds of "
@@ -229,37 +236,15 @@ def rounds_of(table: RatingTable, likes: Bools, user: int, scenario: OnlineScena
     return table.items[usable_rounds], likes[usable_rounds], int(np.count_nonzero(~usable))
 
 
-def _client(
-    voters: RatingVoters,
-    table: RatingTable,
-    user: int,
-    number: int,
-    titles: Indices2,
-    liked: Bools2,
-    skipped: int,
-    scenario: OnlineScenario,
-) -> ClientWorld:
-    world = ClientWorld(
-        client=Client(number, liked),
-        rounds=len(titles),
-        objects=scenario.objects,
-        diversity=0,
-        radius=0,
-        peer=np.zeros(table.users, np.bool_),
-        titles=titles,
-        own_device=user,
-        skipped=skipped,
-        name=f"user {table.user_labels[user]}",
-    )
-    votes = all_votes(voters, derive(scenario.seed, "devices"), world.service(REFERENCE, None))
-    far = distances(votes, liked)
-    far[user] = world.rounds + 1  # its own device does not vote
-    return measured(world, liked, far, scenario)
-
-
 def world_from_file(scenario: OnlineScenario, path: Path) -> OnlineWorld:
     """Return the world that a TOML file writes down."""
-    values = _read(path)
+    values = read_toml(path, "world file")
+    for name in ("votes", "likes"):
+        if name not in values:
+            raise InputError(f"world file {path} has no {name}; it needs votes and likes, a row a round each")
+    for name in values:
+        if name not in ("votes", "likes", "objects"):
+            raise InputError(f"world file {path} has an unknown key {name!r}; known are objects, votes, likes")
     objects = values.get("objects", scenario.objects)
     if type(objects) is not int or not 2 <= objects <= 256:
         raise InputError(f"objects is {objects!r} in {path}; it must be a whole number from 2 to 256")
@@ -280,14 +265,11 @@ def written_world(scenario: OnlineScenario, votes: Any, likes: Any, objects: int
         client=Client(0, liked),
         rounds=len(votes),
         objects=objects,
-        diversity=0,
-        radius=0,
         peer=np.zeros(table.shape[1], np.bool_),
         name="the client",
     )
     voters = TableVoters(table=table, group=np.arange(table.shape[1], dtype=np.int32))
-    client = measured(world, liked, distances(table, liked), scenario)
-    return OnlineWorld(scenario=scenario, voters=voters, clients=(client,))
+    return OnlineWorld(scenario=scenario, voters=voters, clients=(measured(world, distances(table, liked), scenario),))
 
 
 def read_votes(rows: Sequence[Any], objects: int) -> Bits2:
@@ -297,7 +279,7 @@ def read_votes(rows: Sequence[Any], objects: int) -> Bits2:
         raise InputError("round 0: nobody votes; write a list with a number a voter")
     table = np.empty((len(rows), voters), np.uint8)
     for number, row in enumerate(rows):
-        if not isinstance(row, list) or len(row) != voters or not voters:
+        if not isinstance(row, list) or len(row) != voters:
             count = len(row) if isinstance(row, list) else 0
             raise InputError(
                 f"round {number}: {count} voters, but round 0 has {voters}; every voter votes in every round"
@@ -323,17 +305,6 @@ def read_likes(rows: Sequence[Any], objects: int) -> Bools2:
         for liked in row if isinstance(row, list) else [row]:
             likes[number, _one(liked, f"round {number}: the client", objects)] = True
     return likes
-
-
-def _read(path: Path) -> dict[str, Any]:
-    values = read_toml(path, "world file")
-    for name in ("votes", "likes"):
-        if name not in values:
-            raise InputError(f"world file {path} has no {name}; it needs votes and likes, a row a round each")
-    for name in values:
-        if name not in ("votes", "likes", "objects"):
-            raise InputError(f"world file {path} has an unknown key {name!r}; known are objects, votes, likes")
-    return values
 
 
 def with_liars(world: OnlineWorld) -> OnlineWorld:

@@ -1,7 +1,7 @@
 """Online recommendation as an experiment, `blindrec online`: a coordinator hides voters from clients."""
 
 from coordinator.server.online.recommenders import named_recommenders
-from scenarios.experiment.experiment import Experiment, Record, Running
+from scenarios.experiment.experiment import Experiment
 from scenarios.families.online.online_scenario import PLANTED, RECORD_COLUMNS, OnlineScenario
 from scenarios.store.manifest import ONLINE
 from scenarios.store.whole_files import size_of
@@ -38,7 +38,7 @@ class Online(Experiment[OnlineScenario]):
     """Clients are served one after the other, from the votes of those who share their taste."""
 
     name = ONLINE
-    loads = "scenarios.families.online.online_seed"
+    runner = "scenarios.families.online.online_seed:serve_seed"
     kind = OnlineScenario
     columns = RECORD_COLUMNS
     titled = "recommender"
@@ -51,9 +51,3 @@ class Online(Experiment[OnlineScenario]):
         file = scenario.ratings or scenario.world
         voters = scenario.voters or (PLANTED["voters"] if file is None else size_of(file) // 256)
         return scenario.clients * (scenario.rounds or PLANTED["rounds"]) * (2e-4 + 2e-8 * voters)
-
-    def once(self, scenario: OnlineScenario, running: Running) -> Record:
-        """Serve the clients of one seed."""
-        from scenarios.families.online.online_seed import serve_seed  # noqa: PLC0415 (`--help` need not wait for what runs load)
-
-        return serve_seed(scenario, running)

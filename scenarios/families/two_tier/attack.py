@@ -88,8 +88,9 @@ def _decoys(rows: Rows, owner: Ints, items: Indices, popularity: Ints, coins: np
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Seen:
-    """Releases of users as rows z, as the server reads them, and what it computes from them alone."""
+    """Releases of users as rows z, what the server computes from them alone, and the ratings that are guessed."""
 
+    dealt: DealtSplit = field(repr=False)
     rows: Singles = field(repr=False)  # shape (users, m); z
     fits: Floats2 = field(repr=False)  # shape (users, r); Coefficients of z on V, ridge regression with kappa
     # shape (users,); The truth: whether z lies on the completed vector's side. The server has it of public users only
@@ -99,12 +100,12 @@ class Seen:
     prior: Floats = field(repr=False)
 
 
-def seen(features: ItemFeatures, released: Singles, truth: Rows, total: Floats) -> Seen:
+def seen(features: ItemFeatures, dealt: DealtSplit, released: Singles, total: Floats) -> Seen:
     """Return what the server sees of some users' releases.
 
     Shapes: ``released`` (users, m); ``total`` (m,).
     """
-    vectors = features.vectors
+    vectors, truth = features.vectors, dealt.rows
     gram = vectors.T @ vectors + features.kappa * np.eye(features.rank)
     fits: Floats2 = np.asarray(np.linalg.solve(gram, (released @ vectors).T).T, np.float64)
     side, prior = np.zeros(truth.users, np.bool_), np.zeros(truth.users)
@@ -112,11 +113,12 @@ def seen(features: ItemFeatures, released: Singles, truth: Rows, total: Floats) 
         one, row = truth.block(user, user + 1), released[user].astype(np.float64)
         own = residuals(features, one)[0]
         side[user], prior[user] = float(own @ row) > 0, np.sign(total @ row)
-    return Seen(rows=released, fits=fits, side=side, prior=prior)
+    return Seen(dealt=dealt, rows=released, fits=fits, side=side, prior=prior)
 
 
-def side_features(features: ItemFeatures, seen: Seen, known_ratings: Rows) -> Floats2:
+def side_features(features: ItemFeatures, seen: Seen, known_count: int) -> Floats2:
     """Return what shows a release's side: agreement with known ratings, with their completion, and with the prior."""
+    known_ratings = seen.dealt.first(known_count)
     centred = known_ratings.values - features.mean[known_ratings.items]
     owners = known_ratings.owners
     agreement = seen.rows[owners, known_ratings.items] * centred
@@ -131,10 +133,9 @@ def side_features(features: ItemFeatures, seen: Seen, known_ratings: Rows) -> Fl
     )
 
 
-def rating_features(
-    features: ItemFeatures, seen: Seen, dealt: DealtSplit, known_ratings: Rows, belief: Floats
-) -> Floats2:
+def rating_features(features: ItemFeatures, seen: Seen, known_count: int, belief: Floats) -> Floats2:
     """Return what shows the targets' ratings, given the side that the server believes in, -1 to 1, a user."""
+    dealt, known_ratings = seen.dealt, seen.dealt.first(known_count)
     centred = known_ratings.values - features.mean[known_ratings.items]
     taste = tastes(features, known_ratings.starts, known_ratings.items, centred)
     vectors, owner = features.vectors[dealt.items], dealt.owner
@@ -162,33 +163,28 @@ TREES = {"max_iter": 100, "max_leaf_nodes": 15, "min_samples_leaf": 50, "early_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TrainingSet:
-    """Users, what they released, and the ratings that are guessed."""
-
-    seen: Seen = field(repr=False)
-    dealt: DealtSplit = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttackModel:
     """A server that simulates a mechanism on its public users and learns from them how to guess."""
 
     features: ItemFeatures
     popularity: Ints = field(repr=False)  # shape (m,); Public ratings of every item
-    played: TrainingSet = field(repr=False)  # Of public users; everything in it is known
+    played: Seen = field(repr=False)  # Of public users; everything in it is known
     sided: bool  # Whether a release may lie on either side of +-r'
 
-    def guess(self, target: TrainingSet, known_count: int) -> dict[str, float | None]:
+    def guess(self, target: Seen, known_count: int) -> dict[str, float | None]:
         """Guess the targets' ratings, knowing so many ratings of each user, and return how well that went."""
         trees, own = HistGradientBoostingRegressor(**TREES), self.played.dealt
         with threadpool_limits(limits=1):  # sums in one order; and threads do not wait for each other on busy cores
             belief, flip_share = self._beliefs(target, known_count)
-            training = self._attack_features(self.played, known_count, belief[0])
+            training, asked = (
+                rating_features(self.features, of, known_count, sides)
+                for of, sides in zip((self.played, target), belief, strict=True)
+            )
             trees.fit(training, own.values - self.features.mean[own.items])
-            guessed = trees.predict(self._attack_features(target, known_count, belief[1]))
+            guessed = trees.predict(asked)
         return self._score(target.dealt, guessed, flip_share)
 
-    def tells_rated(self, target: TrainingSet) -> float:
+    def tells_rated(self, target: Seen) -> float:
         """Return how often a rated item is distinguished from its decoy, ties counted half."""
         own = self._rated(self.played)
         trees = HistGradientBoostingClassifier(**TREES)
@@ -197,31 +193,26 @@ class AttackModel:
             rated, decoy = (trees.decision_function(sample_features) for sample_features in self._rated(target))
         return float((rated > decoy).mean() + (rated == decoy).mean() / 2)
 
-    def _rated(self, of: TrainingSet) -> tuple[Floats2, Floats2]:
+    def _rated(self, of: Seen) -> tuple[Floats2, Floats2]:
         dealt, paired = of.dealt, of.dealt.decoys >= 0
         rated, decoy = (
-            rated_features(self.features, of.seen, dealt.owner[paired], items[paired], self.popularity)
+            rated_features(self.features, of, dealt.owner[paired], items[paired], self.popularity)
             for items in (dealt.items, dealt.decoys)
         )
         return rated, decoy
 
-    def _attack_features(self, of: TrainingSet, known_count: int, belief: Floats) -> Floats2:
-        return rating_features(self.features, of.seen, of.dealt, of.dealt.first(known_count), belief)
-
-    def _beliefs(self, target: TrainingSet, known_count: int) -> tuple[tuple[Floats, Floats], float | None]:
+    def _beliefs(self, target: Seen, known_count: int) -> tuple[tuple[Floats, Floats], float | None]:
         """Return the believed side of every played and every target's release, -1 to 1, and the share that is right."""
         if not self.sided:
-            return (np.ones(len(self.played.seen.side)), np.ones(len(target.seen.side))), None
-        own, other = (
-            side_features(self.features, of.seen, of.dealt.first(known_count)) for of in (self.played, target)
-        )
+            return (np.ones(len(self.played.side)), np.ones(len(target.side))), None
+        own, other = (side_features(self.features, of, known_count) for of in (self.played, target))
         size = np.sqrt(np.square(own).mean(axis=0))
         size[size == 0] = 1.0
         model = LogisticRegression(C=100.0, fit_intercept=False, max_iter=1000)
-        sides = self.played.seen.side
+        sides = self.played.side
         model.fit(np.concatenate([own, -own]) / size, np.concatenate([sides, ~sides]))
         believed = tuple(2 * model.predict_proba(sample_features / size)[:, 1] - 1 for sample_features in (own, other))
-        right = np.where(believed[1] == 0, 0.5, (believed[1] > 0) == target.seen.side)
+        right = np.where(believed[1] == 0, 0.5, (believed[1] > 0) == target.side)
         return (believed[0], believed[1]), float(right.mean())
 
     def _score(self, dealt: DealtSplit, guessed: Floats, flip_share: float | None) -> dict[str, float | None]:
@@ -289,8 +280,10 @@ def attack(
     other = deal(private, popularity, seed, "attack private", targets=TARGETS)
     rows = []
     for mechanism, epsilon in attacked:
-        practice = _training_set(features, own, total, (mechanism, epsilon), derive(seed, "attack devices"))
-        target = _training_set(features, other, total, (mechanism, epsilon), derive(seed, "devices"))
+        practice, target = (
+            seen(features, dealt, _released(features, dealt.rows, (mechanism, epsilon), derive(seed, purpose)), total)
+            for dealt, purpose in ((own, "attack devices"), (other, "devices"))
+        )
         sided = mechanism != NONE and server.half_of(mechanism).sided
         spy = AttackModel(features=features, popularity=popularity, played=practice, sided=sided)
         attacked_release = {"mechanism": mechanism, "epsilon": None if epsilon is None else as_json(epsilon)}
@@ -300,21 +293,11 @@ def attack(
     return rows
 
 
-def _training_set(
-    features: ItemFeatures, dealt: DealtSplit, total: Floats, request: Asked, secret: bytes
-) -> TrainingSet:
-    """Let users release what the request asks for, and inspect the releases."""
-    return TrainingSet(
-        seen=seen(features, _released(features, dealt.rows, request, secret), dealt.rows, total), dealt=dealt
-    )
-
-
 def _total(features: ItemFeatures, public: Rows) -> Floats:
     """Return the sum of public users' r': what a release leans to before anything is known of its user."""
     total = np.zeros(features.items)
     for first, stop in public.blocks(64):
-        block = public.block(first, stop)
-        total += residuals(features, block).sum(axis=0)
+        total += residuals(features, public.block(first, stop)).sum(axis=0)
     return total
 
 

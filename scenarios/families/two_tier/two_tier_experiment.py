@@ -1,6 +1,6 @@
 """Two tiers as an experiment, `blindrec two-tier`: its record's columns, and one seed of it."""
 
-from scenarios.experiment.experiment import Experiment, Record, Running
+from scenarios.experiment.experiment import Experiment
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.show.columns import Average, Column
 from scenarios.store.manifest import TWO_TIER
@@ -52,7 +52,7 @@ class TwoTiers(Experiment[TwoTier]):
     """Public users hand over their ratings; private devices answer once each, with one second-order vector."""
 
     name = TWO_TIER
-    loads = "scenarios.families.two_tier.two_tier_seed"
+    runner = "scenarios.families.two_tier.two_tier_seed:teach_seed"
     kind = TwoTier
     columns = COLUMNS
     titled = "mechanism"
@@ -75,9 +75,3 @@ killed or interrupted goes on by blindrec resume FOLDER, or by the same command;
         """Predict it from the number of private devices, a millisecond each; models are fitted here in any case."""
         users = size_of(scenario.ratings) // 256 if scenario.ratings else (scenario.planted or (0,))[0]
         return 1e-3 * (users if scenario.private is None else scenario.private)
-
-    def once(self, scenario: TwoTier, running: Running) -> Record:
-        """Run one seed."""
-        from scenarios.families.two_tier.two_tier_seed import teach_seed  # noqa: PLC0415 (as in `check`)
-
-        return teach_seed(scenario, running)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from actors.device_half import DeviceKind
 from actors.keeper import LedgerClient
 from actors.lying.devices import Poison, PoisoningCohort
 from actors.second_order.cohort import DEVICES_A_COHORT, Answers, Consent, PrivateCohort
@@ -83,16 +82,12 @@ def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> Batch:
     )
 
 
-BATCHES: Codec[Batch] = Codec(
-    noun="batch", number=lambda one: one.batch, encode=_tell, decode=_read, require_booked=_require_booked
-)
-"""How a batch that has answered is stored."""
-
-
 class KeptBatches(RecordLog[Batch]):
     """The batches of a run; see `scenarios.store.record_log.RecordLog`."""
 
-    codec = BATCHES
+    codec = Codec(
+        noun="batch", number=lambda one: one.batch, encode=_tell, decode=_read, require_booked=_require_booked
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +99,6 @@ class CoursePlan:
     secret: bytes = field(repr=False)  # Their master secret
     full: bool = False  # The rival in which private users' ratings themselves are released
     poison: Poison | None = None  # What liars among them agreed on; None if nobody lies
-
-    def kind(self, consent: Consent) -> DeviceKind:
-        """Return the kind of the private devices."""
-        if self.poison is None:
-            return partial(PrivateCohort, consent=consent)
-        return partial(PoisoningCohort, consent=consent, poison=self.poison)
 
 
 def follow(
@@ -130,7 +119,9 @@ def follow(
     if server.mechanism is not None:
         consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon, own_h=server.own_h)
         crews[PRIVATE] = DeviceGroup(
-            kind=plan.kind(consent),
+            kind=partial(PrivateCohort, consent=consent)
+            if plan.poison is None
+            else partial(PoisoningCohort, consent=consent, poison=plan.poison),
             holdings=plan.private,
             bounds=list(plan.private.blocks(DEVICES_A_COHORT)),
             hosts=workers,

@@ -17,19 +17,9 @@ from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechan
 from coordinator.protocol.second_order_mechanisms.paper import OWN_H
 from coordinator.server.completion import mechanisms
 from coordinator.server.completion.mechanisms import HALF
-from scenarios.config.files import ColumnNames, Exact, NamedPath, brief
+from scenarios.config.files import Exact, NamedPath, brief
 from scenarios.config.lying_settings import POISON
-from scenarios.config.settings import (
-    BAD_LINES,
-    COLUMNS,
-    DUPLICATES,
-    SEED,
-    SEEN,
-    BadLines,
-    Duplicates,
-    ExperimentScenario,
-    Seed,
-)
+from scenarios.config.settings import SEEN, BadLines, ColumnNames, Duplicates, ExperimentScenario, Malicious, Seed
 
 if TYPE_CHECKING:
     from coordinator.server.completion.fitting import Fitting
@@ -181,9 +171,9 @@ class TwoTier(ExperimentScenario):
     brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ()}
 
     ratings: NamedPath | None = Field(default=None, description="A file of ratings: MovieLens, Jester, CSV, Parquet.")
-    columns: ColumnNames = Field(default=None, description=COLUMNS)
-    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
-    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
+    columns: ColumnNames = None
+    duplicates: Duplicates = None
+    bad_lines: BadLines = "refuse"
     planted: Annotated[tuple[int, int, int] | None, BeforeValidator(_shape)] = Field(
         default=None, description="users,items,ratings of planted data instead of a file."
     )
@@ -223,15 +213,11 @@ class TwoTier(ExperimentScenario):
         default=False, description="PMC: devices tell how large their signs are; nothing is private then."
     )
     clip: bool = Field(default=False, description="With own_h: no release counts more than a public user's row.")
-    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None,
-        description="Share of the private devices that lies, by the coin of each; 0: nobody, reported as if some did "
-        "[none].",
-    )
+    malicious: Malicious = None
     attack: Literal["poison-features"] | None = Field(
         default=None, description=f"What liars do: {POISON}, all claim one made-up vector [{POISON}]."
     )
-    seed: Seed = Field(default=0, description=SEED)
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _consistent(self) -> TwoTier:
@@ -239,9 +225,8 @@ class TwoTier(ExperimentScenario):
             raise InputError(f"mechanism is {brief(self.mechanism)}; choose one of {', '.join(GUARANTEES)}")
         if (self.ratings is None) == (self.planted is None):
             raise InputError("ratings and planted: give one of them, a file or users,items,ratings of planted data")
-        for name in ("columns", "duplicates", "bad_lines") if self.ratings is None else ():
-            if (value := getattr(self, name)) != type(self).model_fields[name].default:
-                raise InputError(f"{name} is {brief(value)}, which is about ratings files; give --ratings too")
+        if self.ratings is None:
+            self.refuse_without_file("columns", "duplicates", "bad_lines")
         if self.columns is not None and len(self.columns) == SEEN:
             raise InputError(f"columns is {','.join(self.columns)}, without ratings, which a model is for; name three")
         if self.epsilon is not None and not takes_epsilon(self.mechanism):

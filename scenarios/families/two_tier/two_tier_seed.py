@@ -68,22 +68,19 @@ def peak_memory() -> Iterator[Peak]:
     """Watch memory meanwhile: resident of this process, and what its children hold beside what they share."""
     peak, stop = Peak(), threading.Event()
 
-    def look() -> None:
-        peak.megabytes = max(peak.megabytes, _held() / 1e6)
-
     def watch() -> None:
-        while not stop.wait(EVERY):
-            look()
+        over = False
+        while not over:  # the last look is taken when all is over
+            over = stop.wait(EVERY if peak.megabytes else 0)
+            peak.megabytes = max(peak.megabytes, _held() / 1e6)
 
     thread = threading.Thread(target=watch, daemon=True)
-    look()
     thread.start()
     try:
         yield peak
     finally:
         stop.set()
         thread.join()
-        look()
 
 
 def _held() -> int:
@@ -145,9 +142,6 @@ def _popular(popularity: Ints, train: Rows) -> Indices2:
     return lists
 
 
-TRUST_MODEL = "two-tier"
-
-
 Watched = Callable[[int], AbstractContextManager[Progress]]  # Shows how many private devices were asked, of how many
 
 
@@ -178,15 +172,7 @@ def read_table(settings: TwoTier) -> RatingTable:
 
 def world_of(settings: TwoTier, table: RatingTable) -> TwoTierWorld:
     """Deal out a table."""
-    split = split_users(
-        table,
-        public=settings.public,
-        private=settings.private,
-        public_by=settings.public_by,
-        private_by=settings.private_by,
-        holdout=settings.holdout,
-        seed=settings.seed,
-    )
+    split = split_users(table, settings)
     if settings.rank is not None and settings.rank > split.public.size:
         raise InputError(f"rank is {settings.rank}, above the number of public users, {split.public.size}; lower it")
     public = split.public_rows
@@ -233,21 +219,17 @@ def plan_of(world: TwoTierWorld, fitting: Fitting, *, every: int = 0, beside: bo
         every=every,
         beside=beside,
     )
+    poison = None
+    if settings.malicious is not None:  # liars draw the signs of the one vector that all of them claim
+        coins = np.random.default_rng(int.from_bytes(derive(settings.seed, "poison")))
+        poison = Poison(share=settings.malicious, signs=coins.choice([-1.0, 1.0], public.count))
     return CoursePlan(
         server=server,
         private=private,
         secret=derive(settings.seed, "devices"),
         full=settings.mechanism == FULL,
-        poison=_poison_of(settings, public.count),
+        poison=poison,
     )
-
-
-def _poison_of(settings: TwoTier, items: int) -> Poison | None:
-    """Return what liars agree on; they draw the signs of one vector."""
-    if settings.malicious is None:
-        return None
-    coins = np.random.default_rng(int.from_bytes(derive(settings.seed, "poison")))
-    return Poison(share=settings.malicious, signs=coins.choice([-1.0, 1.0], items))
 
 
 def score_of(world: TwoTierWorld, session: Backend, features: ItemFeatures) -> float:
@@ -297,7 +279,7 @@ def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: C
     private = split.private if split.private.size else np.setdiff1d(np.arange(holdout.users), split.public)
     last = course.model.steps[-1]
     return {
-        "trust_model": TRUST_MODEL,
+        "trust_model": "two-tier",
         "mechanism": settings.mechanism,
         "guarantee": settings.guarantee,
         "epsilon": None if settings.asked_epsilon is None else as_json(settings.asked_epsilon),
@@ -355,7 +337,8 @@ def overlap(features: ItemFeatures, starts: Ints, items: Indices) -> Floats:
     eigenvalue of ``Q_phi^T Q_phi``. Near 1 the rated items tell about all directions alike; infinite where some
     direction is not seen at all, as with fewer ratings than the rank.
     """
-    basis = _orthonormal(features)
+    columns = basis_of(features)
+    basis: Floats2 = np.linalg.qr(columns[:, np.abs(columns).sum(axis=0) > 0])[0]
     shares = np.full(starts.size - 1, np.inf)
     for device in range(starts.size - 1):
         seen = basis[items[starts[device] : starts[device + 1]]]
@@ -363,16 +346,6 @@ def overlap(features: ItemFeatures, starts: Ints, items: Indices) -> Floats:
         if smallest > 1e-12:
             shares[device] = len(seen) / (features.items * smallest)
     return shares
-
-
-def _orthonormal(features: ItemFeatures) -> Floats2:
-    columns = basis_of(features)
-    nonzero = columns[:, np.abs(columns).sum(axis=0) > 0]
-    orthonormal: Floats2 = np.linalg.qr(nonzero)[0]
-    return orthonormal
-
-
-ASKED = "private devices were asked"  # What progress counts
 
 
 def teach_seed(scenario: TwoTier, running: Running) -> Record:
@@ -385,7 +358,7 @@ def teach_seed(scenario: TwoTier, running: Running) -> Record:
         running.session,
         table_of(scenario),
         stored_batches,
-        watched=lambda devices: running.progress(devices, scenario.seed, ASKED),
+        watched=lambda devices: running.progress(devices, scenario.seed, "private devices were asked"),
     )
     return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))
 
@@ -405,6 +378,4 @@ def table_of(scenario: TwoTier) -> RatingTable:
     return _read(TwoTier.model_validate({**what, "seed": scenario.seed if scenario.ratings is None else 0}))
 
 
-@lru_cache(maxsize=1)
-def _read(scenario: TwoTier) -> RatingTable:
-    return read_table(scenario)
+_read = lru_cache(maxsize=1)(read_table)

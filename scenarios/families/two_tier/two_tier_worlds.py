@@ -24,7 +24,7 @@ from coordinator.server.completion.weighing import Fold, Weighing, squared_error
 from scenarios.backends.session import Backend
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import draw_ratings
-from scenarios.families.two_tier.two_tier_scenario import PRIVATE, Scale
+from scenarios.families.two_tier.two_tier_scenario import PRIVATE, Scale, TwoTier
 
 FEWEST = 20  # Ratings of the least active user, as in MovieLens
 
@@ -161,11 +161,9 @@ class UserSplit:
         return self.train.of(self.private)
 
 
-def split_users(
-    table: RatingTable, *, public: float, private: int | None, public_by: str, private_by: str, holdout: int, seed: int
-) -> UserSplit:
+def split_users(table: RatingTable, settings: TwoTier) -> UserSplit:
     """Deal out users and ratings."""
-    rows = table.valued(table.values)
+    rows, holdout, seed = table.valued(table.values), settings.holdout, settings.seed
     if rows.users and int(rows.degrees.min()) < holdout:
         poor = int(np.argmin(rows.degrees))
         raise InputError(
@@ -174,14 +172,14 @@ def split_users(
         )
     in_holdout = draw_ratings(rows, np.full(rows.users, holdout, np.int64), seed, TEST)
     train = rows.where(~in_holdout)
-    public_count = how_many(public, rows.users)
+    public_count, private = how_many(settings.public, rows.users), settings.private
     private = max(0, min(PRIVATE, rows.users - public_count)) if private is None else private
     if public_count + private > rows.users:
         raise InputError(
             f"public is {public_count} and private is {private}, but there are {rows.users} users; lower one of them"
         )
-    order = _order(train, public_by, seed, "two-tier public users")
-    rest = _order(train, private_by, seed, "two-tier private users")
+    order = _order(train, settings.public_by, seed, "two-tier public users")
+    rest = _order(train, settings.private_by, seed, "two-tier private users")
     rest = rest[~np.isin(rest, order[:public_count])]
     return UserSplit(train=train, test=rows.where(in_holdout), public=order[:public_count], private=rest[:private])
 

@@ -9,18 +9,15 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES
 from scenarios.config.custom_halves import OwnSettings
-from scenarios.config.files import ColumnNames, NamedPath, brief, file_sha256
+from scenarios.config.files import NamedPath, brief, file_sha256
 from scenarios.config.mechanism_settings import own_designs
 from scenarios.config.settings import (
-    BAD_LINES,
-    COLUMNS,
-    DUPLICATES,
-    FEATURES,
-    LIKE_FROM,
     OWN,
-    SEED,
     BadLines,
+    ColumnNames,
     Duplicates,
+    Features,
+    LikeFrom,
     Seed,
     like_bar,
     names_among,
@@ -92,9 +89,9 @@ class Comparison(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     ratings: NamedPath = Field(description="The file of ratings.")
-    columns: ColumnNames = Field(default=None, description=COLUMNS)
-    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
-    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
+    columns: ColumnNames = None
+    duplicates: Duplicates = None
+    bad_lines: BadLines = "refuse"
     min_ratings: Annotated[int, Field(ge=1)] = Field(
         default=1, description="People with fewer ratings are left out [1]."
     )
@@ -102,8 +99,8 @@ class Comparison(BaseModel):
         default="random",
         description="Hold out ratings at random, or everybody's latest, where the file has times [random].",
     )
-    like_from: float | None = Field(default=None, description=LIKE_FROM)
-    features: NamedPath | None = Field(default=None, description=FEATURES)
+    like_from: LikeFrom = None
+    features: Features = None
     held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
     )
@@ -132,7 +129,7 @@ class Comparison(BaseModel):
     seeds: Annotated[int, Field(ge=SEEDS), BeforeValidator(_seeds)] = Field(
         default=SEEDS, description=f"Splits, each with its own coins; at least {SEEDS} [{SEEDS}]."
     )
-    seed: Seed = Field(default=0, description=SEED)
+    seed: Seed = 0
     devices: Annotated[int, Field(ge=0)] = Field(
         default=1_000_000,
         description="Up to this many devices answer one by one; for more, their sum is sampled from its law [1000000].",

@@ -115,7 +115,7 @@ class PlanRequest:
     like_from: float | None = None
     # Of a file, too: which rating counts where one was given again, what becomes of lines that cannot be read, public
     # features of items, and the share of plain popularity that advice is to keep
-    duplicates: Duplicates | None = None
+    duplicates: Duplicates = None
     bad_lines: BadLines = "refuse"
     features: Path | None = None
     worth: float | None = None

@@ -5,7 +5,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from runs import Command, Rating, here, planted_ratings, small, write_movielens
@@ -58,10 +57,7 @@ def test_speed_flags_do_not_change_the_releases(layout: tuple[str, int], blindre
 
 def test_the_folder_of_a_run_opens_with_pandas(blindrec: Command, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "run"
-    told = blindrec("run", *SMALL, "--out", out, "--json", "-").result
-    names = {path.name for path in out.iterdir()}
-    assert names == {"result.json", "scenario.json", "versions.json", "items.parquet", "rounds.parquet"}
-    assert json.loads((out / "result.json").read_text()) == told
+    assert blindrec("run", *SMALL, "--out", out).code == 0
     assert json.loads((out / "scenario.json").read_text())["users"] == 2000
     items = pd.read_parquet(out / "items.parquet")
     assert list(items.columns) == ["item", "score", "standard_error", "cluster", "rank", "popularity"]
@@ -70,24 +66,11 @@ def test_the_folder_of_a_run_opens_with_pandas(blindrec: Command, tmp_path: Path
     assert pd.read_parquet(out / "rounds.parquet")["answered"].tolist() == [2000]
 
 
-def test_repeats_report_means_and_intervals(blindrec: Command) -> None:
-    told = blindrec("run", *SMALL, "--repeat", 3, "--seed", 5, "--json", "-").result
-    singles = [blindrec("run", *SMALL, "--seed", seed, "--json", "-").result for seed in (5, 6, 7)]
-    accuracies = [one["accuracy"] for one in singles]
-    assert told["accuracy"] == pytest.approx(np.mean(accuracies))
-    low, high = told["intervals"]["accuracy"]
-    assert low < told["accuracy"] < high
-    assert [one["releases_sha256"] for one in told["runs"]] == [one["releases_sha256"] for one in singles]
-    assert [one["seed"] for one in told["runs"]] == [5, 6, 7]
-    assert (told["repeat"], told["seed"]) == (3, 5)
-    assert "[" in blindrec("run", *SMALL, "--repeat", 2).out
-
-
 def test_progress_goes_to_standard_error(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
-    told = blindrec("run", *SMALL, "--repeat", 2, "--json", "-")
+    told = blindrec("run", *SMALL, "--repeat", 2)
     assert told.err.splitlines() == [f"seed {seed}: 2,000 of 2,000 devices answered" for seed in (0, 1)]
-    assert told.result["repeat"] == 2
+    assert "[" in told.out  # intervals of means
 
 
 def test_a_run_on_a_file(blindrec: Command, tmp_path: Path) -> None:

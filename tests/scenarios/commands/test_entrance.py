@@ -49,8 +49,6 @@ TOML = {
     "items = " + "9" * 5000: "thousands of digits; give a shorter one",
     "items = 0x" + "f" * 5000: "63",
     "like = " + "[" * 3000 + "]" * 3000: "nested too deep",
-    "ratings = 5": "5 is no path",
-    'ratings = "a\\u0000b"': "cannot be named so",
     f'design = "{"x" * 100_000}"': "choose one of",
     f"{'x' * 100_000} = 1": "is unknown",
 }
@@ -67,14 +65,11 @@ def test_toml_that_no_reader_can_take(text: str, blindrec: Command, tmp_path: Pa
 
 
 FLAGS = {
-    "two-tier --planted=-1,5,5": ["planted", "-1 users", "2 to"],
     "two-tier --planted=5,1,5": ["planted", "1 items", "2 to"],
     "two-tier --planted=5,5,0": ["planted", "0 ratings"],
     "two-tier --planted=60,30,900 --scale=1:1e9:1e-9": ["scale", "1:1e9:1e-9", "1 to 256"],
     "run --epsilon 1e-308": ["epsilon", "1e-308", "at least 1e-09"],
     "run --theta 1e-308": ["theta", "1e-308", "greater"],
-    "run --repeat 1000001": ["repeat", "1000001", "at most 1000000"],
-    "run --users 9999999999999999999": ["users", "9999999999999999999", "2^63"],
 }
 
 

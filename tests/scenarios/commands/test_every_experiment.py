@@ -61,6 +61,7 @@ def test_seeds_are_run_and_told_together(name: str, blindrec: Command) -> None:
     singles = [blindrec(*here(name, *flags(name), "--seed", seed)).result for seed in (4, 5)]
     both = blindrec(*here(name, *flags(name), "--seed", 4, "--repeat", 2)).result
     assert [list(differences(kept(one), run)) for one, run in zip(singles, both["runs"], strict=True)] == [[], []]
+    assert (both["repeat"], both["seed"], [run["seed"] for run in both["runs"]]) == (2, 4, [4, 5])
     measured = [column.name for column in EXPERIMENTS[name].columns if column.average is Average.MEAN]
     for key in set(measured) & set(both) - {"seconds", "devices_per_second"}:
         values = [one[key] for one in singles if one[key] is not None]

@@ -3,14 +3,13 @@
 import re
 import threading
 from dataclasses import replace
-from typing import Any
 
-import foreign_bad
 import foreign_bad as bad
 import foreign_mechanisms as foreign
 import numpy as np
 import pytest
-from foreign_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WORLD, job
+from foreign_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WORLD, job, outcome
+from runs import present
 
 from actors.device import Cohort
 from actors.ratings import BlockRatings
@@ -22,13 +21,10 @@ from coordinator.protocol.messages import Query
 from coordinator.server.custom import KMEANS, CustomDesign, estimated
 from coordinator.server.design import Decoding, World
 from coordinator.server.mechanisms import aggregate, half_of, no_release
-from coordinator.server.rounds.rounds import Outcome
 from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import merge
-from scenarios.backends.selection import InProcess
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
-from scenarios.families.main.run import Job, MainResult, run_job
 from scenarios.store.journal import ROUNDS
 from scenarios.store.record_log import from_bytes, to_bytes
 from scenarios.store.round_store import InMemoryRounds
@@ -139,13 +135,13 @@ def test_a_sampler_must_follow_its_likelihood() -> None:
 
 
 def test_what_cannot_be_gone_through_is_claimed_not_checked() -> None:
-    own, checked = admitted_for(foreign_bad.Large(), WORLD, epsilon=EPSILON)
+    own, checked = admitted_for(bad.Large(), WORLD, epsilon=EPSILON)
     assert (checked.how, own.unchecked) == (UNCHECKED, True)
     query = CustomDesign(own, WORLD).query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
     assert check_question(query).promise.endswith("(claimed, not checked)")
     large = World(items=200, rated=RATED, users=USERS, clusters=2, epsilon=EPSILON)
     with pytest.raises(MechanismError, match="method likelihood, round 0: the largest log-ratio"):
-        admitted_for(foreign_bad.LargeLiar(), large, epsilon=EPSILON)
+        admitted_for(bad.LargeLiar(), large, epsilon=EPSILON)
 
 
 def test_nobody_answers_a_query_of_a_mechanism_that_was_not_admitted() -> None:
@@ -162,11 +158,7 @@ def test_releases_follow_the_exact_channel_in_a_small_catalogue() -> None:
     world = World(items=2, rated=1, users=USERS, clusters=2, epsilon=EPSILON)
     _, _, query = asked(foreign.OUE(), world=world)
     ratings = BlockRatings(
-        users=USERS,
-        rated_items=1,
-        like=np.array([[1.0, 1.0]]),
-        class_shares=np.ones(1),
-        clusters=np.zeros(2, np.int32),
+        users=USERS, rated_items=1, like=np.array([[1.0, 1.0]]), class_shares=np.ones(1), clusters=np.zeros(2, np.int32)
     )
     release = Cohort(ratings, SECRET, 0, USERS, EPSILON).answer(query, 0, USERS)
     seen = np.bincount(release.unpacked() @ (1 << np.arange(3, -1, -1)), minlength=16)
@@ -187,11 +179,6 @@ def test_no_devices_count_nothing() -> None:
         value, error = estimated(design.own, query, statistic)
         assert not value.any()
         assert np.isinf(error).all()
-
-
-def outcome(of: Job, workers: int = 2) -> Outcome:
-    """What a run ends with."""
-    return run_job(of, InProcess(workers), advised=0, top=1, progress=lambda _: None).outcome
 
 
 @pytest.mark.parametrize("kind", HONEST)
@@ -227,8 +214,7 @@ def test_what_asks_about_pools_can_be_asked_by_adaptive_policies() -> None:
     assert np.array_equal(found.model.cluster, (TRUE < 0).astype(np.int32))
     assert len(found.state.asked) > 2
     assert found.state.asked[-1].query.pool is not None
-    assert found.posterior is not None
-    assert found.posterior.decided(0.05).all()
+    assert present(found.posterior).decided(0.05).all()
     assert found.state.answers_asked < 20_000
 
 
@@ -263,11 +249,6 @@ SERVERS = {
 }
 
 
-def ran(mechanism: Mechanism, **how: Any) -> MainResult:
-    """What a run in this process brings."""
-    return run_job(job(mechanism, **how), InProcess(2), advised=0, top=1, progress=lambda _: None)
-
-
 def line_of(error: pytest.ExceptionInfo[PolicyError]) -> str:
     """The one line of an error; nothing of a rating is in it."""
     told = str(error.value)
@@ -280,7 +261,7 @@ def line_of(error: pytest.ExceptionInfo[PolicyError]) -> str:
 @pytest.mark.parametrize("kind", DEVICES)
 def test_what_devices_cannot_use_is_told_in_a_line(kind: type[Mechanism]) -> None:
     with pytest.raises(PolicyError) as error:
-        ran(kind())
+        outcome(job(kind()))
     assert re.match(f"mechanism {kind.__name__}, {DEVICES[kind]}", line_of(error))
 
 
@@ -300,16 +281,16 @@ def test_a_class_that_lacks_something_is_told_what() -> None:
 
 @pytest.mark.parametrize("kind", [bad.Raises, bad.NeverEnds])
 def test_earlier_rounds_are_kept_and_learned_from(kind: type[bad.Raises]) -> None:
-    found = ran(kind(late=2), rounds=4)
-    assert len(found.outcome.state.asked) == 2
-    assert str(found.outcome.failure).startswith(f"mechanism {kind.__name__}, method sketch, round 2: ")
-    assert found.outcome.model.cluster.size == WORLD.items
+    found = outcome(job(kind(late=2), rounds=4))
+    assert len(found.state.asked) == 2
+    assert str(found.failure).startswith(f"mechanism {kind.__name__}, method sketch, round 2: ")
+    assert found.model.cluster.size == WORLD.items
 
 
 def test_what_never_ends_is_left_behind_in_a_thread_that_keeps_nobody_waiting() -> None:
     before = set(threading.enumerate())
     with pytest.raises(MechanismError, match="its thread goes on until its process ends, which on Ray is now"):
-        ran(bad.NeverEnds())
+        outcome(job(bad.NeverEnds()))
     left = set(threading.enumerate()) - before
     assert left
     assert all(thread.daemon for thread in left)

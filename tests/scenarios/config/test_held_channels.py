@@ -10,7 +10,7 @@ import foreign_liars as liars
 import foreign_mechanisms as foreign
 import numpy as np
 import pytest
-from foreign_jobs import EPSILON, RATINGS, SECRET, WORLD, job
+from foreign_jobs import EPSILON, RATINGS, SECRET, WORLD, job, outcome
 
 from actors.device import Cohort
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel
@@ -21,9 +21,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
 from coordinator.server.custom import CustomDesign
-from scenarios.backends.selection import InProcess
 from scenarios.config.admission import FOR_SOME, MOST_SAMPLED, admitted_for
-from scenarios.families.main.run import run_job
 
 IN_CLEAR = "one release gives away inf nats, above the question's epsilon 2; add noise"
 
@@ -48,15 +46,13 @@ def refusal(query: Query) -> str:
 @pytest.mark.parametrize("kind", [liars.LaterLiar, liars.CallLiar])
 def test_who_lies_in_a_later_round_is_told_there_and_earlier_rounds_are_kept(kind: type[Mechanism]) -> None:
     liars.CallLiar.calls.clear()
-    found = run_job(job(kind(), rounds=3), InProcess(1), advised=0, top=1, progress=lambda _: None).outcome
+    found = outcome(job(kind(), rounds=3), 1)
     assert len(found.state.asked) == 1
     assert str(found.failure).startswith(f"mechanism {kind.__name__}, method channel, round 1: {IN_CLEAR}")
 
 
 def test_who_lies_in_a_pool_is_told_in_the_round_that_asks_about_it() -> None:
-    found = run_job(
-        job(liars.PoolLiar(), adaptive=True), InProcess(1), advised=0, top=1, progress=lambda _: None
-    ).outcome
+    found = outcome(job(liars.PoolLiar(), adaptive=True), 1)
     assert re.match(rf"mechanism PoolLiar, method channel, round \d: {IN_CLEAR}", str(found.failure))
 
 
@@ -163,6 +159,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
 def test_ratings_do_not_cross_in_names(capsys: pytest.CaptureFixture[str]) -> None:
     for kind in (bad.RaisesByName, bad.NamesByType, bad.NamesByDtype):
         with pytest.raises(MechanismError) as error:
-            run_job(job(kind()), InProcess(1), advised=0, top=1, progress=lambda _: None)
+            outcome(job(kind()), 1)
         assert "Rated" not in str(error.value)
     assert "Rated" not in capsys.readouterr().out

@@ -44,14 +44,15 @@ def package(folder: Path, name: str, **files: str) -> ModuleType:
     shutil.copy(SOURCE, folder / name / "mine.py")
     for file, text in files.items():
         (folder / name / f"{file}.py").write_text(text, encoding="utf-8")
-    importlib.invalidate_caches()
     return anew(f"{name}.mine")
 
 
-def anew(module: str) -> ModuleType:
-    """A module as a process that starts now imports it, and all of its package."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == module.partition(".")[0]]:
+def anew(module: str, *beside: str) -> ModuleType:
+    """A module as a process that starts now imports it, with all of its package and of modules beside it."""
+    tops = {module.partition(".")[0], *beside}
+    for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
         del sys.modules[name]
+    importlib.invalidate_caches()
     return importlib.import_module(module)
 
 
@@ -249,27 +250,16 @@ TOPS = {"pk", "helperm", "oue"}
 
 
 @pytest.fixture
-def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working directory with a package of one's own, and modules beside it."""
-    (tmp_path / "pk").mkdir()
+def packages(folder: Path) -> Path:
+    """A folder with a package of one's own, and modules beside it."""
+    (folder / "pk").mkdir()
     for name, text in FILES.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield tmp_path
-    forget()
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
 
 
-def forget() -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] in TOPS]:
-        del sys.modules[name]
-
-
-def started() -> Any:
-    """The module as a process that starts now imports it."""
-    forget()
-    importlib.invalidate_caches()
-    return importlib.import_module("pk.mine")
+def started() -> ModuleType:
+    return anew("pk.mine", *TOPS)
 
 
 @pytest.mark.parametrize(

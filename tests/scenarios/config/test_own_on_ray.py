@@ -13,6 +13,8 @@ import psutil
 import pytest
 import ray
 from foreign_jobs import USERS, job
+from foreign_jobs import outcome as here
+from runs import present
 from thoroughness import sample
 
 from benchmarks.victims import below
@@ -23,17 +25,11 @@ from coordinator.server.rounds.state import RunProgress
 from scenarios.backends import on_ray as place
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.ray_instance import on_ray
-from scenarios.backends.selection import InProcess
 from scenarios.families.main.run import Job, _packages, run_job
 from scenarios.store.journal import Journal
 from scenarios.store.round_store import InMemoryRounds
 
 pytestmark = pytest.mark.cluster
-
-
-def here(of: Job) -> Outcome:
-    """What a run in this process ends with."""
-    return run_job(of, InProcess(2), advised=0, top=1, progress=lambda _: None).outcome
 
 
 def there(session: OnRay, of: Job, progress: Callable[[RunProgress], None] = lambda _: None) -> Outcome:
@@ -83,8 +79,7 @@ def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None
     of = job(foreign.GRR())
     place._by_value(_packages(of))
     (one,) = start_aggregators(1, of.learner.own)
-    query = of.plan.rehearsal()
-    assert query is not None
+    query = present(of.plan.rehearsal())
     ray.get(one.warm_up.remote(query))
     loaded = ray.get(one.__ray_call__.remote(lambda _: list(sys.modules)))
     ray.kill(one)

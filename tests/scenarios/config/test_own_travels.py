@@ -52,10 +52,7 @@ if __name__ == "__main__":
 def folder(tmp_path: Path) -> Path:
     """A folder of one's own: a package, and another one that it imports."""
     source = Path(foreign_mechanisms.__file__).read_text(encoding="utf-8")
-    for package, files in (
-        ("theirs", {"good": source, "helped": HELPED}),
-        ("sketching", {"hot": HELPER}),
-    ):
+    for package, files in (("theirs", {"good": source, "helped": HELPED}), ("sketching", {"hot": HELPER})):
         (tmp_path / package).mkdir()
         for name, text in {"__init__": "", **files}.items():
             (tmp_path / package / f"{name}.py").write_text(text, encoding="utf-8")

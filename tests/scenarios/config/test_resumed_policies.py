@@ -1,17 +1,12 @@
 """Resumed runs and their policies: what was asked stands in the journal, and another policy is refused."""
 
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from going_on import stopped
 from runs import Command, refused
-
-from coordinator.server.rounds.rounds import Round
-from scenarios.store.journal import Journal
-
-pytestmark = pytest.mark.usefixtures("interruptible")
 
 FLAGS = ["run", "--items", "12", "--rated", "4", "--epsilon", "3", "--design", "sign", "--users", "3000"]
 FLAGS += ["--backend", "inprocess", "--workers", "1", "--json", "-"]
@@ -43,27 +38,13 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     sys.modules.pop(name, None)
 
 
-def interrupted_after(rounds: int, monkeypatch: pytest.MonkeyPatch, blindrec: Command, *flags: object) -> None:
-    """Run until so many rounds are kept."""
-    keep = Journal.keep
-
-    def interrupted(self: Journal, over: Round) -> None:
-        if over.ask.query.round == rounds:
-            signal.raise_signal(signal.SIGINT)
-        keep(self, over)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Journal, "keep", interrupted)
-        assert blindrec(*flags).code == (3 if rounds else 130)
-
-
 def test_a_resumed_run_takes_its_rounds_as_they_were_asked(
     mine: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On another processor the policy would have asked them otherwise, for the last bits of a number."""
     flags = [*FLAGS, "--policy", mine]
     whole = blindrec(*flags, "--out", tmp_path / "whole").result
-    interrupted_after(3, monkeypatch, blindrec, *flags, "--out", tmp_path / "out")
+    stopped(blindrec, 3, *flags, "--out", tmp_path / "out")
     monkeypatch.setenv("OTHER_PROCESSOR", "yes")
     assert blindrec(*flags).result["releases_sha256"] != whole["releases_sha256"]
     resumed = blindrec("resume", tmp_path / "out", "--policy", mine, "--backend", "inprocess", "--json", "-")
@@ -74,11 +55,11 @@ def test_a_resumed_run_takes_its_rounds_as_they_were_asked(
 
 @pytest.mark.parametrize("resumed", [True, False])
 def test_a_policy_whose_code_asks_otherwise_is_refused(
-    resumed: bool, mine: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    resumed: bool, mine: str, blindrec: Command, tmp_path: Path
 ) -> None:
     """Where its code was changed since; brought back, the run goes on. So it does where it asks the same."""
     flags, out = [*FLAGS, "--policy", mine, "--out", tmp_path / "out"], tmp_path / "out"
-    interrupted_after(3, monkeypatch, blindrec, *flags)
+    stopped(blindrec, 3, *flags)
     again = ["resume", out, "--policy", mine, "--backend", "inprocess"] if resumed else flags
     for change in ("else 99", "else 100 if number < 2 else 99"):
         Path(f"{mine.partition(':')[0]}.py").write_text(WAVERING.replace("else 100", change))
@@ -92,15 +73,13 @@ def test_a_policy_whose_code_asks_otherwise_is_refused(
     assert blindrec(*again).code == 0
 
 
-def test_what_a_policy_imports_is_its_code_too(
-    mine: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_policy_imports_is_its_code_too(mine: str, blindrec: Command, tmp_path: Path) -> None:
     helper, module = f"of_{mine.partition(':')[0]}", mine.partition(":")[0]
     (tmp_path / f"{helper}.py").write_text("USERS = 100\n")
     text = WAVERING.replace("else 100", "else USERS").replace("import os\n", f"import os\nfrom {helper} import USERS\n")
     (tmp_path / f"{module}.py").write_text(text)
     flags = [*FLAGS, "--policy", mine, "--out", tmp_path / "out"]
-    interrupted_after(2, monkeypatch, blindrec, *flags)
+    stopped(blindrec, 2, *flags)
     for users in (99, 100):
         (tmp_path / f"{helper}.py").write_text(f"USERS = {users}\n\n")
         for name in (helper, module):
@@ -109,10 +88,8 @@ def test_what_a_policy_imports_is_its_code_too(
         assert (ended.code, "its code has changed" in ended.err) == ((0, False) if users == 100 else (2, True))
 
 
-def test_a_policy_of_another_name_is_refused(
-    mine: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interrupted_after(2, monkeypatch, blindrec, *FLAGS, "--policy", mine, "--out", tmp_path / "out")
+def test_a_policy_of_another_name_is_refused(mine: str, blindrec: Command, tmp_path: Path) -> None:
+    stopped(blindrec, 2, *FLAGS, "--policy", mine, "--out", tmp_path / "out")
     for other in (["--policy", "eliminate"], ["--policy", "fixed", "--rounds", "5"], ["--confidence", "0.9"]):
         flags = ["--policy", mine, *other]
         assert "holds part of another run" in refused(blindrec, *FLAGS, *flags, "--out", tmp_path / "out")

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import tomllib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from runs import Command, refused
+from runs import Command, complains, refused
 
 import blindrec
 from coordinator.protocol.errors import InputError
@@ -89,26 +90,9 @@ def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
 
 
 def test_flags_say_the_same_as_a_file(tmp_path: Path) -> None:
-    flags = {
-        "decoder": "paper",
-        "items": 60,
-        "rated": 6,
-        "users": 700,
-        "clusters": 3,
-        "like": "0.9,0.5,0.1;0.2,0.4,0.8",
-        "class_shares": "0.25,0.75",
-        "cluster_shares": "0.5,0.3,0.2",
-        "theta": 2.5,
-        "epsilon": "0.1",
-        "seed": 7,
-        "dropout": 0.1,
-        "straggler_share": 0.2,
-        "straggler_delay": 30,
-        "deadline": 20,
-        "malicious": 0.02,
-        "attack": "promote:5",
-        "ratings": None,
-    }
+    lists = {"like": "0.9,0.5,0.1;0.2,0.4,0.8", "class_shares": "0.25,0.75", "cluster_shares": "0.5,0.3,0.2"}
+    flags = {**tomllib.loads(FULL), **lists, "epsilon": "0.1", "ratings": None}
+    del flags["design"]
     assert load_scenario(None, flags) == load_scenario(written(tmp_path, FULL), {})
 
 
@@ -196,18 +180,14 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "fewer users than none": ({"users": -5}, ["users", "-5"]),
     "users of another world": ({"users": 10**30}, ["users", "1" + "0" * 30]),
     "nothing rated": ({"rated": 0}, ["rated", "0"]),
-    "more rated than there are": ({"items": 30, "rated": 31}, ["rated", "31", "30"]),
     "one cluster": ({"clusters": 1}, ["clusters", "1", "2"]),
     "more clusters than items": ({"items": 5, "rated": 2, "clusters": 6}, ["clusters", "6", "5"]),
     "one column": ({"like": "0.9"}, ["like", "1", "2"]),
     "no column": ({"like": [], "clusters": 2}, ["like", "0"]),
     "a number too few": ({"like": "0.9,0.1;0.4"}, ["like", "2, 1"]),
-    "no list": ({"like": "high,low"}, ["like", "'high,low'", "0.9,0.1"]),
     "an open end": ({"like": "0.9,0.1;"}, ["like", "''"]),
-    "a probability above 1": ({"like": "0.9,1.1"}, ["like", "1.1", "1"]),
     "a probability below 0": ({"like": "0.9,-0.1"}, ["like", "-0.1", "0"]),
     "a probability that is none": ({"like": "0.9,nan"}, ["like", "nan"]),
-    "shares above 1 in all": ({"class_shares": "0.5,0.6", "like": "1,0;0,1"}, ["class_shares", "1.1", "sum to 1"]),
     "shares below 1 in all": ({"cluster_shares": "0.5,0.4"}, ["cluster_shares", "0.9", "sum to 1"]),
     "shares nearly 1 in all": ({"cluster_shares": "0.5,0.499999"}, ["cluster_shares", "sum to 1"]),
     "a share below 0": ({"cluster_shares": "-0.5,1"}, ["cluster_shares", "-0.5"]),
@@ -216,15 +196,12 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no list of shares": ({"class_shares": "half"}, ["class_shares", "'half'"]),
     "theta above rated": ({"rated": 3, "theta": 3.5}, ["theta", "3.5", "3"]),
     "theta 0": ({"theta": 0}, ["theta", "0"]),
-    "theta no number": ({"theta": "x"}, ["theta", "'x'"]),
     "theta nan": ({"theta": float("nan")}, ["theta", "nan"]),
     "theta inf": ({"theta": float("inf")}, ["theta", "inf"]),
     "epsilon 0": ({"epsilon": "0"}, ["epsilon", "0", "above 0"]),
     "epsilon below 0": ({"epsilon": "-1"}, ["epsilon", "-1", "above 0"]),
     "epsilon nan": ({"epsilon": "nan"}, ["epsilon", "nan", "above 0"]),
     "epsilon minus infinity": ({"epsilon": "-inf"}, ["epsilon", "-inf"]),
-    "epsilon no number": ({"epsilon": "much"}, ["epsilon", "much"]),
-    "epsilon above the coins": ({"epsilon": "31"}, ["epsilon", "31", "30", "inf"]),
     "epsilon above a float": ({"epsilon": "1e400"}, ["epsilon", "30"]),
     "seed below 0": ({"seed": -1}, ["seed", "-1"]),
     "seed too long": ({"seed": 10**65}, ["seed", "1" + "0" * 65]),
@@ -241,7 +218,6 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no ceiling of infinity": ({**MULTI, "epsilon": "inf"}, ["questions", "inf"]),
     "a question above the coins": ({**MULTI, "questions": 2, "epsilon": "61"}, ["epsilon", "30.5", "30"]),
     "all questions above the coins": ({**MULTI, "epsilon": "151"}, ["epsilon", "30"]),
-    "multi-maxsense rates too many": ({**MULTI, "rated": 41}, ["rated is 41", "40"]),
     "multi-maxsense senses too many": ({**MULTI, "theta": 5.5}, ["theta", "5.5", "5"]),
     "one item in pairs": ({"design": "pairwise", "items": 1}, ["items", "1", "2"]),
     "one item in queries": ({"design": "item-query", "items": 1}, ["items", "1", "2"]),
@@ -253,7 +229,6 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"design": "curator-pairs", "items": 5, "rated": 2, "clusters": 5},
         ["clusters is 5", "5"],
     ),
-    "an epsilon of item queries": ({"design": "item-query", "epsilon": "1"}, ["epsilon is 1", "not private", "inf"]),
     "an epsilon of full reveal": ({"design": "full-reveal", "epsilon": "2"}, ["epsilon is 2", "not private", "inf"]),
     "a huge epsilon of item queries": ({"design": "item-query", "epsilon": "1e400"}, ["epsilon", "not private"]),
     "a curator's tiny epsilon": ({"design": "curator-items", "epsilon": "1e-300"}, ["epsilon", "1e-300"]),
@@ -262,11 +237,6 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "nobody reveals": ({"design": "full-reveal", "reveal_share": 0}, ["reveal_share is 0", "greater than 0"]),
     "more than everybody reveals": ({"design": "full-reveal", "reveal_share": 1.5}, ["reveal_share is 1.5", "1"]),
     "a share that is none": ({"design": "full-reveal", "reveal_share": float("nan")}, ["reveal_share", "nan"]),
-    "unknown decoder": ({"decoder": "oracle"}, ["decoder", "oracle", "centred"]),
-    "unknown key": ({"epsilom": 1}, ["epsilom", "unknown", "epsilon"]),
-    "a file and items": ({"ratings": "r.csv", "items": 9}, ["items", "9", "r.csv"]),
-    "a file and probabilities": ({"ratings": "r.csv", "like": "0.9,0.1"}, ["like", "0.9", "r.csv"]),
-    "held out below 0": ({"held_out": -1}, ["held_out", "-1"]),
 }
 
 
@@ -316,11 +286,8 @@ def test_what_a_mechanism_cannot_do_is_refused_where_a_run_begins(words: str) ->
 def test_files_that_are_wrong_are_refused(text: str, words: list[str], tmp_path: Path) -> None:
     file = tmp_path / "scenario.toml"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError) as raised:
+    with complains(*words):
         load_scenario(file, {})
-    line = str(raised.value)
-    assert "\n" not in line
-    assert all(word in line for word in words), line
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:

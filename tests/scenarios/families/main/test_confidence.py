@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from runs import present
 from scipy.special import softmax
 from statistical import binomial_bounds
 
@@ -37,11 +38,9 @@ def wrong_runs(enough: int = RUNS) -> int:
     wrong = 0
     for seed in range(RUNS):
         population = populate(Scenario.model_validate({**UNEQUAL, "seed": seed}))
-        assert population.truth is not None
         outcome = emulate(population)
-        assert outcome.posterior is not None
-        assert outcome.posterior.decided(1 - CONFIDENCE).all()
-        wrong += not clustering_scores(outcome.model.cluster, population.truth).exact
+        assert present(outcome.posterior).decided(1 - CONFIDENCE).all()
+        wrong += not clustering_scores(outcome.model.cluster, present(population.truth)).exact
         if wrong == enough:
             break
     return wrong

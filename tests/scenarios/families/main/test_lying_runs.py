@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from runs import present
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.sign_moments import sign_contrast
@@ -67,9 +68,7 @@ def test_small_pools_ask_about_few_items_at_a_time_and_learn_all() -> None:
     assert min(sizes) >= 1
     first = [ask.query.pool for ask in one.outcome.state.asked[:4]]
     assert sorted(np.concatenate([pool for pool in first if pool is not None]).tolist()) == list(range(24))
-    assert one.population.truth is not None
-    assert one.outcome.posterior is not None
-    assert one.outcome.posterior.decided(0.05).all()
+    assert present(one.outcome.posterior).decided(0.05).all()
 
 
 def test_fixed_rounds_take_pools_in_turn() -> None:
@@ -111,8 +110,7 @@ def test_untargeted_liars_move_as_many_items_as_get_wrong_before_others_are_deci
     """With 1,000 items, 30 rated and a share of .01, as devices say (docs/lying.md)."""
     common: dict[str, Any] = {**SIGN, "users": 10**6, "malicious": 0.01}
     population = populate(Scenario(items=1000, rated=30, signs=signs, **common))
-    plot = collusion_of(population)
-    assert plot is not None
+    plot = present(collusion_of(population))
     assert np.count_nonzero(plot.wishes) == many
 
 
@@ -140,8 +138,7 @@ def test_no_mechanism_goes_beyond_the_universal_limit() -> None:
     """What one liar moves is at least an honest answer's distance over the limit's odds; sign sensing comes near."""
     for design in ("sign", "maxsense", "multi-maxsense", "set", "subset", "oue", "olh", "grr"):
         scenario = Scenario(design=design, items=100, rated=10, users=1000).complete()
-        influence = influence_of(scenario)
-        assert influence is not None
+        influence = present(influence_of(scenario))
         assert influence.tipping(1) <= universal_limit(scenario)
 
 
@@ -278,9 +275,7 @@ def test_verification_comes_last_and_changes_nothing_before() -> None:
     assert [len(pool) for pool in pools if pool is not None] == [10] * 4
     assert np.array_equal(again.outcome.model.score, plain.outcome.model.score)
     contrast = sign_contrast(10, items=40, rated=8, vectors=1, best_count=1, epsilon=again.scenario.epsilon)
-    assert again.outcome.posterior is not None
-    mixture = again.outcome.posterior.mixture
-    assert mixture is not None
+    mixture = present(present(again.outcome.posterior).mixture)
     error = (mixture.levels[0] - mixture.levels[1]) / 2 / 2.3263
     assert told["verifying_answers"] == 4 * users_on_grid(1 / (error * contrast) ** 2)
     assert told["asked"] == record(plain)["asked"] + told["verifying_answers"]
@@ -306,10 +301,9 @@ def test_honest_devices_dispute_as_many_right_labels_as_is_said(
     monkeypatch.setattr("coordinator.server.rounds.policies.DISPUTED", said)
     common: dict[str, Any] = {**SIGN, "users": 20_000_000, "verify": 10}
     outcome = emulate(populate(Scenario(items=1000, rated=30, **common)))
-    assert outcome.posterior is not None
-    assert outcome.posterior.disputed is not None
-    assert (outcome.posterior.disputed.sum() <= 28) == held
-    assert outcome.posterior.disputed.any()
+    disputed = present(present(outcome.posterior).disputed)
+    assert (disputed.sum() <= 28) == held
+    assert disputed.any()
 
 
 def test_items_that_no_device_was_left_for_are_not_decided() -> None:
@@ -330,8 +324,5 @@ def test_stored_rounds_say_that_they_verify() -> None:
     first = conduct(*parts, **common, keep=kept.append)
     again = conduct(*parts, **common, earlier=[ROUNDS.decode(*ROUNDS.encode(one)) for one in kept])
     assert [ask.verifies for ask in again.state.asked][-3:] == [False, True, True]
-    assert first.posterior is not None
-    assert again.posterior is not None
-    assert first.posterior.disputed is not None
-    assert again.posterior.disputed is not None
-    assert first.posterior.disputed.tolist() == again.posterior.disputed.tolist()
+    disputed, disputed_again = (present(present(one.posterior).disputed) for one in (first, again))
+    assert disputed.tolist() == disputed_again.tolist()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import statistical
-from runs import here, of_file, planted_ratings, small, write_movielens
+from runs import here, of_file, planted_ratings, present, small, write_movielens
 
 from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
@@ -239,8 +239,7 @@ def strays(measured: tuple[str, Sequence[float]], epsilon: str) -> bool:
     of many items in the prediction, are the 0.006.
     """
     decoder, accuracies = measured
-    predicted = predict(small(items=ITEMS, rated=20, users=ENOUGH, decoder=decoder, epsilon=epsilon), ENOUGH)
-    assert predicted is not None
+    predicted = present(predict(small(items=ITEMS, rated=20, users=ENOUGH, decoder=decoder, epsilon=epsilon), ENOUGH))
     deviation = math.sqrt(predicted * (1 - predicted) / (ITEMS * len(accuracies)))
     return abs(float(np.mean(accuracies)) - predicted) > 0.006 + statistical.normal_radius(deviation)
 

@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runs import present
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import bounded_names, named_recommenders
@@ -91,8 +92,7 @@ def test_slow_halving() -> None:
 )
 def test_no_upper_bound_is_below_the_lower_one(name: str, peers: int, more: int, radius: int, rounds: int) -> None:
     radius = 0 if name == "p-rec-sim" else radius
-    upper = loss_bound(name, rounds, 2, peers + more, peers, 3 if radius else 0, radius)
-    assert upper is not None
+    upper = present(loss_bound(name, rounds, 2, peers + more, peers, 3 if radius else 0, radius))
     assert upper >= loss_lower_bound(rounds, 2, peers + more, peers, radius)
 
 
@@ -238,8 +238,7 @@ def test_the_papers_thresholds() -> None:
 
 def test_the_specs_example_of_the_conjecture() -> None:
     """T = 10^9, D = 32, R = 8, P = 64 with the lean rule: 0.33 against 233; the spec's N is taken to be 4P."""
-    loss = loss_bound("p-rec-lean", 10**9, 2, 256, 64, 32, 8)
-    assert loss is not None
+    loss = present(loss_bound("p-rec-lean", 10**9, 2, 256, 64, 32, 8))
     assert f"{conjecture(10**9, 2, 256, 64, 32, 8, loss):.2f}" == "0.33"
 
 
@@ -269,9 +268,7 @@ def test_no_lower_bound_is_above_the_proved_epsilon(
     name: str, rounds: int, peers: int, ratio: int, d: int, r: int
 ) -> None:
     size = (rounds, 2, ratio * peers, peers, d, r)
-    proved, loss = epsilon_proved(name, *size), loss_bound(name, *size)
-    assert proved is not None
-    assert loss is not None
+    proved, loss = present(epsilon_proved(name, *size)), present(loss_bound(name, *size))
     assert own_lower_bound(*size) <= proved
     assert max(theorem_15(*size, loss), conjecture(*size, loss)) <= proved
     assert theorem_7(*size[:4], loss) <= proved

@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from pydantic import ValidationError
-from runs import Command, planted_ratings, refused, write_movielens
+from runs import Command, complains, planted_ratings, refused, write_movielens
 
-from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.config.settings import validated
 from scenarios.families.online.online_scenario import OnlineScenario
@@ -81,16 +80,16 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"world": Path("w.toml"), "clients": 2}, ["clients is 2", "w.toml"]),
     ({"like_from": 3.0, "world": Path("w.toml")}, ["like_from is 3.0", "--ratings"]),
     ({"likes": 3}, ["'likes'", "unknown"]),
+    ({"attack": "halving"}, ["attack is halving", "nobody lies"]),
+    ({"malicious": 0.1, "attack": "promote:3"}, ["attack is 'promote:3'", "halving"]),
+    ({"malicious": 1.5}, ["malicious is 1.5", "less than 1"]),
 ]
 
 
 @pytest.mark.parametrize(("values", "words"), WRONG, ids=[" ".join(values) for values, _ in WRONG])
 def test_what_is_wrong_is_told_in_one_line(values: dict[str, Any], words: list[str]) -> None:
-    with pytest.raises(InputError) as raised:
+    with complains(*words):
         validated(OnlineScenario, None, values)
-    line = str(raised.value)
-    assert "\n" not in line
-    assert all(word in line for word in words), line
 
 
 def test_a_scenario_does_not_change() -> None:
@@ -118,14 +117,6 @@ def nobody_votes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.voters.VoterCohort.enter", entered)
 
 
-def test_a_run_prints_one_json_object(blindrec: Command) -> None:
-    ended = blindrec(*SHORT)
-    assert (ended.code, ended.err) == (0, "")
-    result = ended.result
-    assert (result["recommender"], result["rounds"], result["backend"]) == ("p-rec", 40, "inprocess")
-    assert result["loss"] <= 40
-
-
 def test_help_names_every_recommender(blindrec: Command) -> None:
     ended = blindrec("online", "--help")
     assert ended.code == 0
@@ -135,7 +126,11 @@ def test_help_names_every_recommender(blindrec: Command) -> None:
 
 @pytest.mark.parametrize("name", named_recommenders())
 def test_every_recommender_runs(name: str, blindrec: Command, ratings: Path) -> None:
-    assert blindrec(*SHORT, "--recommender", name).result["recommender"] == name
+    ended = blindrec(*SHORT, "--recommender", name)
+    assert (ended.code, ended.err) == (0, "")
+    result = ended.result
+    assert (result["recommender"], result["rounds"], result["backend"]) == (name, 40, "inprocess")
+    assert result["loss"] <= 40
     assert blindrec(*HERE, "--ratings", ratings, "--recommender", name, "--json", "-").result["clients"] == 1
 
 
@@ -155,16 +150,11 @@ def test_a_folder_holds_tables_that_pandas_opens(blindrec: Command, ratings: Pat
     flags = ["--ratings", ratings, "--clients", 2, "--budget", "100000/3", "--seed", 2]
     ended = blindrec(*HERE, *flags, "--out", out, "--json", "-")
     assert ended.code == 0
-    names = ["clients.parquet", "result.json", "rounds.parquet", "scenario.json", "versions.json", "voters.parquet"]
-    assert sorted(path.name for path in out.iterdir()) == names
-    assert json.loads((out / "result.json").read_text()) == ended.result
     clients, rounds, voters = (pd.read_parquet(out / f"{name}.parquet") for name in ("clients", "rounds", "voters"))
     assert clients["client"].nunique() == 2
     assert clients["loss"].mean() == ended.result["loss"]
     assert (clients["rounds"] + clients["skipped"] == 25).all(), "fifty titles, two a round"
     assert rounds.groupby("client")["liked"].count().to_dict() == clients.set_index("client")["rounds"].to_dict()
-    assert list(rounds) == ["client", "round", "recommended", "liked", "survivors"]
-    assert list(voters) == ["client", "voter", "peer", "alive", "d_strikes", "r_strikes", "privacy_loss"]
     assert len(voters) == 2 * 24
     scenario = json.loads((out / "scenario.json").read_text())
     assert (scenario["clients"], scenario["seed"], scenario["recommender"]) == (2, 2, "p-rec")
@@ -182,10 +172,6 @@ FLAGS: dict[str, list[str]] = {
     "--rounds many": ["--rounds", "'many'", "integer"],
     "--objects 3 --rounds 2 --diversity 0 --radius 0": ["rounds is 2", "objects 3", "T >= m"],
     "--epsilon x --recommender naive": ["epsilon is x", "number"],
-    "--repeat 0": ["repeat is 0"],
-    "--workers 0": ["workers is 0"],
-    "--devices-per-actor 0": ["devices_per_actor is 0"],
-    "--backend spark": ["backend", "'spark'"],
     "--columns a": ["columns", "'a'", "three"],
     "--world {tmp}/none.toml": ["none.toml", "cannot be read"],
     "--ratings {tmp}/none.csv": ["none.csv"],

@@ -30,12 +30,8 @@ def told(blindrec: Command, *arguments: object) -> dict[str, object]:
 @pytest.mark.parametrize("mechanism", list(GUARANTEES))
 def test_every_mechanism_runs_and_says_what_it_promises(mechanism: str, blindrec: Command) -> None:
     result = told(blindrec, "--mechanism", mechanism, "--weight", "0.001" if mechanism in NOISY else "0.25")
-    assert (result["trust_model"], result["mechanism"], result["public"], result["private"]) == (
-        "two-tier",
-        mechanism,
-        20,
-        12,
-    )
+    said = [result[name] for name in ("trust_model", "mechanism", "public", "private")]
+    assert said == ["two-tier", mechanism, 20, 12]
     assert result["guarantee"] == GUARANTEES[mechanism]
     assert result["answered"] == (0 if mechanism == "none" else 12)
     rmse, alone, baseline = (result[name] for name in ("rmse", "rmse_public_only", "rmse_baseline"))
@@ -124,7 +120,11 @@ BAD: dict[str, list[str]] = {
     "--planted 3,4": ["planted", "users,items,ratings"],
     "--ratings x.csv": ["give one of them"],
     "--columns a,b,c": ["columns", "ratings files"],
-    "--backend spark": ["backend is 'spark'"],
+    "--attack poison-features": ["nobody lies; give --malicious too"],
+    "--malicious 0.1 --mechanism none": ["no device answers with none"],
+    "--own-h --mechanism laplace": ["own_h is True, which is about pmc and pmc-rr"],
+    "--clip": ["one size without own_h"],
+    "--malicious 0.1 --attack promote:3": ["attack is 'promote:3'", "poison-features"],
 }
 
 

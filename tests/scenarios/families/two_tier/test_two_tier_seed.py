@@ -68,7 +68,8 @@ def test_planted_ratings_have_the_shape_that_was_asked_for(small_table: RatingTa
 
 
 def test_a_split_holds_out_as_many_of_everyone_and_deals_users_once(small_table: RatingTable) -> None:
-    split = split_users(small_table, public=20, private=30, public_by="most", private_by="random", holdout=4, seed=3)
+    settings = TwoTier(planted=(90, 50, 2500), public=20, private=30, private_by="random", holdout=4, seed=3)
+    split = split_users(small_table, settings)
     assert set(split.test.degrees) == {4}
     assert np.array_equal(split.train.degrees, small_table.degrees - 4)
     assert len({*split.public.tolist(), *split.private.tolist()}) == 50
@@ -78,9 +79,7 @@ def test_a_split_holds_out_as_many_of_everyone_and_deals_users_once(small_table:
     both = [np.concatenate([split.train.items[a:b], split.test.items[c:d]]) for a, b, c, d in _bounds(split)]
     expected = np.split(small_table.items, small_table.starts[1:-1])
     assert all(np.array_equal(np.sort(one), other) for one, other in zip(both, expected, strict=True))
-    elsewhere = split_users(
-        small_table, public=20, private=30, public_by="random", private_by="random", holdout=4, seed=4
-    )
+    elsewhere = split_users(small_table, settings.model_copy(update={"public_by": "random", "seed": 4}))
     assert not np.array_equal(elsewhere.test.items, split.test.items)
     assert not np.array_equal(elsewhere.public, split.public)
 
@@ -127,11 +126,10 @@ def test_scales_are_read_and_ratings_moved_onto_them(small_table: RatingTable) -
 
 
 def test_scores_are_those_of_completed_vectors_clipped() -> None:
-    of = planted(9, 12, rank=2, share=0.7)
+    seen = rows_with(9, 12, share=0.7)
     features = features_of(
         np.random.default_rng(1).standard_normal((12, 2)), np.zeros(12), lowest=-0.6, highest=0.4, scale=None
     )
-    seen = Rows(starts=of.starts, items=of.items, values=of.values, count=12)
     asked = Rows(starts=np.arange(10), items=np.full(9, 3, np.int32), values=np.full(9, 0.1), count=12)
     hidden = seen.where(seen.items != 3)
     completed = complete_many(features, hidden.starts, hidden.items, hidden.values)[:, 3]
@@ -141,9 +139,9 @@ def test_scores_are_those_of_completed_vectors_clipped() -> None:
     assert np.allclose(baseline_errors(features, asked), 0.01)
 
 
-def rows_with(users: int, *, noise: float, seed: int = 0) -> Rows:
-    of = planted(users, 40, rank=2, share=0.6, noise=noise, seed=seed)
-    return Rows(starts=of.starts, items=of.items, values=of.values, count=40)
+def rows_with(users: int, items: int = 40, **how: float) -> Rows:
+    of = planted(users, items, **{"rank": 2, "share": 0.6, **how})  # type: ignore[arg-type] # whole numbers are whole
+    return Rows(starts=of.starts, items=of.items, values=of.values, count=items)
 
 
 def test_folds_hold_out_every_public_user_once_whole() -> None:
@@ -292,8 +290,7 @@ def test_the_gain_that_is_largest_less_its_standard_error_is_taken() -> None:
 
 def test_validation_users_are_a_fifth_at_least_one_and_at_most_so_many() -> None:
     for users, held in ((2, 1), (16, 3), (60, 12), (MOST * 5 + 100, MOST)):
-        of = planted(users, 12, rank=2, share=0.5)
-        public = Rows(starts=of.starts, items=of.items, values=of.values, count=12)
+        public = rows_with(users, 12, share=0.5)
         weighing = weighing_of(public, Fitting(rank=2, kappa=1), 0)
         assert (weighing.folds[0].seen.users, weighing.announced_to.users) == (held, users - held)
     with pytest.raises(InputError, match="give --weight"):
