@@ -15,7 +15,7 @@ import numpy as np
 
 from actors.block_model import BlockModelRatings, Scratch, next_stamp, scratch_for, sense_and_like
 from actors.device import PIECE, Cohort, check
-from actors.device_half import DeviceBlock, DeviceHalf
+from actors.device_half import DeviceHalf
 from actors.keeper import Keeper, LedgerClient
 from actors.mechanisms import half_of, registered
 from actors.ratings import BlockRatings, Ratings
@@ -34,7 +34,7 @@ from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.scores import SetCounters, count_set, counters_for, move_out, score_statistic
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.backends.session import BackendJob, Costs, DeviceGroup, O, Progress, R, T
+from scenarios.backends.session import BackendJob, Costs, O, Progress, R, T
 
 
 def _maxsense_loop(
@@ -145,7 +145,10 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
     """Conduct a run in so many threads; see `scenarios.backends.session.Backend.run`."""
     admit(job.plan.own)
     keeper = Keeper(job.ledger)
-    cast = {name: _device_blocks(group, job.secret, keeper) for name, group in job.device_groups.items()}
+    cast: Cast = {
+        name: [group.kind(group.holdings, job.secret, first, stop, keeper=keeper) for first, stop in group.bounds]
+        for name, group in job.device_groups.items()
+    }
     if query := job.plan.rehearsal():
         with job.naming():
             _require_room(query, job)
@@ -167,10 +170,6 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
         outcome = conductor.run(keep)
         seconds = time.perf_counter() - start
     return job.finish(outcome, LocalExperimenterView(keeper, cast), Costs(seconds=seconds))
-
-
-def _device_blocks(group: DeviceGroup, secret: bytes, keeper: LedgerClient) -> list[DeviceBlock]:
-    return [group.kind(group.holdings, secret, first, stop, keeper=keeper) for first, stop in group.bounds]
 
 
 class LocalExperimenterView:

@@ -25,17 +25,11 @@ from scenarios.config.signals import BAD_INPUT, end_now, interrupt_main, same_ha
 _SHOWN = 3
 
 
-def scraped() -> list[str]:
-    """Return the addresses of the living nodes' metrics, the coordinator's node among them."""
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call] # Ray gives it no types
-    return [
-        f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics" for node in nodes if node["Alive"]
-    ]
-
-
 def report_scraped() -> None:
-    """Say where a scraper finds the run's metrics."""
-    places = scraped()
+    """Say where a scraper finds the run's metrics: those of all living nodes, the coordinator's among them."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call] # Ray gives it no types
+    living = [(node["NodeManagerAddress"], node["MetricsExportPort"]) for node in nodes if node["Alive"]]
+    places = [f"http://{host}:{port}/metrics" for host, port in living]
     more = f" and {len(places) - _SHOWN} nodes more" if len(places) > _SHOWN else ""
     say(f"metrics (ray_blindrec_...) are scraped at {', '.join(places[:_SHOWN])}{more}")
 

@@ -82,10 +82,7 @@ class Head:
         with _explained(self.address):
             try:
                 return self.client.submit_job(
-                    entrypoint=entrypoint,
-                    runtime_env=environment,
-                    metadata=metadata,
-                    entrypoint_resources=resources,
+                    entrypoint=entrypoint, runtime_env=environment, metadata=metadata, entrypoint_resources=resources
                 )
             except (RuntimeError, ValueError) as error:
                 remedy = _AGENT if _NO_AGENT in str(error) else ""
@@ -93,17 +90,17 @@ class Head:
 
     def details(self, job: str) -> JobDetails:
         """Return the head's details of a job."""
-        with _explained(self.address), _known(self.address, job):
+        with _explained(self.address, job):
             return self.client.get_job_info(job)
 
     def log(self, job: str) -> str:
         """Return a job's whole log."""
-        with _explained(self.address), _known(self.address, job):
+        with _explained(self.address, job):
             return self.client.get_job_logs(job)
 
     def stop(self, job: str) -> bool:
         """Ask a job to end; return whether it was running."""
-        with _explained(self.address), _known(self.address, job):
+        with _explained(self.address, job):
             return self.client.stop_job(job)
 
 
@@ -134,21 +131,17 @@ def _only(address: str) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(address: str) -> Iterator[None]:
-    """Say in one line what is wrong with the token or the connection to the head."""
+def _explained(address: str, job: str | None = None) -> Iterator[None]:
+    """Say in one line what is wrong with the token, the connection to the head, or the job that it is asked about."""
     try:
         yield
     except requests.RequestException as error:
         raise SilentHeadError(f"the head at {address} answers no more ({_line(error)})") from None
     except ray.exceptions.RayError as error:  # of authentication, by whatever name this version of Ray has for it
         raise InputError(f"the head at {address} refuses the token ({_line(error)}); {_TOKEN}") from None
-
-
-@contextmanager
-def _known(address: str, job: str) -> Iterator[None]:
-    try:
-        yield
     except RuntimeError as error:
+        if job is None:
+            raise
         if "404" not in str(error) and "does not exist" not in str(error):
             raise SilentHeadError(f"the head at {address} fails ({_line(error)})") from None
         raise InputError(

@@ -245,10 +245,7 @@ def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> 
 
 
 def score_advice(advice: Indices, ratings: StoredRatings, split: Split) -> dict[str, Any]:
-    """Score the devices' own recommendations on held-out likes, beside popularity and chance.
-
-    Shapes: ``advice`` (devices, k).
-    """
+    """Score the devices' own recommendations, shape (devices, k), on held-out likes, beside popularity and chance."""
     devices, k = advice.shape
     user = ratings.user[:devices]
     holdout = split.holdout.of(user)

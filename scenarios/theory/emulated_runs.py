@@ -451,10 +451,8 @@ def draw_yeses(world: BlockParameters, answers: int, coins: np.random.Generator)
     """
     yeses, users, says_yes = np.zeros(world.items, np.int64), 0, world.rated / (2 * world.items)
     while (pool := np.flatnonzero(yeses < answers)).size:
-        batch, left = (
-            round_users(int(pool.size), items=world.items, rated=world.rated),
-            answers - int(yeses[pool].max()),
-        )
+        batch = round_users(int(pool.size), items=world.items, rated=world.rated)
+        left = answers - int(yeses[pool].max())
         if left > LEAP:  # no item can end within so many rounds
             batch *= max(1, int(left / 2 * pool.size / (batch * says_yes)))
         users += batch
@@ -473,8 +471,8 @@ def query_emulation(parameters: BlockParameters) -> Emulation:
         yeses += max(0, answers - LONG)
         return _shares_decoded(yeses, coins.binomial(yeses, likes), parameters.cluster_sizes.size)
 
-    strength = partial(_share_strength, parameters)
-    sizes, seconds = parameters.cluster_sizes, share_seconds(parameters.items)
+    strength, seconds = partial(_share_strength, parameters), share_seconds(parameters.items)
+    sizes = parameters.cluster_sizes
     return Emulation(draw=draw, sizes=sizes, strength=strength, seconds=seconds, largest=10**7 + 1, step=2)
 
 

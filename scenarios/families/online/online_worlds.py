@@ -192,7 +192,7 @@ def world_of_ratings(scenario: OnlineScenario) -> OnlineWorld:
     its own mean, or from ``like_from`` on). Rounds in which it likes nothing are skipped and counted. A voter votes for
     the title that it rates best; its own coin decides ties, and where it rated none of them.
     """
-    return world_of_table(scenario, read_for(scenario).table)
+    return world_of_table(scenario, read_for(scenario))
 
 
 def world_of_table(scenario: OnlineScenario, table: RatingTable) -> OnlineWorld:

@@ -175,7 +175,7 @@ def _from_file(file: Path, request: PlanRequest) -> tuple[Scenario, int]:
     for name in _THEIRS:
         if (value := getattr(request, name)) is not None:
             raise InputError(f"{name} is {value!r}, but {brief(str(file))} brings its own; give one of them")
-    table = read_for(request).table
+    table = read_for(request)
     shape = shape_of(table, like_from=like_bar(request.columns, request.like_from), **_world(request))
     return shape.world, request.users or shape.users
 
