@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import ray
@@ -67,9 +66,7 @@ class HeadWatch:
         """Stop watching, because the instance is about to end."""
         self._looking.set()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self.stop()
         self._ending.set()
         if self._thread.is_alive():

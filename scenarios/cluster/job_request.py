@@ -36,9 +36,9 @@ def check_request(tree: Any, arguments: Sequence[str], folder: Path) -> Request:
             sent = [_renamed(one, str(path), str(inside)) for one in sent]
             data += [_on_cluster(key, Path(value)) for key, value in _named_in(folder / inside)]
     for name, kind, more in (("out", "folder", ", and --json for the result here"), ("figure", "file", "")):
-        if (path := values.get(name)) is not None and not Path(path).is_absolute():
+        if (target := values.get(name)) is not None and not Path(target).is_absolute():
             raise InputError(
-                f"{name} is {path}, a {kind} beside the job's copy of the working directory, which Ray deletes; give "
+                f"{name} is {target}, a {kind} beside the job's copy of the working directory, which Ray deletes; give "
                 f"an absolute path on a disk of the cluster{more}"
             )
     return Request(arguments=tuple(sent), data=tuple(data), out=values.get("out"))

@@ -281,10 +281,5 @@ def _by_chance(unrated: Ints, holdout: Ints, k: int) -> tuple[float, float]:
 
 
 def _log_choose(total: Ints, subset: Ints) -> Floats:
-    safe_total = np.maximum(total, subset)
-    choose: Floats = (
-        scipy.special.gammaln(safe_total + 1)
-        - scipy.special.gammaln(subset + 1)
-        - scipy.special.gammaln(safe_total - subset + 1)
-    )
-    return np.where(total >= subset, choose, -np.inf)
+    chances = scipy.special.betaln(subset + 1.0, np.maximum(total - subset, 0) + 1.0)
+    return np.where(total >= subset, -np.log1p(total) - chances, -np.inf)

@@ -384,10 +384,8 @@ def pair_emulation(rates: Floats, sizes: Ints, decoder: str) -> Emulation:
         statistic = PairStatistic(**square, devices=users, answered=int(pairs.sum()), refused=0)
         return decode_pairs(statistic, clusters=sizes.size, decoder=decoder).cluster
 
-    def strength(users: float) -> float:
-        return users / chances.size * signal / noise
-
-    return Emulation(draw=draw, sizes=sizes, strength=strength, seconds=pair_seconds(items))
+    cost = pair_seconds(items)
+    return Emulation(draw=draw, sizes=sizes, strength=lambda users: users / chances.size * signal / noise, seconds=cost)
 
 
 @content_cache
@@ -436,11 +434,11 @@ def reveal_emulation(parameters: BlockParameters, share: float) -> Emulation:
         rated, liked = draw_reveals(parameters, users=int(coins.binomial(users, share)), coins=coins)
         return _shares_decoded(rated, liked, parameters.cluster_sizes.size)
 
-    def strength(users: float) -> float:
-        return _share_strength(parameters, users * share * parameters.rated / parameters.items)
-
     return Emulation(
-        draw=draw, sizes=parameters.cluster_sizes, strength=strength, seconds=share_seconds(parameters.items)
+        draw=draw,
+        sizes=parameters.cluster_sizes,
+        strength=lambda users: _share_strength(parameters, users * share * parameters.rated / parameters.items),
+        seconds=share_seconds(parameters.items),
     )
 
 

@@ -206,8 +206,7 @@ class Influence:
 
 def _tried(most: int) -> list[int]:
     """Return the numbers of promoted items among which liars choose, 1 to most."""
-    sizes: list[int] = np.unique(np.geomspace(1, most, 60).round().astype(int)).tolist()
-    return sizes
+    return list(map(int, np.unique(np.geomspace(1, most, 60).round())))
 
 
 def influence_of(scenario: Scenario, makes_up: str = ANSWERS) -> Influence | None:
@@ -296,22 +295,16 @@ def predict_round(
     influence: Influence, scenario: Scenario, *, share: float, labels: Indices, wishes: Indices, users: int
 ) -> Prediction:
     """Predict labels and ranks of one round: estimates are drawn and decoded; ``labels``, ``wishes`` of shape (N,)."""
-    truth, coins = by_level(scenario)[labels], np.random.default_rng(0)
-    deviation, wrong, ranks = float(influence.deviation.mean()) / math.sqrt(users), 0, list[float]()
-    right = list[float]()
+    truth, coins, liked = by_level(scenario)[labels], np.random.default_rng(0), wishes > 0
+    deviation, draws = float(influence.deviation.mean()) / math.sqrt(users), list[tuple[float, float, float]]()
     for _ in range(DRAWS):
         values = influence.sample(share, labels, wishes, users, coins)
         decoded = _decoded(scenario, values, deviation)
-        wrong += int((decoded != truth).sum())
-        right.append(clustering_scores(decoded, labels).accuracy)
-        rank = np.empty(values.size)
-        rank[np.argsort(-values)] = np.arange(values.size) + 1
-        ranks.append(float(rank[wishes > 0].mean()) if (wishes > 0).any() else math.nan)
-    return Prediction(
-        wrong=wrong / DRAWS,
-        accuracy=float(np.mean(right)),
-        rank=None if math.isnan(ranks[0]) else float(np.mean(ranks)),
-    )
+        ranks = np.argsort(np.argsort(-values)) + 1
+        rank = float(ranks[liked].mean()) if liked.any() else math.nan
+        draws.append((float((decoded != truth).sum()), clustering_scores(decoded, labels).accuracy, rank))
+    wrong, accuracy, rank = np.mean(draws, axis=0).tolist()
+    return Prediction(wrong=wrong, accuracy=accuracy, rank=None if math.isnan(rank) else rank)
 
 
 def by_level(scenario: Scenario) -> Ints:

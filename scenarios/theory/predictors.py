@@ -214,16 +214,12 @@ def mistakes(parameters: BlockParameters, *, contrast: float, users: int) -> Flo
 
 
 def sign_accuracy(parameters: BlockParameters, *, contrast: float, users: int) -> float:
-    """Predict the share of items right; see `mistakes`, or `decoded_accuracy` where levels are not as good as known."""
+    """Predict the share of items right; see `mistakes`."""
     items = parameters.items
     wrong = float(parameters.cluster_sizes / items @ mistakes(parameters, contrast=contrast, users=users))
     if wrong <= min(FEW_WRONG, items * WRONG_AN_ITEM) or items > MOST_ITEMS:
         return 1 - wrong
-    return decoded_accuracy(parameters, contrast=contrast, users=users)
-
-
-def decoded_accuracy(parameters: BlockParameters, *, contrast: float, users: int) -> float:
-    """Return the mean share of items right where normal estimates are drawn, with fixed coins, and decoded."""
+    # levels are not as good as known: normal estimates are drawn, with fixed coins, and decoded
     sizes, error = parameters.cluster_sizes, 1 / (contrast * math.sqrt(users))
     truth = np.repeat(np.arange(sizes.size), sizes)
     means = (2 * parameters.class_shares @ parameters.like - 1)[truth]

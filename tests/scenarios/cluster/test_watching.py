@@ -22,7 +22,7 @@ from scenarios.store.manifest import MANIFEST as MARKED
 from scenarios.studies.sweep.sweep_folder import counted
 
 RUN = ["run", "--items", "12", "--rated", "4", "--users", "600", "--design", "sign", "--policy", "fixed"]
-RUN += ["--rounds", "3", "--answers-per-device", "3", "--epsilon", "3", "--seed", SEED]
+RUN += ["--rounds", "3", "--answers-per-device", "3", "--epsilon", "3", "--seed", str(SEED)]
 RUN += ["--backend", "inprocess", "--workers", "1"]
 FIELDS = {
     "time", "level", "event", "command", "version", "kind", "run", "repeat", "repeats", "backend", "unit", "count",

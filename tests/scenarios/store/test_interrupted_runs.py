@@ -4,7 +4,6 @@ import functools
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -94,7 +93,7 @@ def test_a_mark_that_was_made_up_is_refused(blindrec: Command, tmp_path: Path) -
     mark = tmp_path / "out" / FOLDER / MANIFEST
     held = json.loads(mark.read_text())
     del held["sha256"]
-    edits = [("run", run, f"names run '{run}'") for run in ("/x", "../../x", "", 5)]
+    edits: list[tuple[str, Any, str]] = [("run", run, f"names run '{run}'") for run in ("/x", "../../x", "", 5)]
     edits += [("repeat", repeat, f"has repeat {repeat}") for repeat in (0, True, [3])]
     for name, value, words in (*edits, ("more", 1, "is damaged")):
         edited = {**held, name: value}
@@ -131,46 +130,36 @@ def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Comm
     assert f"{journal.folder / '000000.npz'} is no round 0 of this run" in line
 
 
-def of_another_run(journal: Journal, other: Path) -> str:
-    shutil.copy(interrupted(other).folder / "000001.npz", journal.folder)
-    return "000001.npz is no round 1 of this run"
+def exchange(what: str, journal: Journal, other: Path) -> str:
+    """Put another file in a round's place; return its name."""
+    rounds = [journal.folder / f"{number:06d}.npz" for number in range(3)]
+    match what:
+        case "of another run":
+            shutil.copy(interrupted(other).folder / "000001.npz", rounds[1])
+        case "of another seed":
+            shutil.copy(interrupted(other, seed=4).folder / "000000.npz", rounds[0])
+            return rounds[0].name
+        case "exchanged":
+            contents = [path.read_bytes() for path in rounds]
+            rounds[1].write_bytes(contents[2])
+            rounds[2].write_bytes(contents[1])
+        case "twice":
+            shutil.copy(rounds[1], rounds[2])
+            return rounds[2].name
+        case "written anew":  # the first one, with another count of what came in, and a digest that goes with it
+            first, *_ = journal
+            rounds[0].write_bytes(to_bytes(Journal.codec, replace(first, size=first.size + 1), journal._first))
+    return rounds[1].name
 
 
-def of_another_seed(journal: Journal, other: Path) -> str:
-    shutil.copy(interrupted(other, seed=4).folder / "000000.npz", journal.folder)
-    return "000000.npz is no round 0 of this run"
-
-
-def exchanged(journal: Journal, other: Path) -> str:
-    one, two, spare = (journal.folder / name for name in ("000001.npz", "000002.npz", "spare"))
-    one.rename(spare)
-    two.rename(one)
-    spare.rename(two)
-    return "000001.npz is no round 1 of this run"
-
-
-def twice(journal: Journal, other: Path) -> str:
-    shutil.copy(journal.folder / "000001.npz", journal.folder / "000002.npz")
-    return "000002.npz is no round 2 of this run"
-
-
-def written_anew(journal: Journal, other: Path) -> str:
-    """The first round, with another count of what came in, and a digest that goes with it."""
-    first, *_ = journal
-    content = to_bytes(Journal.codec, replace(first, size=first.size + 1), journal._first)
-    (journal.folder / "000000.npz").write_bytes(content)
-    return "000001.npz is no round 1 of this run"
-
-
-@pytest.mark.parametrize("exchange", [of_another_run, of_another_seed, exchanged, twice, written_anew])
-def test_a_round_that_is_not_in_its_place_is_refused(
-    exchange: Callable[[Journal, Path], str], blindrec: Command, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("what", ["of another run", "of another seed", "exchanged", "twice", "written anew"])
+def test_a_round_that_is_not_in_its_place_is_refused(what: str, blindrec: Command, tmp_path: Path) -> None:
     """Where it is removed, as the line says, the rounds from there on are asked again."""
     journal = interrupted(tmp_path / "out")
-    words = exchange(journal, tmp_path / "other")
+    name = exchange(what, journal, tmp_path / "other")
+    words = f"{name} is no round {int(name[:6])} of this run"
     refused_both_ways(blindrec, tmp_path / "out", str(journal.folder), words, "remove it")
-    (journal.folder / words.split()[0]).unlink()
+    (journal.folder / name).unlink()
     ends_alike(blindrec, tmp_path / "out")
 
 
@@ -181,50 +170,37 @@ def test_rounds_behind_one_that_was_removed_are_asked_again(blindrec: Command, t
     ends_alike(blindrec, tmp_path / "out")
 
 
-def ledgers_of(journal: Journal) -> list[Path]:
-    return files_of(journal.ledger, LEDGER)
-
-
-def ledger_of_another_run(journal: Journal, other: Path) -> str:
-    shutil.copy(ledgers_of(interrupted(other))[0], journal.ledger)
-    return "its folder is that of"
-
-
-def ledger_of_another_seed(journal: Journal, other: Path) -> str:
-    shutil.copy(ledgers_of(interrupted(other, seed=4))[0], journal.ledger)
-    return "its folder is that of"
-
-
-def ledger_edited(journal: Journal, other: Path) -> str:
-    (file,) = ledgers_of(journal)
-    file.write_bytes(file.read_bytes().replace(b'"1"', b'"2"', 1))
-    return "is damaged on line 2"
-
-
-def ledger_with_a_line_less(journal: Journal, other: Path) -> str:
-    (file,) = ledgers_of(journal)
+def spoil_ledger(what: str, journal: Journal, other: Path) -> list[str]:
+    """Put something else in a ledger's place; return what is said of it."""
+    (file,) = files_of(journal.ledger, LEDGER)
     lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join([*lines[:2], *lines[3:]]))
-    return "is damaged on line 3"
+    match what:
+        case "of another run" | "of another seed":
+            seed = {} if what == "of another run" else {"seed": 4}
+            shutil.copy(files_of(interrupted(other, **seed).ledger, LEDGER)[0], journal.ledger)
+            return ["its folder is that of"]
+        case "edited":
+            file.write_bytes(b"".join(lines).replace(b'"1"', b'"2"', 1))
+            return ["is damaged on line 2"]
+        case "a line less":
+            file.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+            return ["is damaged on line 3"]
+        case "of format 3":
+            head = json.dumps({"format": 3, "owner": owner_of(journal.ledger)}).encode()
+            file.write_bytes(hashlib.blake2b(head, digest_size=8).hexdigest().encode() + b" " + head + b"\n")
+            return ['"format": 3', "format 4; move it to where it belongs"]
+    file.write_bytes(b'0a8fd2e3 ["00", "1", 0, 9]\n')  # as format 2 had it: no head, a checksum a line
+    return ["or of another version of blindrec"]
 
 
-def ledger_of_before(journal: Journal, other: Path) -> str:
-    """As format 2 had it: no head, a checksum a line."""
-    (file,) = ledgers_of(journal)
-    file.write_bytes(b'0a8fd2e3 ["00", "1", 0, 9]\n')
-    return "or of another version of blindrec"
+SPOILT = ["of another run", "of another seed", "edited", "a line less", "of format 2", "of format 3"]
 
 
-@pytest.mark.parametrize(
-    "exchange",
-    [ledger_of_another_run, ledger_of_another_seed, ledger_edited, ledger_with_a_line_less, ledger_of_before],
-)
-def test_a_ledger_that_is_not_the_runs_is_refused(
-    exchange: Callable[[Journal, Path], str], blindrec: Command, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("what", SPOILT)
+def test_a_ledger_that_is_not_the_runs_is_refused(what: str, blindrec: Command, tmp_path: Path) -> None:
     journal = interrupted(tmp_path / "out")
-    words = exchange(journal, tmp_path / "other")
-    refused_both_ways(blindrec, tmp_path / "out", str(journal.ledger), words, "or start in a new folder")
+    words = spoil_ledger(what, journal, tmp_path / "other")
+    refused_both_ways(blindrec, tmp_path / "out", str(journal.ledger), *words, "or start in a new folder")
 
 
 @pytest.mark.parametrize("made", ["rounds", "rounds/seed-0", "rounds/ledger/ab/seed-0"])
@@ -314,15 +290,6 @@ def test_a_run_whose_ledger_lacks_what_devices_answered_is_refused(blindrec: Com
     assert "round 0 was answered by 125 devices, their ledger tells of 0" in refused(blindrec, "resume", out, *FLAGS)
     log.write_bytes(head + b"".join(told[:2]))  # the third round was answered, but not kept: nobody can tell
     ends_alike(blindrec, out)
-
-
-def test_a_ledger_of_an_earlier_format_is_refused(blindrec: Command, tmp_path: Path) -> None:
-    journal, out = interrupted(tmp_path / "out", 2), tmp_path / "out"
-    (log,) = journal.ledger.iterdir()
-    head = json.dumps({"format": 3, "owner": owner_of(journal.ledger)}).encode()
-    log.write_bytes(hashlib.blake2b(head, digest_size=8).hexdigest().encode() + b" " + head + b"\n")
-    assert '"format": 3' in (line := refused(blindrec, "resume", out, *FLAGS))
-    assert "format 4; move it to where it belongs, or start in a new folder" in line
 
 
 @pytest.mark.parametrize("kept", [0, 1])

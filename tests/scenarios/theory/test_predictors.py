@@ -143,23 +143,22 @@ def simulated(parameters: BlockParameters, users: int, epsilon: Epsilon, runs: i
     return np.array(shares)
 
 
+def tail(offset: float, deviation: float, scale: float) -> float:
+    return float(normal_laplace_tail(np.array([offset]), np.array([deviation]), scale)[0])
+
+
 @pytest.mark.parametrize(("deviation", "scale"), [(1.0, 0.1), (1.0, 1.0), (0.1, 2.0), (3.0, 1.0)])
-def test_normal_laplace_tail_is_the_convolution(deviation: float, scale: float) -> None:
-    for offset in (0.0, 0.3, 2.0, 7.0):
+@pytest.mark.parametrize("offset", [0.0, 0.3, 2.0, 7.0])
+def test_normal_laplace_tail_is_the_convolution(offset: float, deviation: float, scale: float) -> None:
+    def product(noise: float) -> float:
+        return float(stats.norm.sf(offset - noise, scale=deviation) * stats.laplace.pdf(noise, scale=scale))
 
-        def product(noise: float, offset: float = offset) -> float:
-            return float(stats.norm.sf(offset - noise, scale=deviation) * stats.laplace.pdf(noise, scale=scale))
-
-        ends = sorted({-40 * scale, 0.0, offset, 40 * scale + offset})
-        expected = sum(quad(product, a, b, epsabs=0, epsrel=1e-10, limit=400)[0] for a, b in itertools.pairwise(ends))
-        found = normal_laplace_tail(np.array([offset]), np.array([deviation]), scale)[0]
-        assert found == pytest.approx(expected, rel=1e-7)
+    ends = sorted({-40 * scale, 0.0, offset, 40 * scale + offset})
+    expected = sum(quad(product, a, b, epsabs=0, epsrel=1e-10, limit=400)[0] for a, b in itertools.pairwise(ends))
+    assert tail(offset, deviation, scale) == pytest.approx(expected, rel=1e-7)
 
 
 def test_normal_laplace_tail_far_out_and_in_its_limits() -> None:
-    def tail(offset: float, deviation: float, scale: float) -> float:
-        return float(normal_laplace_tail(np.array([offset]), np.array([deviation]), scale)[0])
-
     assert tail(600, 1, 1) == pytest.approx(0.5 * math.exp(0.5 - 600), rel=1e-9)
     assert tail(3, 1, 0) == pytest.approx(stats.norm.sf(3))
     assert tail(3, 1, 1e-9) == pytest.approx(stats.norm.sf(3), rel=1e-6)
