@@ -74,7 +74,7 @@ class Faults:
 
     def usable(self, rows: int, *, skip: bool) -> tuple[int, Ints | None]:
         """Return how many lines are left out, and which of the table's rows can be used; None for all of them."""
-        good = np.setdiff1d(np.arange(rows), np.concatenate([bad for bad, _ in self._rows])) if self._rows else None
+        good = np.delete(np.arange(rows), np.concatenate([bad for bad, _ in self._rows])) if self._rows else None
         count = len(self.torn) + (0 if good is None else rows - good.size)
         if count and not skip:
             raise InputError(self._told(count))
