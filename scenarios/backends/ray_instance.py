@@ -19,6 +19,7 @@ from coordinator.protocol.errors import BlindrecError, InputError, LostError
 from coordinator.server.fleet.calls import ENDS
 from scenarios.backends.on_ray import OnRay, cpus_of_cluster
 from scenarios.backends.sending import EXCLUDES, own_packages
+from scenarios.config.files import reason_of
 from scenarios.config.signals import BAD_INPUT, end_now, interrupt_main, same_handlers, say
 
 _SHOWN = 3
@@ -187,7 +188,7 @@ def _start(workers: int, *, measured: bool = False) -> Path:
         raise
     except _NOT_JOINED as error:
         raise InputError(
-            f"Ray does not start on this machine ({_first_line(error)}); take --backend inprocess, or try again when "
+            f"Ray does not start on this machine ({reason_of(error)}); take --backend inprocess, or try again when "
             "the machine is less busy"
         ) from None
     here = ray.get_runtime_context()
@@ -230,14 +231,9 @@ def _join(address: str, *, ship_code: bool) -> None:
             ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
     except _NOT_JOINED as error:
         raise InputError(
-            f"Ray address {address} cannot be joined ({_first_line(error)}); start a head there, set "
+            f"Ray address {address} cannot be joined ({reason_of(error)}); start a head there, set "
             "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH if it asks for a token, or leave the address out"
         ) from None
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of a Ray error's message, or the error's name where that is empty."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _knock(address: str) -> None:

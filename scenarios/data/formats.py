@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from coordinator.protocol.errors import InputError, ReadError
 from coordinator.protocol.limits import memory_left, open_regular, require_memory
-from scenarios.config.files import DAMAGED_ARCHIVE, ROW_BYTES, a_file, members_of, nameable, open_member
+from scenarios.config.files import DAMAGED_ARCHIVE, ROW_BYTES, a_file, members_of, nameable, open_member, reason_of
 
 _USABLE = {".csv", ".dat", ".data", ".tsv", ".parquet"}
 _RATING_FILES = {"ratings.csv", "ratings.dat", "u.data", "ratings.parquet"}
@@ -83,8 +83,7 @@ def _require_memory(file: RatingFile, size: int) -> None:
 
 def unreadable(name: str, error: Exception) -> InputError:
     """Say in one line why the file called ``name`` cannot be read."""
-    reason = (str(error) or type(error).__name__).splitlines()[0]
-    return ReadError(f"{name} cannot be read ({reason}): give a readable, undamaged file")
+    return ReadError(f"{name} cannot be read ({reason_of(error)}): give a readable, undamaged file")
 
 
 def _inspect(path: Path, member: str | None, head: bytes) -> RatingFile:

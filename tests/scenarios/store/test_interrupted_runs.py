@@ -163,13 +163,6 @@ def test_a_round_that_is_not_in_its_place_is_refused(what: str, blindrec: Comman
     ends_alike(blindrec, tmp_path / "out")
 
 
-def test_rounds_behind_one_that_was_removed_are_asked_again(blindrec: Command, tmp_path: Path) -> None:
-    journal = interrupted(tmp_path / "out")
-    (journal.folder / "000000.npz").unlink()
-    assert count_records(tmp_path / "out") == 2
-    ends_alike(blindrec, tmp_path / "out")
-
-
 def spoil_ledger(what: str, journal: Journal, other: Path) -> list[str]:
     """Put something else in a ledger's place; return what is said of it."""
     (file,) = files_of(journal.ledger, LEDGER)
@@ -238,17 +231,6 @@ def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
     monkeypatch.undo()
     assert count_records(tmp_path / "out") == 4
     assert blindrec("resume", tmp_path / "out", *FLAGS).result == whole
-    assert not (tmp_path / "out" / FOLDER).exists()
-
-
-LASTING = ("releases_sha256", "accuracy", "spent_max", "spent_mean", "answered", "rounds")
-
-
-def test_a_resumed_run_ends_as_if_nothing_had_happened(blindrec: Command, tmp_path: Path) -> None:
-    interrupted(tmp_path / "out", 2)
-    resumed, whole = ends_alike(blindrec, tmp_path / "out"), blindrec(*WHOLE).result
-    assert resumed.err == ""
-    assert {name: resumed.result[name] for name in LASTING} == {name: whole[name] for name in LASTING}
     assert not (tmp_path / "out" / FOLDER).exists()
 
 
