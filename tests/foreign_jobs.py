@@ -10,7 +10,7 @@ from coordinator.server.custom import KMEANS, CustomDesign, server_half
 from coordinator.server.design import LearnerOptions, World
 from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.rounds.policies import Eliminate, Fixed
-from coordinator.server.rounds.rounds import Outcome
+from coordinator.server.rounds.rounds import Outcome, QueryPlan
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
 from scenarios.backends.selection import InProcess
@@ -61,12 +61,12 @@ def job_of(
     design = CustomDesign(own, WORLD)
     setting = Setting(design=design, epsilon=EPSILON, public_seed=bytes(16))
     decoder = POSTERIOR if adaptive else KMEANS
+    policy = Eliminate(setting=setting) if adaptive else Fixed(setting=setting, rounds=rounds)
+    learner = server_half(own).learner(None, WORLD, LearnerOptions(decoder=decoder))
     return Job(
         ratings=RATINGS,
         secret=SECRET,
-        budget=EPSILON,
-        policy=Eliminate(setting=setting) if adaptive else Fixed(setting=setting, rounds=rounds),
-        learner=server_half(own).learner(None, WORLD, LearnerOptions(decoder=decoder)),
+        plan=QueryPlan(policy=policy, learner=learner, devices=USERS, budget=EPSILON),
         layout=plan_layout(devices=USERS, workers=workers, devices_per_actor=each),
         rounds=kept or NoStore(),
     )

@@ -1,4 +1,4 @@
-"""Commands that end early, and what becomes of their folders: shared by the tests of online and two-tier runs."""
+"""Commands that end early, and what becomes of their folders: shared by the tests of all kinds of runs."""
 
 import errno
 import json
@@ -21,7 +21,7 @@ from scenarios.store.record_log import RecordLog, count_records
 
 TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}
 LAYOUT = TIMED | {"backend", "backend_reason", "workers", "actors", "devices_per_actor"}
-_WAITING = """
+WAITING = """
 import signal, sys
 from scenarios.store.record_log import RecordLog
 from scenarios.cli import main
@@ -33,6 +33,7 @@ def waiting(self, record):
 RecordLog.keep = waiting
 main(sys.argv[2:])
 """
+"""A command that waits once it has kept the record of the number that stands before it."""
 
 
 def stopped(blindrec: Command, after: int, *arguments: object) -> Ended:
@@ -67,17 +68,8 @@ def on_a_full_disk(blindrec: Command, holds: int, *arguments: object) -> Ended:
 
 def killed_on_ray(out: Path, kept: int, *arguments: object) -> None:
     """SIGKILL a command on Ray once it has kept so many records, and then all that it had started, if need be."""
-    command = [
-        sys.executable,
-        "-c",
-        _WAITING,
-        str(kept - 1),
-        *map(str, arguments),
-        "--backend",
-        "ray",
-        "--out",
-        str(out),
-    ]
+    words = map(str, (*arguments, "--backend", "ray", "--out", out))
+    command = [sys.executable, "-c", WAITING, str(kept - 1), *words]
     started: dict[psutil.Process, str] = {}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -124,6 +125,16 @@ def here(
 ) -> MainResult:
     """A run in this process."""
     return run(scenario, InProcess(workers), devices_per_actor=devices_per_actor, progress=progress)
+
+
+def alike(one: MainResult, other: MainResult) -> bool:
+    """Whether digest, rounds, sums, model and advice of two runs are equal to the last bit."""
+
+    def parts(run: MainResult) -> list[Any]:
+        model, sums = run.outcome.model, [getattr(run.statistic, part.name) for part in fields(run.statistic)]
+        return [run.outcome.releases_sha256, *sums, model.cluster, model.score, model.error, run.advice]
+
+    return one.outcome.state.asked == other.outcome.state.asked and all(map(np.array_equal, parts(one), parts(other)))
 
 
 def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 
 from actors.block_model import BlockModel, Scratch, next_stamp, scratch_for, sense_and_like
 from actors.device import PIECE, Cohort, check
-from actors.device_half import DeviceBlock, DeviceHalf
 from actors.keeper import Keeper, LedgerClient
 from actors.mechanisms import half_of, registered
 from actors.ratings import BlockRatings, Ratings
@@ -35,7 +34,7 @@ from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.scores import SetCounters, count_set, counters_for, move_out, score_statistic
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.backends.session import BackendJob, Costs, DeviceGroup, O, Progress, R, T
+from scenarios.backends.session import BackendJob, Costs, O, Progress, R, T
 
 
 def _maxsense_loop(
@@ -99,44 +98,36 @@ def _count_tile(
     return stamp, counted
 
 
-class OneLoop(NamedTuple):
-    """Both sides' work on a block of synthetic devices in one loop, of which both would regenerate the public data."""
-
-    loop: Callable[[Query, Any, bytes, range, Bits | None], tuple[Bits2, Any]]  # Returns released bits, and counts
-    statistic: Callable[[Query, Release, Any], Statistic]  # Makes the server's statistic of these counts
-
-
-ONE_LOOP: Mapping[DeviceHalf, OneLoop] = {registered()["maxsense"]: OneLoop(_maxsense_loop, score_statistic)}
-"""Mechanisms that have such a loop; every other goes message by message."""
-
-
 def answer(
     query: Query, ratings: Ratings, secret: bytes, cohort: Cohort, first: int, stop: int
 ) -> tuple[Statistic, Release]:
     """Return the release of devices ``first`` to ``stop - 1`` of a cohort, and the server's statistic of it."""
-    if (short := _one_loop(query, ratings, cohort)) is None:
+    if (synthetic := _one_loop(query, ratings, cohort)) is None:
         release = cohort.answer(query, first, stop)
         return aggregate(query, release), release
     booked = cohort.book(query, first, stop)
-    bits, counts = short.loop(booked.query, ratings, secret, range(first, stop), booked.answering())
+    bits, counts = _maxsense_loop(booked.query, synthetic, secret, range(first, stop), booked.answering())
     release = booked.release(bits)
-    return short.statistic(query, release, counts), release
+    return score_statistic(query, release, counts), release
 
 
 def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> None:
     """Compile the kernels that `answer` needs; nothing is charged and nothing is answered."""
-    if (short := _one_loop(query, ratings, cohort)) is None:
+    if (synthetic := _one_loop(query, ratings, cohort)) is None:
         cohort.rehearse(query)
         aggregate(query, no_release(query))
     else:
-        short.loop(check(query, ratings), ratings, secret, range(cohort.first, cohort.first + 1), None)
+        _maxsense_loop(check(query, ratings), synthetic, secret, range(cohort.first, cohort.first + 1), None)
 
 
-def _one_loop(query: Query, ratings: Ratings, cohort: Cohort) -> OneLoop | None:
-    """Return the loop of a query's mechanism; there is none for stored ratings and where some devices lie."""
-    if type(cohort) is not Cohort or not isinstance(ratings, BlockRatings):
+def _one_loop(query: Query, ratings: Ratings, cohort: Cohort) -> BlockRatings | None:
+    """Return the ratings where both sides' work is one loop: MaxSense's on synthetic devices, of which none lies.
+
+    Both would regenerate the public data; every other query goes message by message.
+    """
+    if type(cohort) is not Cohort or half_of(query.design) is not registered()["maxsense"]:
         return None
-    return ONE_LOOP.get(half_of(query.design))
+    return ratings if isinstance(ratings, BlockRatings) else None
 
 
 Cast = Mapping[str, list[Any]]  # The cohorts of each kind of devices
@@ -146,7 +137,10 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
     """Conduct a run in so many threads; see `scenarios.backends.session.Backend.run`."""
     admit(job.plan.own)
     keeper = Keeper(job.ledger)
-    cast = {name: _device_blocks(group, job.secret, keeper) for name, group in job.device_groups.items()}
+    cast: Cast = {
+        name: [group.kind(group.holdings, job.secret, first, stop, keeper=keeper) for first, stop in group.bounds]
+        for name, group in job.device_groups.items()
+    }
     if query := job.plan.rehearsal():
         with job.naming():
             _require_room(query, job)
@@ -168,19 +162,15 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
     return job.finish(outcome, LocalExperimenterView(keeper, cast), Costs(seconds=seconds))
 
 
-def _device_blocks(group: DeviceGroup, secret: bytes, keeper: LedgerClient) -> list[DeviceBlock]:
-    return [group.kind(group.holdings, secret, first, stop, keeper=keeper) for first, stop in group.bounds]
-
-
-class LocalExperimenterView:
+class LocalExperimenterView(NamedTuple):
     """What only the experimenter may look at; see `scenarios.backends.session.ExperimenterView`."""
 
-    def __init__(self, keeper: LedgerClient, cast: Cast) -> None:
-        self.keeper, self._cast = keeper, cast
+    keeper: LedgerClient
+    cast: Cast
 
     def inspect(self, kind: str, question: Any, stop: int) -> list[Any]:
         """Return what devices show of a question; see `scenarios.backends.session.ExperimenterView.inspect`."""
-        cohorts = [cohort for cohort in self._cast[kind] if cohort.first < stop]
+        cohorts = [cohort for cohort in self.cast[kind] if cohort.first < stop]
         return [cohort.inspect(question, cohort.first, min(cohort.stop, stop)) for cohort in cohorts]
 
 

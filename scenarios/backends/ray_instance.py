@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import ray
@@ -20,22 +19,17 @@ from coordinator.protocol.errors import BlindrecError, InputError, LostError
 from coordinator.server.fleet.calls import ENDS
 from scenarios.backends.on_ray import OnRay, cpus_of_cluster
 from scenarios.backends.sending import EXCLUDES, own_packages
+from scenarios.config.files import reason_of
 from scenarios.config.signals import BAD_INPUT, end_now, interrupt_main, same_handlers, say
 
 _SHOWN = 3
 
 
-def scraped() -> list[str]:
-    """Return the addresses of the living nodes' metrics, the coordinator's node among them."""
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call] # Ray gives it no types
-    return [
-        f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics" for node in nodes if node["Alive"]
-    ]
-
-
 def report_scraped() -> None:
-    """Say where a scraper finds the run's metrics."""
-    places = scraped()
+    """Say where a scraper finds the run's metrics: those of all living nodes, the coordinator's among them."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call] # Ray gives it no types
+    living = [(node["NodeManagerAddress"], node["MetricsExportPort"]) for node in nodes if node["Alive"]]
+    places = [f"http://{host}:{port}/metrics" for host, port in living]
     more = f" and {len(places) - _SHOWN} nodes more" if len(places) > _SHOWN else ""
     say(f"metrics (ray_blindrec_...) are scraped at {', '.join(places[:_SHOWN])}{more}")
 
@@ -73,9 +67,7 @@ class HeadWatch:
         """Stop watching, because the instance is about to end."""
         self._looking.set()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self.stop()
         self._ending.set()
         if self._thread.is_alive():
@@ -196,7 +188,7 @@ def _start(workers: int, *, measured: bool = False) -> Path:
         raise
     except _NOT_JOINED as error:
         raise InputError(
-            f"Ray does not start on this machine ({_first_line(error)}); take --backend inprocess, or try again when "
+            f"Ray does not start on this machine ({reason_of(error)}); take --backend inprocess, or try again when "
             "the machine is less busy"
         ) from None
     here = ray.get_runtime_context()
@@ -239,14 +231,9 @@ def _join(address: str, *, ship_code: bool) -> None:
             ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
     except _NOT_JOINED as error:
         raise InputError(
-            f"Ray address {address} cannot be joined ({_first_line(error)}); start a head there, set "
+            f"Ray address {address} cannot be joined ({reason_of(error)}); start a head there, set "
             "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH if it asks for a token, or leave the address out"
         ) from None
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of a Ray error's message, or the error's name where that is empty."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _knock(address: str) -> None:

@@ -166,10 +166,9 @@ def open_session(
 ) -> Iterator[Backend]:
     """Open a backend by its name, or the one that suits; see `choose`."""
     check_backend(backend, workers)
-    if backend == "inprocess" and address:
-        raise InputError(f"address is {address}, but --backend inprocess uses no Ray; leave one of them out")
-    if backend == "inprocess" and metrics:
-        raise InputError("--metrics are Ray's, but --backend inprocess uses no Ray; leave one of them out")
+    if backend == "inprocess" and (address or metrics):
+        others = f"address is {address}" if address else "--metrics are Ray's"
+        raise InputError(f"{others}, but --backend inprocess uses no Ray; leave one of them out")
     name, reason = choose(backend, address=address, metrics=metrics, work=work)
     with opened(InProcess(workers) if name == "inprocess" else Ray(address, workers, metrics)) as session:
         session.reason = reason

@@ -66,11 +66,9 @@ class ExperimenterView(Protocol):
     @property
     def keeper(self) -> LedgerClient:
         """The keeper of the devices' book."""
-        ...
 
     def inspect(self, kind: str, question: Any, stop: int) -> list[Any]:
         """Return what devices 0 to ``stop - 1`` of a kind show the experimenter, an entry for each cohort."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,24 +122,19 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """Name on the command line."""
-        ...
 
     @property
     def workers(self) -> int:
         """Device blocks computed at the same time."""
-        ...
 
     def choose_workers(self, plan: ServerSpec[Any, Any], answers: int) -> int:
         """Return the number of workers with which a run of this many answers ends soonest."""
-        ...
 
     def run(self, work: BackendJob[R, O, T], progress: Progress) -> T:
         """Start the devices, run all rounds, end all processes, and return the result of `BackendJob.finish`."""
-        ...
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
         """Yield (index of the argument, result of the function) as calls end; ``workers`` calls run at a time."""
-        ...
 
 
 def silent(_: RunProgress) -> None:

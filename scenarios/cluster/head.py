@@ -14,6 +14,7 @@ from ray.job_submission import JobDetails, JobSubmissionClient
 
 from coordinator.protocol.errors import InputError
 from scenarios.cluster.job_log import SilentHeadError
+from scenarios.config.files import reason_of
 
 CONNECT, ANSWER = 5.0, 60.0  # Seconds to wait for a connection, and for an answer
 _VERSION, _METADATA = _QUICK = ("/api/version", "/api/v0/cluster_metadata")
@@ -53,8 +54,8 @@ class Head:
                 self.client = _Client(self.address)
             except (OSError, LookupError, RuntimeError, TypeError, ValueError) as error:  # all that the client raises
                 raise InputError(
-                    f"no Ray head answers at {self.address} ({_line(error)}); give the URL of its dashboard, port 8265 "
-                    "if not told otherwise, or start a head there"
+                    f"no Ray head answers at {self.address} ({reason_of(error)}); give the URL of its dashboard, port "
+                    "8265 if not told otherwise, or start a head there"
                 ) from None
 
     def check_versions(self) -> None:
@@ -82,28 +83,25 @@ class Head:
         with _explained(self.address):
             try:
                 return self.client.submit_job(
-                    entrypoint=entrypoint,
-                    runtime_env=environment,
-                    metadata=metadata,
-                    entrypoint_resources=resources,
+                    entrypoint=entrypoint, runtime_env=environment, metadata=metadata, entrypoint_resources=resources
                 )
             except (RuntimeError, ValueError) as error:
                 remedy = _AGENT if _NO_AGENT in str(error) else ""
-                raise InputError(f"Ray at {self.address} does not take the job ({_line(error)}){remedy}") from None
+                raise InputError(f"Ray at {self.address} does not take the job ({reason_of(error)}){remedy}") from None
 
     def details(self, job: str) -> JobDetails:
         """Return the head's details of a job."""
-        with _explained(self.address), _known(self.address, job):
+        with _explained(self.address, job):
             return self.client.get_job_info(job)
 
     def log(self, job: str) -> str:
         """Return a job's whole log."""
-        with _explained(self.address), _known(self.address, job):
+        with _explained(self.address, job):
             return self.client.get_job_logs(job)
 
     def stop(self, job: str) -> bool:
         """Ask a job to end; return whether it was running."""
-        with _explained(self.address), _known(self.address, job):
+        with _explained(self.address, job):
             return self.client.stop_job(job)
 
 
@@ -134,29 +132,19 @@ def _only(address: str) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(address: str) -> Iterator[None]:
-    """Say in one line what is wrong with the token or the connection to the head."""
+def _explained(address: str, job: str | None = None) -> Iterator[None]:
+    """Say in one line what is wrong with the token, the connection to the head, or the job that it is asked about."""
     try:
         yield
     except requests.RequestException as error:
-        raise SilentHeadError(f"the head at {address} answers no more ({_line(error)})") from None
+        raise SilentHeadError(f"the head at {address} answers no more ({reason_of(error)})") from None
     except ray.exceptions.RayError as error:  # of authentication, by whatever name this version of Ray has for it
-        raise InputError(f"the head at {address} refuses the token ({_line(error)}); {_TOKEN}") from None
-
-
-@contextmanager
-def _known(address: str, job: str) -> Iterator[None]:
-    try:
-        yield
+        raise InputError(f"the head at {address} refuses the token ({reason_of(error)}); {_TOKEN}") from None
     except RuntimeError as error:
+        if job is None:
+            raise
         if "404" not in str(error) and "does not exist" not in str(error):
-            raise SilentHeadError(f"the head at {address} fails ({_line(error)})") from None
+            raise SilentHeadError(f"the head at {address} fails ({reason_of(error)})") from None
         raise InputError(
             f"job {job} is unknown to the head at {address}; `ray job list` lists those it knows"
         ) from None
-
-
-def _line(error: Exception) -> str:
-    """Return the beginning of an error's first line."""
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return first if len(first) <= 200 else f"{first[:200]} ..."

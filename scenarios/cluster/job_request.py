@@ -35,19 +35,13 @@ def check_request(tree: Any, arguments: Sequence[str], folder: Path) -> Request:
             inside = _travelling(name, path, folder)
             sent = [_renamed(one, str(path), str(inside)) for one in sent]
             data += [_on_cluster(key, Path(value)) for key, value in _named_in(folder / inside)]
-    out = values.get("out")
-    if out is not None and not Path(out).is_absolute():
-        raise InputError(
-            f"out is {out}, a folder beside the job's copy of the working directory, which Ray deletes; give an "
-            "absolute path on a disk of the cluster, and --json for the result here"
-        )
-    figure = values.get("figure")
-    if figure is not None and not Path(figure).is_absolute():
-        raise InputError(
-            f"figure is {figure}, a file beside the job's copy of the working directory, which Ray deletes; give an "
-            "absolute path on a disk of the cluster"
-        )
-    return Request(arguments=tuple(sent), data=tuple(data), out=out)
+    for name, kind, more in (("out", "folder", ", and --json for the result here"), ("figure", "file", "")):
+        if (target := values.get(name)) is not None and not Path(target).is_absolute():
+            raise InputError(
+                f"{name} is {target}, a {kind} beside the job's copy of the working directory, which Ray deletes; give "
+                f"an absolute path on a disk of the cluster{more}"
+            )
+    return Request(arguments=tuple(sent), data=tuple(data), out=values.get("out"))
 
 
 def parsed(tree: Any, arguments: Sequence[str]) -> dict[str, Any]:

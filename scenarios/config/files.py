@@ -383,7 +383,7 @@ def read_table(path: Path, remedy: str) -> pd.DataFrame:
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise ReadError(f"{path} cannot be read ({_reason(error)}); {remedy}") from None
+        raise ReadError(f"{path} cannot be read ({reason_of(error)}); {remedy}") from None
 
 
 def require_rows(parquet: Any, name: str) -> None:
@@ -395,6 +395,7 @@ def require_rows(parquet: Any, name: str) -> None:
     require_memory(size, f"{name}, with {rows:,} rows,", "give fewer rows, or run where there is more")
 
 
-def _reason(error: Exception) -> str:
-    lines = (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()
+def reason_of(error: Exception) -> str:
+    """Return the first line of an error's message, without its middle if it is long; its name where that is empty."""
+    lines = (getattr(error, "strerror", None) or str(error).strip() or type(error).__name__).splitlines()
     return cut_short(lines[0], 2 * MOST_ECHOED)

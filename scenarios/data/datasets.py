@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ class RatingTable(RowTable[Floats]):
     source: str  # The format's name
     skipped: int = 0  # Bad lines of the file that were left out
     apart: str = ""  # Which ratings stand apart from all others, as a warning; empty where none do
+    times: Floats | None = None  # shape (ratings,); When each was given, in seconds of any origin; None where not read
 
     @property
     def remarks(self) -> list[str]:
@@ -54,6 +55,10 @@ class RatingTable(RowTable[Floats]):
         """The share of (user, item) pairs that were rated, 0 to 1."""
         return self.ratings / (self.users * self.count)
 
+    def where(self, mask: Bools) -> Self:
+        """Return the ratings that a mask keeps, with their times; see `RowTable.where`."""
+        return replace(super().where(mask), times=None if self.times is None else self.times[mask])
+
     def describe(self, place: int) -> str:
         """Return who rated what at ``place``, by the file's own names; see `RowTable.describe`."""
         user = np.searchsorted(self.starts, place, side="right") - 1
@@ -61,14 +66,6 @@ class RatingTable(RowTable[Floats]):
 
     def __repr__(self) -> str:
         return f"RatingTable(users={self.users}, items={self.count}, ratings={self.ratings}, source={self.source!r})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dated:
-    """A file's ratings, and when each was given."""
-
-    table: RatingTable  # The ratings
-    times: Floats | None  # shape (ratings,); Seconds of any origin; None where the file does not say
 
 
 class FileSettings(Protocol):
@@ -91,20 +88,16 @@ class FileSettings(Protocol):
         """What becomes of lines that cannot be read."""
 
 
-def read_for(settings: FileSettings, **how: Any) -> Dated:
-    """Return the ratings of a scenario's file, read by its settings; the last file is cached (see `read_once`).
+def read_for(settings: FileSettings, **how: Any) -> RatingTable:
+    """Return the ratings of a scenario's file, read by its settings; the last file is cached until it is written to.
 
     Times are read only where they are needed, so that unreadable times do not matter otherwise.
     """
-    assert settings.ratings is not None  # callers check that there is a file
+    path = settings.ratings
+    assert path is not None  # callers check that there is a file
     timed = settings.duplicates is not None or len(settings.columns or ()) == TIMED
-    return read_once(
-        settings.ratings,
-        columns=settings.columns,
-        duplicates=settings.duplicates,
-        bad_lines=settings.bad_lines,
-        **{"min_ratings": 1, "times": timed, **how},
-    )
+    choices = {"columns": settings.columns, "duplicates": settings.duplicates, "bad_lines": settings.bad_lines}
+    return _read_once(path.absolute(), version_of(path), **choices, **{"min_ratings": 1, "times": timed, **how})
 
 
 def lines_skipped(settings: FileSettings, table: RatingTable) -> dict[str, int]:
@@ -118,34 +111,6 @@ def tell_remarks(table: RatingTable, console: Console) -> None:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
-def read_dated(
-    path: Path,
-    *,
-    columns: Columns | None = None,
-    duplicates: Duplicates = None,
-    bad_lines: BadLines = "refuse",
-    min_ratings: int = 1,
-    times: bool = True,
-) -> Dated:
-    """Read a file of ratings with their times, where it has any; see `read_ratings` for formats and errors."""
-    raw = read_columns(open_ratings(Path(path)), columns, times=times, skip=bad_lines == "skip")
-    table, dates = _assemble(raw, duplicates)
-    frequent = table.degrees >= min_ratings
-    if frequent.all():
-        return Dated(table=table, times=dates)
-    if not frequent.any():
-        raise InputError(f"no user of {path} has {min_ratings} ratings; lower --min-ratings")
-    rows = table.where(frequent[table.owners])
-    starts, labels = starts_of(rows.degrees[frequent]), table.user_labels[frequent]
-    remaining = replace(rows, starts=starts, user_labels=labels)
-    return Dated(table=remaining, times=None if dates is None else dates[frequent[table.owners]])
-
-
-def read_once(path: Path, **how: Any) -> Dated:
-    """Return what `read_dated` returns, from a cache of the last file unless somebody has written to it since."""
-    return _read_once(path.absolute(), version_of(path), **how)
-
-
 def version_of(path: Path | None) -> tuple[int, ...]:
     """Return numbers that change when somebody writes to a file; none where there is no file."""
     if path is None or not path.exists():
@@ -155,11 +120,19 @@ def version_of(path: Path | None) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1)
-def _read_once(path: Path, _: tuple[int, ...], **how: Any) -> Dated:
-    return read_dated(path, **how)
+def _read_once(path: Path, _: tuple[int, ...], **how: Any) -> RatingTable:
+    return read_ratings(path, **how)
 
 
-def read_ratings(path: Path, *, columns: Columns | None = None) -> RatingTable:
+def read_ratings(
+    path: Path,
+    *,
+    columns: Columns | None = None,
+    duplicates: Duplicates = None,
+    bad_lines: BadLines = "refuse",
+    min_ratings: int = 0,
+    times: bool = False,
+) -> RatingTable:
     """Read a file of ratings.
 
     Known are MovieLens' ``ratings.csv`` (0.5 to 5), ``ratings.dat`` (``::`` between columns, 0.5 to 5) and
@@ -167,11 +140,19 @@ def read_ratings(path: Path, *, columns: Columns | None = None) -> RatingTable:
     joke that was not rated); comma-, tab- or semicolon-separated text in UTF-8 with a line of column names, and
     Parquet (-10^9 to 10^9); each also as the only such file of a zip archive.
     """
-    return _assemble(read_columns(open_ratings(Path(path)), columns), None)[0]
+    raw = read_columns(open_ratings(Path(path)), columns, times=times, skip=bad_lines == "skip")
+    table = _assemble(raw, duplicates)
+    frequent = table.degrees >= min_ratings
+    if frequent.all():
+        return table
+    if not frequent.any():
+        raise InputError(f"no user of {path} has {min_ratings} ratings; lower --min-ratings")
+    rows = table.where(frequent[table.owners])
+    return replace(rows, starts=starts_of(rows.degrees[frequent]), user_labels=table.user_labels[frequent])
 
 
-def _assemble(raw: RatingColumns, duplicates: Duplicates) -> tuple[RatingTable, Floats | None]:
-    """Return the ratings by user and item, and their times."""
+def _assemble(raw: RatingColumns, duplicates: Duplicates) -> RatingTable:
+    """Return the ratings by user and item."""
     users, user_labels = _renumber(raw.users, raw.user_labels)
     items, item_labels = _renumber(raw.items, raw.item_labels)
     pair: Ints = users.astype(np.int64) * len(item_labels) + items
@@ -185,11 +166,13 @@ def _assemble(raw: RatingColumns, duplicates: Duplicates) -> tuple[RatingTable, 
             )
         first = np.concatenate(([True], pair[1:] != pair[:-1]))
         if duplicates == "mean":
-            values = np.repeat(np.add.reduceat(values, np.flatnonzero(first)) / _lengths(first), _lengths(first))
+            places = np.flatnonzero(first)
+            lengths = np.diff(places, append=first.size)
+            values = np.repeat(np.add.reduceat(values, places) / lengths, lengths)
         survivors = first if duplicates == "first" else np.roll(first, -1)  # the last stands before another's first
         order, values = order[survivors], values[survivors]
     users, items = users[order], items[order]
-    table = RatingTable(
+    return RatingTable(
         starts=starts_of(np.bincount(users, minlength=len(user_labels))),
         items=items,
         values=values,
@@ -199,13 +182,8 @@ def _assemble(raw: RatingColumns, duplicates: Duplicates) -> tuple[RatingTable, 
         source=raw.source,
         skipped=raw.skipped,
         apart=raw.apart,
+        times=None if raw.times is None else raw.times[order],
     )
-    return table, None if raw.times is None else raw.times[order]
-
-
-def _lengths(first: Bools) -> Ints:
-    """Return the lengths of stretches that begin where ``first`` is true."""
-    return np.diff(np.append(np.flatnonzero(first), first.size))
 
 
 def _renumber(codes: Indices, labels: pa.StringArray) -> tuple[Indices, NDArray[np.object_]]:

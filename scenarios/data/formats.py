@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from coordinator.protocol.errors import InputError, ReadError
 from coordinator.protocol.limits import memory_left, open_regular, require_memory
-from scenarios.config.files import DAMAGED_ARCHIVE, ROW_BYTES, a_file, members_of, nameable, open_member
+from scenarios.config.files import DAMAGED_ARCHIVE, ROW_BYTES, a_file, members_of, nameable, open_member, reason_of
 
 _USABLE = {".csv", ".dat", ".data", ".tsv", ".parquet"}
 _RATING_FILES = {"ratings.csv", "ratings.dat", "u.data", "ratings.parquet"}
@@ -83,8 +83,7 @@ def _require_memory(file: RatingFile, size: int) -> None:
 
 def unreadable(name: str, error: Exception) -> InputError:
     """Say in one line why the file called ``name`` cannot be read."""
-    reason = (str(error) or type(error).__name__).splitlines()[0]
-    return ReadError(f"{name} cannot be read ({reason}): give a readable, undamaged file")
+    return ReadError(f"{name} cannot be read ({reason_of(error)}): give a readable, undamaged file")
 
 
 def _inspect(path: Path, member: str | None, head: bytes) -> RatingFile:
@@ -176,12 +175,12 @@ def recognise_text(file: RatingFile, columns: Columns | None) -> RatingFormat:
             "with a line of column names (without one, name columns by their numbers)"
         )
     fields, time = choose_fields(header, columns, file.name)
+    name = f"{_DELIMITERS[delimiter]} with named columns"
+    form = RatingFormat(name=name, fields=fields, time=time, delimiter=delimiter, quoted=True)
     if header == _MOVIELENS and fields == tuple(_MOVIELENS[:3]):
         name = "MovieLens CSV" if delimiter == "," else f"MovieLens, {_DELIMITERS[delimiter]}"
-        return RatingFormat(name=name, fields=fields, time=time, low=0.5, high=5.0, delimiter=delimiter, quoted=True)
-    return RatingFormat(
-        name=f"{_DELIMITERS[delimiter]} with named columns", fields=fields, time=time, delimiter=delimiter, quoted=True
-    )
+        return replace(form, name=name, low=0.5, high=5.0)
+    return form
 
 
 def _numbered(file: RatingFile, columns: Columns) -> RatingFormat:
@@ -227,16 +226,15 @@ def _usual(what: str, header: Sequence[str], name: str) -> str:
 def _nameless(line: str) -> RatingFormat | None:
     """Return the format without column names that ``line`` starts, if it is one."""
     fields = ("user", "item", "rating")
-    parts = line.split("::")
-    if len(parts) in {3, 4} and not set(line) & set(_DELIMITERS):
-        names = ("user", "", "item", "", "rating", "", "timestamp")[: 2 * len(parts) - 1]
+    dots, tabs = line.split("::"), line.split("\t")
+    if len(dots) in {3, 4} and not set(line) & set(_DELIMITERS):
+        names = ("user", "", "item", "", "rating", "", "timestamp")[: 2 * len(dots) - 1]
         form = RatingFormat(name="MovieLens ratings.dat", fields=fields, low=0.5, high=5.0, delimiter=":", names=names)
-        return replace(form, time="timestamp" if len(parts) == 4 else "")
-    parts = line.split("\t")
-    if len(parts) in {3, 4} and _is_number(parts[0]) and _is_number(parts[1]):
-        names = (*fields, "timestamp")[: len(parts)]
+        return replace(form, time="timestamp" if len(dots) == 4 else "")
+    if len(tabs) in {3, 4} and _is_number(tabs[0]) and _is_number(tabs[1]):
+        names = (*fields, "timestamp")[: len(tabs)]
         form = RatingFormat(name="MovieLens u.data", fields=fields, low=1.0, high=5.0, delimiter="\t", names=names)
-        return replace(form, time="timestamp" if len(parts) == 4 else "")
+        return replace(form, time="timestamp" if len(tabs) == 4 else "")
     parts = line.split(",")
     if len(parts) >= 20 and sum(map(_is_number, parts)) * 2 > len(parts):
         names = ("number of ratings", *(str(joke) for joke in range(1, 101)))

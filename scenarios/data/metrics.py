@@ -245,10 +245,7 @@ def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> 
 
 
 def score_advice(advice: Indices, ratings: StoredRatings, split: Split) -> dict[str, Any]:
-    """Score the devices' own recommendations on held-out likes, beside popularity and chance.
-
-    Shapes: ``advice`` (devices, k).
-    """
+    """Score the devices' own recommendations, shape (devices, k), on held-out likes, beside popularity and chance."""
     devices, k = advice.shape
     user = ratings.user[:devices]
     holdout = split.holdout.of(user)
@@ -284,10 +281,5 @@ def _by_chance(unrated: Ints, holdout: Ints, k: int) -> tuple[float, float]:
 
 
 def _log_choose(total: Ints, subset: Ints) -> Floats:
-    safe_total = np.maximum(total, subset)
-    choose: Floats = (
-        scipy.special.gammaln(safe_total + 1)
-        - scipy.special.gammaln(subset + 1)
-        - scipy.special.gammaln(safe_total - subset + 1)
-    )
-    return np.where(total >= subset, choose, -np.inf)
+    chances = scipy.special.betaln(subset + 1.0, np.maximum(total - subset, 0) + 1.0)
+    return np.where(total >= subset, -np.log1p(total) - chances, -np.inf)

@@ -41,10 +41,6 @@ class Population:
     # Public constants that were taken from the ratings file, because nobody declared them
     from_the_file: tuple[str, ...] = ()
 
-    def with_scenario(self, scenario: Scenario) -> Population:
-        """Return the same devices under another scenario."""
-        return replace(self, scenario=scenario)
-
     def person_epsilon(self) -> Epsilon:
         """Return the privacy loss of one person: ``copies_max * epsilon`` [nats]."""
         epsilon = self.scenario.epsilon
@@ -61,8 +57,7 @@ def exact_sizes(shares: Floats, total: int) -> Ints:
 
 def _shares(weights: tuple[float, ...] | None, count: int) -> Floats:
     shares = np.full(count, 1 / count) if weights is None else np.array(weights)
-    normed: Floats = shares / shares.sum()
-    return normed
+    return np.asarray(shares / shares.sum())
 
 
 def cluster_sizes(scenario: Scenario) -> Ints:
@@ -106,7 +101,7 @@ def from_file(scenario: Scenario) -> Population:
     More users than the file has are sampled with replacement, fewer without; as many are all of them, in its order. If
     groups of them answer different queries, public coins order them.
     """
-    table = read_for(scenario).table
+    table = read_for(scenario)
     split = hold_out(table, per_user=scenario.held_out, like_from=scenario.liked_from, seed=scenario.seed)
     typical = max(1, int(np.median(split.train.degrees)))
     people, counts = np.arange(table.users), None
@@ -127,9 +122,7 @@ def from_file(scenario: Scenario) -> Population:
         public = derive(derive(scenario.seed, "public"), "groups")
         user = np.random.default_rng(int.from_bytes(public)).permutation(user)
     ratings = StoredRatings(
-        rows=split.train.valued(split.likes),
-        user=user.astype(np.int32),
-        rated_public=scenario.settings.rated_public,
+        rows=split.train.valued(split.likes), user=user.astype(np.int32), rated_public=scenario.settings.rated_public
     )
     copies = np.bincount(user)
     return Population(
@@ -164,7 +157,7 @@ def _each_once_first(user: Ints) -> Ints:
 def populate(scenario: Scenario) -> Population:
     """Return the population of a scenario; refuse what `RunSpec` refuses."""
     population = block_model(scenario) if scenario.ratings is None else from_file(scenario)
-    return population.with_scenario(RunSpec(population.scenario).scenario)
+    return replace(population, scenario=RunSpec(population.scenario).scenario)
 
 
 def block_parameters(scenario: Scenario) -> BlockParameters:
@@ -191,7 +184,7 @@ def settle(scenario: Scenario) -> Scenario:
 
 def settled(population: Population) -> Population:
     """Return the population with its scenario settled; see `settle`."""
-    return population.with_scenario(settle(population.scenario))
+    return replace(population, scenario=settle(population.scenario))
 
 
 def liked_share(population: Population, users: int | None = None) -> Floats:

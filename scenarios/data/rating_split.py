@@ -86,22 +86,13 @@ def describe(table: RatingTable, like_from: float | None = None) -> dict[str, An
 
 
 def _spread(counts: Ints) -> dict[str, float]:
-    low, lower, median, upper, high = (float(part) for part in np.quantile(counts, [0, 0.25, 0.5, 0.75, 1]))
-    return {
-        "min": low,
-        "lower_quartile": lower,
-        "median": median,
-        "mean": float(counts.mean()),
-        "upper_quartile": upper,
-        "max": high,
-    }
+    low, lower, median, upper, high = map(float, np.quantile(counts, [0, 0.25, 0.5, 0.75, 1]))
+    spread = {"min": low, "lower_quartile": lower, "median": median, "mean": float(counts.mean())}
+    return {**spread, "upper_quartile": upper, "max": high}
 
 
 def draw_ratings(rows: RowTable[Any], takes: Ints, seed: int | bytes, purpose: str) -> Bools:
-    """Draw some ratings of every user, uniformly without replacement.
-
-    Shapes: ``takes`` (users,).
-    """
+    """Draw so many ratings of every user, ``takes`` of shape (users,), uniformly without replacement."""
     return _draw(as_words(derive(seed, purpose)), rows.starts, takes)
 
 

@@ -72,22 +72,13 @@ class Faults:
         """Return where a row of the table stands, in words."""
         return f"{self._where(self.number(row))} of {self.file.name}"
 
-    def good(self, rows: int) -> Bools | None:
-        """Return which rows of the table can be used; None for all."""
-        if not self._rows:
-            return None
-        good = np.ones(rows, np.bool_)
-        for bad, _ in self._rows:
-            good[bad] = False
-        return good
-
-    def dealt_with(self, rows: int, *, skip: bool) -> int:
-        """Return how many lines are bad, of the torn ones and ``rows`` rows of the table."""
-        good = self.good(rows)
-        count = len(self.torn) + (0 if good is None else int(np.count_nonzero(~good)))
+    def usable(self, rows: int, *, skip: bool) -> tuple[int, Ints | None]:
+        """Return how many lines are left out, and which of the table's rows can be used; None for all of them."""
+        good = np.delete(np.arange(rows), np.concatenate([bad for bad, _ in self._rows])) if self._rows else None
+        count = len(self.torn) + (0 if good is None else rows - good.size)
         if count and not skip:
             raise InputError(self._told(count))
-        return count
+        return count, good
 
     def _told(self, count: int) -> str:
         reasons: dict[int, tuple[int, Reason]] = {}
@@ -121,10 +112,9 @@ def from_table(table: pa.Table, form: RatingFormat, bad: Faults, *, skip: bool) 
     if rating:
         values = numbers(table[rating[0]], bad, low=form.low, high=form.high, what="the rating")
     times = _times(table[form.time], form.time, bad) if form.time in table.column_names else None
-    skipped, good = bad.dealt_with(table.num_rows, skip=skip), bad.good(table.num_rows)
     place: Place = bad.place
-    if good is not None:
-        rows = np.flatnonzero(good)
+    skipped, rows = bad.usable(table.num_rows, skip=skip)
+    if rows is not None:
         users, user_labels = _used(users[rows], user_labels)
         items, item_labels = _used(items[rows], item_labels)
         values, times = values[rows], None if times is None else times[rows]
@@ -207,10 +197,7 @@ def _times(column: pa.ChunkedArray, name: str, bad: Faults) -> Floats:
 def numbers(
     column: pa.ChunkedArray, bad: Faults, *, low: float, high: float, what: str, mark: float | None = None
 ) -> Floats:
-    """Return a column encoded as a dictionary as float64[rows]; what is no number from `low` to `high` is bad.
-
-    Both ends are allowed, and `mark`, one more value outside of them; `what` is what the number is, for the message.
-    """
+    """Return an encoded column as float64[rows]; what is no number from `low` to `high`, and no `mark`, is bad."""
     codes, texts = _decode(column)
     values = _to_float(texts)
     allowed: Bools = (values >= low) & (values <= high)
@@ -331,8 +318,7 @@ def _in_utf8(table: pa.Table, form: RatingFormat, bad: Faults) -> pa.Table:
     """Return the columns without gaps, their texts in UTF-8; other rows, and those with something in a gap, are bad."""
     columns = {}
     for name in table.column_names:
-        column = table[name].combine_chunks()
-        codes, texts = column.indices.to_numpy(zero_copy_only=False), column.dictionary
+        codes, texts = _decode(table[name])
         try:
             texts.validate(full=True)
         except pa.ArrowInvalid:
@@ -340,7 +326,6 @@ def _in_utf8(table: pa.Table, form: RatingFormat, bad: Faults) -> pa.Table:
             wrong = np.array([one is None for one in whole])
             bad.add(np.flatnonzero(wrong[codes]), lambda *_, name=name: f"has a '{name}' that is no UTF8")
             texts = pa.array(["?" if one is None else one for one in whole], pa.string())
-            column = pa.DictionaryArray.from_arrays(column.indices, texts)
         if name.startswith(_GAP):
             filled = np.flatnonzero(np.array([bool(one) for one in texts.to_pylist()], np.bool_)[codes])
 
@@ -349,7 +334,7 @@ def _in_utf8(table: pa.Table, form: RatingFormat, bad: Faults) -> pa.Table:
 
             bad.add(filled, reason)
         else:
-            columns[name] = pa.chunked_array([column])
+            columns[name] = pa.chunked_array([pa.DictionaryArray.from_arrays(codes, texts)])
     return pa.table(columns)
 
 
@@ -396,8 +381,8 @@ def _read_wide(file: RatingFile, form: RatingFormat, *, skip: bool) -> RatingCol
         np.flatnonzero(counts != present),
         lambda row, _: f"says {counts[row]:g} ratings in its first column and holds {present[row]}",
     )
-    skipped, good = bad.dealt_with(len(cells), skip=skip), bad.good(len(cells))
-    lines = np.arange(len(cells)) if good is None else np.flatnonzero(good)
+    skipped, good = bad.usable(len(cells), skip=skip)
+    lines = np.arange(len(cells)) if good is None else good
     users, items = np.nonzero(rated[lines])
     need_ratings(users.size, file, skipped)
     return RatingColumns(

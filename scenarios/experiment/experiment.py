@@ -119,7 +119,7 @@ class Experiment(ABC, Generic[S]):
         if getattr(scenario, "ratings", None) is not None:
             from scenarios.data.datasets import read_for, tell_remarks  # noqa: PLC0415 (`--help` need not wait for them)
 
-            tell_remarks(read_for(cast("FileSettings", scenario)).table, console)
+            tell_remarks(read_for(cast("FileSettings", scenario)), console)
 
     def mark(self, scenario: S, repeat: int) -> Manifest:
         """Return what makes a folder this experiment's own."""

@@ -64,10 +64,6 @@ def _answered(over: Round) -> AnsweredRange:
     return AnsweredRange(f"round {ask.query.round}", ask.query.id, ask.first, ask.stop, devices)
 
 
-def _number(over: Round) -> int:
-    return over.ask.query.round
-
-
 def _key(kind: type[Statistic], name: str) -> str:
     """Return the key of a statistic's number in records of format 4, which a field's new name does not change."""
     if name == "ones" and kind in (CountStatistic, GroupStatistic):
@@ -122,20 +118,16 @@ def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
     return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(numbers["digest"]), size=numbers["size"])
 
 
-ROUNDS: Codec[Round] = Codec(
-    noun="round",
-    number=_number,
-    encode=_encode,
-    decode=_decode,
-    require_booked=lambda rounds, book: require_booked(map(_answered, rounds), book),
-)
-"""How a round is converted to a record."""
-
-
 class Journal(RecordLog[Round]):
     """The rounds of one seed; see `scenarios.store.record_log.RecordLog`."""
 
-    codec = ROUNDS
+    codec = Codec(
+        noun="round",
+        number=lambda over: over.ask.query.round,
+        encode=_encode,
+        decode=_decode,
+        require_booked=lambda rounds, book: require_booked(map(_answered, rounds), book),
+    )
 
     @property
     def trusted(self) -> bool:

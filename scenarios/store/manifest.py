@@ -77,6 +77,10 @@ def read_manifest(out: Path) -> Manifest | None:
     """Return the manifest of a run's folder, or None where there is none."""
     path = out / FOLDER / MANIFEST
     remedy = "put it back as it was, or run the scenario in a new folder"
+
+    def refused(words: str) -> InputError:
+        return InputError(f"output folder {out}: {path} {words}; {remedy}")
+
     try:
         content = json_object(read_whole(path, MOST_SETTINGS), str(path), remedy)
         form, check = content["format"], content.pop("sha256", None)
@@ -85,24 +89,24 @@ def read_manifest(out: Path) -> Manifest | None:
     except OSError as error:
         raise ReadError(f"{path} cannot be read ({error.strerror}); make it readable") from None
     except (InputError, KeyError):
-        raise InputError(f"output folder {out}: {path} is damaged; {remedy}") from None
+        raise refused("is damaged") from None
     if form != FORMAT:
         raise InputError(
             f"output folder {out} was kept in format {str(form)[:20]}, this version of blindrec reads {FORMAT}; go on "
             "with the version that kept it, or name a new folder"
         )
     if check != digest(content):
-        raise InputError(f"output folder {out}: {path} was changed since the run began; {remedy}")
+        raise refused("was changed since the run began")
     try:
         manifest = Manifest(**{name: value for name, value in content.items() if name != "format"})
     except TypeError:
-        raise InputError(f"output folder {out}: {path} is damaged; {remedy}") from None
-    if manifest.kind not in KINDS:
-        raise InputError(f"output folder {out}: {path} is of a {str(manifest.kind)[:40]!r}, no experiment; {remedy}")
-    if not _NAME.fullmatch(str(manifest.run)):
-        raise InputError(
-            f"output folder {out}: {path} names run {str(manifest.run)[:40]!r}, no name of a run; {remedy}"
-        )
-    if type(manifest.repeat) is not int or not 1 <= manifest.repeat <= LARGEST_WHOLE:
-        raise InputError(f"output folder {out}: {path} has repeat {str(manifest.repeat)[:40]}; {remedy}")
+        raise refused("is damaged") from None
+    whole = type(manifest.repeat) is int and 1 <= manifest.repeat <= LARGEST_WHOLE
+    for good, words in (
+        (manifest.kind in KINDS, f"is of a {str(manifest.kind)[:40]!r}, no experiment"),
+        (_NAME.fullmatch(str(manifest.run)), f"names run {str(manifest.run)[:40]!r}, no name of a run"),
+        (whole, f"has repeat {str(manifest.repeat)[:40]}"),
+    ):
+        if not good:
+            raise refused(words)
     return manifest

@@ -83,12 +83,7 @@ class Codec(Generic[T]):
 
 
 class RecordLog(Generic[T]):
-    """The records of one seed, a file for each, without pickles. Each names the digest of the record before it.
-
-    ``run``: The run's name.
-
-    The ledger's folder has the run's name, so that a ledger of another run is noticed.
-    """
+    """The records of one seed, a file for each, without pickles. Each names the digest of the record before it."""
 
     codec: Codec[T]  # The codec of this kind of records
 
@@ -96,6 +91,7 @@ class RecordLog(Generic[T]):
         self._manifest = read_manifest(out)
         self.run = run = self._manifest.run if self._manifest else UNCLAIMED
         self.folder = out / FOLDER / f"seed-{seed}"
+        # the ledger's folder has the run's name, so that a ledger of another run is noticed
         self.ledger = (out / FOLDER / "ledger" / run / f"seed-{seed}").absolute()
         self.damaged: Path | None = None
         self._first = bound(self._manifest, seed)

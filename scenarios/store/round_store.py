@@ -18,16 +18,13 @@ class RecordStore(Protocol[R]):
 
     def keep(self, over: R) -> None:
         """Store a round that has just ended."""
-        ...
 
     def __iter__(self) -> Iterator[R]:
         """Yield the stored rounds in order; a run continues after them."""
-        ...
 
     @property
     def run(self) -> str:
         """The run's public name."""
-        ...
 
 
 class RoundStore(RecordStore["Round"], Protocol):
@@ -36,7 +33,6 @@ class RoundStore(RecordStore["Round"], Protocol):
     @property
     def trusted(self) -> bool:
         """Whether the present code made their queries; if not, they are compared with the queries it would make."""
-        ...
 
 
 class NoStore:
@@ -53,11 +49,8 @@ class NoStore:
         return iter(())
 
 
-class InMemoryRounds:
+class InMemoryRounds(NoStore):
     """Rounds in memory, which the caller can inspect afterwards."""
-
-    trusted = True
-    run = UNCLAIMED
 
     def __init__(self, *rounds: Round) -> None:
         self.rounds = list(rounds)

@@ -135,14 +135,18 @@ def locked_folder(out: Path | None) -> Iterator[None]:
 
 
 def _lock(lock: int, out: Path) -> None:
+    free = True
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise _in_use(out) from None
+        free = False
     except OSError:  # a file system without such locks
         return
-    if not out.exists() or not os.path.samestat(os.fstat(lock), out.stat()):  # its last holder has removed it meanwhile
-        raise _in_use(out)
+    # its last holder may have removed the folder meanwhile
+    if not (free and out.exists() and os.path.samestat(os.fstat(lock), out.stat())):
+        raise InputError(
+            f"output folder {out} is in use by another blindrec that still runs; wait for it, or name another one"
+        )
 
 
 def _require_inside(out: Path) -> None:
@@ -156,9 +160,3 @@ def _require_inside(out: Path) -> None:
                     f"output folder {out}: {path} is a symbolic link out of it, and would be written to; remove the "
                     "link, or put what it leads to there"
                 )
-
-
-def _in_use(out: Path) -> InputError:
-    return InputError(
-        f"output folder {out} is in use by another blindrec that still runs; wait for it, or name another one"
-    )

@@ -30,6 +30,6 @@ def planned(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
     several = request.epsilon is None and request.users is not None
     epsilons = () if several else (parse_epsilon(1 if request.epsilon is None else request.epsilon),)
     rows, why = needs_or_why(settings, epsilons=epsilons, users=request.users, worth=request.worth or WORTH)
-    table = read_for(request).table
+    table = read_for(request)
     tell_remarks(table, console())
     return made, {**result, **lines_skipped(request, table), "remarks": table.remarks, "worth": rows, "worth_not": why}

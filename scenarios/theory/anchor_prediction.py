@@ -14,6 +14,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.anchor.anchor_queries import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK, SENSING_LEVELS, AnchorSensing
 from coordinator.server.anchor.policy import CLEAR, PAIR_AGAIN, PAIR_GROWTH, TRIAL
 from coordinator.server.anchor.two_class import LEVELS_TRIED, PAIRS_COUNT, SURE
+from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.probabilities import hypergeometric_masses
 from coordinator.server.moments.sign_moments import pair_contrast
@@ -135,22 +136,15 @@ def _turned(
         else:
             belongs = scipy.special.expit(own + math.log(sizes[0] / sizes[1]))
             expected = other + (one - other) * belongs
-            decided = _decided(own, world.failure)
+            guess, doubt = (belongs < 0.5).astype(np.int32), scipy.special.expit(-np.abs(own))
+            posterior = Posterior(cluster=guess, doubt=doubt, expected=expected, mixture=None, apart=True)
+            decided = posterior.decided(world.failure)
             if decided.all():
                 return spent, True
         chi_square = float((value**2 * information).sum())
         if spent >= TRIAL * pairs.users and chi_square < items + CLEAR * math.sqrt(2 * items):
             return spent, False
     return math.inf, True
-
-
-def _decided(odds: Floats, failure: float) -> Bools:
-    """Return which items are decided; see `coordinator.server.decoding.posterior.Posterior.decided`."""
-    doubt = scipy.special.expit(-np.abs(odds))
-    ordered = np.sort(doubt)
-    room = (failure - np.concatenate([[0.0], np.cumsum(ordered)[:-1]])) / (ordered.size - np.arange(ordered.size))
-    small = ordered <= room
-    return np.asarray(doubt <= (ordered[small].max() if small.any() else -1.0))
 
 
 class _Slopes(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -292,13 +292,13 @@ class Bound:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Row:
     users: Callable[[LearningProblem], float]
-    range: str
     source: str
+    range: str
+    adaptive: bool  # whether it also holds where a query may depend on earlier answers
     holds: Callable[[LearningProblem], bool] = lambda _: True  # whether a problem is inside of its range
-    adaptive: bool = False  # whether it also holds where a query may depend on earlier answers
 
 
 _LDP = "any epsilon-LDP learner"
@@ -306,52 +306,49 @@ _LDP = "any epsilon-LDP learner"
 # one-bit N^2; weak-scarce N^2 / w^2; scarce N^2 / w; ratings N / w; contraction N^2 / (w sinh(eps / 2)^2).
 # All but distortion-paper count mistakes as Theorem 23 does: distortion is capacity under the theorem's name.
 _ROWS = {
-    "fano": _Row(users=by_fano(fano_information), range=_LDP, source="Lemmas 5 and 6, Theorem 7", adaptive=True),
-    "fano-tanh": _Row(users=by_fano(tanh_information), range=_LDP, source="Theorem 7, sharper", adaptive=True),
-    "capacity": _Row(
-        users=by_fano(capacity_information), range=_LDP, source="Theorem 7, exact capacity", adaptive=True
-    ),
-    "distortion": _Row(users=by_fano(capacity_information), range=_LDP, source="Lemma 20, Theorem 23", adaptive=True),
+    "fano": _Row(by_fano(fano_information), "Lemmas 5 and 6, Theorem 7", _LDP, adaptive=True),
+    "fano-tanh": _Row(by_fano(tanh_information), "Theorem 7, sharper", _LDP, adaptive=True),
+    "capacity": _Row(by_fano(capacity_information), "Theorem 7, exact capacity", _LDP, adaptive=True),
+    "distortion": _Row(by_fano(capacity_information), "Lemma 20, Theorem 23", _LDP, adaptive=True),
     "distortion-paper": _Row(
-        users=distortion_paper,
-        range=f"{_LDP}, 1 < (1 - mistakes/items) clusters <= 2; drops constants, never said to bind",
-        source="Theorem 23 as printed",
-        holds=lambda problem: 1 < (1 - problem.mistakes / problem.items) * problem.clusters <= 2,
+        distortion_paper,
+        "Theorem 23 as printed",
+        f"{_LDP}, 1 < (1 - mistakes/items) clusters <= 2; drops constants, never said to bind",
         adaptive=True,
+        holds=lambda problem: 1 < (1 - problem.mistakes / problem.items) * problem.clusters <= 2,
     ),
     "one-bit": _Row(
-        users=by_fano(one_bit_information),
-        range="one bit per user, private or not; rated = 1; not adaptive",
-        source="Theorem 10",
+        by_fano(one_bit_information),
+        "Theorem 10",
+        "one bit per user, private or not; rated = 1; not adaptive",
+        adaptive=False,
         holds=lambda problem: problem.rated == 1,
     ),
     "weak-scarce": _Row(
-        users=by_fano(weak_scarce_information),
-        range=f"{_LDP}, not adaptive; rated = o(items), read as rated < items",
-        source="Theorem 13",
+        by_fano(weak_scarce_information),
+        "Theorem 13",
+        f"{_LDP}, not adaptive; rated = o(items), read as rated < items",
+        adaptive=False,
         holds=lambda problem: problem.rated < problem.items,
     ),
     "scarce": _Row(
-        users=by_fano(scarce_information),
-        range=f"{_LDP}, not adaptive; epsilon < ln 2, rated = o(items^(1/3)), read as rated^3 < items",
-        source="Theorem 14",
+        by_fano(scarce_information),
+        "Theorem 14",
+        f"{_LDP}, not adaptive; epsilon < ln 2, rated = o(items^(1/3)), read as rated^3 < items",
+        adaptive=False,
         holds=lambda problem: problem.epsilon < math.log(2) and problem.rated**3 < problem.items,
     ),
     "adaptive": _Row(
-        users=adaptive,
-        range=f"{_LDP}, adaptive or not; rated = 1",
-        source="Theorem 17",
-        holds=lambda problem: problem.rated == 1,
+        adaptive,
+        "Theorem 17",
+        f"{_LDP}, adaptive or not; rated = 1",
         adaptive=True,
+        holds=lambda problem: problem.rated == 1,
     ),
 }
 _OURS = {
-    "ratings": _Row(
-        users=by_fano(ratings_information), range="any learner, private or not", source="ours", adaptive=True
-    ),
-    "contraction": _Row(
-        users=by_fano(contraction_information), range=f"{_LDP}, not adaptive; any rated", source="ours"
-    ),
+    "ratings": _Row(by_fano(ratings_information), "ours", "any learner, private or not", adaptive=True),
+    "contraction": _Row(by_fano(contraction_information), "ours", f"{_LDP}, not adaptive; any rated", adaptive=False),
 }
 
 
@@ -392,14 +389,5 @@ def binding(bounds: Sequence[Bound]) -> Bound | None:
 def bounds_rows(bounds: Sequence[Bound]) -> list[dict[str, Any]]:
     """Return bounds as a table's rows, ``name, users, valid, binds, range, source``, one row a bound."""
     best = binding(bounds)
-    return [
-        {
-            "name": bound.name,
-            "users": bound.users,
-            "valid": bound.valid,
-            "binds": best is not None and bound.name == best.name,
-            "range": bound.range,
-            "source": bound.source,
-        }
-        for bound in bounds
-    ]
+    rows = [{**asdict(bound), "binds": best is not None and bound.name == best.name} for bound in bounds]
+    return [{name: row[name] for name in ("name", "users", "valid", "binds", "range", "source")} for row in rows]

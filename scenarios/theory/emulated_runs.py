@@ -384,10 +384,8 @@ def pair_emulation(rates: Floats, sizes: Ints, decoder: str) -> Emulation:
         statistic = PairStatistic(**square, devices=users, answered=int(pairs.sum()), refused=0)
         return decode_pairs(statistic, clusters=sizes.size, decoder=decoder).cluster
 
-    def strength(users: float) -> float:
-        return users / chances.size * signal / noise
-
-    return Emulation(draw=draw, sizes=sizes, strength=strength, seconds=pair_seconds(items))
+    cost = pair_seconds(items)
+    return Emulation(draw=draw, sizes=sizes, strength=lambda users: users / chances.size * signal / noise, seconds=cost)
 
 
 @content_cache
@@ -436,11 +434,11 @@ def reveal_emulation(parameters: BlockParameters, share: float) -> Emulation:
         rated, liked = draw_reveals(parameters, users=int(coins.binomial(users, share)), coins=coins)
         return _shares_decoded(rated, liked, parameters.cluster_sizes.size)
 
-    def strength(users: float) -> float:
-        return _share_strength(parameters, users * share * parameters.rated / parameters.items)
-
     return Emulation(
-        draw=draw, sizes=parameters.cluster_sizes, strength=strength, seconds=share_seconds(parameters.items)
+        draw=draw,
+        sizes=parameters.cluster_sizes,
+        strength=lambda users: _share_strength(parameters, users * share * parameters.rated / parameters.items),
+        seconds=share_seconds(parameters.items),
     )
 
 
@@ -451,10 +449,8 @@ def draw_yeses(world: BlockParameters, answers: int, coins: np.random.Generator)
     """
     yeses, users, says_yes = np.zeros(world.items, np.int64), 0, world.rated / (2 * world.items)
     while (pool := np.flatnonzero(yeses < answers)).size:
-        batch, left = (
-            round_users(int(pool.size), items=world.items, rated=world.rated),
-            answers - int(yeses[pool].max()),
-        )
+        batch = round_users(int(pool.size), items=world.items, rated=world.rated)
+        left = answers - int(yeses[pool].max())
         if left > LEAP:  # no item can end within so many rounds
             batch *= max(1, int(left / 2 * pool.size / (batch * says_yes)))
         users += batch
@@ -473,8 +469,8 @@ def query_emulation(parameters: BlockParameters) -> Emulation:
         yeses += max(0, answers - LONG)
         return _shares_decoded(yeses, coins.binomial(yeses, likes), parameters.cluster_sizes.size)
 
-    strength = partial(_share_strength, parameters)
-    sizes, seconds = parameters.cluster_sizes, share_seconds(parameters.items)
+    strength, seconds = partial(_share_strength, parameters), share_seconds(parameters.items)
+    sizes = parameters.cluster_sizes
     return Emulation(draw=draw, sizes=sizes, strength=strength, seconds=seconds, largest=10**7 + 1, step=2)
 
 

@@ -11,7 +11,7 @@ delta half the gap. Source: ours (spec "Lying devices", sections 1 to 3).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -39,7 +39,7 @@ from coordinator.server.statistics.counts import Rates
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
-from scenarios.data.populations import cluster_sizes, known_world
+from scenarios.data.populations import block_parameters, cluster_sizes, known_world
 
 SHIFT_DRAWS = 40_000  # draws of the fullest bucket's share, which has no short formula
 
@@ -198,34 +198,26 @@ class Influence:
         return max((one for one in _tried(most) if share * self.shift(one) >= needed), default=1)
 
     def sample(self, share: float, labels: Indices, wishes: Indices, users: int, coins: np.random.Generator) -> Floats:
-        """Draw every item's estimate, shape (N,).
-
-        Shapes: ``labels``, ``wishes`` (N,).
-        """
+        """Draw every item's estimate; it, ``labels`` and ``wishes`` are of shape (N,)."""
         shift = self.shift(int(np.count_nonzero(wishes)))
         means = (1 - share) * self.levels[labels] + share * shift * wishes
-        sample: Floats = means + coins.standard_normal(labels.size) * self.deviation[labels] / math.sqrt(users)
-        return sample
+        return np.asarray(means + coins.standard_normal(labels.size) * self.deviation[labels] / math.sqrt(users))
 
 
 def _tried(most: int) -> list[int]:
     """Return the numbers of promoted items among which liars choose, 1 to most."""
-    sizes: list[int] = np.unique(np.geomspace(1, most, 60).round().astype(int)).tolist()
-    return sizes
+    return list(map(int, np.unique(np.geomspace(1, most, 60).round())))
 
 
 def influence_of(scenario: Scenario, makes_up: str = ANSWERS) -> Influence | None:
     """Return what liars can do to a round of a filled-in block-model scenario; None where no formula is known."""
     if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1 or scenario.pool_size is not None:
         return None
-    world = known_world(scenario)
-    moments = half_in(scenario).moments(scenario.settings, world)
-    query = (
-        half_in(scenario)
-        .design(scenario.settings, world)
-        .query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
-    )
-    return _influence(moments, scenario, ShiftInputs(query=query, rated=world.rated, makes_up=makes_up))
+    half, world = half_in(scenario), known_world(scenario)
+    design = half.design(scenario.settings, world)
+    query = design.query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
+    inputs = ShiftInputs(query=query, rated=world.rated, makes_up=makes_up)
+    return _influence(half.moments(scenario.settings, world), scenario, inputs)
 
 
 def universal_limit(scenario: Scenario) -> float:
@@ -236,66 +228,53 @@ def universal_limit(scenario: Scenario) -> float:
     farthest apart, in each class by itself and averaged: other ratings may tell the class. Source: ours (spec,
     section 1).
     """
-    world = known_world(scenario)
-    assert world.block is not None
-    gaps = np.abs(world.block.like[:, :, None] - world.block.like[:, None, :])
-    gap = float(np.tensordot(world.block.class_shares, gaps, 1).max())
-    odds = math.tanh(as_float(scenario.epsilon) / 2) * world.rated / world.items * gap
+    block = block_parameters(scenario)
+    gaps = np.abs(block.like[:, :, None] - block.like[:, None, :])
+    gap = float(np.tensordot(block.class_shares, gaps, 1).max())
+    odds = math.tanh(as_float(scenario.epsilon) / 2) * block.rated / block.items * gap
     return odds / (1 + odds)
 
 
-@singledispatch
-def _influence(moments: object, scenario: Scenario, inputs: ShiftInputs) -> Influence | None:  # noqa: ARG001 (as all)
+def _influence(moments: object, scenario: Scenario, inputs: ShiftInputs) -> Influence | None:
+    match moments:
+        case SignMoments(contrast=contrast):
+            block = block_parameters(scenario)
+            levels = contrast * (2 * block.class_shares @ block.like - 1)
+            return Influence(
+                levels=levels, deviation=np.ones(levels.size), shift=lambda promoted: sign_shift(inputs, promoted)
+            )
+        case SketchMoments(effect=levels):
+            decoder = "centred" if scenario.decoder == POSTERIOR else scenario.decoder
+            shift = sets_shift if inputs.query.design == "maxsense" else parts_shift
+            return Influence(
+                levels=levels,
+                deviation=np.full(levels.size, moments.estimate_deviation(1, decoder)),
+                shift=lambda promoted: shift(inputs, promoted),
+            )
+        case FrequencyMoments():
+            half = half_in(scenario)
+            assert isinstance(half, FrequencyHalf)
+            rates = half.asking.reports(inputs.query)
+            if getattr(scenario.settings, "told", "liked") == "rated" or values_shift(inputs, 1, rates) is None:
+                return None
+            return Influence(
+                levels=moments.level,
+                deviation=np.sqrt(moments.variance),
+                shift=lambda promoted: values_shift(inputs, promoted, rates) or 0.0,
+            )
+        case PairMoments(rates=rates) if inputs.makes_up == ANSWERS and rates.shape == (2, 2):
+            return _turned_round(rates, int(cluster_sizes(scenario)[by_level(scenario).argmax()]))
     return None
 
 
-@_influence.register
-def _signs(moments: SignMoments, scenario: Scenario, inputs: ShiftInputs) -> Influence:
-    block = known_world(scenario).block
-    assert block is not None
-    levels = moments.contrast * (2 * block.class_shares @ block.like - 1)
-    return Influence(levels=levels, deviation=np.ones(levels.size), shift=lambda promoted: sign_shift(inputs, promoted))
-
-
-@_influence.register
-def _sets(moments: SketchMoments, scenario: Scenario, inputs: ShiftInputs) -> Influence:
-    decoder = "centred" if scenario.decoder == POSTERIOR else scenario.decoder
-    shift = sets_shift if inputs.query.design == "maxsense" else parts_shift
-    return Influence(
-        levels=moments.effect,
-        deviation=np.full(moments.effect.size, moments.estimate_deviation(1, decoder)),
-        shift=lambda promoted: shift(inputs, promoted),
-    )
-
-
-@_influence.register
-def _values(moments: FrequencyMoments, scenario: Scenario, inputs: ShiftInputs) -> Influence | None:
-    half = half_in(scenario)
-    assert isinstance(half, FrequencyHalf)
-    rates = half.asking.reports(inputs.query)
-    if getattr(scenario.settings, "told", "liked") == "rated" or values_shift(inputs, 1, rates) is None:
-        return None
-    return Influence(
-        levels=moments.level,
-        deviation=np.sqrt(moments.variance),
-        shift=lambda promoted: values_shift(inputs, promoted, rates) or 0.0,
-    )
-
-
-@_influence.register
-def _pairs(moments: PairMoments, scenario: Scenario, inputs: ShiftInputs) -> Influence | None:
+def _turned_round(rates: Floats, less_liked: int) -> Influence:
     """Return how liars turn an item round that agrees with others of its cluster more often than with the other one's.
 
     The levels are half of what an item agrees more with the liked cluster than with the other one. A liar who is asked
     about it answers 1 for the former and 0 for the latter, but 1 for other promoted items, which are of the latter.
     """
-    rates = moments.rates
-    if inputs.makes_up != ANSWERS or rates.shape != (2, 2):
-        return None
-    levels = (rates[:, 0] - rates[:, 1]) / 2
-    less_liked = int(cluster_sizes(scenario)[by_level(scenario).argmax()])
     return Influence(
-        levels=levels,
+        levels=(rates[:, 0] - rates[:, 1]) / 2,
         deviation=np.full(2, math.nan),  # of what the decoder makes of all pairs together nothing is said
         shift=lambda promoted: (1 - min((promoted - 1) / max(less_liked - 1, 1), 1.0)) / 2,
         tips_only=True,
@@ -315,32 +294,22 @@ class Prediction:
 def predict_round(
     influence: Influence, scenario: Scenario, *, share: float, labels: Indices, wishes: Indices, users: int
 ) -> Prediction:
-    """Predict labels and ranks of one round: estimates are drawn from their moments, and decoded as the server does.
-
-    Shapes: ``labels`` (N,); ``wishes`` (N,).
-    """
-    truth, coins = by_level(scenario)[labels], np.random.default_rng(0)
-    deviation, wrong, ranks = float(influence.deviation.mean()) / math.sqrt(users), 0, list[float]()
-    right = list[float]()
+    """Predict labels and ranks of one round: estimates are drawn and decoded; ``labels``, ``wishes`` of shape (N,)."""
+    truth, coins, liked = by_level(scenario)[labels], np.random.default_rng(0), wishes > 0
+    deviation, draws = float(influence.deviation.mean()) / math.sqrt(users), list[tuple[float, float, float]]()
     for _ in range(DRAWS):
         values = influence.sample(share, labels, wishes, users, coins)
         decoded = _decoded(scenario, values, deviation)
-        wrong += int((decoded != truth).sum())
-        right.append(clustering_scores(decoded, labels).accuracy)
-        rank = np.empty(values.size)
-        rank[np.argsort(-values)] = np.arange(values.size) + 1
-        ranks.append(float(rank[wishes > 0].mean()) if (wishes > 0).any() else math.nan)
-    return Prediction(
-        wrong=wrong / DRAWS,
-        accuracy=float(np.mean(right)),
-        rank=None if math.isnan(ranks[0]) else float(np.mean(ranks)),
-    )
+        ranks = np.argsort(np.argsort(-values)) + 1
+        rank = float(ranks[liked].mean()) if liked.any() else math.nan
+        draws.append((float((decoded != truth).sum()), clustering_scores(decoded, labels).accuracy, rank))
+    wrong, accuracy, rank = np.mean(draws, axis=0).tolist()
+    return Prediction(wrong=wrong, accuracy=accuracy, rank=None if math.isnan(rank) else rank)
 
 
 def by_level(scenario: Scenario) -> Ints:
     """Return the label that each true cluster should get: 0 for the one that is liked most, and so on."""
-    block = known_world(scenario).block
-    assert block is not None
+    block = block_parameters(scenario)
     ranks: Ints = np.argsort(np.argsort(-(block.class_shares @ block.like), kind="stable"))
     return ranks
 

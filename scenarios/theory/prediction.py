@@ -21,11 +21,6 @@ def normal_density(values: Floats) -> Floats:
     return np.asarray(np.exp(-(values**2) / 2) / ROOT)
 
 
-def log_density(values: Floats) -> Floats:
-    """Return the density's logarithm, which is finite in the tails too."""
-    return np.asarray(-(values**2) / 2 - math.log(ROOT))
-
-
 STEPS = 20_000  # Lloyd's iteration ends long before, when no centre moves
 BINS = 300  # heaps by value, and as many by mass, stand for the law when the starting centres are sought
 
@@ -317,9 +312,7 @@ def mixture_of_scores(moments: SketchMoments, sizes: Ints, users: int, decoder: 
         noise, spread, slope = moments.noise_centred, rate * (1 - rate), 1 - 2 * rate
     change = moments.effect * slope * (2 / spread - moments.sensing / noise) if spread > 0 else np.zeros(sizes.size)
     return ScoreMixture(
-        means=means - np.average(means, weights=sizes),
-        deviations=np.sqrt(np.maximum(1 + change, 0.01)),
-        sizes=sizes,
+        means=means - np.average(means, weights=sizes), deviations=np.sqrt(np.maximum(1 + change, 0.01)), sizes=sizes
     )
 
 
@@ -366,5 +359,5 @@ def _log_stay(gap: Floats, deviation: float, size: int, neighbour: int) -> Float
         return np.zeros_like(gap)
     ratio = math.sqrt((1 - 1 / size) / (1 + 1 / neighbour))
     reach = gap * ratio / (1 + ratio) / (deviation * math.sqrt(1 - 1 / size))
-    log_below = log_ndtr(reach)
-    return np.asarray(size * log_below - size / 2 * np.exp(2 * (log_density(reach) - log_below)))
+    log_below, log_density = log_ndtr(reach), -(reach**2) / 2 - math.log(ROOT)
+    return np.asarray(size * log_below - size / 2 * np.exp(2 * (log_density - log_below)))

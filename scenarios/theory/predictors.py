@@ -7,7 +7,7 @@ labels are wrong or items are few, estimates are drawn and decoded as the server
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
@@ -35,7 +35,7 @@ from coordinator.server.server_half import (
 from scenarios.config.run_spec import half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
-from scenarios.data.populations import known_world
+from scenarios.data.populations import block_parameters, known_world
 from scenarios.theory.emulated_runs import (
     NOT_EMULATED,
     Emulation,
@@ -214,16 +214,12 @@ def mistakes(parameters: BlockParameters, *, contrast: float, users: int) -> Flo
 
 
 def sign_accuracy(parameters: BlockParameters, *, contrast: float, users: int) -> float:
-    """Predict the share of items right; see `mistakes`, or `decoded_accuracy` where levels are not as good as known."""
+    """Predict the share of items right; see `mistakes`."""
     items = parameters.items
     wrong = float(parameters.cluster_sizes / items @ mistakes(parameters, contrast=contrast, users=users))
     if wrong <= min(FEW_WRONG, items * WRONG_AN_ITEM) or items > MOST_ITEMS:
         return 1 - wrong
-    return decoded_accuracy(parameters, contrast=contrast, users=users)
-
-
-def decoded_accuracy(parameters: BlockParameters, *, contrast: float, users: int) -> float:
-    """Return the mean share of items right where normal estimates are drawn, with fixed coins, and decoded."""
+    # levels are not as good as known: normal estimates are drawn, with fixed coins, and decoded
     sizes, error = parameters.cluster_sizes, 1 / (contrast * math.sqrt(users))
     truth = np.repeat(np.arange(sizes.size), sizes)
     means = (2 * parameters.class_shares @ parameters.like - 1)[truth]
@@ -265,47 +261,77 @@ def predictor(scenario: Scenario) -> Predictor | None:
         share = {"epsilon": scenario.epsilon / scenario.answers_per_device, "answers_per_device": 1}
         scenario = scenario.model_copy(update=share)
     filled = scenario.complete()
-    world = known_world(filled)
-    assert world.block is not None
-    if filled.clusters != world.block.cluster_sizes.size:
+    block = block_parameters(filled)
+    if filled.clusters != block.cluster_sizes.size:
         return None
-    moments = half_in(filled).moments(filled.settings, world)
-    return None if moments is None else _predictor(moments, world.block, filled.decoder)
+    return _predictor(half_in(filled).moments(filled.settings, known_world(filled)), block, filled.decoder)
 
 
 def why_not_predicted(scenario: Scenario) -> str:
     """Return why a filled-in scenario that would be emulated has no predictions; empty for all others."""
     moments = half_in(scenario).moments(scenario.settings, known_world(scenario))
-    items = scenario.items or 0
-    pairs, shares = isinstance(moments, PairMoments | PairTotals), isinstance(moments, YesMoments | RevealMoments)
-    seconds = pair_seconds(items) if pairs else share_seconds(items) if shares else 0
-    return NOT_EMULATED if takes_too_long(seconds) else ""
+    return NOT_EMULATED if takes_too_long(_seconds(moments, scenario.items or 0)) else ""
+
+
+def _seconds(moments: object, items: int) -> float:
+    """Return about how many processor seconds a draw takes; 0 where nothing is drawn."""
+    match moments:
+        case PairMoments() | PairTotals():
+            return pair_seconds(items)
+        case YesMoments() | RevealMoments():
+            return share_seconds(items)
+    return 0.0
 
 
 def from_moments(moments: object, scenario: Scenario) -> Predictor | None:
     """Return what moments predict for a filled-in block-model scenario; None where nobody has said what follows."""
-    world = known_world(scenario)
-    assert world.block is not None  # a block model
-    return _predictor(moments, world.block, scenario.decoder)
+    return _predictor(moments, block_parameters(scenario), scenario.decoder)
 
 
-@singledispatch
-def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
+def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Predictor | None:
     """Return what moments of one kind predict; None where nobody has said what follows from them."""
-    return moments if isinstance(moments, Predictor) else None
-
-
-@_predictor.register
-def _scores(moments: SketchMoments, parameters: BlockParameters, decoder: str) -> Predictor:
     sizes = parameters.cluster_sizes
-    decoder = "centred" if decoder == POSTERIOR else decoder
-    return _of_mixture(lambda users: mixture_of_scores(moments, sizes, users, decoder), sizes)
+    match moments:
+        case Predictor():
+            return moments
+        case SketchMoments():
+            decoder = "centred" if decoder == POSTERIOR else decoder
+            return _of_mixture(lambda users: mixture_of_scores(moments, sizes, users, decoder), sizes)
+        case FrequencyMoments():
+            return _of_mixture(lambda users: mixture_of(moments.level, moments.variance / users, sizes), sizes)
+        case SignMoments(contrast=contrast):
+            return Predictor(
+                accuracy=lru_cache(maxsize=1024)(
+                    lambda users: sign_accuracy(parameters, contrast=contrast, users=users)
+                ),
+                exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
+            )
+        case TotalMoments(epsilon=epsilon):
+            return Predictor(
+                accuracy=lambda users: curator_accuracy(parameters, users=users, epsilon=epsilon),
+                exact=lambda users: curator_exact(parameters, users=users, epsilon=epsilon),
+            )
+    return _emulated(moments, parameters, decoder)
 
 
-@_predictor.register
-def _frequencies(moments: FrequencyMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
-    sizes = parameters.cluster_sizes
-    return _of_mixture(lambda users: mixture_of(moments.level, moments.variance / users, sizes), sizes)
+def _emulated(moments: object, parameters: BlockParameters, decoder: str) -> Predictor | None:
+    """Return emulated predictions; None where they take too long, or where items cannot be clustered."""
+    sizes, items = parameters.cluster_sizes, parameters.items
+    if takes_too_long(_seconds(moments, items)):
+        return None
+    match moments:
+        case PairMoments() if 2 <= sizes.size < items:
+            one = pair_emulation(moments.rates, sizes, decoder)
+        case PairTotals() if 2 <= sizes.size < items:
+            one = totals_emulation(moments.profile, parameters, moments.scale)
+        case RevealMoments():
+            one = reveal_emulation(parameters, moments.share)
+        case YesMoments(answers=answers):  # as if the users were enough for every item to be learned
+            every = query_emulation(parameters)
+            return Predictor(accuracy=lambda _: every.accuracy(answers), exact=lambda _: every.exact(answers))
+        case _:
+            return None
+    return Predictor(accuracy=one.accuracy, exact=one.exact, emulation=one)
 
 
 def _of_mixture(mixture: Callable[[int], ScoreMixture | None], sizes: Ints) -> Predictor:
@@ -313,60 +339,4 @@ def _of_mixture(mixture: Callable[[int], ScoreMixture | None], sizes: Ints) -> P
     return Predictor(
         accuracy=lambda users: mixture_accuracy(mixture(users), sizes),
         exact=lambda users: mixture_exact(mixture(users), sizes),
-    )
-
-
-@_predictor.register
-def _signs(moments: SignMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
-    contrast = moments.contrast
-    return Predictor(
-        accuracy=lru_cache(maxsize=1024)(lambda users: sign_accuracy(parameters, contrast=contrast, users=users)),
-        exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
-    )
-
-
-@_predictor.register
-def _pairs(moments: PairMoments, parameters: BlockParameters, decoder: str) -> Predictor | None:
-    return _of_pairs(parameters, lambda: pair_emulation(moments.rates, parameters.cluster_sizes, decoder))
-
-
-@_predictor.register
-def _pair_totals(moments: PairTotals, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
-    return _of_pairs(parameters, lambda: totals_emulation(moments.profile, parameters, moments.scale))
-
-
-def _of_pairs(parameters: BlockParameters, make: Callable[[], Emulation]) -> Predictor | None:
-    """Return emulated predictions; None where they take too long, or where items cannot be clustered."""
-    able = 2 <= parameters.cluster_sizes.size < parameters.items
-    return _emulated(pair_seconds(parameters.items), make) if able else None
-
-
-def _emulated(seconds: float, make: Callable[[], Emulation]) -> Predictor | None:
-    """Return emulated predictions; None where a draw takes too long."""
-    if takes_too_long(seconds):
-        return None
-    one = make()
-    return Predictor(accuracy=one.accuracy, exact=one.exact, emulation=one)
-
-
-@_predictor.register
-def _yeses(moments: YesMoments, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
-    """Predict as if the users were enough for every item to be learned."""
-    if takes_too_long(share_seconds(parameters.items)):
-        return None
-    one, answers = query_emulation(parameters), moments.answers
-    return Predictor(accuracy=lambda _: one.accuracy(answers), exact=lambda _: one.exact(answers))
-
-
-@_predictor.register
-def _revealed(moments: RevealMoments, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
-    return _emulated(share_seconds(parameters.items), lambda: reveal_emulation(parameters, moments.share))
-
-
-@_predictor.register
-def _totals(moments: TotalMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
-    epsilon = moments.epsilon
-    return Predictor(
-        accuracy=lambda users: curator_accuracy(parameters, users=users, epsilon=epsilon),
-        exact=lambda users: curator_exact(parameters, users=users, epsilon=epsilon),
     )

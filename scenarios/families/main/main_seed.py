@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -459,4 +460,4 @@ def _noiseless(last: MainResult, session: Backend) -> MainResult | None:
     if last.population.split is None or last.scenario.epsilon is None:
         return None
     free = last.scenario.model_copy(update={"epsilon": None, "malicious": None, "attack": None})
-    return run(free, InProcess(session.workers), population=last.population.with_scenario(free))
+    return run(free, InProcess(session.workers), population=replace(last.population, scenario=free))

@@ -16,16 +16,13 @@ from actors.lying.devices import LyingCohort
 from actors.lying.lies import Collusion
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Bools, Indices2
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.item_models import PublicFeatures
-from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.fleet.cohorts import Layout, plan_layout
-from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.policies import policy_name
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, require_same
-from coordinator.server.rounds.state import Policy, ServerState, total
+from coordinator.server.rounds.state import total
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.backends.session import (
     Backend,
@@ -54,11 +51,8 @@ class Job:
 
     ratings: Ratings  # Private: goes to devices only
     secret: bytes  # Private: the population's master secret
-    budget: Epsilon  # Each device's budget [nats]
-    policy: Policy  # The server's
-    learner: Learner
+    plan: QueryPlan  # The server's, and each device's budget
     layout: Layout  # Speed only
-    most_rounds: int = MOST_ROUNDS  # A policy that goes on after so many rounds is stopped
     # Those of an interrupted run, and where every new one is stored
     rounds: RoundStore = field(default_factory=NoStore)
     ledger: Path | None = None  # Folder in which the devices' keeper keeps what they have spent; None: in memory only
@@ -71,19 +65,8 @@ class Job:
     def kind(self) -> DeviceKind:
         """The kind of the devices."""
         if self.collusion is None:
-            return partial(Cohort, budget=self.budget, absence=self.absence)
-        return partial(LyingCohort, budget=self.budget, absence=self.absence, collusion=self.collusion)
-
-    @property
-    def plan(self) -> QueryPlan:
-        """The server's share."""
-        return QueryPlan(
-            policy=self.policy,
-            learner=self.learner,
-            devices=self.layout.devices,
-            budget=self.budget,
-            most_rounds=self.most_rounds,
-        )
+            return partial(Cohort, budget=self.plan.budget, absence=self.absence)
+        return partial(LyingCohort, budget=self.plan.budget, absence=self.absence, collusion=self.collusion)
 
     @contextmanager
     def naming_policy(self) -> Iterator[None]:
@@ -91,8 +74,7 @@ class Job:
         try:
             yield
         except InputError as error:
-            start = ServerState(devices=self.layout.devices)
-            raise PolicyError(f"{policy_name(self.policy, start)}: {error}") from None
+            raise PolicyError(f"{policy_name(self.plan.policy, self.plan.start)}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,15 +154,15 @@ def run_job(
         records=job.rounds,
         ledger=job.ledger,
         naming=job.naming_policy,
-        packages=_packages(job),
+        packages=_packages(job.plan),
     )
     return session.run(work, progress)
 
 
-def _packages(job: Job) -> frozenset[str]:
+def _packages(plan: QueryPlan) -> frozenset[str]:
     """Return where the code of a custom policy and a custom mechanism lies."""
-    own = job.learner.own
-    return frozenset(packages_of_policy(job.policy) | (packages_of(type(own.mechanism), own.helpers) if own else set()))
+    packages = packages_of(type(own.mechanism), own.helpers) if (own := plan.own) else set()
+    return frozenset(packages_of_policy(plan.policy) | packages)
 
 
 TOP = 10  # Length of a device's recommendation
@@ -200,28 +182,25 @@ def run(
     population = settled(population or populate(scenario))
     filled = population.scenario
     spec = RunSpec(filled, population.public)
-    collusion = collusion_of(population)
-    users = population.ratings.users
+    users, records = population.ratings.users, rounds or NoStore()
+    plan = QueryPlan(
+        policy=spec.policy, learner=spec.learner, devices=users, budget=spec.budget, most_rounds=filled.most_rounds
+    )
+    if not records.trusted:
+        require_same(plan.policy, plan.learner, records, devices=users, budget=plan.budget)
+    workers = session.choose_workers(plan, users * filled.answers_per_device)
     job = Job(
         ratings=population.ratings,
         secret=derive(filled.seed, "devices"),
-        budget=spec.budget,
-        policy=spec.policy,
-        learner=spec.learner,
-        layout=plan_layout(devices=users, workers=session.workers, devices_per_actor=devices_per_actor),
-        most_rounds=filled.most_rounds,
-        rounds=rounds or NoStore(),
+        plan=plan,
+        layout=plan_layout(devices=users, workers=workers, devices_per_actor=devices_per_actor),
+        rounds=records,
         ledger=ledger,
         absence=filled.absence,
-        collusion=collusion,
+        collusion=collusion_of(population),
         population=population,
         spec=spec,
     )
-    if not job.rounds.trusted:
-        require_same(job.policy, job.learner, job.rounds, devices=users, budget=job.budget)
-    workers = session.choose_workers(job.plan, users * filled.answers_per_device)
-    layout = plan_layout(devices=users, workers=workers, devices_per_actor=devices_per_actor)
-    job = replace(job, layout=layout)
     # With a ratings file one device for each person takes advice, else at most a thousand
     advised = min(1000, users) if population.split is None else population.people
     # With a ratings file devices rank items by score alone, if scores rank them by popularity: clusters of such scores

@@ -104,7 +104,7 @@ class OnlineResult(SessionResult[tuple[ClientRun, ...]]):
 def build_world(scenario: OnlineScenario) -> OnlineWorld:
     """Return the world of a scenario: planted, of a ratings file, or written down."""
     if scenario.ratings is not None:
-        return with_liars(world_of_table(scenario, read_for(scenario).table))
+        return with_liars(world_of_table(scenario, read_for(scenario)))
     return with_liars(planted_world(scenario) if scenario.world is None else world_from_file(scenario, scenario.world))
 
 

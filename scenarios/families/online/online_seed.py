@@ -51,7 +51,7 @@ def record(run: OnlineResult) -> dict[str, Any]:
         "guarantee": NO_GUARANTEE if total is None else GUARANTEE,
         "clients": len(rows),
         **{name: _joined(name, [row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
-        **({} if run.scenario.ratings is None else lines_skipped(run.scenario, read_for(run.scenario).table)),
+        **({} if run.scenario.ratings is None else lines_skipped(run.scenario, read_for(run.scenario))),
         **lying,
         "voter_epsilon": total,
         "voter_loss": _voter_loss(run),

@@ -166,7 +166,7 @@ def read_table(settings: TwoTier) -> RatingTable:
         shape = PlantedShape(users=users, items=items, ratings=ratings, fewest=min(FEWEST, max(items // 2, 1)))
         table = planted_ratings(shape, settings.seed)
     else:
-        table = read_for(settings).table
+        table = read_for(settings)
     return onto_scale(table, settings.scale) if settings.round_ratings and settings.scale else table
 
 

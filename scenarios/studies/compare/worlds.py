@@ -17,7 +17,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.rating_table import Held, Likes
-from scenarios.data.datasets import Dated, RatingTable, read_for, version_of
+from scenarios.data.datasets import RatingTable, read_for, version_of
 from scenarios.data.item_files import read_descriptions
 from scenarios.data.rating_split import judge_likes
 from scenarios.studies.compare.comparison_settings import Comparison
@@ -141,9 +141,9 @@ def world_of(settings: Comparison, seed: int) -> FileWorld:
 
 @lru_cache(maxsize=2)
 def _world(settings: Comparison, seed: int, *_: tuple[int, ...]) -> FileWorld:
-    dated = _read(settings)
-    times = dated.times if settings.split_by == "time" else None
-    fold = fold_of(dated.table, like_from=settings.liked_from, share=settings.held_out, seed=seed, times=times)
+    table = _read(settings)
+    times = table.times if settings.split_by == "time" else None
+    fold = fold_of(table, like_from=settings.liked_from, share=settings.held_out, seed=seed, times=times)
     liked = fold.liked
     ones = np.ones(liked.items.size, np.float32)
     matrix = sparse.csr_array((ones, liked.items, liked.starts), shape=(liked.users, liked.count))
@@ -155,17 +155,17 @@ def _world(settings: Comparison, seed: int, *_: tuple[int, ...]) -> FileWorld:
 
 def table_of(settings: Comparison) -> RatingTable:
     """Return the file's ratings, read once."""
-    dated = _read(settings.model_copy(update=_ANY))
-    if settings.split_by == "time" and dated.times is None:
+    table = _read(settings.model_copy(update=_ANY))
+    if settings.split_by == "time" and table.times is None:
         raise InputError(f"split_by is time, but {settings.ratings} has no column of times; name it last in --columns")
-    return dated.table
+    return table
 
 
-def _read(settings: Comparison) -> Dated:
+def _read(settings: Comparison) -> RatingTable:
     how = {"times": True} if settings.split_by == "time" else {}
     return read_for(settings, min_ratings=settings.min_ratings, **how)
 
 
 @lru_cache(maxsize=1)
 def _features(path: Path, settings: Comparison, _: tuple[int, ...]) -> PublicFeatures:
-    return read_descriptions(path, _read(settings).table.item_labels).features
+    return read_descriptions(path, _read(settings).item_labels).features

@@ -150,7 +150,7 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
             if (value := getattr(request, name)) is not None:
                 file = brief(str(request.ratings))
                 raise InputError(f"{name} is {value!r}, but {file} brings its own; give one of them")
-        table, like_from = read_for(request).table, like_bar(request.columns, request.like_from)
+        table, like_from = read_for(request), like_bar(request.columns, request.like_from)
         world, users = shape_of(table, like_from=like_from, **_world(request)), request.users or table.users
     made = plan(world, target, users=users, inverse=inverse, own=request.own)
     local = {row["note"] for row in made.rows if row["private"] and row["trust_model"] == TRUST_LOCAL}

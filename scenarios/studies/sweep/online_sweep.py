@@ -573,7 +573,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
             recommenders=recommenders_of(options.recommenders, compared_in(RATINGS)) or applicable,
             seeds=options.seeds or 1,
         )
-        tell_remarks(read_for(sweep.scenario(REFERENCE, 0)).table, console())
+        tell_remarks(read_for(sweep.scenario(REFERENCE, 0)), console())
         for recommender in sweep.recommenders:
             scenario = sweep.scenario(recommender, 0)
             for client in world_of(scenario.model_copy(update={"recommender": REFERENCE})).clients:
@@ -605,7 +605,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
     def result(self, units: Clients) -> dict[str, Any]:
         """Return the summary, and how many lines of the file were left out."""
         scenario = self.scenario(REFERENCE, 0)
-        return {**self.summary(units), **lines_skipped(scenario, read_for(scenario).table)}
+        return {**self.summary(units), **lines_skipped(scenario, read_for(scenario))}
 
     def summary(self, units: Clients) -> dict[str, Any]:
         """Return means and paired differences over clients.

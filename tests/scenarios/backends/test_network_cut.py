@@ -153,9 +153,11 @@ def undisturbed() -> dict[str, Any]:
     return {name: result[name] for name in LASTING}
 
 
-def result_in(out: Path) -> dict[str, Any]:
-    """What a run's folder tells."""
+def result_of(run: subprocess.Popen[bytes], nodes: Nodes, out: Path, undisturbed: dict[str, Any]) -> dict[str, Any]:
+    """What a run's folder tells at its end, which is that of a run that nothing disturbs."""
+    assert run.wait(PATIENCE) == 0, nodes.said()[-3000:]
     result: dict[str, Any] = json.loads((out / "result.json").read_text())
+    assert {name: result[name] for name in LASTING} == undisturbed
     return result
 
 
@@ -185,9 +187,7 @@ def test_a_link_that_is_down_for_seconds_changes_nothing(
     nodes.link("down")
     time.sleep(2.5)
     nodes.link("up")
-    assert run.wait(PATIENCE) == 0, nodes.said()[-3000:]
-    result = result_in(tmp_path / "out")
-    assert {name: result[name] for name in LASTING} == undisturbed
+    result = result_of(run, nodes, tmp_path / "out", undisturbed)
     assert (result["retries"], result["restarts"]) == (0, 0)
     assert devices
 
@@ -198,9 +198,7 @@ def test_a_node_that_is_cut_off_for_good_is_replaced_where_there_is_room(
 ) -> None:
     run = begun(nodes, tmp_path / "out")
     nodes.link("down")
-    assert run.wait(PATIENCE) == 0, nodes.said()[-3000:]
-    result = result_in(tmp_path / "out")
-    assert {name: result[name] for name in LASTING} == undisturbed
+    result = result_of(run, nodes, tmp_path / "out", undisturbed)
     assert result["retries"] + result["restarts"] > 0
 
 
@@ -210,6 +208,5 @@ def test_without_room_the_run_stops_and_is_resumed(nodes: Nodes, tmp_path: Path,
     nodes.link("down")
     assert run.wait(PATIENCE) == 3, nodes.said()[-3000:]
     assert "rounds are kept in" in nodes.said()
-    assert nodes.blindrec("resume", str(tmp_path / "out"), "--workers", "1").wait(PATIENCE) == 0, nodes.said()[-3000:]
-    result = result_in(tmp_path / "out")
-    assert {name: result[name] for name in LASTING} == undisturbed
+    resumed = nodes.blindrec("resume", str(tmp_path / "out"), "--workers", "1")
+    result_of(resumed, nodes, tmp_path / "out", undisturbed)

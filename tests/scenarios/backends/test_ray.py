@@ -5,13 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 import ray
-import worlds
 from boundary import SEED, leaves, shows_a_secret
-from runs import here, holds_within, small
+from runs import alike, here, holds_within, small
 
 from benchmarks.victims import alive, below
 from coordinator.protocol.coins import derive
@@ -23,6 +21,7 @@ from coordinator.server.fleet.coordinator_actor import start_coordinator
 from coordinator.server.mechanisms import half_of
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
+from coordinator.server.rounds.rounds import QueryPlan
 from coordinator.server.rounds.state import Ask, RunProgress, ServerState
 from scenarios.backends import on_ray as place
 from scenarios.backends.on_ray import OnRay, await_capacity
@@ -80,20 +79,8 @@ def watched(ray_session: OnRay) -> Watched:
     return seen
 
 
-def same(one: MainResult, other: MainResult) -> bool:
-    """Whether digest, sums, model and advice are equal to the last bit."""
-    return (
-        one.outcome.releases_sha256 == other.outcome.releases_sha256
-        and np.array_equal(worlds.scores_of(one.statistic).sensed, worlds.scores_of(other.statistic).sensed)
-        and np.array_equal(worlds.scores_of(one.statistic).scores, worlds.scores_of(other.statistic).scores)
-        and np.array_equal(one.outcome.model.cluster, other.outcome.model.cluster)
-        and np.array_equal(one.outcome.model.score, other.outcome.model.score)
-        and np.array_equal(one.advice, other.advice)
-    )
-
-
 def test_ray_repeats_the_run_in_process(watched: Watched) -> None:
-    assert same(watched.run, here(SCENARIO))
+    assert alike(watched.run, here(SCENARIO))
     assert (watched.run.backend, watched.run.job.layout.workers, watched.run.costs.actors) == ("ray", 2, 2)
     assert watched.run.advice.shape == (1000, 10)
 
@@ -134,7 +121,7 @@ def test_one_device_an_actor(ray_session: OnRay) -> None:
     scenario = SCENARIO.model_copy(update={"users": 4})
     single = run(scenario, ray_session, devices_per_actor=1)
     assert single.costs.actors == 4
-    assert same(single, here(scenario))
+    assert alike(single, here(scenario))
 
 
 def test_more_cohorts_than_actors_and_one_worker(
@@ -143,11 +130,12 @@ def test_more_cohorts_than_actors_and_one_worker(
     monkeypatch.setattr(place, "MOST_ACTORS", 2)
     crowded = run(SCENARIO, OnRay(1), devices_per_actor=1000)
     assert crowded.costs.actors == 2
-    assert same(crowded, watched.run)
+    assert alike(crowded, watched.run)
 
 
-def asked_again(second: Callable[[], Query]) -> Job:
+def asked_again(second: Callable[[], Query], decoder: str = "centred") -> Job:
     """A job of twenty devices whose server asks once as usual and then what ``second`` says, in its own process."""
+    learner = SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder=decoder))
     scenario = small(users=20)
     usual = OneRound(design=RunSpec(scenario).design, epsilon=scenario.epsilon, public_seed=derive(0, "public"))
 
@@ -158,18 +146,16 @@ def asked_again(second: Callable[[], Query]) -> Job:
     return Job(
         ratings=populate(scenario).ratings,
         secret=derive(0, "devices"),
-        budget=None,
-        policy=Curious(),
-        learner=SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred")),
+        plan=QueryPlan(policy=Curious(), learner=learner, devices=20),
         layout=plan_layout(devices=20, workers=1, devices_per_actor=None),
     )
 
 
-def refused_later() -> Job:
+def refused_later(decoder: str = "centred") -> Job:
     """A job whose second query devices refuse."""
     good = RunSpec(small()).design.query(round_number=1, public_seed=bytes(16), epsilon=None)
     wrong = replace(good, parameters={"w": 5})
-    return asked_again(lambda: wrong)
+    return asked_again(lambda: wrong, decoder)
 
 
 def test_what_devices_refuse_is_told_as_in_this_process(lent: None) -> None:
@@ -186,11 +172,8 @@ def test_what_devices_refuse_is_told_as_in_this_process(lent: None) -> None:
 
 
 def test_an_error_of_the_server_arrives_as_it_was_raised(lent: None) -> None:
-    job = replace(
-        refused_later(), learner=SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="best"))
-    )
     with pytest.raises(InputError, match="decoder") as raised:
-        enter_and_run(job)
+        enter_and_run(refused_later(decoder="best"))
     assert type(raised.value) is InputError
     assert "\n" not in str(raised.value)
 

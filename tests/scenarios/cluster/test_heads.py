@@ -16,14 +16,6 @@ from runs import Command, refused
 from scenarios.cluster import head
 from scenarios.cluster.job_log import send_result
 
-
-def packed(content: bytes) -> list[str]:
-    """What a job writes into its log for a result."""
-    lines: list[str] = []
-    send_result(content, lines.append)
-    return lines
-
-
 BOUNDS = ["bounds", "--items", "1000", "--rated", "30"]
 VERSION, METADATA = "/api/version", "/api/v0/cluster_metadata"
 Answers = dict[str, tuple[int, object]]  # Status and JSON (or text) by path
@@ -86,16 +78,13 @@ def service() -> Iterator[Service]:
         thread.join()
 
 
-def test_a_head_of_another_ray(service: Service, blindrec: Command) -> None:
-    service.answers[VERSION] = (200, {"ray_version": "2.49.0"})
-    line = refused(blindrec, "submit", *BOUNDS, "--address", service.url)
-    assert line == f"Ray is 2.49.0 on {service.url}, {ray.__version__} here; install the same version on both\n"
-
-
-def test_a_head_of_another_python(service: Service, blindrec: Command) -> None:
+def test_a_head_of_another_python_or_another_ray(service: Service, blindrec: Command) -> None:
     service.answers[METADATA] = (200, {"result": True, "data": {"pythonVersion": "3.10.2"}})
     line = refused(blindrec, "submit", *BOUNDS, "--address", service.url)
     assert line.startswith(f"Python is 3.10.2 on {service.url}, {platform.python_version()} here; use the same version")
+    service.answers[VERSION] = (200, {"ray_version": "2.49.0"})
+    line = refused(blindrec, "submit", *BOUNDS, "--address", service.url)
+    assert line == f"Ray is 2.49.0 on {service.url}, {ray.__version__} here; install the same version on both\n"
 
 
 @pytest.mark.parametrize(("status", "word"), [(401, "Missing"), (403, "Invalid")])
@@ -127,9 +116,8 @@ def test_a_job_that_is_unknown(service: Service, blindrec: Command) -> None:
 @pytest.mark.parametrize("answer", [(200, "<html>"), (200, []), (200, {}), (404, "no"), (500, "oh")])
 def test_something_else_that_answers(service: Service, answer: tuple[int, object], blindrec: Command) -> None:
     service.answers[VERSION] = answer
-    assert refused(blindrec, "status", "x", "--address", service.url).startswith(
-        f"no Ray head answers at {service.url} ("
-    )
+    line = refused(blindrec, "status", "x", "--address", service.url)
+    assert line.startswith(f"no Ray head answers at {service.url} (")
 
 
 @pytest.fixture
@@ -141,7 +129,9 @@ def job(service: Service) -> Answers:
         "metadata": {"blindrec": "run --out /data/a", "out": "/data/a"},
         "driver_agent_http_address": "http://10.0.0.5:52365",
     })  # fmt: skip
-    log = "\n".join(["begun", *packed(b'{"users": 5}\n'), "over", ""])
+    lines = ["begun"]
+    send_result(b'{"users": 5}\n', lines.append)
+    log = "\n".join([*lines, "over", ""])
     service.answers["/api/jobs/job1/logs"] = (200, {"logs": log})
     return service.answers
 
@@ -184,7 +174,9 @@ def test_a_result_that_is_damaged_or_has_no_place_can_be_fetched_again(
         said = blindrec(*follow, tmp_path / "result.json")
     assert said.code == 3
     assert "No space left on device; job job1 is over, `blindrec status job1 --json FILE` fetches" in said.err
-    job["/api/jobs/job1/logs"] = (200, {"logs": packed(b"{}")[0][:-6] + "\n"})
+    lines = list[str]()
+    send_result(b"{}", lines.append)
+    job["/api/jobs/job1/logs"] = (200, {"logs": lines[0][:-6] + "\n"})
     said = blindrec(*follow, "-")
     assert (said.code, said.out) == (3, "")
     assert said.err.startswith("blindrec: the job's log lacks a part of what was sent; ")
@@ -205,18 +197,13 @@ def test_stopping(service: Service, job: Answers, stopped: bool, line: str, blin
     assert (said.code, said.out) == (0, line)
 
 
-def test_nothing_that_answers(blindrec: Command) -> None:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{free.getsockname()[1]}"
-    assert refused(blindrec, "submit", *BOUNDS, "--address", address).startswith(f"no Ray head answers at {address} (")
-
-
 def test_something_that_listens_and_never_answers(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And, once it is gone, nothing."""
     monkeypatch.setattr(head, "CONNECT", 0.2)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert refused(blindrec, "stop", "x", "--address", address).startswith(f"no Ray head answers at {address} (")
+    assert refused(blindrec, "submit", *BOUNDS, "--address", address).startswith(f"no Ray head answers at {address} (")
 
 
 @pytest.mark.parametrize("address", ["ray://head:10001", "http://", "http://head:port", "ftp://head:8265"])

@@ -72,18 +72,17 @@ def test_a_log_without_a_result() -> None:
     assert taken(["nothing", f"{RESULT_PREFIX} is what marks results"]).content() is None
 
 
-@pytest.mark.parametrize("lost", [0, 3, -2, -1])
-def test_a_lost_line_is_noticed(lost: int) -> None:
-    lines = lines_of(LARGE)
-    del lines[lost]
-    with pytest.raises(DamagedError, match="lacks a part"):
-        taken(lines).content()
-
-
-def test_swapped_lines_are_noticed() -> None:
+def test_lost_and_swapped_lines_are_noticed() -> None:
     first, second, *rest = lines_of(LARGE)
-    with pytest.raises(DamagedError, match="lacks a part"):
-        taken([second, first, *rest]).content()
+    lost = [
+        [second, *rest],
+        [first, second, *rest[1:]],
+        [first, second, *rest[:-2], rest[-1]],
+        [first, second, *rest[:-1]],
+    ]
+    for lines in (*lost, [second, first, *rest]):
+        with pytest.raises(DamagedError, match="lacks a part"):
+            taken(lines).content()
 
 
 def test_a_changed_line_is_noticed() -> None:
@@ -210,39 +209,25 @@ def test_a_log_that_cannot_be_had_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "wanted"),
+    ("status", "code", "message", "wanted", "line"),
     [
-        ("SUCCEEDED", 0, 0),
-        ("FAILED", 7, 7),
-        ("FAILED", 2, 2),
-        ("FAILED", -9, 137),
-        ("FAILED", None, 1),
-        ("STOPPED", None, 3),
+        ("STOPPED", None, None, 3, "job j was stopped; submitted again it begins anew, for want of an --out"),
+        ("FAILED", 7, "what the log said", 7, "job j failed with exit code 7"),
+        ("FAILED", 1, "..\nNo module named 'x'", 1, "job j failed with exit code 1; its head needs blindrec's dep"),
+        ("FAILED", 127, "python: not found", 127, "job j failed with exit code 127; its head needs blindrec's dep"),
+        ("FAILED", -9, "", 137, "job j failed with exit code -9"),
+        ("FAILED", None, "runtime_env failed\ntrace", 1, "job j failed before it began (runtime_env failed)"),
     ],
 )
-def test_exit_codes(status: str, code: int | None, wanted: int) -> None:
-    assert exit_code(SimpleNamespace(status=JobStatus(status), driver_exit_code=code, message="")) == wanted
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "message", "line"),
-    [
-        ("STOPPED", None, None, "job j was stopped; submitted again it begins anew, for want of an --out"),
-        ("FAILED", 7, "what the log said", "job j failed with exit code 7"),
-        ("FAILED", 1, "...\nNo module named 'numba'", "job j failed with exit code 1; its head needs blindrec's dep"),
-        ("FAILED", 127, "python: not found", "job j failed with exit code 127; its head needs blindrec's dependencies"),
-        ("FAILED", None, "runtime_env failed\nlong trace", "job j failed before it began (runtime_env failed)"),
-    ],
-)
-def test_ends_in_one_line(status: str, code: int | None, message: str | None, line: str) -> None:
-    ended = {"status": JobStatus(status), "driver_exit_code": code, "message": message}
-    said = ending(SimpleNamespace(**ended, metadata=None), "j")
+def test_ends_in_one_line(status: str, code: int | None, message: str | None, wanted: int, line: str) -> None:
+    ended = SimpleNamespace(status=JobStatus(status), driver_exit_code=code, message=message, metadata=None)
+    said = ending(ended, "j")
+    assert exit_code(ended) == wanted
     assert said.startswith(line)
     assert "\n" not in said
 
 
 def test_what_a_stopped_job_kept_is_told() -> None:
-    ended = SimpleNamespace(
-        status=JobStatus.STOPPED, driver_exit_code=None, message="", metadata={"out": "/data/first"}
-    )
-    assert ending(ended, "j") == "job j was stopped; submitted again it goes on from what is kept in /data/first"
+    ended = SimpleNamespace(status=JobStatus.STOPPED, driver_exit_code=None, message="", metadata={"out": "/data/a"})
+    assert ending(ended, "j") == "job j was stopped; submitted again it goes on from what is kept in /data/a"
+    assert exit_code(SimpleNamespace(status=JobStatus.SUCCEEDED, driver_exit_code=0)) == 0

@@ -31,13 +31,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_code_and_settings_travel_and_nothing_else(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """As Ray itself packs them."""
-    package = tmp_path_factory.mktemp("package") / "sent.zip"
+def sent_with(folder: Path, package: Path) -> set[str]:
+    """The files of a working directory that are sent, as Ray itself packs them."""
     described = environment(folder)
     create_package(described["working_dir"], package, include_gitignore=True, excludes=described["excludes"])
     with zipfile.ZipFile(package) as held:
-        assert {name for name in held.namelist() if not name.endswith("/")} == KEPT
+        return {name for name in held.namelist() if not name.endswith("/")}
+
+
+def test_code_and_settings_travel_and_nothing_else(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert sent_with(folder, tmp_path_factory.mktemp("package") / "sent.zip") == KEPT
 
 
 SECRETS = {
@@ -49,17 +52,13 @@ SECRETS = {
 
 
 def test_keys_and_tokens_never_travel_and_are_named(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """As Ray itself packs them; a link to a key is one, too."""
+    """A link to a key is one, too."""
     for name in SECRETS - {"harmless.txt"}:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
     (folder / "harmless.txt").symlink_to(folder / ".ssh" / "known_hosts")
     (folder / ".gitignore").write_text("!.env\n!*.pem\n")
-    package = tmp_path_factory.mktemp("package") / "sent.zip"
-    described = environment(folder)
-    create_package(described["working_dir"], package, include_gitignore=True, excludes=described["excludes"])
-    with zipfile.ZipFile(package) as held:
-        sent = {name for name in held.namelist() if not name.endswith("/")}
+    sent = sent_with(folder, tmp_path_factory.mktemp("package") / "sent.zip")
     assert not sent & SECRETS
     assert sent >= KEPT
     folders = {"in/.docker", ".aws", ".ssh", ".kube"}

@@ -25,7 +25,7 @@ from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import merge
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
-from scenarios.store.journal import ROUNDS
+from scenarios.store.journal import Journal
 from scenarios.store.record_log import from_bytes, to_bytes
 from scenarios.store.round_store import InMemoryRounds
 
@@ -199,7 +199,7 @@ def test_rounds_add_up_and_are_kept(kind: type[Mechanism]) -> None:
     assert np.array_equal(whole.model.cluster, (TRUE < 0).astype(np.int32))
     assert [over.ask.query.round for over in held.rounds] == [0, 1, 2, 3]
     for over in held.rounds:
-        back, before = from_bytes(ROUNDS, to_bytes(ROUNDS, over, "ab"))
+        back, before = from_bytes(Journal.codec, to_bytes(Journal.codec, over, "ab"))
         assert before == "ab"
         assert back.ask.query.id == over.ask.query.id
         assert np.array_equal(back.statistic.__dict__["sums"], over.statistic.__dict__["sums"])
@@ -221,7 +221,7 @@ def test_what_asks_about_pools_can_be_asked_by_adaptive_policies() -> None:
 def test_posteriors_can_be_had_of_any_that_estimates() -> None:
     of = job(foreign.OUE(), adaptive=True)
     plain = job(foreign.OUE())
-    found = outcome(replace(of, policy=plain.policy))
+    found = outcome(replace(of, plan=replace(of.plan, policy=plain.plan.policy)))
     assert found.posterior is not None
     assert np.array_equal(found.model.cluster, (TRUE < 0).astype(np.int32))
 

@@ -77,8 +77,8 @@ def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None
     from coordinator.server.fleet.querying import start_aggregators  # noqa: PLC0415 (Ray)
 
     of = job(foreign.GRR())
-    place._by_value(_packages(of))
-    (one,) = start_aggregators(1, of.learner.own)
+    place._by_value(_packages(of.plan))
+    (one,) = start_aggregators(1, of.plan.own)
     query = present(of.plan.rehearsal())
     ray.get(one.warm_up.remote(query))
     loaded = ray.get(one.__ray_call__.remote(lambda _: list(sys.modules)))

@@ -12,6 +12,7 @@ from coordinator.server.fleet.cohorts import Layout
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.policies import Fixed
+from coordinator.server.rounds.rounds import QueryPlan
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.on_ray import OnRay
@@ -42,12 +43,11 @@ class Killer:
 def job() -> Job:
     """Three rounds that ask every device, whose budget holds two answers; the keeper has no disk."""
     setting = Setting(design=DESIGN, epsilon=Fraction(3), public_seed=worlds.PUBLIC, answers_per_device=3)
+    learner = PosteriorLearner(clusters=2, design=DESIGN)
     return Job(
         ratings=worlds.block_ratings(worlds.world(items=300, rated=40), USERS),
         secret=worlds.SECRET,
-        budget=Fraction(2),
-        policy=Fixed(setting=setting, rounds=3),
-        learner=PosteriorLearner(clusters=2, design=DESIGN),
+        plan=QueryPlan(policy=Fixed(setting=setting, rounds=3), learner=learner, devices=USERS, budget=Fraction(2)),
         layout=Layout(devices=USERS, workers=2, devices_per_actor=USERS // 4),
     )
 

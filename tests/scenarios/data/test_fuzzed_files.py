@@ -5,7 +5,7 @@ import json
 import os
 import random
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,18 +39,8 @@ VALUES = (
     "[1, 'a']", '"' + "x" * 100_000 + '"', '"a\\u0000b"', "1979-05-27", "[" * 50 + "]" * 50, "[" * 3000 + "]" * 3000,
     "'''", "\x00", "{a = {b = 1}}", "5",
 )  # fmt: skip
-KEYS = (
-    "ratings",
-    "columns",
-    "world",
-    "policy",
-    "questions",
-    "class_shares",
-    "decoders",
-    "probe",
-    "x" * 100_000,
-    '"\\u0000"',
-)
+KEYS = ("ratings", "columns", "world", "policy", "questions", "class_shares", "decoders", "probe")
+STRANGE_KEYS = ("x" * 100_000, '"\\u0000"')
 MUTANTS = size(90, 24)
 
 
@@ -58,10 +48,19 @@ def mutated(draw: random.Random, text: bytes) -> bytes:
     """The bytes with some cut out, doubled, or changed."""
     begin = draw.randrange(len(text))
     end = min(len(text), begin + draw.choice((1, 1, 2, 8, 64)))
-    new = draw.choice(
-        (b"", text[begin:end] * 2, draw.randbytes(end - begin), b"\xff", b"\n", b"\0", b",", b'"', b"9" * 400)
-    )
-    return text[:begin] + new + text[end:]
+    strange = (b"\xff", b"\n", b"\0", b",", b'"', b"9" * 400)
+    return text[:begin] + draw.choice((b"", text[begin:end] * 2, draw.randbytes(end - begin), *strange)) + text[end:]
+
+
+def check_all(blindrec: Command, file: Path, contents: Iterable[bytes], *commands: list[str]) -> None:
+    """Commands that are given a file's contents, in turns, end as they should."""
+    faults = []
+    for number, content in enumerate(contents):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        if told := fault(blindrec, commands[number % len(commands)]):
+            faults.append(f"{content[:300]!r}: {told}")
+    assert not faults, "\n".join(faults)
 
 
 def tomls(kind: str, draw: random.Random) -> Iterator[bytes]:
@@ -72,7 +71,7 @@ def tomls(kind: str, draw: random.Random) -> Iterator[bytes]:
             for value in draw.sample(VALUES, 8):
                 changed = [*lines[:number], f"{line.split('=')[0]}= {value}", *lines[number + 1 :]]
                 yield "\n".join(changed).encode()
-    for key in KEYS:
+    for key in (*KEYS, *STRANGE_KEYS):
         yield f"{key} = {draw.choice(VALUES)}\n{TOMLS[kind]}".encode()
     for _ in range(MUTANTS // 3):
         yield mutated(draw, TOMLS[kind].encode())
@@ -82,12 +81,8 @@ def tomls(kind: str, draw: random.Random) -> Iterator[bytes]:
 def test_toml_that_nobody_means(kind: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin_no_run(monkeypatch, tmp_path)
     file = tmp_path / "given.toml"
-    faults = []
-    for content in tomls(kind, random.Random(kind)):
-        file.write_bytes(content)
-        if told := fault(blindrec, [word.replace("{file}", str(file)) for word in BEGINS[kind]]):
-            faults.append(f"{content[:300]!r}: {told}")
-    assert not faults, "\n".join(faults)
+    command = [word.replace("{file}", str(file)) for word in BEGINS[kind]]
+    check_all(blindrec, file, tomls(kind, random.Random(kind)), command)
 
 
 def as_text(folder: Path) -> bytes:
@@ -122,14 +117,9 @@ def test_ratings_that_nobody_means(
 ) -> None:
     begin_no_run(monkeypatch, tmp_path)
     whole, draw = make(tmp_path), random.Random(make.__name__)
-    file = tmp_path / "given"
-    faults = []
-    for number in range(MUTANTS):
-        file.write_bytes(mutated(draw, whole))
-        command = ["data", str(file)] if number % 2 else ["run", "--ratings", str(file), "--backend", "inprocess"]
-        if told := fault(blindrec, command):
-            faults.append(f"{file.read_bytes()[:200]!r}: {told}")
-    assert not faults, "\n".join(faults)
+    file, mutants = tmp_path / "given", (mutated(draw, whole) for _ in range(MUTANTS))
+    run = ["run", "--ratings", str(file), "--backend", "inprocess"]
+    check_all(blindrec, file, mutants, run, ["data", str(file)])
 
 
 WRONG: tuple[object, ...] = (
@@ -170,13 +160,7 @@ def test_folders_that_nobody_means_to_resume(
     }[kind].write(tmp_path / "kept")
     held = json.loads(mark.read_text())
     assert "a run would begin" in refused(blindrec, *begins)
-    faults = []
-    for content in jsons(held, random.Random(14)):
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.write_bytes(content)
-        if told := fault(blindrec, begins):
-            faults.append(f"{content[:300]!r}: {told}")
-    assert not faults, "\n".join(faults)
+    check_all(blindrec, mark, jsons(held, random.Random(14)), begins)
 
 
 EVERYWHERE = [
@@ -203,20 +187,16 @@ def test_what_is_no_file_is_refused_by_every_command(
 ) -> None:
     begin_no_run(monkeypatch, tmp_path)
     file = tmp_path / "given.toml"
-    if kind == "pipe":
-        os.mkfifo(file)
-    elif kind == "device":
-        file = Path("/dev/null")
-    elif kind == "folder":
-        file.mkdir()
-    elif kind == "loop":
-        file.symlink_to(file)
-    elif kind == "long":
-        file = tmp_path / ("x" * 5000)
-    elif kind == "below a file":
-        file = ratings_file(tmp_path) / "ratings.csv"
-    else:
-        file = tmp_path / "/".join(["x" * 200] * 30)
+    match kind:
+        case "pipe":
+            os.mkfifo(file)
+        case "folder":
+            file.mkdir()
+        case "loop":
+            file.symlink_to(file)
+        case _:
+            names = {"device": "/dev/null", "long": "x" * 5000, "long in pieces": "/".join(["x" * 200] * 30)}
+            file = ratings_file(tmp_path) / "ratings.csv" if kind == "below a file" else tmp_path / names[kind]
     calls = [[word.replace("{file}", str(file)) for word in words] for words in EVERYWHERE]
     faults = [told for one in calls if (told := fault(blindrec, one))]
     assert not faults, "\n".join(faults)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import of_file, planted_ratings, small, write_movielens
 
-from actors.ratings import BlockRatings, StoredRatings
+from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
@@ -60,22 +60,14 @@ def test_a_cluster_without_items_is_refused(wrong: dict[str, str]) -> None:
         populate(small(**wrong))
 
 
-def block(population: Population) -> BlockRatings:
-    assert isinstance(population.ratings, BlockRatings)
-    return population.ratings
-
-
 def stored(population: Population) -> StoredRatings:
     assert isinstance(population.ratings, StoredRatings)
     return population.ratings
 
 
 def test_one_seed_is_one_world_and_another_seed_another() -> None:
-    first, again, other = (populate(small(seed=seed)).truth for seed in (5, 5, 6))
-    assert first is not None
-    assert again is not None
-    assert other is not None
-    assert first.tolist() == again.tolist() != other.tolist()
+    first, again, other = (np.asarray(populate(small(seed=seed)).truth).tolist() for seed in (5, 5, 6))
+    assert first == again != other
 
 
 def likes_by_cluster(scenario: Scenario, cluster: int, devices: int) -> tuple[int, int]:
@@ -84,9 +76,8 @@ def likes_by_cluster(scenario: Scenario, cluster: int, devices: int) -> tuple[in
     assert population.truth is not None
     secret = as_words(derive(scenario.seed, "devices"))
     told = population.ratings.rated(secret, 0, devices)
-    items, likes = told.items, told.values
-    mine = population.truth[items] == cluster
-    return int(mine.sum()), int(likes[mine].sum())
+    mine = population.truth[told.items] == cluster
+    return int(mine.sum()), int(told.values[mine].sum())
 
 
 @pytest.mark.statistical
@@ -131,33 +122,27 @@ def test_more_users_are_drawn_with_replacement_and_a_person_pays_for_every_copy(
     assert copies.min() > 0
     assert population.copies_max == copies.max() > 1000 / USERS
     assert population.person_epsilon() == Fraction(int(copies.max()), 3)
+    assert populate(of_file(file, users=1000, epsilon="inf")).person_epsilon() is None
 
 
 def test_the_first_devices_stand_for_every_person_once(file: Path) -> None:
     """Advice is scored on them, so that nobody counts twice and everybody drawn counts."""
     for users in (12, 45, 1000):
         population = populate(of_file(file, users=users))
-        ratings = population.ratings
-        assert isinstance(ratings, StoredRatings)
-        first = ratings.user[: population.people]
-        assert np.unique(first).size == first.size == np.unique(ratings.user).size
-
-
-def test_without_noise_a_person_has_no_guarantee(file: Path) -> None:
-    assert populate(of_file(file, users=1000, epsilon="inf")).person_epsilon() is None
+        user = stored(population).user
+        first = user[: population.people]
+        assert np.unique(first).size == first.size == np.unique(user).size
 
 
 def test_every_copy_holds_its_persons_ratings(file: Path) -> None:
     population = populate(of_file(file, users=100))
     split = population.split
     assert split is not None
-    told = population.ratings.rated(NO_SECRET, 0, 100)
-    starts, items, likes = told.starts, told.items, told.values
+    told, liked = population.ratings.rated(NO_SECRET, 0, 100), split.train.valued(split.likes)
     for device, person in enumerate(stored(population).user.tolist()):
-        own = slice(starts[device], starts[device + 1])
-        his = slice(split.train.starts[person], split.train.starts[person + 1])
-        assert items[own].tolist() == split.train.items[his].tolist()
-        assert likes[own].tolist() == split.likes[his].tolist()
+        own, his = told.block(device, device + 1), liked.block(person, person + 1)
+        assert own.items.tolist() == his.items.tolist()
+        assert own.values.tolist() == his.values.tolist()
 
 
 @pytest.mark.parametrize("held_out", [0, 1, 2])
@@ -166,10 +151,8 @@ def test_held_out_likes_are_not_among_the_devices_ratings(held_out: int, file: P
     split = population.split
     assert split is not None
     told = population.ratings.rated(NO_SECRET, 0, USERS)
-    starts, items = told.starts, told.items
     for user in range(USERS):
-        rated = set(items[starts[user] : starts[user + 1]].tolist())
-        held = set(split.holdout.items[split.holdout.starts[user] : split.holdout.starts[user + 1]].tolist())
+        rated, held = (set(rows.block(user, user + 1).items.tolist()) for rows in (told, split.holdout))
         assert not rated & held
         assert len(rated | held) == EACH
     assert (split.holdout.items.size > 0) == (held_out > 0)
@@ -199,15 +182,14 @@ def test_what_the_file_contradicts_is_refused(wrong: dict[str, object], words: l
 
 def test_public_coins_deal_devices_to_groups(file: Path) -> None:
     """All of a file's users in an order that is not the file's; where users are drawn, that is so anyway."""
-    told = [
-        stored(populate(of_file(file, design=design, seed=seed))).user for design, seed in (("pairs", 0), ("pairs", 1))
-    ]
-    plain = stored(populate(of_file(file, design="set"))).user.tolist()
-    assert plain == list(range(USERS))
-    assert [sorted(one.tolist()) for one in told] == [plain, plain]
-    assert plain != told[0].tolist() != told[1].tolist() != plain
+
+    def users_of(**changes: object) -> list[int]:
+        users: list[int] = stored(populate(of_file(file, **changes))).user.tolist()
+        return users
+
+    plain, one, other = users_of(design="set"), users_of(design="pairs"), users_of(design="pairs", seed=1)
+    assert plain == sorted(one) == sorted(other) == list(range(USERS))
+    assert plain != one != other != plain
     for users in (USERS // 2, 4 * USERS):
-        drawn = [
-            stored(populate(of_file(file, users=users, design=design))).user.tolist() for design in ("set", "pairs")
-        ]
-        assert drawn[0] == drawn[1] != sorted(drawn[0])
+        drawn = users_of(users=users, design="set")
+        assert drawn == users_of(users=users, design="pairs") != sorted(drawn)

@@ -37,13 +37,12 @@ def table_of(rows: Rows, items: int = 9) -> RatingTable:
 
 
 def rows_of(table: RatingTable) -> Rows:
-    bounds = zip(table.starts[:-1], table.starts[1:], strict=True)
-    return [dict(zip(table.items[a:b].tolist(), table.values[a:b].tolist(), strict=True)) for a, b in bounds]
+    rows = [table.block(user, user + 1) for user in range(table.users)]
+    return [dict(zip(row.items.tolist(), row.values.tolist(), strict=True)) for row in rows]
 
 
 def held_of(split: Split) -> list[list[int]]:
-    bounds = zip(split.holdout.starts[:-1], split.holdout.starts[1:], strict=True)
-    return [split.holdout.items[a:b].tolist() for a, b in bounds]
+    return [split.holdout.block(user, user + 1).items.tolist() for user in range(split.holdout.users)]
 
 
 def liked_exactly(row: dict[int, float], like_from: float | None) -> list[int]:

@@ -4,14 +4,13 @@ import functools
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Command, claim, refused, small, tree
+from runs import Command, Ended, claim, here, refused, small, tree
 
 from actors.durable_log import files_of
 from actors.keeper import LEDGER, owner_of, read_book
@@ -19,7 +18,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.backends.selection import InProcess
 from scenarios.families.main.run import run
 from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.store.journal import ROUNDS, Journal
+from scenarios.store.journal import Journal
 from scenarios.store.manifest import FOLDER, MANIFEST, digest, read_manifest
 from scenarios.store.record_log import count_records, to_bytes
 from scenarios.store.run_folder import in_run_folder, manifest_of
@@ -50,20 +49,17 @@ def refused_both_ways(blindrec: Command, out: Path, *words: str) -> None:
         assert tree(out) == before
 
 
-def ends_alike(blindrec: Command, out: Path) -> None:
-    """`resume` comes to the end that a run comes to which nothing disturbs."""
-    assert blindrec("resume", out, *FLAGS).result["releases_sha256"] == _whole(blindrec)
-
-
 @functools.cache
-def _sha256() -> list[str]:
-    return []
+def undisturbed() -> str:
+    """The digest of a run that nothing disturbs."""
+    return here(SCENARIO).outcome.releases_sha256
 
 
-def _whole(blindrec: Command) -> str:
-    if not _sha256():
-        _sha256().append(blindrec(*WHOLE).result["releases_sha256"])
-    return _sha256()[0]
+def ends_alike(blindrec: Command, out: Path) -> Ended:
+    """`resume` comes to the end that a run comes to which nothing disturbs."""
+    resumed = blindrec("resume", out, *FLAGS)
+    assert (resumed.code, resumed.result["releases_sha256"]) == (0, undisturbed())
+    return resumed
 
 
 EDITS: dict[str, Any] = {
@@ -91,29 +87,18 @@ def test_an_edited_mark_is_refused(edit: str, blindrec: Command, tmp_path: Path)
     ends_alike(blindrec, tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    ("edit", "words"),
-    [
-        ({"run": "/x"}, "names run '/x'"),
-        ({"run": "../../x"}, "names run '../../x'"),
-        ({"run": ""}, "names run ''"),
-        ({"run": 5}, "names run '5'"),
-        ({"repeat": 0}, "has repeat 0"),
-        ({"repeat": True}, "has repeat True"),
-        ({"repeat": [3]}, "has repeat [3]"),
-        ({"more": 1}, "is damaged"),
-    ],
-)
-def test_a_mark_that_was_made_up_is_refused(
-    edit: dict[str, Any], words: str, blindrec: Command, tmp_path: Path
-) -> None:
+def test_a_mark_that_was_made_up_is_refused(blindrec: Command, tmp_path: Path) -> None:
     """Even one with a digest of its own."""
     interrupted(tmp_path / "out")
     mark = tmp_path / "out" / FOLDER / MANIFEST
-    held = {**json.loads(mark.read_text()), **edit}
+    held = json.loads(mark.read_text())
     del held["sha256"]
-    mark.write_text(json.dumps({**held, "sha256": digest(held)}))
-    refused_both_ways(blindrec, tmp_path / "out", str(mark), words, "new folder")
+    edits: list[tuple[str, Any, str]] = [("run", run, f"names run '{run}'") for run in ("/x", "../../x", "", 5)]
+    edits += [("repeat", repeat, f"has repeat {repeat}") for repeat in (0, True, [3])]
+    for name, value, words in (*edits, ("more", 1, "is damaged")):
+        edited = {**held, name: value}
+        mark.write_text(json.dumps({**edited, "sha256": digest(edited)}))
+        refused_both_ways(blindrec, tmp_path / "out", str(mark), words, "new folder")
 
 
 @pytest.mark.parametrize("booked", [False, True])
@@ -131,11 +116,8 @@ def test_what_cannot_be_used_leaves_a_new_folder_empty_unless_somebody_has_booke
 
 def test_a_mark_holds_what_was_given_and_no_defaults() -> None:
     scenario = OnlineScenario(rounds=7)
-    assert (
-        manifest_of("online", scenario).scenario.keys()
-        == scenario.model_fields_set
-        < OnlineScenario.model_fields.keys()
-    )
+    given = manifest_of("online", scenario).scenario.keys()
+    assert given == scenario.model_fields_set < OnlineScenario.model_fields.keys()
 
 
 def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Command, tmp_path: Path) -> None:
@@ -148,100 +130,70 @@ def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Comm
     assert f"{journal.folder / '000000.npz'} is no round 0 of this run" in line
 
 
-def of_another_run(journal: Journal, other: Path) -> str:
-    shutil.copy(interrupted(other).folder / "000001.npz", journal.folder)
-    return "000001.npz is no round 1 of this run"
+def exchange(what: str, journal: Journal, other: Path) -> str:
+    """Put another file in a round's place; return its name."""
+    rounds = [journal.folder / f"{number:06d}.npz" for number in range(3)]
+    match what:
+        case "of another run":
+            shutil.copy(interrupted(other).folder / "000001.npz", rounds[1])
+        case "of another seed":
+            shutil.copy(interrupted(other, seed=4).folder / "000000.npz", rounds[0])
+            return rounds[0].name
+        case "exchanged":
+            contents = [path.read_bytes() for path in rounds]
+            rounds[1].write_bytes(contents[2])
+            rounds[2].write_bytes(contents[1])
+        case "twice":
+            shutil.copy(rounds[1], rounds[2])
+            return rounds[2].name
+        case "written anew":  # the first one, with another count of what came in, and a digest that goes with it
+            first, *_ = journal
+            rounds[0].write_bytes(to_bytes(Journal.codec, replace(first, size=first.size + 1), journal._first))
+    return rounds[1].name
 
 
-def of_another_seed(journal: Journal, other: Path) -> str:
-    shutil.copy(interrupted(other, seed=4).folder / "000000.npz", journal.folder)
-    return "000000.npz is no round 0 of this run"
-
-
-def exchanged(journal: Journal, other: Path) -> str:
-    one, two, spare = (journal.folder / name for name in ("000001.npz", "000002.npz", "spare"))
-    one.rename(spare)
-    two.rename(one)
-    spare.rename(two)
-    return "000001.npz is no round 1 of this run"
-
-
-def twice(journal: Journal, other: Path) -> str:
-    shutil.copy(journal.folder / "000001.npz", journal.folder / "000002.npz")
-    return "000002.npz is no round 2 of this run"
-
-
-def written_anew(journal: Journal, other: Path) -> str:
-    """The first round, with another count of what came in, and a digest that goes with it."""
-    first, *_ = journal
-    content = to_bytes(ROUNDS, replace(first, size=first.size + 1), journal._first)
-    (journal.folder / "000000.npz").write_bytes(content)
-    return "000001.npz is no round 1 of this run"
-
-
-@pytest.mark.parametrize("exchange", [of_another_run, of_another_seed, exchanged, twice, written_anew])
-def test_a_round_that_is_not_in_its_place_is_refused(
-    exchange: Callable[[Journal, Path], str], blindrec: Command, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("what", ["of another run", "of another seed", "exchanged", "twice", "written anew"])
+def test_a_round_that_is_not_in_its_place_is_refused(what: str, blindrec: Command, tmp_path: Path) -> None:
     """Where it is removed, as the line says, the rounds from there on are asked again."""
     journal = interrupted(tmp_path / "out")
-    words = exchange(journal, tmp_path / "other")
+    name = exchange(what, journal, tmp_path / "other")
+    words = f"{name} is no round {int(name[:6])} of this run"
     refused_both_ways(blindrec, tmp_path / "out", str(journal.folder), words, "remove it")
-    (journal.folder / words.split()[0]).unlink()
+    (journal.folder / name).unlink()
     ends_alike(blindrec, tmp_path / "out")
 
 
-def test_rounds_behind_one_that_was_removed_are_asked_again(blindrec: Command, tmp_path: Path) -> None:
-    journal = interrupted(tmp_path / "out")
-    (journal.folder / "000000.npz").unlink()
-    assert count_records(tmp_path / "out") == 2
-    ends_alike(blindrec, tmp_path / "out")
-
-
-def ledgers_of(journal: Journal) -> list[Path]:
-    return files_of(journal.ledger, LEDGER)
-
-
-def ledger_of_another_run(journal: Journal, other: Path) -> str:
-    shutil.copy(ledgers_of(interrupted(other))[0], journal.ledger)
-    return "its folder is that of"
-
-
-def ledger_of_another_seed(journal: Journal, other: Path) -> str:
-    shutil.copy(ledgers_of(interrupted(other, seed=4))[0], journal.ledger)
-    return "its folder is that of"
-
-
-def ledger_edited(journal: Journal, other: Path) -> str:
-    (file,) = ledgers_of(journal)
-    file.write_bytes(file.read_bytes().replace(b'"1"', b'"2"', 1))
-    return "is damaged on line 2"
-
-
-def ledger_with_a_line_less(journal: Journal, other: Path) -> str:
-    (file,) = ledgers_of(journal)
+def spoil_ledger(what: str, journal: Journal, other: Path) -> list[str]:
+    """Put something else in a ledger's place; return what is said of it."""
+    (file,) = files_of(journal.ledger, LEDGER)
     lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join([*lines[:2], *lines[3:]]))
-    return "is damaged on line 3"
+    match what:
+        case "of another run" | "of another seed":
+            seed = {} if what == "of another run" else {"seed": 4}
+            shutil.copy(files_of(interrupted(other, **seed).ledger, LEDGER)[0], journal.ledger)
+            return ["its folder is that of"]
+        case "edited":
+            file.write_bytes(b"".join(lines).replace(b'"1"', b'"2"', 1))
+            return ["is damaged on line 2"]
+        case "a line less":
+            file.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+            return ["is damaged on line 3"]
+        case "of format 3":
+            head = json.dumps({"format": 3, "owner": owner_of(journal.ledger)}).encode()
+            file.write_bytes(hashlib.blake2b(head, digest_size=8).hexdigest().encode() + b" " + head + b"\n")
+            return ['"format": 3', "format 4; move it to where it belongs"]
+    file.write_bytes(b'0a8fd2e3 ["00", "1", 0, 9]\n')  # as format 2 had it: no head, a checksum a line
+    return ["or of another version of blindrec"]
 
 
-def ledger_of_before(journal: Journal, other: Path) -> str:
-    """As format 2 had it: no head, a checksum a line."""
-    (file,) = ledgers_of(journal)
-    file.write_bytes(b'0a8fd2e3 ["00", "1", 0, 9]\n')
-    return "or of another version of blindrec"
+SPOILT = ["of another run", "of another seed", "edited", "a line less", "of format 2", "of format 3"]
 
 
-@pytest.mark.parametrize(
-    "exchange",
-    [ledger_of_another_run, ledger_of_another_seed, ledger_edited, ledger_with_a_line_less, ledger_of_before],
-)
-def test_a_ledger_that_is_not_the_runs_is_refused(
-    exchange: Callable[[Journal, Path], str], blindrec: Command, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("what", SPOILT)
+def test_a_ledger_that_is_not_the_runs_is_refused(what: str, blindrec: Command, tmp_path: Path) -> None:
     journal = interrupted(tmp_path / "out")
-    words = exchange(journal, tmp_path / "other")
-    refused_both_ways(blindrec, tmp_path / "out", str(journal.ledger), words, "or start in a new folder")
+    words = spoil_ledger(what, journal, tmp_path / "other")
+    refused_both_ways(blindrec, tmp_path / "out", str(journal.ledger), *words, "or start in a new folder")
 
 
 @pytest.mark.parametrize("made", ["rounds", "rounds/seed-0", "rounds/ledger/ab/seed-0"])
@@ -252,8 +204,7 @@ def test_a_folder_of_a_run_that_was_killed_at_once_can_be_used(made: str, blindr
     line = refused(blindrec, "resume", out, *FLAGS)
     assert f"nothing was kept there; blindrec run ... --out {out} begins one" in line
     begun = blindrec(*WHOLE, "--out", out)
-    assert begun.code == 0
-    assert begun.result["releases_sha256"] == _whole(blindrec)
+    assert (begun.code, begun.result["releases_sha256"]) == (0, undisturbed())
     names = {"result.json", "scenario.json", "versions.json", "items.parquet", "rounds.parquet"}
     assert {path.name for path in out.iterdir()} == names
 
@@ -283,18 +234,6 @@ def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
     assert not (tmp_path / "out" / FOLDER).exists()
 
 
-LASTING = ("releases_sha256", "accuracy", "spent_max", "spent_mean", "answered", "rounds")
-
-
-def test_a_resumed_run_ends_as_if_nothing_had_happened(blindrec: Command, tmp_path: Path) -> None:
-    interrupted(tmp_path / "out", 2)
-    resumed = blindrec("resume", tmp_path / "out", *FLAGS)
-    assert (resumed.code, resumed.err) == (0, "")
-    whole = blindrec(*WHOLE).result
-    assert {name: resumed.result[name] for name in LASTING} == {name: whole[name] for name in LASTING}
-    assert not (tmp_path / "out" / FOLDER).exists()
-
-
 def test_a_resumed_run_books_nothing_twice(tmp_path: Path) -> None:
     journal = interrupted(tmp_path / "out", 2)
     before = list(read_book(journal.ledger))
@@ -304,14 +243,12 @@ def test_a_resumed_run_books_nothing_twice(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_gone_on_with_keeps_its_ledgers(tmp_path: Path) -> None:
+    """And keeps its name even without rounds, but for another scenario."""
     before, out = interrupted(tmp_path / "out", 2).ledger, tmp_path / "out"
     claim(out, SCENARIO)
     assert Journal(out, 3).ledger == before
     assert before.is_dir()
-
-
-def test_a_run_without_rounds_keeps_its_name(tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    out = tmp_path / "new"
     claim(out, SCENARIO)
     before = Journal(out, 3).ledger
     claim(out, SCENARIO, repeat=2)
@@ -334,26 +271,15 @@ def test_a_run_whose_ledger_lacks_what_devices_answered_is_refused(blindrec: Com
     log.unlink()
     assert "round 0 was answered by 125 devices, their ledger tells of 0" in refused(blindrec, "resume", out, *FLAGS)
     log.write_bytes(head + b"".join(told[:2]))  # the third round was answered, but not kept: nobody can tell
-    assert blindrec("resume", out, *FLAGS).result["releases_sha256"] == blindrec(*WHOLE).result["releases_sha256"]
-
-
-def test_a_ledger_of_an_earlier_format_is_refused(blindrec: Command, tmp_path: Path) -> None:
-    journal, out = interrupted(tmp_path / "out", 2), tmp_path / "out"
-    (log,) = journal.ledger.iterdir()
-    head = json.dumps({"format": 3, "owner": owner_of(journal.ledger)}).encode()
-    log.write_bytes(hashlib.blake2b(head, digest_size=8).hexdigest().encode() + b" " + head + b"\n")
-    assert '"format": 3' in (line := refused(blindrec, "resume", out, *FLAGS))
-    assert "format 4; move it to where it belongs, or start in a new folder" in line
+    ends_alike(blindrec, out)
 
 
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_damaged_round_is_asked_again(kept: int, blindrec: Command, tmp_path: Path) -> None:
     journal, out = interrupted(tmp_path / "out", 2), tmp_path / "out"
     (journal.folder / f"{kept:06d}.npz").write_bytes(b"half a rou")
-    resumed = blindrec("resume", out, *FLAGS)
-    assert resumed.code == 0
+    resumed = ends_alike(blindrec, out)
     assert f"{kept:06d}.npz is damaged; going on from the round before it" in " ".join(resumed.err.split())
-    assert resumed.result["releases_sha256"] == blindrec(*WHOLE).result["releases_sha256"]
 
 
 def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) -> None:
@@ -419,8 +345,6 @@ def test_a_finished_folder_tells_its_result_to_the_same_command_alone(
     assert figure.read_bytes().startswith(b"\x89PNG")
     for flags in (["--seed", "1"], ["--repeat", "2"], ["--epsilon", "2"]):
         assert "holds another run; name a new one" in refused(blindrec, *WHOLE, *flags, "--out", tmp_path)
-    monkeypatch.setattr(
-        "scenarios.families.main.main_job.code_digest", lambda _: "0" * 64
-    )  # as if its code had changed
+    monkeypatch.setattr("scenarios.families.main.main_job.code_digest", lambda _: "0" * 64)  # its code has changed
     assert "holds another run; name a new one" in refused(blindrec, *WHOLE, "--out", tmp_path)
     assert before == tree(tmp_path)

@@ -12,12 +12,11 @@ from typing import Any
 
 import foreign_mechanisms
 import numpy as np
-import psutil
 import pytest
+from going_on import killed_on_ray
 from lasting import lasting
-from runs import Command, holds_within, small, tree
+from runs import Command, small, tree
 
-from benchmarks.victims import alive, below
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.rounds import Round
@@ -26,7 +25,7 @@ from coordinator.server.statistics.statistic import Statistic
 from scenarios.backends.selection import InProcess
 from scenarios.config.mechanism_settings import variants
 from scenarios.families.main.run import run
-from scenarios.store.journal import ROUNDS, Journal
+from scenarios.store.journal import Journal
 from scenarios.store.record_log import count_records, from_bytes, to_bytes
 from scenarios.store.round_store import InMemoryRounds
 
@@ -75,7 +74,7 @@ def test_rounds_come_back_as_they_were(kind: dict[str, Any], tmp_path: Path) -> 
     rounds = rounds_of(**kind)
     written = Journal(tmp_path, 3)
     for over in rounds:
-        again, before = from_bytes(ROUNDS, to_bytes(ROUNDS, over, BEFORE))
+        again, before = from_bytes(Journal.codec, to_bytes(Journal.codec, over, BEFORE))
         assert same(again, over)
         assert before == BEFORE
         written.keep(over)
@@ -97,7 +96,7 @@ def test_epsilons_and_pools_of_all_sorts_come_back() -> None:
         for pool in (None, np.array([39], np.int32), np.arange(40, dtype=np.int32)):
             changed = replace(query, epsilon=epsilon, pool=pool)
             again = Round(ask=Ask(query=changed, first=7, stop=10**12), statistic=over.statistic, digest=over.digest)
-            assert same(from_bytes(ROUNDS, to_bytes(ROUNDS, again, BEFORE))[0], again)
+            assert same(from_bytes(Journal.codec, to_bytes(Journal.codec, again, BEFORE))[0], again)
 
 
 def test_public_arrays_come_back() -> None:
@@ -105,7 +104,7 @@ def test_public_arrays_come_back() -> None:
     over = rounds_of()[0]
     arrays = {"pool": np.arange(3), "a/b": np.eye(2), "told": np.array([1 << 63], np.uint64)}
     asked = replace(over.ask, query=replace(over.ask.query, arrays=arrays))
-    back = from_bytes(ROUNDS, to_bytes(ROUNDS, replace(over, ask=asked), BEFORE))[0].ask.query
+    back = from_bytes(Journal.codec, to_bytes(Journal.codec, replace(over, ask=asked), BEFORE))[0].ask.query
     assert back.id == asked.query.id != over.ask.query.id
     assert {name: (array.dtype, array.tolist()) for name, array in back.arrays.items()} == {
         name: (array.dtype, array.tolist()) for name, array in arrays.items()
@@ -176,9 +175,7 @@ def dying(self, over):
     if last and how == "writing":
         os.fsync = die
     keep(self, over)
-    if last and how == "waiting":
-        signal.pause()
-    elif last:
+    if last:
         die()
 journal.Journal.keep = dying
 main(sys.argv[4:])
@@ -234,29 +231,13 @@ def test_a_killed_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, tmp_
     check_alike(tmp_path / "killed", tmp_path / "whole", TIMED)
 
 
-def kill_from_outside(out: Path, rounds: int, *arguments: str) -> None:
-    """SIGKILL a command that waits once so many rounds are kept, and then all that it had started, if need be."""
-    command = [sys.executable, "-c", DYING, "waiting", "7", str(rounds - 1), *arguments, "--out", str(out)]
-    started: dict[psutil.Process, str] = {}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            assert holds_within(120, lambda: count_records(out) == rounds)
-            started = below(psutil.Process(process.pid))
-        finally:
-            process.kill()
-    assert any(name.startswith("ray::DeviceHost") for name in started.values())
-    if not holds_within(5, lambda: not alive(started)):
-        for one in alive(started):
-            one.kill()
-
-
 @pytest.mark.thorough  # by default a run goes on whose head died (test_head_killed)
 @pytest.mark.cluster
 def test_a_run_that_was_killed_on_ray_goes_on_there_and_ends_like_one_in_process(
     lent: None, blindrec: Command, tmp_path: Path
 ) -> None:
     flags = [*RUN, "--seed", "7", "--workers", "1"]
-    kill_from_outside(tmp_path / "killed", 4, *flags, "--backend", "ray")
+    killed_on_ray(tmp_path / "killed", 4, *flags)
     resumed = blindrec(*flags, "--backend", "ray", "--out", tmp_path / "killed")
     assert (resumed.code, resumed.result["backend"]) == (0, "ray"), resumed.err
     assert blindrec(*flags, "--backend", "inprocess", "--out", tmp_path / "whole").code == 0

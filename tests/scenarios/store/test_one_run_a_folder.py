@@ -6,11 +6,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from going_on import WAITING, on_a_full_disk
 from runs import Command, holds_within, refused
 
 from actors import durable_log
@@ -26,25 +27,21 @@ from scenarios.store.whole_files import locked_folder
 
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
 RUN += ["--rounds", "4", "--backend", "inprocess", "--json", "-"]
-WAITING = """
-import signal, sys
-from scenarios.store import journal
-from scenarios.cli import main
-keep = journal.Journal.keep
-def waiting(self, over):
-    keep(self, over)
-    if over.ask.query.round == 1:
-        signal.pause()
-journal.Journal.keep = waiting
-main(sys.argv[1:])
-"""
+
+
+def ends_alike(blindrec: Command, out: Path) -> None:
+    """`resume` comes to the end that a run comes to which nothing disturbs."""
+    resumed = blindrec("resume", out, "--backend", "inprocess", "--json", "-")
+    assert (resumed.code, resumed.result["rounds"]) == (0, 4)
+    assert resumed.result["releases_sha256"] == blindrec(*RUN).result["releases_sha256"]
 
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     """A run that has kept two rounds and waits, and its folder."""
     out = tmp_path / "out"
-    with subprocess.Popen([sys.executable, "-c", WAITING, *RUN, "--out", str(out)], stdout=subprocess.DEVNULL) as run:
+    command = [sys.executable, "-c", WAITING, "1", *RUN, "--out", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
         try:
             assert holds_within(120, lambda: count_records(out) == 2)
             yield out, run
@@ -77,9 +74,7 @@ def test_a_second_run_is_refused_while_the_first_one_lives(
     assert count_records(out) == 2
     run.send_signal(signal.SIGKILL)
     run.wait()
-    resumed = blindrec("resume", out, "--backend", "inprocess", "--json", "-")
-    assert (resumed.code, resumed.result["rounds"]) == (0, 4)
-    assert resumed.result["releases_sha256"] == blindrec(*RUN).result["releases_sha256"]
+    ends_alike(blindrec, out)
 
 
 def test_a_folder_is_free_again_whatever_happened(tmp_path: Path) -> None:
@@ -117,37 +112,23 @@ def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def full_from_round(number: int) -> Callable[[Path, bytes], None]:
-    """A disk that holds so many rounds."""
-
-    def write(target: Path, content: bytes) -> None:
-        if target.name == f"{number:06d}.npz":
-            full()
-        whole_files.write_bytes(target, content)
-
-    return write
-
-
 def test_a_disk_that_fills_up_leaves_what_was_kept(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While rounds are kept, then while results are written: each time it can be resumed, and ends as it would have."""
     out = tmp_path / "out"
-    monkeypatch.setattr("scenarios.store.record_log.write_bytes", full_from_round(2))
-    ended = blindrec(*RUN, "--out", out)
+    ended = on_a_full_disk(blindrec, 2, *RUN, "--out", out)
     assert (ended.code, ended.out) == (3, "")
     assert ended.err.splitlines()[-1] == (
         f"blindrec: round 2 cannot be kept in {Journal(out, 0).folder} (No space left on device); "
         f"2 rounds are kept in {out}, the same command or blindrec resume {out} goes on"
     )
-    monkeypatch.undo()
     monkeypatch.setattr(finishing, "write_bytes", full)
     ended = blindrec("resume", out, "--backend", "inprocess")
     assert (ended.code, ended.out) == (3, "")
     assert f"results cannot be written to {out} (No space left on device); 4 rounds are kept" in ended.err
     monkeypatch.undo()
-    resumed = blindrec("resume", out, "--backend", "inprocess", "--json", "-")
-    assert resumed.result["releases_sha256"] == blindrec(*RUN).result["releases_sha256"]
+    ends_alike(blindrec, out)
 
 
 def test_a_disk_that_is_full_from_the_start_is_told(
@@ -181,15 +162,13 @@ def test_a_ledger_that_cannot_be_written_stops_the_run_where_it_can_be_resumed(
     assert (ended.code, ended.out) == (3, "")
     assert "(No space left on device); devices do not answer what they cannot book; 3 rounds are kept" in ended.err
     monkeypatch.undo()
-    resumed = blindrec("resume", out, "--backend", "inprocess", "--json", "-")
-    assert resumed.result["releases_sha256"] == blindrec(*RUN).result["releases_sha256"]
+    ends_alike(blindrec, out)
 
 
 def test_names_of_files_and_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file's content alone would not survive a power cut under a name."""
     synced: list[Path] = []
-    for module in ("actors.durable_log", "actors.durable_log"):
-        monkeypatch.setattr(f"{module}.sync_folder", synced.append)
+    monkeypatch.setattr("actors.durable_log.sync_folder", synced.append)
     make_folder(tmp_path / "a" / "b")
     assert synced == [tmp_path.parent, tmp_path, tmp_path / "a"], "from the top, where a dead process left off first"
     synced.clear()

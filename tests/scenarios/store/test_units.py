@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +82,8 @@ def test_any_operation_may_fail_and_the_same_sweep_goes_on(
 
 
 def test_a_unit_costs_one_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "scenarios.experiment.progress.EVERY", 1e9
-    )  # a slow machine would write its progress in between
+    # a slow machine would write its progress in between
+    monkeypatch.setattr("scenarios.experiment.progress.EVERY", 1e9)
     waits = list[int]()
     for units in (1, 201):
         disk = Disk()
@@ -162,9 +162,7 @@ def test_units_are_those_of_the_settings_that_stand_in_the_mark(tmp_path: Path) 
     assert mark is not None
     assert (mark.kind, mark.scenario) == ("sweep", {"base": {"items": 3}, "shares": [0.5, 0.25]})
     other = {"base": {"items": 4}}
-    mark.scenario.clear()
-    mark.scenario.update(other)
-    mark.write(tmp_path)
+    replace(mark, scenario=other).write(tmp_path)
     with pytest.raises(InputError, match="its folder is that of"):
         swept(tmp_path, content=other)
 

@@ -182,15 +182,19 @@ def test_lemma_9_in_the_form_of_the_paper() -> None:
     assert chi_square_information(model, release) == pytest.approx(told, rel=1e-10)
 
 
+def windows(size: int) -> Floats:
+    """A channel of epsilon 1 from 256 clusterings: each answer is e times likelier on a window of so many."""
+    odds = np.where((np.arange(256)[:, None] - np.arange(256)) % 256 < size, math.e, 1.0)
+    return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+
 def test_capacity_is_reached_by_subset_selection() -> None:
     """Everything rated: 256 answers, each e^epsilon times likelier on a window of the 256 clusterings.
 
     The best window holds `(k - 1) / (e^eps - 1)` of them, `k = eps / (1 - e^-eps)`: 86.7 at epsilon 1.
     """
     model = TinyModel(items=8, rated=8)
-    window = (np.arange(256)[:, None] - np.arange(256)) % 256 < 87
-    odds = np.where(window, math.e, 1.0)
-    told = exact_information(model, odds / odds.sum(axis=1, keepdims=True))
+    told = exact_information(model, windows(87))
     capacity = information.capacity_information(problem_of(model))
     assert 0.9999 * capacity < told <= capacity
 
@@ -198,9 +202,7 @@ def test_capacity_is_reached_by_subset_selection() -> None:
 def test_contraction_is_reached_in_chi_square() -> None:
     """w = N and the window of `1 / (1 + e^eps)`: sinh(eps/2)^2; a lone rating's private bit: tanh(eps/2)^2 / N."""
     model = TinyModel(items=8, rated=8)
-    window = (np.arange(256)[:, None] - np.arange(256)) % 256 < round(256 / (1 + math.e))
-    odds = np.where(window, math.e, 1.0)
-    told = chi_square_information(model, odds / odds.sum(axis=1, keepdims=True))
+    told = chi_square_information(model, windows(round(256 / (1 + math.e))))
     bound = information.contraction_information(problem_of(model))
     assert 0.9999 * bound < told <= bound
     lone = TinyModel(items=6, rated=1)
@@ -228,8 +230,5 @@ def test_theorem_10_is_tight_within_a_factor_of_about_two() -> None:
 def test_models_that_cannot_be_enumerated_are_refused(values: dict[str, Any], text: str) -> None:
     with pytest.raises(InputError, match=text):
         TinyModel(**values)
-
-
-def test_sensing_rate_outside_of_its_range_is_refused() -> None:
     with pytest.raises(InputError, match="theta"):
         maxsense_information(TinyModel(items=4, rated=1), epsilon=1.0, theta=1.5)

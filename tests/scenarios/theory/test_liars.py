@@ -24,21 +24,15 @@ from scenarios.data.populations import populate, settle
 from scenarios.theory.liars import Influence, influence_of
 
 BLOCKS, EACH = 40, 2000  # Blocks of liars, which are independent, and devices of each
-DESIGNS: dict[str, dict[str, Any]] = {
-    "sign": {},
+OTHERS: dict[str, dict[str, Any]] = {
     "vectors": {"design": "sign", "vectors": 4},
-    "maxsense": {},
     "multi-maxsense": {"epsilon": 4, "questions": 4},
-    "set": {},
-    "subset": {},
-    "oue": {},
-    "olh": {},
-    "grr": {},
 }
+"""What is special about some designs."""
 
 
 def scenario_of(design: str) -> Scenario:
-    given = {"design": design, "items": 100, "rated": 10, "users": BLOCKS * EACH, **DESIGNS[design]}
+    given = {"design": design, "items": 100, "rated": 10, "users": BLOCKS * EACH, **OTHERS.get(design, {})}
     return settle(Scenario(**given).complete())
 
 
@@ -89,28 +83,14 @@ def fits(found: Floats, shift: float) -> bool:
     return bool(abs(found.mean() - shift) <= max(radius, 1e-9))
 
 
-CASES = [
-    ("sign", ANSWERS, [1, 10, 40]),
-    ("vectors", ANSWERS, [10]),
-    ("maxsense", ANSWERS, [1, 10, 40]),
-    ("multi-maxsense", ANSWERS, [1, 10]),
-    ("set", ANSWERS, [8, 40]),
-    ("subset", ANSWERS, [10]),
-    ("oue", ANSWERS, [40]),
-    ("olh", ANSWERS, [1, 10]),
-    ("grr", ANSWERS, [10]),
-    ("sign", SKETCHES, [10]),
-    ("vectors", SKETCHES, [10]),
-    ("maxsense", SKETCHES, [10]),
-    ("set", SKETCHES, [10, 40]),
-    ("olh", SKETCHES, [3]),
-    ("sign", RATINGS, [1, 10, 40]),
-    ("maxsense", RATINGS, [1, 10, 40]),
-    ("multi-maxsense", RATINGS, [10]),
-    ("set", RATINGS, [10]),
-    ("oue", RATINGS, [1]),
-]
-ONE_BY_ONE = [(design, made, many) for design, made, numbers in CASES for many in numbers]
+CASES = {
+    ANSWERS: {"sign": [1, 10, 40], "vectors": [10], "maxsense": [1, 10, 40], "multi-maxsense": [1, 10], "set": [8, 40]}
+    | {"subset": [10], "oue": [40], "olh": [1, 10], "grr": [10]},
+    SKETCHES: {"sign": [10], "vectors": [10], "maxsense": [10], "set": [10, 40], "olh": [3]},
+    RATINGS: {"sign": [1, 10, 40], "maxsense": [1, 10, 40], "multi-maxsense": [10], "set": [10], "oue": [1]},
+}
+"""How many items liars promote, by what they make up and the design."""
+ONE_BY_ONE = [(name, made, many) for made, some in CASES.items() for name, numbers in some.items() for many in numbers]
 
 
 @pytest.mark.statistical

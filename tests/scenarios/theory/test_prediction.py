@@ -39,16 +39,12 @@ def at_distances(*means: float) -> SketchMoments:
     )
 
 
-def predicted_accuracy(moments: SketchMoments, sizes: Ints, *, users: int, decoder: str) -> float:
+def accuracy(moments: SketchMoments, sizes: Ints, *, users: int = 100, decoder: str = "centred") -> float:
     return mixture_accuracy(mixture_of_scores(moments, sizes, users, decoder), sizes)
 
 
-def predicted_exact(moments: SketchMoments, sizes: Ints, *, users: int, decoder: str) -> float:
+def exact(moments: SketchMoments, sizes: Ints, *, users: int = 100, decoder: str = "centred") -> float:
     return mixture_exact(mixture_of_scores(moments, sizes, users, decoder), sizes)
-
-
-def accuracy(moments: SketchMoments, sizes: Ints) -> float:
-    return predicted_accuracy(moments, sizes, users=100, decoder="centred")
 
 
 def test_the_helper_means_what_it_says() -> None:
@@ -59,56 +55,46 @@ def test_the_helper_means_what_it_says() -> None:
 @pytest.mark.parametrize(("decoder", "share", "error"), [("centred", 0.9590, 0.0010), ("paper", 0.9015, 0.0019)])
 def test_standard_setting(decoder: str, share: float, error: float) -> None:
     """The recorded brute force of 40 seeds, within two of its standard errors."""
-    found = predicted_accuracy(standard(), EQUAL, users=2_000_000, decoder=decoder)
+    found = accuracy(standard(), EQUAL, users=2_000_000, decoder=decoder)
     assert abs(found - share) < 2 * error
 
 
 def test_many_items_give_the_recorded_formula() -> None:
     """The spec's 0.9589 is Phi(d / (2 sd)): what is left once the cuts no longer scatter."""
-    found = predicted_accuracy(standard(), EQUAL * MANY, users=2_000_000, decoder="centred")
+    found = accuracy(standard(), EQUAL * MANY, users=2_000_000)
     assert found == pytest.approx(0.9589, abs=0.0002)
-    assert predicted_accuracy(standard(), EQUAL, users=2_000_000, decoder="centred") < found - 0.0001
+    assert accuracy(standard(), EQUAL, users=2_000_000) < found - 0.0001
 
 
-@pytest.mark.parametrize(
-    ("decoder", "millions", "chance"),
-    [
-        ("centred", 6.8, 0.5),
-        ("centred", 10.0, 0.95),
-        ("centred", 12.0, 0.99),
-        ("paper", 12.3, 0.5),
-        ("paper", 18.2, 0.95),
-        ("paper", 22.0, 0.99),
-    ],
-)
-def test_users_for_all_right(decoder: str, millions: float, chance: float) -> None:
+@pytest.mark.parametrize(("decoder", "recorded"), [("centred", (6.8, 10.0, 12.0)), ("paper", (12.3, 18.2, 22.0))])
+@pytest.mark.parametrize(("place", "chance"), [(0, 0.5), (1, 0.95), (2, 0.99)])
+def test_users_for_all_right(decoder: str, recorded: tuple[float, ...], place: int, chance: float) -> None:
     """The recorded users, to 2 %: they were computed for cuts that do not scatter and answers without effect."""
+    millions = recorded[place]
     low, high = (
-        predicted_exact(standard(), EQUAL, users=round(millions * factor * 1e6), decoder=decoder)
-        for factor in (0.98, 1.02)
+        exact(standard(), EQUAL, users=round(millions * factor * 1e6), decoder=decoder) for factor in (0.98, 1.02)
     )
     assert low < chance < high
 
 
 def test_exact_is_about_the_exponential_of_expected_errors() -> None:
     moments = standard()
-    share = predicted_accuracy(moments, EQUAL, users=10_000_000, decoder="centred")
-    found = predicted_exact(moments, EQUAL, users=10_000_000, decoder="centred")
+    share = accuracy(moments, EQUAL, users=10_000_000)
+    found = exact(moments, EQUAL, users=10_000_000)
     assert found == pytest.approx(math.exp(-1000 * (1 - share)), rel=1e-4)
 
 
 @pytest.mark.parametrize("gap", [0.5, 2.0, 5.0])
 def test_two_equal_clusters_of_many_items(gap: float) -> None:
     """Many items of two equal clusters: Phi of half the gap."""
-    general = accuracy(at_distances(gap, 0), EQUAL * MANY)
-    assert general == pytest.approx(float(norm.cdf(gap / 2)), abs=1e-8)
+    assert accuracy(at_distances(gap, 0), EQUAL * MANY) == pytest.approx(float(norm.cdf(gap / 2)), abs=1e-8)
 
 
 def test_far_clusters_are_all_right_whatever_their_shares() -> None:
     moments = at_distances(40, 0, 75, 20, 60)
     sizes = np.array([10, 1000, 50, 5, 300])
     assert accuracy(moments, sizes) == pytest.approx(1, abs=1e-9)
-    assert predicted_exact(moments, sizes, users=100, decoder="centred") == pytest.approx(1, abs=1e-9)
+    assert exact(moments, sizes) == pytest.approx(1, abs=1e-9)
 
 
 def test_three_equal_clusters_on_a_lattice() -> None:
@@ -138,7 +124,7 @@ def test_clusters_that_coincide() -> None:
     assert accuracy(at_distances(1, 1), np.array([50, 50])) == pytest.approx(0.5)
     far = accuracy(at_distances(0, 0, 100), np.array([100, 100, 100]))
     assert far == pytest.approx(1 / 3 + 2 / 3 * 0.5, abs=1e-9)
-    assert predicted_exact(at_distances(1, 1), EQUAL, users=100, decoder="centred") < 1e-200
+    assert exact(at_distances(1, 1), EQUAL) < 1e-200
 
 
 def test_one_cluster_and_scores_without_spread() -> None:
@@ -147,7 +133,7 @@ def test_one_cluster_and_scores_without_spread() -> None:
     model = BlockParameters(rated=2, like=like, class_shares=np.ones(1), cluster_sizes=np.array([6, 2]))
     silent = maxsense_moments(model, sensing=0.5, epsilon=math.inf)
     assert accuracy(silent, np.array([6, 2])) == 0.75
-    assert predicted_exact(silent, np.array([6, 2]), users=100, decoder="centred") == 0
+    assert exact(silent, np.array([6, 2])) == 0
 
 
 @pytest.mark.statistical
@@ -170,7 +156,7 @@ def test_kmeans_on_simulated_scores(means: tuple[float, ...], sizes: tuple[int, 
     found = clustering_scores(kmeans_on_line(scores, len(sizes)).astype(np.int64), labels).accuracy
     moments = at_distances(*means)
     assert accuracy(moments, np.array(sizes)) == pytest.approx(found, abs=0.02)
-    fewer = predicted_accuracy(moments, np.array(sizes), users=70, decoder="centred")
+    fewer = accuracy(moments, np.array(sizes), users=70)
     assert abs(fewer - found) > 0.02
 
 
@@ -182,7 +168,7 @@ def test_any_mixture_gives_chances() -> None:
         moments = at_distances(*np.cumsum(rng.choice([0, 0.3, 1, 2, 4, 20], clusters)).tolist())
         sizes = rng.integers(1, int(rng.choice([3, 30, 300])), clusters)
         assert 0 <= accuracy(moments, sizes) <= 1
-        assert 0 <= predicted_exact(moments, sizes, users=100, decoder="centred") <= 1
+        assert 0 <= exact(moments, sizes) <= 1
 
 
 def test_sizes_must_fit_the_moments() -> None:
@@ -242,19 +228,14 @@ def test_share_right_of_few_items(
     """
     found = float(right_shares(means, sizes, runs).mean())
     moments = at_distances(*means)
-    assert abs(predicted_accuracy(moments, np.array(sizes), users=100, decoder="centred") - found) < tolerance
-    assert predicted_accuracy(moments, np.array(sizes) * MANY, users=100, decoder="centred") - found > tolerance
+    assert abs(accuracy(moments, np.array(sizes)) - found) < tolerance
+    assert accuracy(moments, np.array(sizes) * MANY) - found > tolerance
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("means", "sizes"),
-    [
-        ((0, 3.95), (25, 25)),
-        ((0, 4.65), (15, 35)),
-        ((0, 5.15), (50, 50)),
-        ((0, 5.2, 10.4), (35, 15, 15)),
-    ],
+    [((0, 3.95), (25, 25)), ((0, 4.65), (15, 35)), ((0, 5.15), (50, 50)), ((0, 5.2, 10.4), (35, 15, 15))],
 )
 def test_chance_that_all_are_right(means: tuple[float, ...], sizes: tuple[int, ...]) -> None:
     """10 thousand runs, standard error at most 0.005; tolerance 0.025: false alarm below 2e-5 with a bias of 0.004.
@@ -263,8 +244,8 @@ def test_chance_that_all_are_right(means: tuple[float, ...], sizes: tuple[int, .
     """
     found = float((right_shares(means, sizes, 10_000) == 1).mean())
     moments = at_distances(*means)
-    assert abs(predicted_exact(moments, np.array(sizes), users=100, decoder="centred") - found) < 0.025
-    assert abs(predicted_exact(moments, np.array(sizes), users=107, decoder="centred") - found) > 0.025
+    assert abs(exact(moments, np.array(sizes)) - found) < 0.025
+    assert abs(exact(moments, np.array(sizes), users=107) - found) > 0.025
 
 
 @pytest.mark.statistical
@@ -324,6 +305,6 @@ def test_devices_where_effects_are_large() -> None:
         found = best_labels(sensed[answers].sum(axis=0)[None, :].astype(float), 2)[0]
         shares.append((found == truth).mean())
     measured = float(np.mean(shares))
-    assert abs(predicted_accuracy(moments, sizes, users=users, decoder="paper") - measured) < 0.015
+    assert abs(accuracy(moments, sizes, users=users, decoder="paper") - measured) < 0.015
     half_gap = (moments.effect[0] - moments.effect[1]) / 2 / moments.estimate_deviation(users, "paper")
     assert float(norm.cdf(half_gap)) - measured > 0.015

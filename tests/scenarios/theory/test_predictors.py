@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -92,9 +93,8 @@ def test_simulated_populations_meet_the_prediction(settings: dict[str, Any]) -> 
 
 
 def test_nothing_is_predicted_where_nothing_is_told() -> None:
-    assert predictor(small(theta=5).complete()) is None
-    assert predictor(settle(small(design="multi-maxsense", theta=5).complete())) is None
-    assert predictor(small(clusters=3).complete()) is None
+    for silent in (small(theta=5), settle(small(design="multi-maxsense", theta=5).complete()), small(clusters=3)):
+        assert predictor(silent.complete()) is None
 
 
 def best_questions(scenario: Scenario) -> int:
@@ -143,23 +143,22 @@ def simulated(parameters: BlockParameters, users: int, epsilon: Epsilon, runs: i
     return np.array(shares)
 
 
+def tail(offset: float, deviation: float, scale: float) -> float:
+    return float(normal_laplace_tail(np.array([offset]), np.array([deviation]), scale)[0])
+
+
 @pytest.mark.parametrize(("deviation", "scale"), [(1.0, 0.1), (1.0, 1.0), (0.1, 2.0), (3.0, 1.0)])
-def test_normal_laplace_tail_is_the_convolution(deviation: float, scale: float) -> None:
-    for offset in (0.0, 0.3, 2.0, 7.0):
+@pytest.mark.parametrize("offset", [0.0, 0.3, 2.0, 7.0])
+def test_normal_laplace_tail_is_the_convolution(offset: float, deviation: float, scale: float) -> None:
+    def product(noise: float) -> float:
+        return float(stats.norm.sf(offset - noise, scale=deviation) * stats.laplace.pdf(noise, scale=scale))
 
-        def product(noise: float, offset: float = offset) -> float:
-            return float(stats.norm.sf(offset - noise, scale=deviation) * stats.laplace.pdf(noise, scale=scale))
-
-        ends = sorted({-40 * scale, 0.0, offset, 40 * scale + offset})
-        expected = sum(quad(product, a, b, epsabs=0, epsrel=1e-10, limit=400)[0] for a, b in itertools.pairwise(ends))
-        found = normal_laplace_tail(np.array([offset]), np.array([deviation]), scale)[0]
-        assert found == pytest.approx(expected, rel=1e-7)
+    ends = sorted({-40 * scale, 0.0, offset, 40 * scale + offset})
+    expected = sum(quad(product, a, b, epsabs=0, epsrel=1e-10, limit=400)[0] for a, b in itertools.pairwise(ends))
+    assert tail(offset, deviation, scale) == pytest.approx(expected, rel=1e-7)
 
 
 def test_normal_laplace_tail_far_out_and_in_its_limits() -> None:
-    def tail(offset: float, deviation: float, scale: float) -> float:
-        return float(normal_laplace_tail(np.array([offset]), np.array([deviation]), scale)[0])
-
     assert tail(600, 1, 1) == pytest.approx(0.5 * math.exp(0.5 - 600), rel=1e-9)
     assert tail(3, 1, 0) == pytest.approx(stats.norm.sf(3))
     assert tail(3, 1, 1e-9) == pytest.approx(stats.norm.sf(3), rel=1e-6)
@@ -299,9 +298,7 @@ MODELS: dict[str, tuple[list[list[float]], list[float], list[int], int]] = {
 def model_of(name: str) -> BlockParameters:
     """A block model by name."""
     like, class_shares, sizes, _ = MODELS[name]
-    return BlockParameters(
-        rated=5, like=np.array(like), class_shares=np.array(class_shares), cluster_sizes=np.array(sizes)
-    )
+    return replace(model(like, sizes, rated=5), class_shares=np.array(class_shares))
 
 
 def drawn_mistakes(parameters: BlockParameters, users: int) -> list[int]:
@@ -347,25 +344,30 @@ def test_accuracy_and_exact_follow_from_mistakes(name: str) -> None:
     assert 0 <= exact <= right <= 1
 
 
+def accuracies_of(scenario: Scenario, seeds: int) -> Floats:
+    """The share of items right of every seed."""
+    shares = np.zeros(seeds)
+    for seed in range(seeds):
+        run = here(scenario.model_copy(update={"seed": seed}))
+        assert run.population.truth is not None
+        shares[seed] = clustering_scores(run.outcome.model.cluster, run.population.truth).accuracy
+    return shares
+
+
 @pytest.mark.parametrize(("items", "rated", "users"), sample([(40, 10, 1000), (12, 6, 200), (100, 20, 2000)], 1))
 @pytest.mark.statistical
 def test_what_the_server_must_learn_counts_where_labels_are_uncertain(items: int, rated: int, users: int) -> None:
     """False alarm 1e-6 (normal; the prediction is drawn, too). The twin knows the levels: it is too high."""
     world = small(design="sign", items=items, rated=rated, users=users, epsilon=1)
-    shares = np.zeros(150)
-    for seed in range(shares.size):
-        run = here(world.model_copy(update={"seed": seed}))
-        assert run.population.truth is not None
-        shares[seed] = clustering_scores(run.outcome.model.cluster, run.population.truth).accuracy
+    shares = accuracies_of(world, 150)
     told, mean = predictor(world.complete()), float(shares.mean())
     assert told is not None
     draws = max(LEAST_DRAWS, DRAWN_ITEMS // items)
     radius = normal_radius(float(shares.std(ddof=1)) * (1 / shares.size + 1 / draws) ** 0.5)
     assert abs(told.accuracy(users) - mean) < radius
-    sizes = np.array([items // 2, items // 2])
-    model = BlockParameters(rated=rated, like=np.array([[0.9, 0.1]]), class_shares=np.ones(1), cluster_sizes=sizes)
+    halves = model([[0.9, 0.1]], [items // 2, items // 2], rated)
     contrast = sign_contrast(items, items=items, rated=rated, vectors=1, best_count=1, epsilon=Fraction(1))
-    assert 1 - mistakes(model, contrast=contrast, users=users).mean() > mean + radius
+    assert 1 - mistakes(halves, contrast=contrast, users=users).mean() > mean + radius
 
 
 SHARES = 60  # Seeds a scenario
@@ -388,14 +390,8 @@ def test_predictions_hold_for_devices(name: str) -> None:
     items are right. The twin: two thirds of the users, and twice as many, are noticed.
     """
     scenario = WORLDS[name]
-    accuracies, exact = np.zeros(SHARES), 0
-    for seed in range(SHARES):
-        run = here(scenario.model_copy(update={"seed": seed}))
-        assert run.population.truth is not None
-        scores = clustering_scores(run.outcome.model.cluster, run.population.truth)
-        accuracies[seed] = scores.accuracy
-        exact += scores.exact
-    told = predictor(scenario.complete())
+    accuracies, told = accuracies_of(scenario, SHARES), predictor(scenario.complete())
+    exact = int((accuracies == 1).sum())
     assert told is not None
     users, mean = scenario.users or 0, float(accuracies.mean())
     radius = normal_radius(float(accuracies.std(ddof=1)) / np.sqrt(SHARES))

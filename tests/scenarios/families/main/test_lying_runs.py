@@ -20,7 +20,7 @@ from scenarios.data.populations import populate, settled
 from scenarios.families.main.liars_plan import collusion_of
 from scenarios.families.main.main_seed import lying_scores, record, renamed
 from scenarios.families.main.run import MainResult, run
-from scenarios.store.journal import ROUNDS
+from scenarios.store.journal import Journal
 from scenarios.studies.sweep.threshold import emulate, emulated_devices
 from scenarios.theory.liars import influence_of, universal_limit
 from scenarios.theory.predictors import predictor
@@ -322,7 +322,7 @@ def test_stored_rounds_say_that_they_verify() -> None:
     common: dict[str, Any] = {"devices": SMALL["users"], "budget": population.scenario.epsilon}
     parts = RunSpec(population.scenario).policy, RunSpec(population.scenario).learner, emulated_devices(population)
     first = conduct(*parts, **common, keep=kept.append)
-    again = conduct(*parts, **common, earlier=[ROUNDS.decode(*ROUNDS.encode(one)) for one in kept])
+    again = conduct(*parts, **common, earlier=[Journal.codec.decode(*Journal.codec.encode(one)) for one in kept])
     assert [ask.verifies for ask in again.state.asked][-3:] == [False, True, True]
     disputed, disputed_again = (present(present(one.posterior).disputed) for one in (first, again))
     assert disputed.tolist() == disputed_again.tolist()

@@ -10,7 +10,7 @@ from runs import Command, Ended, planted_ratings, refused
 from thoroughness import sample
 
 from coordinator.protocol.errors import InputError
-from scenarios.data.datasets import Dated, read_dated
+from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.readers import stand_apart
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.worlds import table_of, world_of
@@ -27,8 +27,7 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def triples(dated: Dated) -> list[tuple[str, str, float]]:
-    table = dated.table
+def triples(table: RatingTable) -> list[tuple[str, str, float]]:
     return [
         (str(table.user_labels[user]), str(table.item_labels[item]), float(value))
         for user, item, value in zip(table.owners, table.items, table.values, strict=True)
@@ -60,45 +59,45 @@ def test_a_file_that_somebody_has_written_to_is_read_anew(tmp_path: Path, monkey
 def test_one_of_several_ratings_counts(
     duplicates: Literal["last", "first", "mean"], text: str, rating: float, tmp_path: Path
 ) -> None:
-    dated = read_dated(written(tmp_path / "x.csv", text), duplicates=duplicates)
-    assert triples(dated) == [("a", "x", rating), ("a", "y", 2.0), ("b", "x", 3.0)]
+    found = read_ratings(written(tmp_path / "x.csv", text), duplicates=duplicates, times=True)
+    assert triples(found) == [("a", "x", rating), ("a", "y", 2.0), ("b", "x", 3.0)]
 
 
 def test_times_belong_to_their_ratings(tmp_path: Path) -> None:
-    found = read_dated(written(tmp_path / "x.csv", TWICE), duplicates="last")
+    found = read_ratings(written(tmp_path / "x.csv", TWICE), duplicates="last", times=True)
     assert found.times is not None
     assert found.times.tolist() == [30, 5, 10]
     dates = "who,what,how,when\na,x,1,2020-01-02\nb,x,2,2020-01-01T00:00:10Z\n"
-    told = read_dated(written(tmp_path / "d.csv", dates), columns=("who", "what", "how", "when"))
+    told = read_ratings(written(tmp_path / "d.csv", dates), columns=("who", "what", "how", "when"), times=True)
     assert told.times is not None
     assert (told.times[0] - told.times[1]).item() == 24 * 3600 - 10
     soon = written(tmp_path / "e.csv", dates.replace("2020-01-01T00:00:10Z", "soon"))
     with pytest.raises(InputError, match=r"line 3 .*'soon', which is neither a number nor a date"):
-        read_dated(soon, columns=("who", "what", "how", "when"))
+        read_ratings(soon, columns=("who", "what", "how", "when"), times=True)
 
 
 def test_times_of_parquet_and_movielens_are_read(tmp_path: Path) -> None:
     table = pd.DataFrame({"user": [1, 2], "item": [3, 3], "rating": [4.0, 5.0], "time": [7, 5]})
     table.to_parquet(tmp_path / "x.parquet")
     movielens = written(tmp_path / "ratings.dat", "1::3::4::7\n2::3::5::5\n")
-    times = [read_dated(path).times for path in (tmp_path / "x.parquet", movielens)]
-    assert [one.tolist() for one in times if one is not None] == [[7, 5], [7, 5]]
+    found = [read_ratings(path, times=True) for path in (tmp_path / "x.parquet", movielens)]
+    assert [one.times.tolist() for one in found if one.times is not None] == [[7, 5], [7, 5]]
 
 
 def test_people_of_few_ratings_are_left_out(tmp_path: Path) -> None:
-    found = read_dated(written(tmp_path / "x.csv", TWICE), duplicates="mean", min_ratings=2)
-    assert (triples(found), found.table.users) == ([("a", "x", 3.0), ("a", "y", 2.0)], 1)
+    found = read_ratings(written(tmp_path / "x.csv", TWICE), duplicates="mean", min_ratings=2)
+    assert (triples(found), found.users) == ([("a", "x", 3.0), ("a", "y", 2.0)], 1)
     with pytest.raises(InputError, match=r"no user of .* has 9 ratings; lower --min-ratings"):
-        read_dated(tmp_path / "x.csv", duplicates="mean", min_ratings=9)
+        read_ratings(tmp_path / "x.csv", duplicates="mean", min_ratings=9)
 
 
 def test_columns_may_be_named_by_number_and_nobody_need_rate(tmp_path: Path) -> None:
     bare = written(tmp_path / "bare.csv", "7;u1;ignored;i1\n8;u2;;i1\n9;u1;;i2\n")
-    assert triples(read_dated(bare, columns=("2", "4"))) == [("u1", "i1", 1.0), ("u1", "i2", 1.0), ("u2", "i1", 1.0)]
-    found = read_dated(bare, columns=("2", "4", "1"))
+    assert triples(read_ratings(bare, columns=("2", "4"))) == [("u1", "i1", 1.0), ("u1", "i2", 1.0), ("u2", "i1", 1.0)]
+    found = read_ratings(bare, columns=("2", "4", "1"))
     assert [value for *_, value in triples(found)] == [7, 9, 8]
     with pytest.raises(InputError, match=r"no column '9' in .*: name three columns of 1, 2, 3, 4"):
-        read_dated(bare, columns=("2", "9"))
+        read_ratings(bare, columns=("2", "9"))
 
 
 def test_what_is_seen_is_liked_where_nobody_rates(tmp_path: Path) -> None:
@@ -243,15 +242,15 @@ def test_of_many_bad_lines_ten_are_named(tmp_path: Path) -> None:
     bad = "".join(f"u{number},x,{'5' if number % 3 else 'x' * 50}\n\n" for number in range(90))
     path = written(tmp_path / "x.csv", f"user,item,rating\n{bad}u1,x\nu2,y,nan\n,x,5\n")
     with pytest.raises(InputError) as refusal:
-        read_dated(path)
+        read_ratings(path)
     line = str(refusal.value)
     assert line.startswith(f"33 lines of '{path}' cannot be read: line 2 has the rating 'xxxxxxxxxxxx', which is no")
     assert line.count("; line ") == 9
     assert "; and 23 more: correct or drop them, or leave them out by --bad-lines skip" in line
-    found = read_dated(path, bad_lines="skip")
-    assert (found.table.skipped, found.table.ratings, found.table.users) == (33, 60, 60)
+    found = read_ratings(path, bad_lines="skip")
+    assert (found.skipped, found.ratings, found.users) == (33, 60, 60)
     with pytest.raises(InputError, match="holds no rating besides 1 bad lines"):
-        read_dated(written(tmp_path / "y.csv", "user,item,rating\n1,2,x\n"), bad_lines="skip")
+        read_ratings(written(tmp_path / "y.csv", "user,item,rating\n1,2,x\n"), bad_lines="skip")
 
 
 def test_bad_lines_of_every_format_are_left_out(tmp_path: Path) -> None:
@@ -266,16 +265,16 @@ def test_bad_lines_of_every_format_are_left_out(tmp_path: Path) -> None:
         "ratings.csv": "userId,movieId,rating,timestamp\n1,2,3,4\n1,3,99,4\n",
     }
     for name, text in texts.items():
-        found = read_dated(written(tmp_path / name, text), bad_lines="skip")
+        found = read_ratings(written(tmp_path / name, text), bad_lines="skip")
         bad = text.count("\n") - text.startswith("userId") - 1
-        assert (triples(found), found.table.skipped) == ([("1", "2", 3.0)], bad)
+        assert (triples(found), found.skipped) == ([("1", "2", 3.0)], bad)
     (tmp_path / "l.csv").write_bytes(b"user,item,rating\n1,2,3\n\xe9,2,3\n")
-    assert triples(read_dated(tmp_path / "l.csv", bad_lines="skip")) == [("1", "2", 3.0)]
-    assert triples(read_dated(tmp_path / "x.parquet", bad_lines="skip")) == [("a", "x", 1.0)]
+    assert triples(read_ratings(tmp_path / "l.csv", bad_lines="skip")) == [("1", "2", 3.0)]
+    assert triples(read_ratings(tmp_path / "x.parquet", bad_lines="skip")) == [("a", "x", 1.0)]
     lines = jester("1", "2") + jester("1", "ha") + jester("1", "2", count=3) + "2,3\n" + jester("3", "4")
-    found = read_dated(written(tmp_path / "j.csv", lines), bad_lines="skip")
+    found = read_ratings(written(tmp_path / "j.csv", lines), bad_lines="skip")
     assert triples(found) == [("1", "1", 1.0), ("1", "2", 2.0), ("5", "1", 3.0), ("5", "2", 4.0)]
-    assert found.table.skipped == 3
+    assert found.skipped == 3
 
 
 @pytest.mark.usefixtures("_reads_alone")
