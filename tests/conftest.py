@@ -238,15 +238,19 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
 
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[OnRay]:
-    """One Ray instance of two workers for all tests that need one."""
-    from scenarios.backends.ray_instance import (  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
-        on_ray,
-    )
+    """One Ray instance of two workers for all tests that need one; its folder is gone afterwards."""
+    import ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
+
+    from scenarios.backends.ray_instance import on_ray  # noqa: PLC0415 (as above)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_ADDRESS", raising=False)
         with on_ray(address=None, workers=2) as session:
+            context = ray.get_runtime_context()
+            folder = Path(context.get_temp_dir()) / context.get_session_name()
+            assert folder.is_dir()
             yield session
+        assert not folder.exists()
 
 
 @pytest.fixture
