@@ -23,6 +23,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import math
 import os
@@ -58,58 +59,62 @@ hypothesis.settings.load_profile("untimed")
 NO_RAY = "127.0.0.1:1"  # An address at which nothing listens
 
 
-def _share(name: str) -> None:
-    here = Path(__file__).parent
-    path = here / name / "__init__.py" if (here / name).is_dir() else here / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"tests/{name}.py cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+class Shared:
+    """Finds what tests share, when one of them imports it: together they take seconds, and few tests need all."""
+
+    NAMES = frozenset(
+        {
+            "thoroughness",
+            "reference",
+            "statistical",
+            "worlds",
+            "anchored",
+            "answering",
+            "straying",
+            "runs",
+            "squares",
+            "failing_disk",
+            "layout",
+            "boundary",
+            "tiers",
+            "completions",
+            "mortal",
+            "deaf",
+            "forging",
+            "nasty",
+            "malformed",
+            "cutting",
+            "lasting",
+            "going_on",
+            "golden",
+            "liars",
+            "contracts",
+            "tiny_model",
+            "tiny_worst_case",
+            "exact_information",
+            "foreign_mechanisms",
+            "foreign_bad",
+            "foreign_liars",
+            "foreign_dishonest",
+            "foreign_leaks",
+            "foreign_jobs",
+            "own_pages",
+            "page_proof",
+            "page_subjects",
+            "chromium",
+        }
+    )
+
+    def find_spec(self, fullname: str, *_: object) -> importlib.machinery.ModuleSpec | None:
+        """Return where a module of that name is, if tests share one."""
+        if fullname not in self.NAMES:
+            return None
+        here = Path(__file__).parent
+        file = here / fullname / "__init__.py" if (here / fullname).is_dir() else here / f"{fullname}.py"
+        return importlib.util.spec_from_file_location(fullname, file)
 
 
-for shared in (
-    "thoroughness",
-    "reference",
-    "statistical",
-    "worlds",
-    "anchored",
-    "answering",
-    "straying",
-    "runs",
-    "squares",
-    "failing_disk",
-    "layout",
-    "boundary",
-    "tiers",
-    "completions",
-    "mortal",
-    "deaf",
-    "forging",
-    "nasty",
-    "malformed",
-    "cutting",
-    "lasting",
-    "going_on",
-    "golden",
-    "liars",
-    "contracts",
-    "tiny_model",
-    "tiny_worst_case",
-    "exact_information",
-    "foreign_mechanisms",
-    "foreign_bad",
-    "foreign_liars",
-    "foreign_dishonest",
-    "foreign_leaks",
-    "foreign_jobs",
-    "own_pages",
-    "page_proof",
-    "page_subjects",
-    "chromium",
-):
-    _share(shared)
+sys.meta_path.insert(0, Shared())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -150,7 +155,7 @@ def what_tests_write_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
     """Run the command line in this process."""
-    from runs import Ended  # noqa: PLC0415 (importable only since the loop above)
+    from runs import Ended  # noqa: PLC0415 (importable only since `Shared` is there)
 
     from scenarios import cli  # noqa: PLC0415 (not needed by most tests)
 
@@ -231,7 +236,7 @@ def nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     """All that crosses in runs in this process."""
-    from boundary import tap  # noqa: PLC0415 (importable only since the loop above)
+    from boundary import tap  # noqa: PLC0415 (importable only since `Shared` is there)
 
     return tap(monkeypatch)
 
@@ -265,7 +270,7 @@ def lent(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Results of every family, for reports."""
-    from page_subjects import made  # noqa: PLC0415 (importable only since the loop above)
+    from page_subjects import made  # noqa: PLC0415 (importable only since `Shared` is there)
 
     return made(tmp_path_factory.mktemp("results"))
 
