@@ -24,6 +24,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import math
 import os
@@ -59,59 +60,22 @@ hypothesis.settings.load_profile("untimed")
 NO_RAY = "127.0.0.1:1"  # An address at which nothing listens
 
 
-def _share(name: str) -> None:
-    here = Path(__file__).parent
-    path = here / name / "__init__.py" if (here / name).is_dir() else here / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"tests/{name}.py cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+class Shared:
+    """Finds what tests share, when one of them imports it: together they take seconds, and few tests need all."""
+
+    FOLDER = Path(__file__).parent
+    NAMES = frozenset({"golden", *(file.stem for file in FOLDER.glob("*.py"))})
+
+    def find_spec(self, fullname: str, *_: object) -> importlib.machinery.ModuleSpec | None:
+        """Return where a module of that name is, if tests share one."""
+        if fullname not in self.NAMES:
+            return None
+        folder = self.FOLDER / fullname
+        file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+        return importlib.util.spec_from_file_location(fullname, file)
 
 
-for shared in (
-    "thoroughness",
-    "reference",
-    "statistical",
-    "worlds",
-    "service_script",
-    "anchored",
-    "answering",
-    "straying",
-    "runs",
-    "squares",
-    "failing_disk",
-    "layout",
-    "boundary",
-    "tiers",
-    "completions",
-    "mortal",
-    "deaf",
-    "forging",
-    "nasty",
-    "malformed",
-    "cutting",
-    "lasting",
-    "going_on",
-    "golden",
-    "liars",
-    "contracts",
-    "tiny_model",
-    "tiny_worst_case",
-    "exact_information",
-    "foreign_mechanisms",
-    "foreign_bad",
-    "foreign_liars",
-    "foreign_dishonest",
-    "foreign_leaks",
-    "foreign_jobs",
-    "own_pages",
-    "page_proof",
-    "page_subjects",
-    "chromium",
-):
-    _share(shared)
+sys.meta_path.insert(0, Shared())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -152,7 +116,7 @@ def what_tests_write_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
     """Run the command line in this process."""
-    from runs import Ended  # noqa: PLC0415 (importable only since the loop above)
+    from runs import Ended  # noqa: PLC0415 (importable only since `Shared` is there)
 
     from scenarios import cli  # noqa: PLC0415 (not needed by most tests)
 
@@ -233,22 +197,26 @@ def nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     """All that crosses in runs in this process."""
-    from boundary import tap  # noqa: PLC0415 (importable only since the loop above)
+    from boundary import tap  # noqa: PLC0415 (importable only since `Shared` is there)
 
     return tap(monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[OnRay]:
-    """One Ray instance of two workers for all tests that need one."""
-    from scenarios.backends.ray_instance import (  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
-        on_ray,
-    )
+    """One Ray instance of two workers for all tests that need one; its folder is gone afterwards."""
+    import ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
+
+    from scenarios.backends.ray_instance import on_ray  # noqa: PLC0415 (as above)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_ADDRESS", raising=False)
         with on_ray(address=None, workers=2) as session:
+            context = ray.get_runtime_context()
+            folder = Path(context.get_temp_dir()) / context.get_session_name()
+            assert folder.is_dir()
             yield session
+        assert not folder.exists()
 
 
 @pytest.fixture
@@ -263,7 +231,7 @@ def lent(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Results of every family, for reports."""
-    from page_subjects import made  # noqa: PLC0415 (importable only since the loop above)
+    from page_subjects import made  # noqa: PLC0415 (importable only since `Shared` is there)
 
     return made(tmp_path_factory.mktemp("results"))
 

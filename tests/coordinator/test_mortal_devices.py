@@ -9,6 +9,7 @@ import pytest
 import worlds
 from deaf import Deaf
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
+from thoroughness import sample, size
 
 from actors.device import Cohort
 from actors.host import DeviceHost
@@ -128,30 +129,31 @@ def test_an_undisturbed_run_retries_nothing() -> None:
 
 def test_processes_that_die_at_any_time_change_nothing() -> None:
     undisturbed, deaths = run(), 0
-    for seed in range(80):
+    for seed in range(size(80, 20)):
         seen = run(by_chance(seed, share=0.06))
         assert same(seen, undisturbed), seed
         deaths += seen.deaths
-    assert deaths > 100
+    assert deaths > size(100, 20)
 
 
 def test_a_coordinator_that_adds_up_itself_learns_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether devices' processes die or not; it starts no aggregators."""
     undisturbed, deaths = run(), 0
     monkeypatch.setattr("coordinator.server.fleet.querying.start_aggregators", None)
-    for seed in range(20):
+    for seed in range(size(20, 8)):
         seen = run(by_chance(seed, share=0.06), layout=ALONE)
         assert same(seen, undisturbed), seed
         assert seen.outcome.model.score.tolist() == undisturbed.outcome.model.score.tolist()
         deaths += seen.deaths
-    assert deaths > 20
+    assert deaths > size(20, 6)
 
 
 @pytest.mark.parametrize("how", DEATHS)
 def test_every_answer_may_be_a_process_last(how: str) -> None:
     """Answers that a process gave before it died come in after the next one was found out, or are the run's last."""
     undisturbed = run()
-    for number in range(8 + 8 + 7 + 6):
+    calls = range(8 + 8 + 7 + 6)
+    for number in {*sample(calls, 10), calls[-1]}:
         seen = run(at("ask", number, how))
         assert seen.deaths == 1
         assert same(seen, undisturbed), number

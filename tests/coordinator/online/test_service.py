@@ -12,7 +12,7 @@ import pytest
 import reference
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 from service_script import Written, liking, served
-from thoroughness import sample
+from thoroughness import sample, size
 
 from actors.host import DeviceHost
 from actors.keeper import Keeper
@@ -278,14 +278,14 @@ def test_voters_that_forget_know_from_their_keeper(coordinators: int) -> None:
     assert called["ask"] > 24
     for how in DEATHS:
         for name, number in called.items():
-            for k in range(number):
+            for k in {*sample(range(number), 12), number - 1}:
                 assert run(at(name, k, how), coordinators) == (undisturbed, 1), (how, name, k)
 
 
 def test_voters_that_die_by_chance_change_nothing() -> None:
     undisturbed, deaths = run()[0], 0
-    for seed in range(150):
+    for seed in range(size(150, 40)):
         seen, died = run(by_chance(seed, share=0.05))
         assert seen == undisturbed, seed
         deaths += died
-    assert deaths > 100
+    assert deaths > size(100, 20)

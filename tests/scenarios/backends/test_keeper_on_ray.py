@@ -12,6 +12,7 @@ import pytest
 import ray
 import worlds
 from runs import holds_within
+from thoroughness import sample
 
 from actors.device import Cohort
 from actors.host import HostedKeeper, start_host, start_keeper
@@ -61,7 +62,7 @@ def kill(words: str) -> None:
     next(process for process, told in below(psutil.Process()).items() if words in told).kill()
 
 
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("kept", sample([True, False], 1))
 def test_a_process_that_the_server_has_started_anew_has_spent_what_it_has_spent(kept: bool, tmp_path: Path) -> None:
     """The server says nothing about it; the same question gets the same bits, and a new one none."""
     with started(tmp_path if kept else None) as (keeper, host):

@@ -118,9 +118,9 @@ def test_devices_load_of_the_server_only_what_is_public(watched: Watched) -> Non
 
 
 def test_one_device_an_actor(ray_session: OnRay) -> None:
-    scenario = SCENARIO.model_copy(update={"users": 4})
-    single = run(scenario, ray_session, devices_per_actor=1)
-    assert single.costs.actors == 4
+    scenario = SCENARIO.model_copy(update={"users": 2})
+    single = run(scenario, OnRay(1), devices_per_actor=1)
+    assert single.costs.actors == 2
     assert alike(single, here(scenario))
 
 

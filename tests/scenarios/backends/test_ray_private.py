@@ -6,13 +6,17 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
+import ray
 from ray._private import ray_constants
 
 from coordinator.protocol.errors import InputError
+from scenarios.backends.on_ray import OnRay
 from scenarios.backends.ray_private import alone, on_loopback
 
 NAMES = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN")
@@ -68,6 +72,30 @@ def test_the_environment_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch
     assert not token.parent.exists()
 
 
+def listening() -> Iterator[tuple[str, str]]:
+    """Addresses at which this process and those below it listen, with a process's name."""
+    me = psutil.Process()
+    for process in (me, *me.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            every = process.net_connections(kind="tcp")
+            yield from ((one.laddr.ip, process.name()) for one in every if one.status == psutil.CONN_LISTEN)
+
+
+@pytest.mark.cluster
+def test_the_instance_that_tests_share_listens_on_loopback_only_and_its_token_is_not_in_the_home(
+    ray_session: OnRay,
+) -> None:
+    """Its folder is gone afterwards, as the fixture sees."""
+    names, ports = NAMES, set(listening())
+    task = ray.remote(num_cpus=0)(lambda: {name: os.environ.get(name) for name in names})
+    assert ray.get(task.remote()) == seen()
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+    assert Path.home() not in Path(os.environ["RAY_AUTH_TOKEN_PATH"]).parents
+    assert {whose for _, whose in ports} >= {"raylet", "gcs_server"}
+    assert [one for one in ports if not one[0].startswith(LOOPBACK)] == []
+
+
+@pytest.mark.thorough  # by default the instance that tests share is looked at; handlers and SIGTERM are `test_signals`'
 @pytest.mark.cluster
 def test_a_local_run_listens_on_loopback_only_and_writes_nothing_to_the_home(tmp_path: Path) -> None:
     mine = {name: value for name, value in os.environ.items() if name not in (*NAMES, "RAY_ADDRESS")}

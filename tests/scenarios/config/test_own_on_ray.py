@@ -37,17 +37,12 @@ def there(session: OnRay, of: Job, progress: Callable[[RunProgress], None] = lam
     return run_job(of, session, advised=0, top=1, progress=progress).outcome
 
 
-def test_adaptive_policies_ask_the_same_there(ray_session: OnRay) -> None:
-    of = job(foreign.GRR(), adaptive=True, workers=1)
-    far, near = there(ray_session, of), here(of)
-    assert far.releases_sha256 == near.releases_sha256
-    assert [ask.query.id for ask in far.state.asked] == [ask.query.id for ask in near.state.asked]
+ADAPTIVE = job(foreign.GRR(), adaptive=True, workers=1)
 
 
-def test_each_side_holds_its_own_and_imports_nobody_elses_file(
-    ray_session: OnRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ray loads the class behind a handle in the server's process, as in any run; the foreign file in none."""
+@pytest.fixture(scope="module")
+def watched(ray_session: OnRay) -> tuple[Outcome, dict[str, set[str]]]:
+    """What an adaptive run ends with, and the modules that its processes hold."""
     seen: dict[str, set[str]] = {}
     actors: dict[str, Any] = {}
 
@@ -60,8 +55,21 @@ def test_each_side_holds_its_own_and_imports_nobody_elses_file(
             asked = {name: actor.__ray_call__.remote(lambda _: set(sys.modules)) for name, actor in actors.items()}
             seen.update({name: ray.get(answer) for name, answer in asked.items()})
 
-    monkeypatch.setattr("scenarios.backends.on_ray.start_coordinator", recording)
-    there(ray_session, job(foreign.GRR()), progress)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scenarios.backends.on_ray.start_coordinator", recording)
+        return there(ray_session, ADAPTIVE, progress), seen
+
+
+def test_adaptive_policies_ask_the_same_there(watched: tuple[Outcome, dict[str, set[str]]]) -> None:
+    far, near = watched[0], here(ADAPTIVE)
+    assert far.releases_sha256 == near.releases_sha256
+    assert [ask.query.id for ask in far.state.asked] == [ask.query.id for ask in near.state.asked]
+
+
+def test_each_side_holds_its_own_and_imports_nobody_elses_file(watched: tuple[Outcome, dict[str, set[str]]]) -> None:
+    """Ray loads the class behind a handle in the server's process, as in any run; the foreign file in none."""
+    seen = watched[1]
+    assert seen.keys() == {"device", "server"}
     for loaded in seen.values():
         assert not [
             name for name in loaded if name.partition(".")[0] in {"scenarios", "foreign_mechanisms", "foreign_jobs"}

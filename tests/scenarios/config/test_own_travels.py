@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import foreign_mechanisms
 import pytest
+from runs import Command
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
@@ -49,7 +51,7 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder of one's own: a package, and another one that it imports."""
     source = Path(foreign_mechanisms.__file__).read_text(encoding="utf-8")
     for package, files in (("theirs", {"good": source, "helped": HELPED}), ("sketching", {"hot": HELPER})):
@@ -59,7 +61,9 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "script.py").write_text(
         SCRIPT.format(source=source.replace("from __future__ import annotations\n", "")), encoding="utf-8"
     )
-    return tmp_path
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("theirs", "sketching")]:
+        del sys.modules[name]
 
 
 def ran(folder: Path, *words: str) -> Any:
@@ -78,12 +82,16 @@ def ran(folder: Path, *words: str) -> Any:
     return json.loads(ended.stdout)
 
 
-def test_the_command_runs_it_on_ray_as_in_process(folder: Path) -> None:
-    """One class from a module of its package, with a package beside it that helps."""
+def test_the_command_runs_it_on_ray_as_in_process(
+    folder: Path, lent: None, blindrec: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One class from a module of its package, with a package beside it that helps; Ray's workers find neither."""
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
     asked = ["--design", "theirs.helped:Helped", "--with", "sketching", "--items", "20", "--rated", "5"]
-    run = ["-m", "scenarios", "run", *asked, "--users", "20000"]
-    near = ran(folder, *run, "--backend", "inprocess", "--json", "-")
-    far = ran(folder, *run, "--backend", "ray", "--workers", "2", "--devices-per-actor", "10000", "--json", "-")
+    run = ["run", *asked, "--users", "2000", "--json", "-"]
+    near = blindrec(*run, "--backend", "inprocess").result
+    far = blindrec(*run, "--backend", "ray", "--workers", "1", "--devices-per-actor", "1000").result
     assert far["releases_sha256"] == near["releases_sha256"]
     assert (far["mechanism"], far["actors"]) == (near["mechanism"], 2)
 

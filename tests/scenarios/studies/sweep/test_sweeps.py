@@ -177,7 +177,7 @@ def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Whole) -> Non
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("name", sample(list(KINDS), 2))
+@pytest.mark.parametrize("name", sample(list(KINDS), 1))
 def test_on_ray_it_is_the_same_sweep(name: str, whole: Whole, ray_session: OnRay, tmp_path: Path) -> None:
     sweep = sweep_of(grid(name))
     claim(tmp_path, sweep.content())
