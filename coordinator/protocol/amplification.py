@@ -28,6 +28,7 @@ from coordinator.protocol.errors import InputError
 
 MOST_ANSWERS = 1 << 40  # Devices that answer, at most
 _FINENESS = 24  # Places of the grid in one standard deviation of a summand, tilted
+_REACH = 8  # Standard deviations of the tilted sum on either side that a circle holds; what lies beyond is counted, too
 _MOST_PLACES = 1 << 23  # Places of the circle at most; where more were needed the grid is coarser, and delta larger
 _EVERY_SUM = 1 << 16  # A circle of up to so many places holds every sum there is
 _UNIT = 1e-15  # Several units in the last place of a float: what one operation of a transform may err by
@@ -377,38 +378,51 @@ class LevelsFromBelow:
             yield {met: by_number[sum(met)] for met in every}
 
 
-def sum_law(places: Ints, chances: Floats, count: int, size: int) -> tuple[Floats, float]:
+Summand: TypeAlias = tuple[Ints, Floats, int]
+"""Whole numbers that a summand takes, shape (k,), their chances, shape (k,), and how many such summands there are."""
+
+
+def sum_law(summands: Sequence[Summand], size: int) -> tuple[Floats, float]:
     """Return the law of a sum of independent whole numbers on a circle, and by how much an entry may be wrong.
 
     Parameters
     ----------
-    places, chances : ndarray, shape (k,)
-        Whole numbers that a summand takes, and their chances.
-    count : int
-        Number of summands.
+    summands : sequence of Summand
+        Laws of the summands.
     size : int
         Places of the circle; sums that differ by a multiple of it share one.
 
     Returns
     -------
     law : ndarray of float, shape (size,)
-        Chance of each sum modulo ``size``, by one transform there and one back.
+        Chance of each sum modulo ``size``, by a transform there for each law and one back.
     error : float
         Bound on the absolute error of an entry.
     """
-    spectrum = np.fft.rfft(np.bincount(places % size, chances, size))
+    logarithm, phase, slope = (np.zeros(size // 2 + 1) for _ in range(3))
+    for places, chances, count in summands:
+        spectrum = np.fft.rfft(np.bincount(places % size, chances, size))
+        magnitude = np.maximum(np.abs(spectrum), 1e-300)
+        logarithm += count * np.log(magnitude)
+        slope += count / magnitude
+        large = np.flatnonzero(logarithm > _BOTTOM)
+        phase[large] += count * np.angle(spectrum[large])
     # A coefficient z errs by some units in the last place times the log of the size, its power by count |z|^(count-1)
     # times that; and an entry of the law errs by no more than coefficients do in the mean. Powers below e^-80 are left
     # out: most of them are.
-    magnitude = np.abs(spectrum)
-    bottom = math.exp(-80 / count)
-    large = np.flatnonzero(magnitude > bottom)
-    powers = float((magnitude[large] ** (count - 1)).sum()) * 2 / size
-    phase = np.angle(spectrum[large]) * count
-    spectrum.fill(0)
-    spectrum[large] = magnitude[large] ** count * (np.cos(phase) + 1j * np.sin(phase))
-    error = _UNIT * (math.log2(size) + 4) * (count + 1) * (powers + math.exp(-80) / bottom) + math.exp(-80)
+    power = np.exp(logarithm[large])
+    error = _UNIT * (math.log2(size) + 4) * float(((1 + slope[large]) * power).sum()) * 2 / size + math.exp(_BOTTOM)
+    spectrum = np.zeros(size // 2 + 1, np.complex128)
+    spectrum[large] = power * np.exp(1j * phase[large])
     return np.fft.irfft(spectrum, size), error
+
+
+_BOTTOM = -80.0  # Logarithm of what is nothing beside all sums
+
+
+def transform_size(least: int) -> int:
+    """Return a size of quick transforms that is not below ``least``: a power of two times 1, 3, 5, 9 or 15."""
+    return min(factor << max(0, (-(-least // factor) - 1).bit_length()) for factor in (1, 3, 5, 9, 15))
 
 
 def _mean_excess(values: Floats, chances: Floats, count: int) -> float:
@@ -423,13 +437,13 @@ def _mean_excess(values: Floats, chances: Floats, count: int) -> float:
     deviation = _tilt(values, chances)[2]
     most = float(np.abs(values).max())
     grid = deviation / _FINENESS
-    size = 24 * deviation * math.sqrt(count) / grid + 4 * most / grid
+    size = 2 * _REACH * deviation * math.sqrt(count) / grid + 4 * most / grid
     whole = 2 * count * (most / grid + 1) + 2
     if whole <= max(_EVERY_SUM, size):
         size = whole
     elif size > _MOST_PLACES:
         grid, size = grid * size / _MOST_PLACES, _MOST_PLACES
-    circle = _smooth(math.ceil(size) + 8)
+    circle = transform_size(math.ceil(size) + 8)
     below = np.floor(values / grid)
     share = values / grid - below
     places = np.concatenate([below, below + 1]).astype(np.int64)
@@ -437,7 +451,7 @@ def _mean_excess(values: Floats, chances: Floats, count: int) -> float:
     places, split = places[split > 0], split[split > 0]
     theta, log_mass, deviation = _tilt(places.astype(float), split)
     tilted = split * np.exp(theta * places - log_mass)
-    law, error = sum_law(places, tilted, count, circle)
+    law, error = sum_law([(places, tilted, count)], circle)
     sums = np.arange(1, circle // 2 + 1)
     mean = float((sums * np.exp(-theta * sums)) @ (law[sums] + error))
     if size != whole:  # Sums from below that wrap only add; those above half the circle are missing
@@ -474,11 +488,6 @@ def _beyond(places: Ints, tilted: Floats, count: int, theta: float, deviation: f
             growth = count * math.log1p(min(float(tilted @ np.expm1(extra * places)), 1e300))
         least = min(least, peak * math.exp(min(growth - slope * peak, 700)))
     return least
-
-
-def _smooth(size: int) -> int:
-    """Return a size of quick transforms, not below: 2^a times 1, 3, 5, 9 or 15."""
-    return min(factor << max(0, (-(-size // factor) - 1).bit_length()) for factor in (1, 3, 5, 9, 15))
 
 
 def shuffled_delta(

@@ -345,7 +345,7 @@ def test_a_coarser_grid_and_a_smaller_circle_only_raise_delta(monkeypatch: pytes
 
 
 def test_a_sums_law_is_right_within_the_error_that_it_states() -> None:
-    law, error = sum_law(np.array([-1, 0, 2]), np.array([0.25, 0.5, 0.25]), 8, 64)
+    law, error = sum_law([(np.array([-1, 0, 2]), np.array([0.25, 0.5, 0.25]), 8)], 64)
     exact = np.array([1.0])
     for _ in range(8):
         exact = np.convolve(exact, [0.25, 0.5, 0, 0.25])
