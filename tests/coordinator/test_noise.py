@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from scipy.special import ive
 from statistical import chi_square_fits
 from thoroughness import size
 
+from coordinator.protocol import noise as noise_module
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
@@ -176,12 +177,8 @@ def test_blocks_never_change_a_coordinates_noise(law: NoiseLaw) -> None:
 def test_noise_is_the_same_for_ever() -> None:
     """Noise is keyed: another release of blindrec draws the same."""
     seed = bytes(range(16))
-    assert discrete_laplace(1, sensitivity=20).draw(seed, 0, 8).tolist() == LAPLACE_NOISE
-    assert discrete_gaussian(10.0).draw(seed, 5, 3).tolist() == GAUSSIAN_NOISE
-
-
-LAPLACE_NOISE: list[int] = []
-GAUSSIAN_NOISE: list[int] = []
+    assert discrete_laplace(1, sensitivity=20).draw(seed, 0, 8).tolist() == [43, -15, 66, 10, 29, -41, 2, 2]
+    assert discrete_gaussian(10.0).draw(seed, 5, 3).tolist() == [-15, 1, 1]
 
 
 def test_where_the_upper_half_of_a_coin_does_not_decide_the_lower_one_does() -> None:
@@ -205,8 +202,10 @@ def test_every_coin_is_somebodys() -> None:
     marks = [int(high) << 64 | int(low) for high, low in zip(law.high, law.low, strict=True)]
     assert marks == sorted(marks)
     assert marks[-1] < 2**128
-    ratios = np.diff([0, *marks])[1:60].astype(float) / np.diff([0, *marks])[:59].astype(float)
-    assert np.abs(ratios[20:] - math.exp(0.25)).max() < 1e-12
+    coins = [after - before for before, after in pairwise(marks)]
+    middle = len(coins) // 2
+    ratios = [coins[place] / coins[place + 1] for place in range(middle + 1, middle + 100)]
+    assert ratios == pytest.approx([math.exp(0.25)] * len(ratios), rel=1e-12)
 
 
 # What noise keeps.
@@ -349,8 +348,9 @@ def test_a_rate_that_is_no_chance_is_refused(rate: float) -> None:
         dummies_delta(10, rate, likes=1, epsilon=1)
 
 
-def test_noise_of_too_many_values_is_refused() -> None:
-    with pytest.raises(InputError, match="noise has more than 2097152 values; raise epsilon"):
-        discrete_laplace(Fraction(1, 1000), sensitivity=1000)
+def test_noise_of_too_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise_module, "MOST_NOISE_VALUES", 1000)
+    with pytest.raises(InputError, match="noise has more than 1000 values; raise epsilon"):
+        discrete_laplace(Fraction(1, 10), sensitivity=100)
     with pytest.raises(InputError, match="on 1000000 coordinates is more than can be added up; raise epsilon"):
         gaussian_deviation(changes=10**6, epsilon=1e-5, delta=1e-6)
