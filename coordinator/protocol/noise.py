@@ -110,8 +110,7 @@ def _noise_law(lowest: int, weights: Sequence[Decimal], *, two_sided: bool = Fal
         for weight in weights[:-1]:
             past += weight
             marks.append(min(int((past / total * _COINS).to_integral_value()), _COINS - 1))
-    halves = (np.array([part(mark) for mark in marks], np.uint64) for part in (lambda m: m >> 64, lambda m: m % 2**64))
-    high, low = halves
+    high, low = (np.array(half, np.uint64) for half in ([m >> 64 for m in marks], [m % 2**64 for m in marks]))
     high.setflags(write=False)
     low.setflags(write=False)
     return NoiseLaw(lowest, high, low, two_sided)
@@ -328,9 +327,9 @@ def skellam_delta(deviation: float, *, changes: int, epsilon: Fraction | float) 
     central = float(_require_epsilon(epsilon))
     require_whole("coordinates that change", changes, 1, MOST_ITEMS)
     radius = math.ceil(_REACH * deviation) + 60
-    law = ive(np.abs(np.arange(-radius, radius + 2)), deviation**2)
+    law = np.asarray(ive(np.abs(np.arange(-radius, radius + 2)), deviation**2), np.float64)
     usable = np.flatnonzero((law[:-1] > 1e-250) & (law[1:] > 1e-250))
-    losses, chances = np.log(law[usable] / law[usable + 1]), law[usable]
+    losses, chances = np.asarray(np.log(law[usable] / law[usable + 1]), np.float64), law[usable]
     grid = 1 / (deviation * _FINENESS)
     missing = changes * (max(0.0, 1 - float(chances.sum())) if usable.size < law.size - 1 else 0) + changes * 1e-40
     return _lattice_delta([_on_grid(losses, chances, grid, changes)], grid, 0.0, central) + missing
@@ -449,8 +448,8 @@ def _on_grid(losses: Floats, chances: Floats, grid: float, count: int) -> Summan
     share = np.minimum(np.expm1(below * grid - losses) / math.expm1(-grid), 1)
     places = np.concatenate([below, below + 1]).astype(np.int64)
     lowest = int(places.min())
-    law = np.bincount(places - lowest, np.concatenate([chances * (1 - share), chances * share]))
-    return lowest + np.arange(law.size), law, count
+    law = np.bincount(places - lowest, np.concatenate([chances * (1 - share), chances * share])).astype(np.float64)
+    return np.arange(lowest, lowest + law.size, dtype=np.int64), law, count
 
 
 def _lattice_delta(summands: Sequence[Summand], grid: float, offset: float, epsilon: float) -> float:

@@ -121,7 +121,7 @@ def test_shares_of_a_thousand_devices_are_one_dose() -> None:
         bins = np.arange(-100, 101, 10)
         expected = [chances[(values >= low) & (values < low + 10)].sum() for low in bins[:-1]]
         counts = [np.count_nonzero((noise >= low) & (noise < low + 10)) for low in bins[:-1]]
-        return chi_square_fits([*counts, noise.size - sum(counts)], [*expected, 1 - sum(expected)])
+        return chi_square_fits(np.array([*counts, noise.size - sum(counts)]), [*expected, 1 - sum(expected)])
 
     assert near(total(devices))
     assert not near(total(devices // 2))
