@@ -1,0 +1,548 @@
+"""Exact noise of sums: laws in whole 128-bit coins, drawn from keys only, and what (epsilon, delta) they keep.
+
+A server, or every device, adds noise to each coordinate of a sum. Coordinate i's noise follows from a seed and from i
+alone, so that it is the same in whatever blocks it is drawn. Deltas are from above: what is cut off counts as revealed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from coordinator.protocol.amplification import Summand, sum_law, transform_size
+from coordinator.protocol.arrays import Floats, Ints, Words
+from coordinator.protocol.budget import parse_epsilon
+from coordinator.protocol.checked import MOST_ITEMS, require_whole, shown
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.errors import InputError
+
+MOST_NOISE_VALUES = 1 << 21  # Values that a law of noise enumerates at most
+LARGEST_DEVIATION = 1e5  # Of Gaussian and Skellam noise
+_COINS = 1 << 128
+_DIGITS, _NEVER = 60, Decimal(2) ** -132
+_REACH = 14  # Standard deviations beyond which a law is cut off, which counts as revealed
+_FINENESS = 24  # Places of a grid in one standard deviation of a loss
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoiseLaw:
+    """A law of whole numbers from which noise is drawn: every chance is a whole number of coins of 2**-128.
+
+    No chance is farther than a coin from its exact share; what is rarer than 2**-132 of the likeliest value is left
+    out. So the law is within some ``values * 2**-128`` of the exact one in total variation: what is epsilon-private
+    with exact noise on N coordinates is so with this one but for a delta of some ``N * values * 2**-127``, below 1e-28.
+
+    Attributes
+    ----------
+    lowest : int
+        Smallest value of a draw.
+    high, low : ndarray of uint64, shape (values - 1,)
+        Upper and lower halves of the thresholds, ascending: a 128-bit coin draws ``lowest`` plus the number of
+        thresholds that are not above it.
+    two_sided : bool
+        Whether the noise is the difference of two independent draws.
+    """
+
+    lowest: int
+    high: Words
+    low: Words
+    two_sided: bool = False
+
+    def draw(self, seed: bytes, first: int, count: int) -> Ints:
+        """Return the noise of coordinates ``first``, ``first + 1``, ...: it depends on the seed and a coordinate only.
+
+        Parameters
+        ----------
+        seed : bytes, 16
+            Whose noise, and of which round: see `coins.derive`.
+        first, count : int
+            Coordinates, from 0 on.
+
+        Returns
+        -------
+        ndarray of int64, shape (count,)
+        """
+        require_whole("first coordinate of noise", first, 0, MOST_ITEMS**2)
+        require_whole("coordinates of noise", count, 0, MOST_ITEMS)
+        noise = self._draw(derive(seed, "noise"), first, count)
+        return noise - self._draw(derive(seed, "noise to subtract"), first, count) if self.two_sided else noise
+
+    def _draw(self, seed: bytes, first: int, count: int) -> Ints:
+        from coordinator.protocol.hashing import device_streams  # noqa: PLC0415 (compiled)
+
+        coins = device_streams(as_words(derive(seed, "upper halves")), first, count)
+        noise = np.searchsorted(self.high, coins, side="right").astype(np.int64)
+        below = np.searchsorted(self.high, coins, side="left")
+        for place in np.flatnonzero(below < noise):  # The upper halves do not decide: a chance of values in 2**64
+            other = device_streams(as_words(derive(seed, "lower halves")), first + int(place), 1)
+            start = below[place]
+            noise[place] = start + np.searchsorted(self.low[start : noise[place]], other, side="right")[0]
+        return noise + self.lowest
+
+    def probabilities(self) -> tuple[Ints, Floats]:
+        """Return the values of a draw, and their exact chances as floats; of two-sided noise, of all differences."""
+        marks = [0, *(int(high) << 64 | int(low) for high, low in zip(self.high, self.low, strict=True)), _COINS]
+        chances = np.array([(after - before) / _COINS for before, after in pairwise(marks)])
+        values = self.lowest + np.arange(chances.size)
+        if self.two_sided:
+            chances = np.convolve(chances, chances[::-1])
+            values = np.arange(chances.size) - (chances.size - 1) // 2
+        return values, chances
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise."""
+        values, chances = self.probabilities()
+        return math.sqrt(float(chances @ np.square(values.astype(float))) - float(chances @ values) ** 2)
+
+
+def _noise_law(lowest: int, weights: Sequence[Decimal], *, two_sided: bool = False) -> NoiseLaw:
+    """Return the law of these weights, rounded to whole coins by differences of rounded sums, so that they sum to 1."""
+    with localcontext(prec=_DIGITS):
+        total, past, marks = sum(weights), Decimal(0), []
+        for weight in weights[:-1]:
+            past += weight
+            marks.append(min(int((past / total * _COINS).to_integral_value()), _COINS - 1))
+    high, low = (np.array(half, np.uint64) for half in ([m >> 64 for m in marks], [m % 2**64 for m in marks]))
+    high.setflags(write=False)
+    low.setflags(write=False)
+    return NoiseLaw(lowest, high, low, two_sided)
+
+
+def _falling(start: Decimal, factor: Callable[[int], Decimal]) -> list[Decimal]:
+    """Return weights 0, 1, ...: each the one before times a factor, until they are nothing beside their largest."""
+    weights, largest, weight = [start], start, start
+    while weight > largest * _NEVER:
+        weight *= factor(len(weights))
+        weights.append(weight)
+        largest = max(largest, weight)
+        if len(weights) > MOST_NOISE_VALUES:
+            raise InputError(
+                f"noise has more than {MOST_NOISE_VALUES} values; raise epsilon, or let people have fewer likes"
+            )
+    return weights
+
+
+def _ratio(epsilon: Fraction | float, sensitivity: int) -> Decimal:
+    """Return ``exp(-epsilon / sensitivity)``, correct to all digits."""
+    exact = _require_epsilon(epsilon)
+    require_whole("L1 sensitivity", sensitivity, 1, MOST_ITEMS)
+    with localcontext(prec=_DIGITS):
+        return (-Decimal(exact.numerator) / Decimal(exact.denominator) / sensitivity).exp()
+
+
+def discrete_laplace(epsilon: Fraction | float, *, sensitivity: int) -> NoiseLaw:
+    """Return discrete Laplace noise: the chance of x is proportional to ``lambda^|x|``.
+
+    With ``lambda = exp(-epsilon / D)`` whole sums of L1 sensitivity D are epsilon-private; the noise's deviation is
+    ``sqrt(2 lambda) / (1 - lambda)``.
+
+    Source: Ghosh, Roughgarden and Sundararajan (2009), the geometric mechanism.
+
+    Parameters
+    ----------
+    epsilon : Fraction or float
+        Of all coordinates together [nats].
+    sensitivity : int
+        L1 sensitivity of the sums: w if a person with at most w likes is added or removed, 2 w if one is replaced.
+
+    Raises
+    ------
+    InputError
+        If epsilon is not above 0 and finite, or so small beside the sensitivity that there are too many values.
+
+    Examples
+    --------
+    >>> round(discrete_laplace(Fraction(1), sensitivity=20).deviation, 2)
+    28.28
+    """
+    ratio = _ratio(epsilon, sensitivity)
+    with localcontext(prec=_DIGITS):
+        side = _falling(Decimal(1), lambda _: ratio)
+    return _noise_law(1 - len(side), [*side[:0:-1], *side])
+
+
+def discrete_gaussian(deviation: float) -> NoiseLaw:
+    """Return discrete Gaussian noise: the chance of x is proportional to ``exp(-x^2 / (2 sigma^2))``.
+
+    Source: Canonne, Kamath and Steinke (2020). `gaussian_deviation` says which sigma keeps (epsilon, delta).
+
+    Parameters
+    ----------
+    deviation : float
+        Sigma, above 0; the noise's own deviation is the same but for a part in 1e15 from 2 on.
+
+    Examples
+    --------
+    >>> round(discrete_gaussian(10.0).deviation, 9)
+    10.0
+    """
+    _require_deviation(deviation)
+    with localcontext(prec=_DIGITS):
+        square = Decimal(deviation) ** 2
+        steps = [(-1 / (2 * square)).exp(), (-1 / square).exp()]
+
+        def factor(_: int) -> Decimal:
+            step = steps[0]
+            steps[0] *= steps[1]
+            return step
+
+        side = _falling(Decimal(1), factor)
+    return _noise_law(1 - len(side), [*side[:0:-1], *side])
+
+
+def polya_share(epsilon: Fraction | float, *, sensitivity: int, honest: int) -> NoiseLaw:
+    """Return one device's share of discrete Laplace noise: the difference of two negative binomial (Pólya) draws.
+
+    ``NB(r, lambda)`` has chances proportional to ``lambda^x Gamma(x + r) / x!``; with ``r = 1 / honest``, shares of so
+    many devices add up to one dose of `discrete_laplace`, exactly. Everybody's shares add up to more.
+
+    Source: Goryczka and Xiong (2017); a geometric number is the sum of Pólya numbers (Feller).
+
+    Parameters
+    ----------
+    epsilon, sensitivity
+        As in `discrete_laplace`.
+    honest : int
+        Number of devices whose shares must suffice, h n: whoever else took part may know or leave out a share.
+
+    Examples
+    --------
+    >>> share = polya_share(Fraction(1), sensitivity=20, honest=500)
+    >>> round(share.deviation * 1000**0.5, 1)
+    40.0
+    """
+    ratio = _ratio(epsilon, sensitivity)
+    require_whole("devices whose noise suffices", honest, 1, MOST_ITEMS**2)
+    with localcontext(prec=_DIGITS):
+        shape = 1 / Decimal(honest)
+        weights = _falling(Decimal(1), lambda value: ratio * (value - 1 + shape) / value)
+    return _noise_law(0, weights, two_sided=True)
+
+
+def skellam_share(deviation: float, *, honest: int) -> NoiseLaw:
+    """Return one device's share of Skellam noise: the difference of two Poisson draws of mean ``sigma^2 / (2 honest)``.
+
+    Shares of so many devices add up to one dose, a Skellam law of that deviation, exactly; shares that are Gaussian do
+    not add up to a discrete Gaussian. `skellam_deviation` says which sigma keeps (epsilon, delta).
+
+    Source: Agarwal, Kairouz and Liu (2021).
+
+    Parameters
+    ----------
+    deviation : float
+        Sigma of the dose, above 0.
+    honest : int
+        As in `polya_share`.
+    """
+    _require_deviation(deviation)
+    require_whole("devices whose noise suffices", honest, 1, MOST_ITEMS**2)
+    with localcontext(prec=_DIGITS):
+        mean = Decimal(deviation) ** 2 / (2 * honest)
+        weights = _falling(Decimal(1), lambda value: mean / value)
+        # Below the mean the first weights are nothing beside the largest, and `_falling` ends above it.
+    return _noise_law(0, weights, two_sided=True)
+
+
+def gaussian_delta(deviation: float, *, changes: int, epsilon: Fraction | float) -> float:
+    """Return delta of discrete Gaussian noise on sums of which some coordinates change by one.
+
+    The loss is ``(2 S + s) / (2 sigma^2)``, with S a sum of s independent discrete Gaussians, whatever the signs of the
+    changes; so ``delta = sum of P(S) (1 - exp(epsilon - loss))_+``, P(S) by one transform of whole numbers.
+
+    Source: Canonne, Kamath and Steinke (2020), theorem 7; a sum of coordinates makes it one-dimensional.
+
+    Parameters
+    ----------
+    deviation : float
+        Sigma.
+    changes : int
+        Coordinates s that change by one: w if a person is added or removed, 2 w if one is replaced.
+    epsilon : Fraction or float
+        [nats]
+
+    Examples
+    --------
+    >>> f"{gaussian_delta(10.0, changes=4, epsilon=0.5):.3e}"
+    '5.116e-04'
+    """
+    _require_deviation(deviation)
+    central = float(_require_epsilon(epsilon))
+    require_whole("coordinates that change", changes, 1, MOST_ITEMS)
+    if deviation * math.sqrt(changes) > LARGEST_DEVIATION:
+        raise InputError(
+            f"noise of deviation {deviation:g} on {changes} coordinates is more than can be added up; raise epsilon"
+        )
+    radius = math.ceil(_REACH * deviation) + _REACH
+    places = np.arange(-radius, radius + 1)
+    weights = np.exp(-np.square(places / deviation) / 2)
+    # The tails of a normal law beyond 14 deviations hold less than 1e-43
+    summand = places, weights / weights.sum(), changes
+    square = deviation**2
+    return _lattice_delta([summand], 1 / square, changes / (2 * square), central) + changes * 1e-40
+
+
+def gaussian_deviation(*, changes: int, epsilon: Fraction | float, delta: float) -> float:
+    """Return the smallest sigma, to a hundred-thousandth of it, with which `gaussian_delta` keeps delta.
+
+    Parameters
+    ----------
+    changes, epsilon
+        As in `gaussian_delta`.
+    delta : float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> round(gaussian_deviation(changes=100, epsilon=Fraction(1), delta=1e-6), 2)
+    42.25
+    """
+    return _least(lambda one: gaussian_delta(one, changes=changes, epsilon=epsilon), delta, math.sqrt(changes))
+
+
+def skellam_delta(deviation: float, *, changes: int, epsilon: Fraction | float) -> float:
+    """Return delta of Skellam noise on sums of which some coordinates change by one.
+
+    A coordinate's loss is ``ln(P(z) / P(z + 1))`` with ``P(z) = exp(-sigma^2) I_z(sigma^2)`` and z drawn from P. Losses
+    are put on a grid so that neither law loses: a chance p of loss L is split between the losses on either side, and
+    the other law's ``p exp(-L)``, too, which can only tell more.
+
+    Source: Agarwal, Kairouz and Liu (2021) for the law; Doroshenko et al. (2022) for the splitting.
+
+    Parameters
+    ----------
+    deviation, changes, epsilon
+        As in `gaussian_delta`; deviation is that of the dose, which the honest devices' shares add up to.
+    """
+    from scipy.special import ive  # noqa: PLC0415 (laws are drawn from without it)
+
+    _require_deviation(deviation)
+    central = float(_require_epsilon(epsilon))
+    require_whole("coordinates that change", changes, 1, MOST_ITEMS)
+    radius = math.ceil(_REACH * deviation) + 60
+    law = np.asarray(ive(np.abs(np.arange(-radius, radius + 2)), deviation**2), np.float64)
+    usable = np.flatnonzero((law[:-1] > 1e-250) & (law[1:] > 1e-250))
+    losses, chances = np.asarray(np.log(law[usable] / law[usable + 1]), np.float64), law[usable]
+    grid = 1 / (deviation * _FINENESS)
+    missing = changes * (max(0.0, 1 - float(chances.sum())) if usable.size < law.size - 1 else 0) + changes * 1e-40
+    return _lattice_delta([_on_grid(losses, chances, grid, changes)], grid, 0.0, central) + missing
+
+
+def skellam_deviation(*, changes: int, epsilon: Fraction | float, delta: float) -> float:
+    """Return the smallest sigma, to a hundred-thousandth of it, with which `skellam_delta` keeps delta.
+
+    Examples
+    --------
+    >>> 42.2 < skellam_deviation(changes=100, epsilon=Fraction(1), delta=1e-6) < 42.3
+    True
+    """
+    return _least(lambda one: skellam_delta(one, changes=changes, epsilon=epsilon), delta, math.sqrt(changes))
+
+
+def dummies_delta(coins: int, rate: float, *, likes: int, epsilon: Fraction | float) -> float:
+    """Return delta of dummies: every item's count is what people like plus ``Bin(coins, rate)``, one person replaced.
+
+    At most w counts rise by one and w fall. A rising one has loss ``ln((b + 1)(1 - q) / ((coins - b) q))``, a falling
+    one ``ln((coins - b + 1) q / (b (1 - q)))``, with b drawn from ``Bin(coins, q)``; both are without bound where b is
+    at its end. Losses are put on a grid as in `skellam_delta`.
+
+    Source: Balcer and Cheu (2020), Cheu and Zhilyaev (2021), for dummies in the shuffled model; delta is exact here.
+
+    Parameters
+    ----------
+    coins : int
+        Number of dummies that could be sent of an item: devices times coins of each.
+    rate : float
+        Chance q that a coin sends one, above 0 and below 1.
+    likes : int
+        Most likes w of a person.
+    epsilon : Fraction or float
+        [nats]
+    """
+    from scipy.stats import binom  # noqa: PLC0415 (as above)
+
+    central = float(_require_epsilon(epsilon))
+    require_whole("dummies of an item", coins, 1, MOST_ITEMS**2)
+    require_whole("likes of a person", likes, 1, MOST_ITEMS)
+    if not 0 < rate < 1:
+        raise InputError(f"rate of dummies is {shown(rate)}; give a chance between 0 and 1")
+    deviation = math.sqrt(coins * rate * (1 - rate))
+    radius = _REACH * deviation + 60
+    low, high = max(0, math.floor(coins * rate - radius)), min(coins, math.ceil(coins * rate + radius))
+    counts = np.arange(low, high + 1)
+    chances = binom.pmf(counts, coins, rate)
+    beyond = float(binom.cdf(low - 1, coins, rate) + binom.sf(high, coins, rate))
+    odds = math.log(rate) - math.log1p(-rate)
+    grid = 1 / (max(deviation, 1) * _FINENESS)
+    rising, falling = counts < coins, counts > 0
+    up = np.log((counts[rising] + 1) / (coins - counts[rising])) - odds
+    down = np.log((coins - counts[falling] + 1) / counts[falling]) + odds
+    missing = likes * float(2 * beyond + chances[~rising].sum() + chances[~falling].sum())
+    summands = [
+        _on_grid(up, chances[rising], grid, likes),
+        _on_grid(down, chances[falling], grid, likes),
+    ]
+    return min(1.0, _lattice_delta(summands, grid, 0.0, central) + missing)
+
+
+class Dummies(NamedTuple):
+    """How many dummies each device sends of every item: one for each of its coins that falls."""
+
+    coins: int  # Coins of a device for an item
+    rate: float  # Chance q that a coin falls
+
+    @property
+    def per_item(self) -> float:
+        """Mean number of dummies that a device sends of an item."""
+        return self.coins * self.rate
+
+
+def least_dummies(*, devices: int, likes: int, epsilon: Fraction | float, delta: float) -> Dummies:
+    """Return the fewest dummies with which shuffled ones keep (epsilon, delta), as `dummies_delta` has it.
+
+    Few devices need several coins each for an item: `ceil(4 sigma^2 / n)`, sigma that of Gaussian noise, or more.
+
+    Parameters
+    ----------
+    devices : int
+        Honest devices n that send dummies.
+    likes, epsilon, delta
+        As in `dummies_delta`; one person is replaced.
+
+    Examples
+    --------
+    >>> least_dummies(devices=10_000, likes=50, epsilon=Fraction(1), delta=1e-6).coins
+    1
+    """
+    require_whole("devices that send dummies", devices, 1, MOST_ITEMS)
+    _require_chance(delta)
+
+    def holds(coins: int, rate: float) -> bool:
+        return dummies_delta(coins * devices, rate, likes=likes, epsilon=epsilon) <= delta
+
+    coins = 1
+    if not holds(1, 0.5):
+        sigma = gaussian_deviation(changes=2 * likes, epsilon=epsilon, delta=delta)
+        coins = max(1, math.ceil(4 * sigma**2 / devices))
+        while not holds(coins, 0.5):
+            coins += 1
+    low, high = math.log(1e-12), math.log(0.5)
+    while high - low > 1e-5:
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(coins, math.exp(middle)) else (middle, high)
+    return Dummies(coins, math.exp(high))
+
+
+def _on_grid(losses: Floats, chances: Floats, grid: float, count: int) -> Summand:
+    """Return losses on a grid, each split between its neighbours so that both laws keep their chances."""
+    # With p of loss L and p exp(-L) of the other law: p1 + p2 = p at L1 <= L <= L2 and p1 exp(-L1) + p2 exp(-L2) = p
+    # exp(-L). Whoever sees the two losses can merge them, so that they tell no less.
+    below = np.floor(losses / grid)
+    share = np.minimum(np.expm1(below * grid - losses) / math.expm1(-grid), 1)
+    places = np.concatenate([below, below + 1]).astype(np.int64)
+    lowest = int(places.min())
+    law = np.bincount(places - lowest, np.concatenate([chances * (1 - share), chances * share])).astype(np.float64)
+    return np.arange(lowest, lowest + law.size, dtype=np.int64), law, count
+
+
+def _lattice_delta(summands: Sequence[Summand], grid: float, offset: float, epsilon: float) -> float:
+    """Return ``sum of P(T) (1 - exp(epsilon - loss))_+`` for a loss of ``offset + grid T``, T a sum, from above."""
+    edge = (epsilon - offset) / grid
+    if edge >= sum(count * int(places.max()) for places, _, count in summands):
+        return 0.0
+    theta = _tilt(summands, edge)
+    # Tilted by exp(theta T) the sums that matter are the likeliest, and a small delta does not drown in rounding.
+    tilted, log_mass, mean, variance, spread = list[Summand](), 0.0, 0.0, 0.0, 0.0
+    for places, chances, count in summands:
+        weights, logarithm = _tilted(places, chances, theta)
+        middle = float(weights @ places)
+        log_mass, mean = log_mass + count * logarithm, mean + count * middle
+        variance += count * max(float(weights @ np.square(places - middle)), 1e-9)
+        spread = max(spread, float(np.abs(places - middle).max()))
+        tilted.append((places, weights, count))
+    radius = math.ceil(_REACH * math.sqrt(variance) + spread) + 8
+    size = transform_size(2 * radius)
+    law, error = sum_law(tilted, size)
+    first, last = math.floor(edge) + 1, math.floor(mean) + size // 2 - 1
+    sums = np.arange(first, max(last, first) + 1)
+    gains = -np.expm1(epsilon - offset - grid * sums) * np.exp(log_mass - theta * sums)
+    delta = float(gains @ (law[sums % size] + error)) if sums.size <= size else 1.0
+    # What lies above the circle, by Chernoff's inequality; what wraps from below only adds.
+    beyond = math.inf
+    for steps in (0, 2, 4, 8, 14):
+        extra = theta + steps / math.sqrt(variance)
+        growth = sum(count * _tilted(places, chances, extra)[1] for places, chances, count in summands)
+        beyond = min(beyond, math.exp(min(growth - extra * last, 700)))
+    counts = sum(count for *_, count in summands)
+    return min(1.0, delta * math.exp(1e-9 + 4e-15 * counts) + beyond)
+
+
+def _tilted(places: Ints, chances: Floats, theta: float) -> tuple[Floats, float]:
+    """Return a law tilted by ``exp(theta x)``, and the logarithm of the mass that it had."""
+    top = theta * float(places.max() if theta > 0 else places.min())
+    weights = chances * np.exp(theta * places - top)
+    mass = float(weights.sum())
+    return weights / mass, math.log(mass) + top
+
+
+def _tilt(summands: Sequence[Summand], edge: float) -> float:
+    """Return theta >= 0 at which the tilted sums have their mean at ``edge``; 0 if it is above without."""
+
+    def reaches(theta: float) -> bool:
+        return (
+            sum(count * float(_tilted(places, chances, theta)[0] @ places) for places, chances, count in summands)
+            >= edge
+        )
+
+    if reaches(0.0):
+        return 0.0
+    low, high = 0.0, 1e-6
+    while not reaches(high) and high < 1e3:
+        low, high = high, 2 * high
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
+
+
+def _least(delta_of: Callable[[float], float], delta: float, start: float) -> float:
+    """Return the least argument, to a hundred-thousandth, at which a falling delta was evaluated and holds."""
+    _require_chance(delta)
+    high = start
+    while delta_of(high) > delta:
+        high *= 2
+        if high > LARGEST_DEVIATION:
+            raise InputError(f"delta {delta:g} needs noise of deviation above {LARGEST_DEVIATION:g}; raise epsilon")
+    low = high / 2
+    while low > 1e-3 and delta_of(low) <= delta:
+        low, high = low / 2, low
+    while high / low > 1 + 1e-5:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if delta_of(middle) <= delta else (middle, high)
+    return high
+
+
+def _require_epsilon(epsilon: Fraction | float) -> Fraction:
+    exact = parse_epsilon(epsilon)
+    if exact is None:
+        raise InputError("epsilon of noise is inf; give a number above 0, or add no noise")
+    return exact
+
+
+def _require_chance(delta: float) -> None:
+    if type(delta) not in {float, np.float64} or not 0 < delta < 1:
+        raise InputError(f"delta is {shown(delta)}; give a number between 0 and 1, such as 1e-6")
+
+
+def _require_deviation(deviation: float) -> None:
+    if type(deviation) not in {float, np.float64} or not 0 < deviation <= LARGEST_DEVIATION:
+        raise InputError(
+            f"deviation of noise is {shown(deviation)}; give a number above 0, up to {LARGEST_DEVIATION:g}"
+        )

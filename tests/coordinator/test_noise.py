@@ -1,0 +1,356 @@
+"""Noise of sums: its laws, what they keep, and that it follows from a seed and a coordinate alone."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ive
+from statistical import chi_square_fits
+from thoroughness import size
+
+from coordinator.protocol import noise as noise_module
+from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.noise import (
+    NoiseLaw,
+    discrete_gaussian,
+    discrete_laplace,
+    dummies_delta,
+    gaussian_delta,
+    gaussian_deviation,
+    least_dummies,
+    polya_share,
+    skellam_delta,
+    skellam_deviation,
+    skellam_share,
+)
+
+SEED = derive(38, "noise of a test")
+DRAWS = 400_000
+
+
+def laplace(values: Ints, ratio: float) -> Floats:
+    return np.asarray((1 - ratio) / (1 + ratio) * ratio ** np.abs(values), np.float64)
+
+
+def gaussian(values: Ints, deviation: float) -> Floats:
+    every = np.arange(-math.ceil(15 * deviation) - 5, math.ceil(15 * deviation) + 6)
+    normal = np.exp(-np.square(every / deviation) / 2).sum()
+    return np.asarray(np.exp(-np.square(values / deviation) / 2) / normal, np.float64)
+
+
+def polya(values: Ints, ratio: float, shape: float) -> Floats:
+    one = stats.nbinom.pmf(np.arange(values.max() + 1), shape, 1 - ratio)
+    return np.asarray(np.convolve(one, one[::-1]), np.float64)
+
+
+def skellam(values: Ints, variance: float) -> Floats:
+    return np.asarray(ive(np.abs(values), variance), np.float64)
+
+
+def fits(noise: Ints, values: Ints, chances: Floats) -> bool:
+    """Chi-square over the values that are expected at least twenty times, and all others together; 1e-6."""
+    common = chances * noise.size >= 20
+    counts = np.array([np.count_nonzero(noise == value) for value in values[common]])
+    rest = 1 - chances[common].sum()
+    if rest * noise.size < 5:  # too few for a cell of their own
+        return chi_square_fits(counts, chances[common])
+    return chi_square_fits([*counts, noise.size - counts.sum()], [*chances[common], rest])
+
+
+# Laws.
+
+LAWS = [
+    (discrete_laplace(Fraction(1), sensitivity=4), lambda values: laplace(values, math.exp(-0.25))),
+    (discrete_laplace(2, sensitivity=1), lambda values: laplace(values, math.exp(-2))),
+    (discrete_gaussian(3.7), lambda values: gaussian(values, 3.7)),
+    (discrete_gaussian(0.4), lambda values: gaussian(values, 0.4)),
+    (polya_share(1, sensitivity=2, honest=5), lambda values: polya(values, math.exp(-0.5), 0.2)),
+    (skellam_share(6.0, honest=4), lambda values: skellam(values, 9.0)),
+    (skellam_share(5.0, honest=1), lambda values: skellam(values, 25.0)),
+]
+
+
+@pytest.mark.parametrize(("law", "chances"), LAWS)
+def test_a_law_is_that_of_its_formula(law: NoiseLaw, chances: object) -> None:
+    values, exact = law.probabilities()
+    assert np.allclose(exact, chances(values), rtol=1e-10, atol=1e-30)  # type: ignore[operator] # a function
+    assert exact.sum() == pytest.approx(1, abs=1e-12)
+    assert np.allclose(exact, exact[::-1], rtol=1e-9, atol=1e-36)
+
+
+@pytest.mark.parametrize("law", [law for law, _ in LAWS])
+def test_draws_follow_their_law(law: NoiseLaw) -> None:
+    """Chi-square over 400,000 draws, false alarm 1e-6 each."""
+    assert fits(law.draw(SEED, 0, DRAWS), *law.probabilities())
+
+
+@pytest.mark.parametrize(
+    ("law", "twin"),
+    [
+        (discrete_laplace(1, sensitivity=4), discrete_laplace(1.03, sensitivity=4)),
+        (discrete_gaussian(3.7), discrete_gaussian(3.8)),
+        (polya_share(1, sensitivity=2, honest=5), polya_share(1, sensitivity=2, honest=6)),
+        (skellam_share(6.0, honest=4), skellam_share(6.1, honest=4)),
+    ],
+)
+def test_draws_of_a_law_that_is_slightly_wrong_do_not(law: NoiseLaw, twin: NoiseLaw) -> None:
+    assert not fits(twin.draw(SEED, 0, DRAWS), *law.probabilities())
+
+
+def test_shares_of_a_thousand_devices_are_one_dose() -> None:
+    """Sums of Pólya shares against discrete Laplace, chi-square, false alarm 1e-6; twin: shares for half as many."""
+    devices, coordinates = 1000, size(40_000, 4000)
+    dose = discrete_laplace(1, sensitivity=20)
+
+    def total(honest: int) -> Ints:
+        share = polya_share(1, sensitivity=20, honest=honest)
+        return sum(
+            (share.draw(derive(SEED, f"device {device}"), 0, coordinates) for device in range(devices)),
+            np.zeros(coordinates, np.int64),
+        )
+
+    def near(noise: Ints) -> bool:
+        values, chances = dose.probabilities()
+        bins = np.arange(-100, 101, 10)
+        expected = [chances[(values >= low) & (values < low + 10)].sum() for low in bins[:-1]]
+        counts = [np.count_nonzero((noise >= low) & (noise < low + 10)) for low in bins[:-1]]
+        return chi_square_fits(np.array([*counts, noise.size - sum(counts)]), [*expected, 1 - sum(expected)])
+
+    assert near(total(devices))
+    assert not near(total(devices // 2))
+
+
+def test_polya_shares_add_up_exactly() -> None:
+    values, chances = polya_share(1, sensitivity=2, honest=8).probabilities()
+    total = np.array([1.0])
+    for _ in range(8):
+        total = np.convolve(total, chances)
+    middle = total.size // 2
+    near = np.arange(-40, 41)
+    assert np.allclose(total[middle + near], laplace(near, math.exp(-0.5)), rtol=1e-9)
+    assert values.size == chances.size
+
+
+def test_skellam_shares_add_up_exactly() -> None:
+    _, chances = skellam_share(6.0, honest=4).probabilities()
+    total = np.array([1.0])
+    for _ in range(4):
+        total = np.convolve(total, chances)
+    near = np.arange(-40, 41)
+    assert np.allclose(total[total.size // 2 + near], skellam(near, 36.0), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("deviation", "expected"),
+    [
+        (discrete_laplace(1, sensitivity=20).deviation, 28.28),
+        (polya_share(1, sensitivity=20, honest=500).deviation * math.sqrt(1000), 40.00),
+        (polya_share(1, sensitivity=20, honest=500).deviation * math.sqrt(500), 28.28),
+        (skellam_share(42.25, honest=300).deviation * math.sqrt(300), 42.25),
+    ],
+)
+def test_deviations_are_those_of_the_prototype(deviation: float, expected: float) -> None:
+    assert deviation == pytest.approx(expected, rel=1e-3)
+    assert discrete_laplace(1, sensitivity=20).deviation == pytest.approx(
+        math.sqrt(2 * math.exp(-1 / 20)) / (1 - math.exp(-1 / 20))
+    )
+
+
+# Coins.
+
+
+@pytest.mark.parametrize("law", [discrete_laplace(1, sensitivity=4), polya_share(1, sensitivity=2, honest=5)])
+def test_blocks_never_change_a_coordinates_noise(law: NoiseLaw) -> None:
+    whole = law.draw(SEED, 0, 1000)
+    parts = [law.draw(SEED, first, stop - first) for first, stop in ((0, 1), (1, 400), (400, 400), (400, 1000))]
+    assert np.array_equal(whole, np.concatenate(parts))
+    assert not np.array_equal(whole, law.draw(derive(SEED, "another"), 0, 1000))
+
+
+def test_noise_is_the_same_for_ever() -> None:
+    """Noise is keyed: another release of blindrec draws the same."""
+    seed = bytes(range(16))
+    assert discrete_laplace(1, sensitivity=20).draw(seed, 0, 8).tolist() == [43, -15, 66, 10, 29, -41, 2, 2]
+    assert discrete_gaussian(10.0).draw(seed, 5, 3).tolist() == [-15, 1, 1]
+
+
+def test_where_the_upper_half_of_a_coin_does_not_decide_the_lower_one_does() -> None:
+    """A law whose thresholds share the upper half of the coin of coordinate 3, around its lower half."""
+    seed = derive(SEED, "noise")
+    upper = device_streams(as_words(derive(seed, "upper halves")), 3, 1)[0]
+    lower = device_streams(as_words(derive(seed, "lower halves")), 3, 1)[0]
+    one = np.uint64(1)
+    for thresholds, expected in (
+        ([lower - one, lower, lower + one], 2),
+        ([lower + one, lower + one], 0),
+        ([lower - one, lower - one], 2),
+    ):
+        low = np.array(thresholds, np.uint64)
+        law = NoiseLaw(10, np.full(low.size, upper, np.uint64), low)
+        assert law.draw(SEED, 3, 1)[0] == 10 + expected
+
+
+def test_every_coin_is_somebodys() -> None:
+    law = discrete_laplace(1, sensitivity=4)
+    marks = [int(high) << 64 | int(low) for high, low in zip(law.high, law.low, strict=True)]
+    assert marks == sorted(marks)
+    assert marks[-1] < 2**128
+    coins = [after - before for before, after in pairwise(marks)]
+    middle = len(coins) // 2
+    ratios = [coins[place] / coins[place + 1] for place in range(middle + 1, middle + 100)]
+    assert ratios == pytest.approx([math.exp(0.25)] * len(ratios), rel=1e-12)
+
+
+# What noise keeps.
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "changes", "deviation"),
+    [(0.5, 10, 25.481), (1, 10, 13.360), (1, 50, 29.873), (1, 100, 42.247), (2, 100, 22.305), (4, 100, 11.935)],
+)
+def test_gaussian_noise_has_the_deviation_of_the_table(epsilon: float, changes: int, deviation: float) -> None:
+    result = gaussian_deviation(changes=changes, epsilon=epsilon, delta=1e-6)
+    assert result == pytest.approx(deviation, rel=1e-4)
+    assert gaussian_delta(result, changes=changes, epsilon=epsilon) <= 1e-6
+    assert gaussian_delta(result * 0.9995, changes=changes, epsilon=epsilon) > 1e-6
+
+
+def test_a_gaussian_delta_is_that_of_the_specification() -> None:
+    assert gaussian_delta(10.0, changes=4, epsilon=0.5) == pytest.approx(5.116e-4, rel=1e-4)
+
+
+def enumerated(one: Sequence[Floats], other: Sequence[Floats], epsilon: float) -> float:
+    """The larger delta of two laws of independent coordinates, over everything that can be seen."""
+    laws = []
+    for coordinates in (one, other):
+        law = np.array([1.0])
+        for chances in coordinates:
+            law = np.multiply.outer(law, chances).ravel()
+        laws.append(law)
+    return max(float(np.maximum(p - math.exp(epsilon) * q, 0).sum()) for p, q in (laws, laws[::-1]))
+
+
+@pytest.mark.parametrize(("deviation", "epsilon"), [(1.0, 0.5), (1.5, 1.0), (0.6, 2.0)])
+@pytest.mark.parametrize("signs", [(1,), (1, 1), (1, -1)])
+def test_gaussian_and_skellam_deltas_are_those_of_an_enumeration(
+    deviation: float, epsilon: float, signs: tuple[int, ...]
+) -> None:
+    values = np.arange(-25, 26)
+    for law, delta in (
+        (gaussian(values, deviation), gaussian_delta(deviation, changes=len(signs), epsilon=epsilon)),
+        (skellam(values, deviation**2), skellam_delta(deviation, changes=len(signs), epsilon=epsilon)),
+    ):
+        truth = enumerated([law] * len(signs), [np.roll(law, sign) for sign in signs], epsilon)
+        assert truth * (1 - 1e-9) <= delta <= 1.01 * truth
+
+
+@pytest.mark.parametrize(("coins", "rate", "epsilon"), [(8, 0.5, 0.5), (30, 0.2, 1.0), (25, 0.4, 1.5)])
+@pytest.mark.parametrize("likes", [1, 2])
+def test_deltas_of_dummies_are_those_of_an_enumeration(coins: int, rate: float, epsilon: float, likes: int) -> None:
+    law = np.append(stats.binom.pmf(np.arange(coins + 1), coins, rate), 0)
+    more = np.roll(law, 1)
+    truth = enumerated([law] * likes + [more] * likes, [more] * likes + [law] * likes, epsilon)
+    delta = dummies_delta(coins, rate, likes=likes, epsilon=epsilon)
+    assert truth * (1 - 1e-9) <= delta <= 1.03 * truth + 2 * likes * min(rate, 1 - rate) ** coins
+
+
+def test_skellam_noise_is_hardly_more_than_gaussian() -> None:
+    deviation = skellam_deviation(changes=100, epsilon=1, delta=1e-6)
+    assert 42.247 < deviation < 42.29 * 1.001
+    assert skellam_delta(deviation, changes=100, epsilon=1) <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("devices", "coins", "rate", "per_device"),
+    [(1900, 4, 0.379, 14_750), (10**4, 1, 0.233, 2269), (10**5, 1, 0.0182, 177), (10**6, 1, 0.00179, 17.4)],
+)
+def test_dummies_are_those_of_the_prototype(devices: int, coins: int, rate: float, per_device: float) -> None:
+    """Which rounded losses up, and asked for up to half a per cent more."""
+    dummies = least_dummies(devices=devices, likes=50, epsilon=1, delta=1e-6)
+    assert dummies.coins == coins
+    assert dummies.rate == pytest.approx(rate, rel=6e-3)
+    assert dummies.per_item * 9724 == pytest.approx(per_device, rel=6e-3)
+    total = devices * coins
+    assert math.sqrt(total * dummies.rate * (1 - dummies.rate)) == pytest.approx(42.3, abs=0.06)
+    assert dummies_delta(total, dummies.rate, likes=50, epsilon=1) <= 1e-6
+    assert dummies_delta(total, dummies.rate * 0.995, likes=50, epsilon=1) > 1e-6
+
+
+def test_deltas_of_noise_fall_in_epsilon_and_noise_and_rise_in_changes() -> None:
+    for delta in (gaussian_delta, skellam_delta):
+        for deviation, epsilon, changes in product((3.0, 12.0), (0.3, 1.0, 4.0), (2, 20)):
+            base = delta(deviation, changes=changes, epsilon=epsilon)
+            less = (
+                delta(1.1 * deviation, changes=changes, epsilon=epsilon),
+                delta(deviation, changes=changes - 1, epsilon=epsilon),
+                delta(deviation, changes=changes, epsilon=1.1 * epsilon),
+            )
+            assert max(less) <= base * (1 + 1e-3) + 1e-30
+
+
+def test_a_tiny_delta_does_not_drown_in_rounding() -> None:
+    deviation = gaussian_deviation(changes=10, epsilon=1, delta=1e-15)
+    assert gaussian_deviation(changes=10, epsilon=1, delta=1e-12) < deviation < 40
+    assert skellam_deviation(changes=10, epsilon=1, delta=1e-15) == pytest.approx(deviation, rel=0.02)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(("epsilon", "message"), [(0, "epsilon is 0"), (-1.0, "epsilon is -1"), (math.inf, "is inf")])
+def test_an_epsilon_that_makes_no_noise_is_refused(epsilon: float, message: str) -> None:
+    for call in (
+        lambda: discrete_laplace(epsilon, sensitivity=1),
+        lambda: gaussian_delta(1.0, changes=1, epsilon=epsilon),
+        lambda: dummies_delta(10, 0.5, likes=1, epsilon=epsilon),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, 1, math.nan])
+def test_a_delta_that_is_no_chance_is_refused(delta: float) -> None:
+    with pytest.raises(InputError, match="give a number between 0 and 1"):
+        gaussian_deviation(changes=1, epsilon=1, delta=delta)
+    with pytest.raises(InputError, match="give a number between 0 and 1"):
+        least_dummies(devices=10, likes=1, epsilon=1, delta=delta)
+
+
+@pytest.mark.parametrize("deviation", [0.0, -1.0, math.nan, math.inf, 1])
+def test_a_deviation_that_is_none_is_refused(deviation: float) -> None:
+    for call in (discrete_gaussian, lambda one: skellam_share(one, honest=1)):
+        with pytest.raises(InputError, match="deviation of noise is"):
+            call(deviation)
+
+
+def test_what_is_no_whole_number_is_refused() -> None:
+    for call, message in (
+        (lambda: discrete_laplace(1, sensitivity=0), "L1 sensitivity is 0"),
+        (lambda: polya_share(1, sensitivity=1, honest=0), "devices whose noise suffices is 0"),
+        (lambda: gaussian_delta(1.0, changes=0, epsilon=1), "coordinates that change is 0"),
+        (lambda: dummies_delta(0, 0.5, likes=1, epsilon=1), "dummies of an item is 0"),
+        (lambda: discrete_gaussian(1.0).draw(SEED, -1, 5), "first coordinate of noise is -1"),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, math.nan])
+def test_a_rate_that_is_no_chance_is_refused(rate: float) -> None:
+    with pytest.raises(InputError, match="rate of dummies is"):
+        dummies_delta(10, rate, likes=1, epsilon=1)
+
+
+def test_noise_of_too_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise_module, "MOST_NOISE_VALUES", 1000)
+    with pytest.raises(InputError, match="noise has more than 1000 values; raise epsilon"):
+        discrete_laplace(Fraction(1, 10), sensitivity=100)
+    with pytest.raises(InputError, match="on 1000000 coordinates is more than can be added up; raise epsilon"):
+        gaussian_deviation(changes=10**6, epsilon=1e-5, delta=1e-6)
