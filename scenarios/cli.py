@@ -68,6 +68,8 @@ _COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "check": "Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.",
             "audit": "Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more "
             "leaks.",
+            "amplify": "Show what a shuffler makes of a mechanism's epsilon, certified: the local epsilon for a "
+            "central one, or back.",
             "adversary": "Set an adversary of the p-REC paper against recommenders; print the bound beside the "
             "measurement.",
         },

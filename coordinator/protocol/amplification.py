@@ -1,0 +1,748 @@
+"""Privacy amplification by shuffling, certified from above: what reports say of a device if nobody knows who sent it.
+
+Every device runs the same local randomizer under epsilon0, a shuffler takes the senders away, and the server sees the
+multiset of n reports. One device's ratings are replaced; the central (epsilon, delta) holds for what the server sees.
+
+A bound from above is one of `TwoLevels`, `FiniteChannel` and `AnyRandomizer`; `BitsExactly` and `LevelsFromBelow` say,
+for audits, how much of it is really there. `shuffled_delta`, `shuffled_epsilon` and `largest_local_epsilon` ask any of
+them; `best_set` also chooses how many values a report of the set mechanism names. Whatever is rounded, cut off or put
+on a grid here is counted towards more delta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import permutations
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.budget import as_float, parse_epsilon
+from coordinator.protocol.channels import DUST, LARGEST_EPSILON
+from coordinator.protocol.checked import require_whole, shown
+from coordinator.protocol.errors import InputError
+
+MOST_ANSWERS = 1 << 40  # Devices that answer, at most
+_FINENESS = 24  # Places of the grid in one standard deviation of a summand, tilted
+_MOST_PLACES = 1 << 23  # Places of the circle at most; where more were needed the grid is coarser, and delta larger
+_EVERY_SUM = 1 << 16  # A circle of up to so many places holds every sum there is
+_UNIT = 1e-15  # Several units in the last place of a float: what one operation of a transform may err by
+_SLACK = 1e-9  # Share by which every delta is raised, for what single operations round
+_TOLERANCE = 1e-6  # An epsilon at a delta is searched for to this share of it, and rounded up
+
+
+class ShufflerBound(Protocol):
+    """What `shuffled_delta` and the others ask: a randomizer, and how its delta is bounded."""
+
+    def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:
+        """Return the bound on delta at a central epsilon below the local one [nats], with so many devices."""
+        ...
+
+
+LocalBounds: TypeAlias = Callable[[float], ShufflerBound]
+"""A local epsilon [nats] to the randomizer that devices would run under it, where that depends on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwoLevels:
+    r"""A local randomizer whose every report is either e^epsilon0 times as likely as elsewhere, or not: from above.
+
+    Reports have chances ``R_x(y) = omega(y) (e if y meets x else 1) / Z``, with ``e = exp(epsilon0)``, a public law
+    omega that is the same for all inputs x, and ``Z = 1 + (e - 1) pi``. With chance 1 / Z a device draws from omega
+    whatever it holds; all others may be revealed (the privacy blanket). Then, with ``E = exp(epsilon)``,
+
+        delta(epsilon) <= E[(X_1 + ... + X_n)_+] / n,
+
+    where the X are independent and take the values 0 with chance ``1 - 1/Z``, ``-e (E-1)`` with ``(pi - kappa)/Z``,
+    ``-(E-1)`` with ``(1 - pi - kappa)/Z``, ``e - E`` with ``kappa/Z`` and ``1 - e E`` with ``kappa/Z``. Both directions
+    are equal. The bound rises in kappa.
+
+    Source: Balle, Bell, Gascón and Nissim (CRYPTO 2019), the privacy blanket; the law of X follows by counting which
+    of two inputs a report meets.
+
+    Attributes
+    ----------
+    pi : float
+        Chance under omega that a report meets an input, the same for every input; above 0 and below 1.
+    kappa : float
+        Largest chance under omega, over two inputs, that a report meets the first and not the second; from 0 to the
+        smaller of pi and 1 - pi.
+    common : float or None
+        Chance under omega that a report meets three different inputs, None if unknown; only `LevelsFromBelow`
+        uses it.
+
+    Examples
+    --------
+    >>> bits = one_bit_levels()
+    >>> shuffled_epsilon(bits, local_epsilon=Fraction(1), devices=1000, delta=1e-6) < 0.1488
+    True
+    """
+
+    pi: float
+    kappa: float
+    common: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no channel."""
+        if not 0 < self.pi < 1 or not 0 <= self.kappa <= min(self.pi, 1 - self.pi) * (1 + 1e-12):
+            raise InputError(
+                f"pi is {self.pi:g} and kappa {self.kappa:g}; pi is a chance between 0 and 1, kappa one from 0 to pi "
+                "and to 1 - pi"
+            )
+
+    def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:
+        """Return the bound; see `ShufflerBound.delta`."""
+        odds, less = math.exp(local_epsilon), math.expm1(epsilon)  # e and E - 1
+        either = self.pi - self.kappa, max(1 - self.pi - self.kappa, 0.0)
+        chances = np.array([*either, self.kappa, self.kappa]) / (1 + math.expm1(local_epsilon) * self.pi)
+        values = np.array([-odds * less, -less, odds - 1 - less, -math.expm1(local_epsilon + epsilon)])
+        return _mean_excess(np.append(values, 0), np.append(chances, 1 - chances.sum()), devices)
+
+
+def one_bit_levels(differing: float = 1.0) -> TwoLevels:
+    """Return the levels of one bit by randomized response: pi is 1/2, and kappa half of ``differing``.
+
+    Parameters
+    ----------
+    differing : float
+        Largest chance over a device's own coins that two inputs' bits differ; 1 unless something caps it.
+    """
+    return TwoLevels(0.5, differing / 2)
+
+
+def kary_levels(values: int) -> TwoLevels:
+    """Return the levels of k-ary randomized response over so many values: pi and kappa are ``1 / values``."""
+    return TwoLevels(1 / values, 1 / values, 0.0 if values > 2 else None)
+
+
+def unary_levels(local_epsilon: float) -> TwoLevels:
+    """Return the levels of optimized unary encoding: pi is ``1 / (e + 1)``, kappa ``e / (e + 1)^2``."""
+    pi = 1 / (math.exp(local_epsilon) + 1)
+    return TwoLevels(pi, pi * (1 - pi), pi**3)
+
+
+def hash_levels(buckets: int) -> TwoLevels:
+    """Return the levels of local hashing into g buckets, with seeds of one's own: pi is 1/g, kappa ``(1 - 1/g) / g``.
+
+    The seed belongs to the report. Two values share a bucket with chance 1/g over seeds, and three with ``1/g^2``.
+    """
+    return TwoLevels(1 / buckets, (1 - 1 / buckets) / buckets, buckets**-3.0)
+
+
+def hadamard_levels(rows: int = 1) -> TwoLevels:
+    """Return the levels of Hadamard response in t uniform rows of one's own: those of hashing into 2^t buckets."""
+    return hash_levels(1 << rows)
+
+
+def subset_levels(values: int, padded: int, subset_size: int) -> TwoLevels:
+    """Return the levels of subset selection: of the set mechanism, of pairs, and with one private value of `subset`.
+
+    With ``h_j = C(values - j padded, k) / C(values, k)``, the chance that a uniform subset of k values avoids j sets
+    that share nothing, pi is ``1 - h_1`` and kappa ``h_1 - h_2``: sets are worst when they share nothing.
+
+    Parameters
+    ----------
+    values : int
+        Number of values N', dummies among them.
+    padded : int
+        Number of values w that are a device's own.
+    subset_size : int
+        Number of values k that a report names.
+
+    Source: hypergeometric chances; PrivSet (Wang et al., 2018) and subset selection (Ye and Barg, 2018).
+    """
+    if padded < 1 or subset_size < 1 or padded + subset_size > values:
+        raise InputError(
+            f"{padded} values of {values} are a device's own and {subset_size} are named; give at least 1 each, and no "
+            "more together than there are"
+        )
+    smaller, larger = sorted((padded, subset_size))
+    avoid = Fraction(math.perm(values - larger, smaller), math.perm(values, smaller))
+    every = math.comb(values, subset_size)
+    # Where there is no room for two sets that share nothing, together they hold every value, and no report avoids both.
+    both, three = (Fraction(math.comb(max(values - sets * padded, 0), subset_size), every) for sets in (2, 3))
+    common = float(1 - 3 * avoid + 3 * both - three) if 3 * padded <= values else None
+    return TwoLevels(float(1 - avoid), float(avoid - both), common)
+
+
+@dataclass(frozen=True, slots=True)
+class FiniteChannel:
+    """A local randomizer stated as a matrix of chances, of at most `MOST_ROWS` inputs: from above, by its own blanket.
+
+    With ``m(y) = min_x R_x(y)``, gamma their sum and ``E = exp(epsilon)``,
+
+        delta(epsilon) <= max over ordered pairs x0, x1 of E[(X_1 + ... + X_n)_+] / n,
+
+    where the X are independent, 0 with chance ``1 - gamma`` and ``(R_x0(y) - E R_x1(y)) / m(y)`` with chance ``m(y)``.
+
+    Source: Balle, Bell, Gascón and Nissim (CRYPTO 2019), theorem 5.3 and the blanket of a finite channel.
+
+    Attributes
+    ----------
+    rows : sequence of sequences of Fraction or float
+        Chances of every report, one row an input; rows sum to 1, as `ExactChannel.chances` returns them.
+
+    Raises
+    ------
+    InputError
+        If a row is no distribution, or some report has no chance of an input and some of another: then no epsilon
+        holds, and shuffling cannot make one.
+    """
+
+    rows: Sequence[Sequence[Fraction | float]]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no channel."""
+        if not 2 <= len(self.rows) <= MOST_ROWS or len({len(row) for row in self.rows}) != 1:
+            raise InputError(
+                f"a channel has {len(self.rows)} rows, or some of several lengths; give 2 to {MOST_ROWS}, one an input"
+            )
+        chances = self._chances()
+        if not (chances >= 0).all() or not (np.abs(chances.sum(axis=1) - 1) <= float(DUST)).all():
+            raise InputError("a row of the channel is no distribution; give chances from 0 on that sum to 1")
+        if ((chances == 0).any(axis=0) & (chances > 0).any(axis=0)).any():
+            raise InputError(
+                "a report has chance 0 of one input and not of another: the channel has no epsilon, and shuffling "
+                "makes none; add noise"
+            )
+
+    def _chances(self) -> Floats2:
+        return np.array([[float(chance) for chance in row] for row in self.rows])
+
+    @property
+    def local_epsilon(self) -> float:
+        """Largest log-ratio of two inputs' chances of one report [nats]."""
+        chances = self._chances()
+        possible = chances[:, chances.max(axis=0) > 0]
+        return float(np.log(possible.max(axis=0) / possible.min(axis=0)).max())
+
+    def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:  # noqa: ARG002 (the matrix has its own)
+        """Return the bound; see `ShufflerBound.delta`."""
+        chances = self._chances()
+        chances = chances[:, chances.max(axis=0) > 0]
+        least = chances.min(axis=0)
+        largest, laws = 0.0, set[tuple[bytes, bytes]]()
+        for one, other in permutations(range(len(chances)), 2):
+            values = (chances[one] - math.exp(epsilon) * chances[other]) / least
+            order = np.lexsort((least, values))
+            law = values[order].tobytes(), least[order].tobytes()
+            if law not in laws:  # Pairs that differ in names of reports only are one
+                laws.add(law)
+                values, place = np.unique(values, return_inverse=True)
+                blanket = np.bincount(place, least)
+                mean_excess = _mean_excess(np.append(values, 0), np.append(blanket, 1 - blanket.sum()), devices)
+                largest = max(largest, mean_excess)
+        return largest
+
+
+MOST_ROWS = 256  # Inputs of a channel that is stated as a matrix: all ordered pairs of them are looked at
+_MOST_COUNTS = 20_000  # Numbers of clones that are looked at one by one
+
+
+@dataclass(frozen=True, slots=True)
+class AnyRandomizer:
+    """Any epsilon0-private local randomizer, the same for all devices: from above, by clones.
+
+    Each of the other n - 1 devices is with chance c a clone: it answers as one of the two inputs in question would, by
+    a fair coin. With ``C ~ Bin(n - 1, c)``, ``A ~ Bin(C, 1/2)`` and D = 1 with chance ``e / (e + 1)``, what is seen is
+    ``(A + D, C - A + 1 - D)``, against the same with D and 1 - D exchanged; ``c = exp(-epsilon0)``. Given C,
+
+        delta_C = [e S(k - 2) + S(k - 1) - E (S(k - 2) + e S(k - 1))] / (e + 1),
+
+    ``S(j) = P(Bin(C, 1/2) > j)`` and ``k = floor((C + 1) (e E - 1) / ((e - 1) (E + 1))) + 1``. It falls in C.
+
+    A larger c, ``2 / (e + 1)``, was published for every randomizer (Feldman, McMillan and Talwar, SODA 2023) and taken
+    back by that paper's errata; it holds where ``2 R_x(y) / (R_x0(y) + R_x1(y))`` is never below it: for bits and for
+    k-ary randomized response, whose `TwoLevels` are smaller still.
+
+    Source: Feldman, McMillan and Talwar (FOCS 2021), theorem 3.2, evaluated exactly.
+
+    Attributes
+    ----------
+    clone : float or None
+        Chance c, where more than ``exp(-epsilon0)`` is proven of the randomizer: at most its least ``2 R_x(y) /
+        (R_x0(y) + R_x1(y))``.
+    """
+
+    clone: float | None = None
+
+    def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:
+        """Return the bound; see `ShufflerBound.delta`."""
+        from scipy.stats import binom  # noqa: PLC0415 (levels are stated without it)
+
+        odds, central, others = math.exp(local_epsilon), math.exp(epsilon), devices - 1
+        clone = math.exp(-local_epsilon) if self.clone is None else self.clone
+        if not 0 < clone <= 2 / (odds + 1) * (1 + 1e-12):
+            raise InputError(
+                f"chance of a clone is {clone:g}; no randomizer under epsilon {local_epsilon:g} has more than "
+                f"{2 / (odds + 1):g}: lower it, or leave it out"
+            )
+        radius = 9 * math.sqrt(others * clone * (1 - clone)) + 40
+        low, high = max(0, math.floor(others * clone - radius)), min(others, math.ceil(others * clone + radius))
+        beyond = float(binom.cdf(low - 1, others, clone) + binom.sf(high, others, clone))
+        clones = np.arange(low, high + 1)
+        if clones.size <= _MOST_COUNTS:
+            chances = binom.pmf(clones, others, clone)
+        else:  # Blocks of numbers, each as revealing as its smallest
+            clones = np.unique(np.linspace(low, high + 1, _MOST_COUNTS).astype(np.int64))
+            chances, clones = np.diff(binom.cdf(clones - 1, others, clone)), clones[:-1]
+        ratio = math.expm1(local_epsilon + epsilon) / (math.expm1(local_epsilon) * (central + 1))
+        least = np.floor((clones + 1) * ratio) + 1
+        above, at = (np.where(least < j, 1.0, binom.sf(least - j, clones, 0.5)) for j in (1, 2))
+        one, other = (odds * at + above) / (odds + 1), (at + odds * above) / (odds + 1)
+        deltas = np.maximum(one - central * other + 1e-11 * one, 0)  # tails are correct to more digits than that
+        return float(chances @ deltas) * (1 + _SLACK) + beyond + 1e-14
+
+
+@dataclass(frozen=True, slots=True)
+class BitsExactly:
+    """One bit by randomized response, exactly: the server sees the number S of ones, and knows the other devices' bits.
+
+    With ``r`` of the other n - 1 devices holding 1, ``f = Bin(r, e/(e+1)) * Bin(n-1-r, 1/(e+1))`` (a convolution),
+    ``P(s) = (e f(s-1) + f(s)) / (e+1)`` and ``Q(s) = (f(s-1) + e f(s)) / (e+1)``, delta is the larger of ``sum (P - E
+    Q)_+`` and ``sum (Q - E P)_+``. No bound from above may lie below it.
+
+    Attributes
+    ----------
+    ones : int
+        Number r of other devices that hold 1; 0 is the worst of 0, half and all.
+    """
+
+    ones: int = 0
+
+    def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:
+        """Return delta itself, but for what floats round; see `ShufflerBound.delta`."""
+        odds, central = math.exp(local_epsilon), math.exp(epsilon)
+        require_whole("other devices that hold 1", self.ones, 0, devices - 1)
+        others = np.convolve(
+            _binomial(self.ones, odds / (odds + 1)), _binomial(devices - 1 - self.ones, 1 / (odds + 1))
+        )
+        before, here = np.append(0, others), np.append(others, 0)
+        one, other = (odds * before + here) / (odds + 1), (before + odds * here) / (odds + 1)
+        return float(max(np.maximum(p - central * q, 0).sum() for p, q in ((one, other), (other, one))))
+
+
+def _binomial(count: int, chance: float) -> Floats:
+    """Return a binomial law around its mean, without the tails that 14 standard deviations and 60 leave."""
+    from scipy.stats import binom  # noqa: PLC0415 (as above)
+
+    radius = 14 * math.sqrt(count * chance * (1 - chance)) + 60
+    low, high = max(0, math.floor(count * chance - radius)), min(count, math.ceil(count * chance + radius))
+    return np.asarray(binom.pmf(np.arange(low, high + 1), count, chance), np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelsFromBelow:
+    """A two-level randomizer from below: all other devices hold one third input x2, and the server knows that.
+
+    ``delta >= E[(L_1 + ... + L_n)_+] / n`` with ``L = (R_x0(y) - E R_x1(y)) / R_x2(y)`` and y drawn from ``R_x2``, over
+    eight classes of reports: which of the three inputs each meets. The largest of x2 = x0, x2 = x1 and, where
+    `TwoLevels.common` says how, a third input is taken. It is computed on the grid of the bounds from above, which
+    moves the epsilon that follows from it by some 1e-5: a measure of how tight they are, and no certificate.
+
+    Attributes
+    ----------
+    levels : TwoLevels
+        The randomizer.
+    """
+
+    levels: TwoLevels
+
+    def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:
+        """Return the largest delta of these cases; see `ShufflerBound.delta`."""
+        odds, central = math.exp(local_epsilon), math.exp(epsilon)
+        scale = 1 + math.expm1(local_epsilon) * self.levels.pi
+        largest = 0.0
+        for classes in self._classes():
+            meets = np.array([[odds if met else 1.0 for met in one] for one in classes])
+            values = (meets[:, 0] - central * meets[:, 1]) / meets[:, 2]
+            chances = np.maximum(np.array(list(classes.values())), 0) * meets[:, 2] / scale
+            largest = max(largest, _mean_excess(values, chances / chances.sum(), devices))
+        return largest
+
+    def _classes(self) -> Iterable[dict[tuple[bool, bool, bool], float]]:
+        """Yield cases: which of x0, x1 and x2 a report meets, to its chance under omega."""
+        pi, kappa, common = self.levels.pi, self.levels.kappa, self.levels.common
+        both, neither = pi - kappa, 1 - pi - kappa
+        pairs = {(True, True): both, (True, False): kappa, (False, True): kappa, (False, False): neither}
+        yield {(first, second, first): chance for (first, second), chance in pairs.items()}
+        yield {(first, second, second): chance for (first, second), chance in pairs.items()}
+        if common is not None:
+            every = [(first, second, third) for first, second in pairs for third in (True, False)]
+            by_number = 1 - 3 * pi + 3 * both - common, pi - 2 * both + common, both - common, common
+            yield {met: by_number[sum(met)] for met in every}
+
+
+def sum_law(places: Ints, chances: Floats, count: int, size: int) -> tuple[Floats, float]:
+    """Return the law of a sum of independent whole numbers on a circle, and by how much an entry may be wrong.
+
+    Parameters
+    ----------
+    places, chances : ndarray, shape (k,)
+        Whole numbers that a summand takes, and their chances.
+    count : int
+        Number of summands.
+    size : int
+        Places of the circle; sums that differ by a multiple of it share one.
+
+    Returns
+    -------
+    law : ndarray of float, shape (size,)
+        Chance of each sum modulo ``size``, by one transform there and one back.
+    error : float
+        Bound on the absolute error of an entry.
+    """
+    spectrum = np.fft.rfft(np.bincount(places % size, chances, size))
+    # A coefficient z errs by some units in the last place times the log of the size, its power by count |z|^(count-1)
+    # times that; and an entry of the law errs by no more than coefficients do in the mean. Powers below e^-80 are left
+    # out: most of them are.
+    magnitude = np.abs(spectrum)
+    bottom = math.exp(-80 / count)
+    large = np.flatnonzero(magnitude > bottom)
+    powers = float((magnitude[large] ** (count - 1)).sum()) * 2 / size
+    phase = np.angle(spectrum[large]) * count
+    spectrum.fill(0)
+    spectrum[large] = magnitude[large] ** count * (np.cos(phase) + 1j * np.sin(phase))
+    error = _UNIT * (math.log2(size) + 4) * (count + 1) * (powers + math.exp(-80) / bottom) + math.exp(-80)
+    return np.fft.irfft(spectrum, size), error
+
+
+def _mean_excess(values: Floats, chances: Floats, count: int) -> float:
+    """Return ``E[(X_1 + ... + X_count)_+] / count`` of independent X, from above, and never above 1.
+
+    Each value is split between two places of a grid so that the mean stays, which raises the mean of a convex function;
+    the law is tilted to mean 0, or a small delta would drown in the transform's error.
+    """
+    values, chances = values[chances > 0], chances[chances > 0]
+    if values.max() <= 0:
+        return 0.0
+    deviation = _tilt(values, chances)[2]
+    most = float(np.abs(values).max())
+    grid = deviation / _FINENESS
+    size = 24 * deviation * math.sqrt(count) / grid + 4 * most / grid
+    whole = 2 * count * (most / grid + 1) + 2
+    if whole <= max(_EVERY_SUM, size):
+        size = whole
+    elif size > _MOST_PLACES:
+        grid, size = grid * size / _MOST_PLACES, _MOST_PLACES
+    circle = _smooth(math.ceil(size) + 8)
+    below = np.floor(values / grid)
+    share = values / grid - below
+    places = np.concatenate([below, below + 1]).astype(np.int64)
+    split = np.concatenate([chances * (1 - share), chances * share])
+    places, split = places[split > 0], split[split > 0]
+    theta, log_mass, deviation = _tilt(places.astype(float), split)
+    tilted = split * np.exp(theta * places - log_mass)
+    law, error = sum_law(places, tilted, count, circle)
+    sums = np.arange(1, circle // 2 + 1)
+    mean = float((sums * np.exp(-theta * sums)) @ (law[sums] + error))
+    if size != whole:  # Sums from below that wrap only add; those above half the circle are missing
+        mean += _beyond(places, tilted, count, theta, deviation, circle // 2)
+    return min(1.0, grid * mean / count * math.exp(min(count * log_mass + _SLACK + 4 * _UNIT * count, 700)))
+
+
+def _tilt(values: Floats, chances: Floats) -> tuple[float, float, float]:
+    """Return theta >= 0 at which ``exp(theta x)`` tilts the law to mean 0, the log of its mass, and its deviation."""
+    most = float(values.max())
+
+    def mean(theta: float) -> float:
+        return float((chances * values) @ np.exp(theta * (values - most)))
+
+    low, high = 0.0, 1 / float(np.abs(values).max())
+    while mean(high) < 0:
+        low, high = high, 2 * high
+    for _ in range(50 if mean(0) < 0 else 0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if mean(middle) < 0 else (low, middle)
+    log_mass = math.log1p(float(chances @ np.expm1(low * values)))
+    return low, log_mass, math.sqrt(float((chances * np.square(values)) @ np.exp(low * values - log_mass)))
+
+
+def _beyond(places: Ints, tilted: Floats, count: int, theta: float, deviation: float, edge: int) -> float:
+    """Return a bound on what sums above ``edge`` add to the mean of ``t exp(-theta t)``, by Chernoff's inequality."""
+    least = math.inf
+    for steps in (0, 1, 2, 4, 8, 12):
+        extra = steps / (deviation * math.sqrt(count))
+        slope = theta + extra
+        # t exp(-slope t) is largest at 1 / slope, or at the edge if that lies beyond; what is left is exp(extra t).
+        peak = edge if slope * edge > 1 else 1 / slope if slope else math.inf
+        with np.errstate(over="ignore"):
+            growth = count * math.log1p(min(float(tilted @ np.expm1(extra * places)), 1e300))
+        least = min(least, peak * math.exp(min(growth - slope * peak, 700)))
+    return least
+
+
+def _smooth(size: int) -> int:
+    """Return a size of quick transforms, not below: 2^a times 1, 3, 5, 9 or 15."""
+    return min(factor << max(0, (-(-size // factor) - 1).bit_length()) for factor in (1, 3, 5, 9, 15))
+
+
+def shuffled_delta(
+    bound: ShufflerBound, *, epsilon: Fraction | float, local_epsilon: Fraction | float | None = None, devices: int
+) -> float:
+    """Return delta of the central epsilon when devices' reports are shuffled, as the bound has it.
+
+    Parameters
+    ----------
+    bound : ShufflerBound
+        The local randomizer: `TwoLevels`, `FiniteChannel` or `AnyRandomizer` from above; `BitsExactly` or
+        `LevelsFromBelow` for audits.
+    epsilon : Fraction or float
+        Central epsilon [nats], above 0.
+    local_epsilon : Fraction, float or None
+        Epsilon of each device's randomizer [nats]; None for a `FiniteChannel`, which has its own.
+    devices : int
+        Number n of honest devices that answer, the device in question among them.
+
+    Returns
+    -------
+    float
+        From 0 to 1; exactly 0 where epsilon is not below the local one.
+
+    Raises
+    ------
+    InputError
+        If an epsilon is not above 0 and finite, or devices are not a whole number from 1 on.
+
+    Examples
+    --------
+    >>> shuffled_delta(TwoLevels(0.3, 0.2), epsilon=0.4, local_epsilon=1.5, devices=20) < 0.0267357 * 1.01
+    True
+    """
+    _require_devices(devices)
+    central, local = float(_require("the central epsilon", epsilon)), _local(bound, local_epsilon)
+    return 0.0 if central >= local else min(1.0, bound.delta(central, local, devices))
+
+
+def shuffled_epsilon(
+    bound: ShufflerBound,
+    *,
+    local_epsilon: Fraction | float | None = None,
+    devices: int,
+    delta: float,
+    any_delta: bool = False,
+) -> float:
+    """Return the smallest central epsilon at a delta when devices' reports are shuffled, as the bound has it.
+
+    Parameters
+    ----------
+    bound, local_epsilon, devices
+        As in `shuffled_delta`.
+    delta : float
+        Between 0 and 1, and at most 1 / devices: at a larger one all that some device holds could be published.
+    any_delta : bool
+        Whether a delta above 1 / devices is taken nevertheless, as audits with few devices measure it.
+
+    Returns
+    -------
+    float
+        Epsilon [nats] that was evaluated and holds, within a millionth of the smallest; the local one without
+        amplification.
+
+    Raises
+    ------
+    InputError
+        As in `shuffled_delta`; if delta is not between 0 and 1, or above 1 / devices.
+    """
+    _require_devices(devices)
+    _require_delta(delta, devices, any_delta=any_delta)
+    local = _local(bound, local_epsilon)
+
+    def excess(logarithm: float) -> float:
+        epsilon = math.exp(logarithm)
+        return -_FAR if epsilon >= local else _excess(bound.delta(epsilon, local, devices), delta)
+
+    holds = math.log(local)
+    fails = holds - math.log(2)
+    while excess(fails) <= 0:
+        holds, fails = fails, fails - 1
+        if fails < math.log(_TOLERANCE):
+            return math.exp(holds)
+    return min(math.exp(_edge(excess, holds, fails, _TOLERANCE)), local)
+
+
+def largest_local_epsilon(
+    bound: ShufflerBound | LocalBounds,
+    *,
+    epsilon: Fraction | float,
+    devices: int,
+    delta: float,
+    any_delta: bool = False,
+) -> Fraction:
+    """Return the largest local epsilon with which shuffled reports keep a central epsilon and delta.
+
+    Parameters
+    ----------
+    bound : ShufflerBound, or callable
+        The local randomizer; or a function from a local epsilon [nats] to it, where it changes with that, as unary
+        encoding's levels do.
+    epsilon : Fraction or float
+        Central epsilon [nats], above 0; a float is read as the decimal that it prints.
+    devices, delta, any_delta
+        As in `shuffled_epsilon`.
+
+    Returns
+    -------
+    Fraction
+        Local epsilon [nats], in whole thousandths, rounded down, at which delta was evaluated and holds; never below
+        the central one, nor above 30 unless that is. Without amplification it is the central one.
+
+    Raises
+    ------
+    InputError
+        As in `shuffled_epsilon`; if the bound is a `FiniteChannel`, whose epsilon is fixed.
+
+    Examples
+    --------
+    >>> largest_local_epsilon(AnyRandomizer(), epsilon=Fraction(1), devices=100_000, delta=1e-6)
+    Fraction(7069, 1000)
+    """
+    _require_devices(devices)
+    _require_delta(delta, devices, any_delta=any_delta)
+    exact = _require("the central epsilon", epsilon)
+    if isinstance(bound, FiniteChannel):
+        raise InputError("a channel that is a matrix has one epsilon; give a function from a local epsilon to a matrix")
+    central = float(exact)
+
+    def excess(local: float) -> float:
+        randomizer = bound(local) if callable(bound) else bound
+        return -_FAR if local <= central else _excess(randomizer.delta(central, local, devices), delta)
+
+    holds, step = central, 1.0
+    while excess(fails := min(central + step, LARGEST_EPSILON)) <= 0:
+        if fails >= LARGEST_EPSILON or fails <= central:
+            return max(exact, Fraction(LARGEST_EPSILON))
+        holds, step = fails, 2 * step
+    thousandths = math.floor(1000 * _edge(excess, holds, fails, 2e-4))
+    while Fraction(thousandths, 1000) > exact and excess(thousandths / 1000) > 0:
+        thousandths -= 1
+    return max(exact, Fraction(thousandths, 1000))
+
+
+def rough_local_epsilon(levels: TwoLevels, *, epsilon: float, devices: int, delta: float) -> float:
+    """Return about the largest local epsilon, by a normal law: for plans, never for a claim.
+
+    ``mu = (e - 1) sqrt(2 kappa / (Z n))`` is the distance of the two laws that a server sees, where many reports meet
+    one of two inputs and not the other, and (epsilon, delta) lies on the curve of a normal law at that distance. Where
+    few reports do, n kappa / Z near 10, it is up to 1.5 too high.
+    """
+    return float(_rough(np.array([levels.pi]), np.array([levels.kappa]), epsilon, devices, delta)[0])
+
+
+class SetDesign(NamedTuple):
+    """How the set mechanism is run under a shuffler."""
+
+    subset_size: int  # Values k that a report names
+    local_epsilon: Fraction  # Of each device's report [nats], certified
+    variance: float  # Of one device's estimate of an item that the stated share of devices hold
+
+
+def best_set(
+    *, items: int, padded: int, epsilon: Fraction | float, devices: int, delta: float, share: float = 0.15
+) -> SetDesign:
+    """Return how many values a shuffled report of the set mechanism should name, and under which local epsilon.
+
+    For every k the rule of thumb `rough_local_epsilon` says which epsilon0 the central one allows; the k of least
+    variance is taken, and its epsilon0 certified by `largest_local_epsilon`. The k that is best under epsilon0 alone is
+    another one: the smaller k, the less a report gives away.
+
+    Parameters
+    ----------
+    items, padded : int
+        Number N of values that a set may hold, and w of values that a device's set is padded to by as many dummies:
+        reports are subsets of N + w values.
+    epsilon, devices, delta
+        As in `largest_local_epsilon`.
+    share : float
+        Share of devices that hold the item whose estimate's variance is compared.
+
+    Examples
+    --------
+    >>> best_set(items=9724, padded=50, epsilon=Fraction(2), devices=10_000, delta=1e-6).subset_size
+    2
+    """
+    central = float(_require("the central epsilon", epsilon))
+    _require_devices(devices)
+    _require_delta(delta, devices, any_delta=False)
+    values = items + padded
+    steps = np.arange(min(items, 20 * values // padded))
+    avoid, both = (np.cumprod(np.maximum(values - sets * padded - steps, 0) / (values - steps)) for sets in (1, 2))
+    subset_sizes = (steps + 1)[avoid > 1e-9]
+    avoid, both = avoid[avoid > 1e-9], both[avoid > 1e-9]
+    pi, kappa = (np.asarray(one, np.float64) for one in (1 - avoid, avoid - both))
+    local = np.maximum(_rough(pi, kappa, central, devices, delta), central)
+    hit = np.exp(local) / (1 + np.expm1(local) * (1 - avoid))  # Chance of a report that meets the set, over omega's
+    own, without = subset_sizes / values, avoid * subset_sizes / (values - padded)
+    present, absent = hit * own, hit * (own - without) + hit * np.exp(-local) * without
+    rate = share * present + (1 - share) * absent
+    variances = rate * (1 - rate) / np.square(present - absent)
+    best = int(np.argmin(variances))
+    size = int(subset_sizes[best])
+    levels = subset_levels(values, padded, size)
+    certified = largest_local_epsilon(levels, epsilon=epsilon, devices=devices, delta=delta)
+    return SetDesign(size, certified, float(variances[best]))
+
+
+def _rough(pi: Floats, kappa: Floats, epsilon: float, devices: int, delta: float) -> Floats:
+    """Return `rough_local_epsilon` of many levels at once; the square of mu's rule is quadratic in e - 1."""
+    low, high = -20.0, 20.0  # Logarithm of the distance mu of two normal laws
+    for _ in range(60):
+        middle = (low + high) / 2
+        distance = math.exp(middle)
+        tails = (math.erfc((epsilon / distance + sign * distance / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
+        one, other = tails
+        low, high = (middle, high) if one - math.exp(epsilon) * other <= delta else (low, middle)
+    square = math.exp(2 * low) * devices
+    half = square * pi / (4 * kappa)
+    return np.log1p(half + np.sqrt(np.square(half) + square / (2 * kappa)))
+
+
+_FAR = 30.0  # A delta of e^-30 times the target, or of none, is as far from it as any
+
+
+def _excess(delta: float, target: float) -> float:
+    """Return the logarithm of a delta over its target, from -_FAR to _FAR."""
+    return max(-_FAR, min(_FAR, math.log(delta / target))) if delta > 0 else -_FAR
+
+
+def _edge(excess: Callable[[float], float], holds: float, fails: float, tolerance: float) -> float:
+    """Return a place at which ``excess`` was evaluated and is not above 0, next to where it is."""
+    from scipy.optimize import brentq  # noqa: PLC0415 (as above)
+
+    place = float(brentq(excess, holds, fails, xtol=tolerance / 4))
+    while excess(place) > 0 and abs(fails - place) < abs(fails - holds):
+        place += math.copysign(tolerance / 2, holds - fails)
+    return place if abs(fails - place) < abs(fails - holds) else holds
+
+
+def _require_devices(devices: int) -> None:
+    require_whole("number of devices that answer", devices, 1, MOST_ANSWERS)
+
+
+def _require_delta(delta: float, devices: int, *, any_delta: bool) -> None:
+    if type(delta) not in {float, np.float64} or not 0 < delta < 1:
+        raise InputError(f"delta is {shown(delta)}; give a number between 0 and 1, such as 1e-6")
+    if delta * devices > 1 and not any_delta:
+        raise InputError(
+            f"delta is {delta:g}, above 1 / {devices} devices: it would allow publishing all that some device holds; "
+            f"give at most {1 / devices:.3g}"
+        )
+
+
+def _require(name: str, epsilon: Fraction | float) -> Fraction:
+    exact = parse_epsilon(epsilon, name)
+    if exact is None or as_float(exact) > LARGEST_EPSILON:
+        raise InputError(f"{name} is {as_float(exact):g}; give a number above 0 and up to {LARGEST_EPSILON}")
+    return exact
+
+
+def _local(bound: ShufflerBound, local_epsilon: Fraction | float | None) -> float:
+    if isinstance(bound, FiniteChannel) and local_epsilon is None:
+        return bound.local_epsilon
+    if local_epsilon is None:
+        raise InputError("the local epsilon is missing; give that of each device's randomizer")
+    return float(_require("the local epsilon", local_epsilon))
