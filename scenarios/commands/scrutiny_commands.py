@@ -178,7 +178,7 @@ def amplify(
         list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [its default].")
     ] = None,
     items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 200,
-    rated: Annotated[int, typer.Option(help="Items that a device rated, typically.")] = 20,
+    rated: Annotated[int | None, typer.Option(help="Items that a device rated, typically [20, or all].")] = None,
     json: Json = None,
 ) -> None:
     """Show what a shuffler makes of a mechanism's epsilon, certified: the local epsilon for a central one, or back.

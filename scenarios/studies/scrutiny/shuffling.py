@@ -30,6 +30,7 @@ from coordinator.protocol.custom import CustomPublic, Mechanism, guarded, questi
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.value_channels import PADDED
 from scenarios.studies.scrutiny.mechanism import (
+    MIDDLE,
     RUN,
     Choice,
     MechanismUnderTest,
@@ -114,7 +115,7 @@ def amplified(
     delta: float = DELTA,
     settings: Choice | None = None,
     items: int = RUN.items,
-    rated: int = RUN.rated,
+    rated: int | None = None,
 ) -> Amplification:
     """Return the central epsilon of a mechanism's shuffled reports, certified from above.
 
@@ -131,8 +132,10 @@ def amplified(
         Of the central guarantee, at most ``1 / users``.
     settings : dict, optional
         The mechanism's settings that are not the default.
-    items, rated : int
-        Size of the catalogue, and how many items a device rated, typically.
+    items : int
+        Items of the catalogue.
+    rated : int, optional
+        Items that a device rated, typically; by default 20, or all where there are fewer.
 
     Raises
     ------
@@ -153,7 +156,7 @@ def amplified(
         randomizer, local, name = of_channel(mechanism), mechanism.epsilon, type(mechanism).__name__
     else:
         nats = _finite(1 if epsilon is None else epsilon)
-        randomizer, local = _randomizer_of(mechanism, settings, Size(items, rated, users))(nats), float(nats)
+        randomizer, local = _randomizer_of(mechanism, settings, _size(items, rated, users))(nats), float(nats)
         name = _name_of(mechanism)
     return _result(name, randomizer, local=local, users=users, delta=delta)
 
@@ -166,7 +169,7 @@ def local_epsilon(
     delta: float = DELTA,
     settings: Choice | None = None,
     items: int = RUN.items,
-    rated: int = RUN.rated,
+    rated: int | None = None,
 ) -> Amplification:
     """Return the largest local epsilon with which a mechanism's shuffled reports keep a central epsilon, certified.
 
@@ -198,7 +201,7 @@ def local_epsilon(
     """
     if isinstance(mechanism, ExactChannel):
         raise InputError("a channel has one epsilon; give the mechanism that makes it, or see amplified")
-    central, size = _finite(epsilon), Size(items, rated, users)
+    central, size = _finite(epsilon), _size(items, rated, users)
     options, chosen = dict(settings or {}), dict[str, int]()
     if mechanism == "set" and not int(options.get("chosen", 0)):
         query = _subject(mechanism, options, size).query(size, central)
@@ -237,9 +240,13 @@ def _rows(channel: ExactChannel) -> list[list[Fraction]] | None:
     return [list(row) for row in rows] if 2 <= len(rows) <= MOST_INPUTS else None
 
 
+def _size(items: int, rated: int | None, users: int) -> Size:
+    require_whole("users", users, 1, MOST_ANSWERS)
+    return Size(items, min(RUN.rated, items) if rated is None else rated, users)
+
+
 def _randomizer_of(mechanism: str | Mechanism, settings: Choice | None, size: Size) -> Callable[[Fraction], Randomizer]:
     """Return a function from a local epsilon to the randomizer of all devices."""
-    require_whole("users", size.users, 1, MOST_ANSWERS)
     if mechanism == ANY:
         return lambda _: Randomizer(AnyRandomizer(), CLONES)
     subject = _subject(mechanism, settings, size)
@@ -283,7 +290,7 @@ def _by_address(label: str) -> str:
 
 def _require_same_everywhere(subject: MechanismUnderTest, public: CustomPublic) -> None:
     """Refuse a custom mechanism that sketches or counts differently at other addresses, with the same coins."""
-    size, own = Size(60, 20, 1000), public.own.mechanism
+    size, own = MIDDLE, public.own.mechanism
     query = subject.query(size, Fraction(1))
     question, rows = question_of(query), inputs(size, np.random.default_rng(0))
     rated = stored(rows, range(len(rows)), size.items).rated(coins_of(query, 0, len(rows)).master, 0, len(rows))
