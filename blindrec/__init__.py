@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from scenarios.from_python import PlanResult, Result, RunResult, SweepResult, compare, plan, report, run, sweep
     from scenarios.studies.scrutiny.audit import audit
     from scenarios.studies.scrutiny.checks import check
+    from scenarios.studies.scrutiny.shuffling import Amplification, amplified, local_epsilon
     from scenarios.studies.scrutiny.verdicts import Audit, Conformance
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Amplification",
     "Ask",
     "Audit",
     "Catalogue",
@@ -57,11 +59,13 @@ __all__ = [
     "Tally",
     "TwoTierScenario",
     "__version__",
+    "amplified",
     "audit",
     "check",
     "compare",
     "errors",
     "independent_bits",
+    "local_epsilon",
     "matrix_channel",
     "plan",
     "report",
@@ -80,6 +84,7 @@ _HOMES = {
     "scenarios.families.two_tier.two_tier_scenario": "TwoTierScenario",
     "scenarios.studies.scrutiny.audit": "audit",
     "scenarios.studies.scrutiny.checks": "check",
+    "scenarios.studies.scrutiny.shuffling": "Amplification amplified local_epsilon",
     "scenarios.studies.scrutiny.verdicts": "Audit Conformance",
     "scenarios.from_python": "PlanResult Result RunResult SweepResult compare plan report run sweep",
 }

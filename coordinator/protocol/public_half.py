@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from coordinator.protocol.amplification import TwoLevels
 from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, flipped_bits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
@@ -29,6 +30,9 @@ class PublicHalf:
         Whether the query must name a pool of items (True), must not (False), or may (None).
     centred : bool
         Whether the query may bring centres that ratings of the pool's items are counted from.
+    by_address : bool
+        Whether a device's question follows from its public address, as a sensing set does. Then whoever reads a report
+        must know its sender, and a shuffler cannot hide it.
     """
 
     name: str
@@ -39,6 +43,7 @@ class PublicHalf:
     arrays: ClassVar[frozenset[str]] = frozenset()
     pooled: ClassVar[bool | None] = False
     centred: ClassVar[bool] = False
+    by_address: ClassVar[bool] = False
 
     def check(self, query: Query) -> None:
         """Refuse a query whose numbers no device can answer; names of parameters and the pool are checked before."""
@@ -61,9 +66,18 @@ class PublicHalf:
             raise InputError(f"{query} is not private: ratings are told as they are, through no channel")
         raise NotImplementedError(f"{type(self).__name__} says no channel; give it a method that returns one")
 
+    def levels(self, query: Query) -> TwoLevels | None:
+        """Return the two levels of the channel's chances at the query's epsilon; None: it has others, or none is known.
+
+        With them a shuffler's bound is smallest; see `coordinator.protocol.amplification.TwoLevels`.
+        """
+        return None
+
 
 class OneBit(PublicHalf):
-    """One private bit, flipped under the whole epsilon."""
+    """One private bit about a question that a public coin of the device draws, flipped under the whole epsilon."""
+
+    by_address = True
 
     def channel(self, query: Query) -> IndependentBits:
         """Return randomized response on the bit."""

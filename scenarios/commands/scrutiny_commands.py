@@ -1,4 +1,4 @@
-"""The commands of scrutiny: `blindrec check` and `audit` of mechanisms, `adversary` of online recommenders."""
+"""The commands of scrutiny: `blindrec check`, `audit` and `amplify` of mechanisms, `adversary` of recommenders."""
 
 import math
 from itertools import groupby
@@ -19,6 +19,7 @@ from scenarios.config.identity import read_settings
 from scenarios.config.signals import BAD_INPUT
 from scenarios.show.records import STDOUT, check_target, deliver
 from scenarios.show.tables import percent, printed, remark, show_table
+from scenarios.studies.scrutiny.shuffling import Amplification
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, Audit, Conformance, in_words
 
 NATS = "epsilon in nats of one release"
@@ -162,6 +163,72 @@ def _power(audits: list[Audit]) -> list[str]:
     """Return which leaks would have been found, a line; none where nothing is claimed."""
     powers = [one.power for one in audits if one.power is not None]
     return [in_words(powers)] if powers else []
+
+
+def amplify(
+    mechanism: Annotated[
+        str, typer.Argument(help='A mechanism\'s name, your own package.module:Name, or "any" local randomizer.')
+    ],
+    users: Annotated[int, typer.Option(help="Honest users that answer.")] = 100_000,
+    epsilon: Annotated[str | None, typer.Option(help="Central epsilon in nats: find the local one [1].")] = None,
+    epsilon_local: Annotated[
+        str | None, typer.Option(help="Or each device's epsilon in nats: find the central one.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Of the central guarantee, at most 1 / users.")] = 1e-6,
+    setting: Annotated[
+        list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [its default].")
+    ] = None,
+    items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 200,
+    rated: Annotated[int | None, typer.Option(help="Items that a device rated, typically [20, or all].")] = None,
+    json: Json = None,
+) -> None:
+    """Show what a shuffler makes of a mechanism's epsilon, certified: the local epsilon for a central one, or back.
+
+    All devices answer the same question, and a shuffler passes their reports on without senders. Then the server, who
+    sees which reports there are, learns less of a device than its own epsilon allows. If the shuffler tells who sent
+    what, each device's own epsilon is left. One device's ratings are replaced; how many users answer is public.
+    """
+    from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon
+
+    if epsilon is not None and epsilon_local is not None:
+        raise InputError(f"epsilon is {epsilon} and epsilon_local {epsilon_local}; give one, the other follows")
+    check_target(json)
+    size = {"delta": delta, "settings": read_settings(setting or ()), "items": items, "rated": rated}
+    if epsilon_local is None:
+        result = local_epsilon(mechanism, users, epsilon=epsilon or "1", **size)
+    else:
+        result = amplified(mechanism, users, epsilon=epsilon_local, **size)
+    deliver(json, result.as_json())
+    if json != STDOUT:
+        show_amplification(Console(), result)
+
+
+BOUNDS = {
+    "two levels": "a channel whose chances have two levels",
+    "finite channel": "its channel's matrix",
+    "any randomizer": "any local randomizer, which may be far above what it gives away",
+}
+"""What was bounded from above, in words."""
+
+
+def show_amplification(console: Console, result: Amplification) -> None:
+    """Print a central guarantee beside what is left of it if the shuffler lies."""
+    settings = "".join(f", {name} {value}" for name, value in result.settings.items())
+    rows = [
+        ["the reports, and not who sent which", f"{result.epsilon:.4f}", f"{result.delta:g}"],
+        ["who sent which, if the shuffler tells", f"{result.epsilon_local:.4f}", "0"],
+    ]
+    title = f"{result.design}{settings}: epsilon in nats of one release, {result.users:,} users"
+    show_table(console, ["what the server sees", "epsilon", "delta"], rows, title=title, words=["what the server sees"])
+    if result.epsilon_at_least is not None:
+        remark(console, f"no bound can be smaller than {result.epsilon_at_least:.4f} where all others are known")
+    remark(
+        console,
+        f"certified from above by the bound of {BOUNDS[result.bound]}; "
+        "neighbours: one user's ratings are replaced, and how many answer is public",
+    )
+    if result.epsilon_local > 5:
+        remark(console, "a local epsilon above 5 protects hardly anybody by itself: the shuffler is all there is")
 
 
 ADVERSARY_HELP = """Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.

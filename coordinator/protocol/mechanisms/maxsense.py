@@ -27,6 +27,7 @@ class MultiMaxSense(PublicHalf):
 
     name = "multi-maxsense"
     parameters = frozenset({"set_size"})
+    by_address = True
 
     def check(self, query: Query) -> None:
         require_whole_parameter(query, "set_size", query.items)

@@ -7,7 +7,9 @@ random item was liked, M + j if it was disliked, and 2 M if it rated none.
 
 import numpy as np
 
+from coordinator.protocol.amplification import TwoLevels, kary_levels, subset_levels, unary_levels
 from coordinator.protocol.arrays import Indices
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import UnaryChannel, unary_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
@@ -71,6 +73,9 @@ class Grr(OneItem):
     def channel(self, query: Query) -> KaryChannel:
         return kary_channel(query.epsilon, values=values_of(query))
 
+    def levels(self, query: Query) -> TwoLevels:
+        return kary_levels(values_of(query))
+
 
 class Oue(OneItem):
     """Questions are values: each is answered by one bit, all of them together under epsilon."""
@@ -83,6 +88,9 @@ class Oue(OneItem):
     def channel(self, query: Query) -> UnaryChannel:
         return unary_channel(query.epsilon, values=values_of(query))
 
+    def levels(self, query: Query) -> TwoLevels:
+        return unary_levels(as_float(query.epsilon))
+
 
 BUCKETS = "buckets"  # Parameter of every query: buckets g
 MOST_BUCKETS = 1 << 10  # Buckets at most
@@ -93,6 +101,7 @@ class Olh(OneItem):
 
     name = "olh"
     parameters = OneItem.parameters | {BUCKETS}
+    by_address = True
 
     def check(self, query: Query) -> None:
         super().check(query)
@@ -115,6 +124,7 @@ class Hadamard(OneItem):
 
     name = "hadamard"
     parameters = OneItem.parameters | {ROWS}
+    by_address = True
 
     def check(self, query: Query) -> None:
         super().check(query)
@@ -155,6 +165,9 @@ class Subset(OneItem):
     def channel(self, query: Query) -> SubsetChannel:
         subset_size = int(query.parameters[CHOSEN])
         return subset_channel(query.epsilon, values=self.values(query), padded=self.own(query), subset_size=subset_size)
+
+    def levels(self, query: Query) -> TwoLevels:
+        return subset_levels(self.values(query), self.own(query), int(query.parameters[CHOSEN]))
 
 
 PUBLIC = (Grr(), Oue(), Olh(), Hadamard(), Subset())

@@ -50,6 +50,7 @@ class Sign(PublicHalf):
     parameters = frozenset({"vectors", "kept"})
     pooled = True
     centred = True
+    by_address = True
 
     def check(self, query: Query) -> None:
         vectors, best_count = query.parameters["vectors"], query.parameters["kept"]

@@ -133,17 +133,23 @@ def subjects(design: str | Mechanism, settings: Choice | None = None) -> list[Me
     Designs that can ask about some items only are also asked so, with an estimate of each item that is expected; those
     that ask groups different things are also asked what earlier groups are asked.
     """
+    half, own = half_and_settings(design)
     if isinstance(design, Mechanism):
-        half: ServerHalf = half_of_class(type(design))
-        variants: list[Choice] = [settings_in(design).model_dump()]
+        variants = [own]
     else:
-        half = server_half(design)
         variants = [one for one in choices(half) if not refusal(half, one)] if settings is None else [settings]
     plain = [subject_of(half, one) for one in variants]
     grouped = [subject_of(half, one, of=of) for one in variants for of in half.groups]
     able = variants if set(POOLED) <= set(half.policies) else []  # that can ask about some items only
     pools = [one for one in able if set(POOLED) <= set(half.policies_with(half.settings(**one)))]
     return plain + grouped + [subject_of(half, one, pooled=True) for one in pools]
+
+
+def half_and_settings(design: str | Mechanism) -> tuple[ServerHalf, Choice]:
+    """Return a mechanism's server half, and the settings that a custom one has as it is given; else none."""
+    if isinstance(design, Mechanism):
+        return half_of_class(type(design)), settings_in(design).model_dump()
+    return server_half(design), {}
 
 
 def refusal(half: ServerHalf, choice: Choice) -> str:
@@ -204,11 +210,14 @@ def scenario_of(half: ServerHalf, choice: Choice, size: Size, epsilon: Epsilon, 
     return settle(validated(Scenario, None, flags).complete())
 
 
-def subject_of(half: ServerHalf, choice: Choice, *, pooled: bool = False, of: str = "") -> MechanismUnderTest:
+def subject_of(
+    half: ServerHalf, choice: Choice, *, pooled: bool = False, of: str = "", size: Size = TINY
+) -> MechanismUnderTest:
     """Return a mechanism with one choice of its settings, as scenarios ask it.
 
     If ``pooled``, it asks about all items but the first, with an estimate of each that is expected; ``of`` names the
-    one of its groups of devices that is asked (`ServerHalf.groups`), by default the first query.
+    one of its groups of devices that is asked (`ServerHalf.groups`), by default the first query. A first query in a
+    world of some ``size`` says whether the settings can be asked at all.
     """
 
     def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
@@ -225,7 +234,7 @@ def subject_of(half: ServerHalf, choice: Choice, *, pooled: bool = False, of: st
             admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
         return query
 
-    query = asks(TINY, PLAIN, 0, PUBLIC)
+    query = asks(size, PLAIN, 0, PUBLIC)
     return MechanismUnderTest(
         label=_label(half, choice) + " pool=some" * pooled + f" of {of}" * bool(of),
         public=public_half(query.design),

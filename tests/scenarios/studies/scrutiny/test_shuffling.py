@@ -1,0 +1,196 @@
+"""What a shuffler makes of a mechanism's epsilon: figures of the bounds, and whom shuffling cannot hide."""
+
+import json
+import math
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from runs import Command, refused
+
+import blindrec
+from blindrec import Amplification, Mechanism, amplified, independent_bits, local_epsilon, matrix_channel
+from coordinator.protocol.amplification import FiniteChannel, TwoLevels, shuffled_epsilon
+from coordinator.protocol.mechanisms import public_halves
+from coordinator.protocol.value_channels import kary_channel
+from scenarios.config.mechanism_settings import server_half
+from scenarios.studies.scrutiny.mechanism import Size, every_rating, subject_of
+from scenarios.studies.scrutiny.release_laws import ClaimedLaw
+
+SHUFFLED = ("grr", "oue", "subset", "set")
+SMALL = Size(items=4, rated=2, users=1000)
+
+
+@pytest.mark.parametrize(
+    ("design", "local", "central"),
+    [("grr", 4, 0.0685), ("oue", 4, 0.0814), ("any", 4, 0.16977)],
+)
+def test_central_epsilons_are_those_of_the_formulas(design: str, local: int, central: float) -> None:
+    """At 100,000 devices and delta 1e-6; of 100 values where the design has values."""
+    result = amplified(design, 100_000, epsilon=local, items=99)
+    assert result.epsilon == pytest.approx(central, abs=2e-4)
+    assert (result.epsilon_local, result.delta, result.neighbours) == (local, 1e-6, "replace")
+    assert result.epsilon_at_least is None or 0 < result.epsilon_at_least <= result.epsilon
+
+
+@pytest.mark.parametrize("design", SHUFFLED)
+def test_levels_are_those_of_the_exact_channel(design: str) -> None:
+    """Among all sketches of a tiny catalogue, pi is one number, and kappa is not below what two sketches share."""
+    subject = subject_of(server_half(design), {}, size=SMALL)
+    query = subject.query(SMALL, Fraction(2))
+    levels, law = subject.public.levels(query), ClaimedLaw(subject, query)
+    assert levels is not None
+    tables = law.enumeration(every_rating(SMALL), 64).comparable
+    rows = np.array([[float(one) for one in row] for shares in tables for row in shares.values()])
+    rows = rows[:, rows.max(axis=0) > 0] / rows.sum(axis=1, keepdims=True)
+    odds = math.exp(2)
+    scale = 1 + (odds - 1) * levels.pi
+    ratio = rows / rows.min(axis=0)
+    alike = np.flatnonzero(ratio.max(axis=0) < 1.001)  # every input meets such a report, or none
+    fits = []
+    for every in product((False, True), repeat=alike.size):
+        met = ratio > math.sqrt(odds)
+        met[:, alike] = every
+        omega = (np.where(met, rows / odds, rows) * scale).max(axis=0)
+        kappa = max(float((one & ~other) @ omega) for one in met for other in met)
+        fits.append(np.allclose([omega.sum(), *(met @ omega), kappa], [1, *[levels.pi] * len(rows), levels.kappa]))
+    assert any(fits)
+
+
+def test_the_local_epsilon_keeps_the_central_one_and_no_larger_one_does() -> None:
+    result = local_epsilon("grr", 10_000, epsilon=1, items=9)
+    assert result.epsilon <= 1
+    assert amplified("grr", 10_000, epsilon=result.epsilon_local + 0.003, items=9).epsilon > 1
+
+
+def test_a_set_names_as_many_values_as_suit_the_central_epsilon() -> None:
+    """Of 9,724 items, as many as MovieLens latest-small has, and sets of 50."""
+    result = local_epsilon("set", 10_000, epsilon=1, items=9724, rated=100, settings={"padded": 50})
+    assert result.settings == {"padded": 50, "chosen": 4}
+    assert result.epsilon_local == pytest.approx(5.664, abs=0.02)
+    fixed = local_epsilon("set", 1000, epsilon=1, items=99, settings={"chosen": 3})
+    assert (fixed.settings, fixed.epsilon <= 1) == ({}, True)
+
+
+@pytest.mark.parametrize("epsilon", [1, 3])
+def test_a_matrix_is_bounded_as_the_mechanism_that_it_is(epsilon: int) -> None:
+    """K-ary randomized response as a matrix has the two levels' bound, but for the inputs that nobody else holds."""
+    channel = kary_channel(Fraction(epsilon), values=5)
+    rows = [channel.chances(np.array([value])) for value in range(5)]
+    ours, theirs = (
+        amplified(matrix_channel(rows, None), 1000),
+        amplified("grr", 1000, epsilon=epsilon, items=4, rated=1),
+    )
+    assert ours.bound == "finite channel"
+    assert ours.epsilon == pytest.approx(theirs.epsilon, rel=1e-3)
+    assert ours.epsilon_local == pytest.approx(epsilon)
+
+
+def test_bits_that_are_few_are_a_matrix_and_many_are_any_randomizer() -> None:
+    few = amplified(independent_bits(count=2, if_one=0.7, if_zero=0.3, epsilon=Fraction(2), ones=1), 1000)
+    many = amplified(independent_bits(count=40, if_one=0.51, if_zero=0.49, epsilon=Fraction(4)), 1000)
+    assert (few.bound, many.bound) == ("finite channel", "any randomizer")
+    assert few.epsilon < few.epsilon_local
+
+
+class FirstItem(Mechanism):
+    """Releases whether item 0 was liked."""
+
+    by_sketch: bool = False
+    by_count: bool = False
+    certain: bool = False
+    values: ClassVar[int] = 2
+
+    def query(self, catalogue: blindrec.Catalogue) -> blindrec.Question:  # noqa: ARG002 (the same for all)
+        return blindrec.Question(outputs=2)
+
+    def channel(self, question: blindrec.Question) -> Any:
+        flip = 1 / (1 + math.exp(question.nats))
+        return matrix_channel([[1 - flip, flip], [flip, 1 - flip]], question.epsilon)
+
+    def sketch(self, question: blindrec.Question, ratings: Any, coins: Any) -> Any:  # noqa: ARG002 (no coin)
+        item = ratings.devices % question.items if self.by_sketch else np.zeros(ratings.devices.size, np.int64)
+        owner = np.repeat(np.arange(ratings.devices.size), np.diff(ratings.starts))
+        liked = ratings.likes & (ratings.items == item[owner])
+        return np.bincount(owner[liked], minlength=ratings.devices.size)
+
+    def count(self, question: blindrec.Question, released: Any, devices: Any) -> Any:
+        weights = devices % 3 if self.by_count else np.ones(devices.size, np.int64)
+        return np.bincount(released, weights, minlength=question.outputs).astype(np.int64)
+
+    def estimate(self, question: blindrec.Question, tally: blindrec.Tally) -> Any:
+        share = np.full(question.items, tally.sums[1] / max(tally.devices, 1))
+        return share, np.full(question.items, 0.1)
+
+
+def test_a_custom_mechanism_is_amplified_by_its_own_channel() -> None:
+    """One bit, whose central epsilon at 1,000 devices is between what bits give away and the two levels' bound."""
+    result = amplified(FirstItem(), 1000, epsilon=1)
+    assert (result.design, result.bound) == ("FirstItem", "finite channel")
+    assert 0.12661 <= result.epsilon <= 0.1488
+    assert local_epsilon(FirstItem(), 1000, epsilon=result.epsilon).epsilon_local == pytest.approx(1, abs=0.002)
+
+
+@pytest.mark.parametrize(("setting", "method"), [("by_sketch", "sketch"), ("by_count", "count")])
+def test_a_custom_mechanism_that_knows_addresses_is_refused(setting: str, method: str) -> None:
+    with pytest.raises(blindrec.errors.InputError, match=f"method {method}, round 0: it depends on addresses"):
+        amplified(FirstItem(**{setting: True}), 1000, epsilon=1)
+
+
+def test_every_design_is_amplified_or_refused() -> None:
+    """A public half that says nothing is a new one: it must say whether its question follows from an address."""
+    private = {name: half for name, half in public_halves().items() if half.private}
+    by_address = {name for name, half in private.items() if half.by_address}
+    assert by_address >= {"maxsense", "multi-maxsense", "sign", "anchor", "pair-signs", "olh", "hadamard"}
+    assert set(private) - by_address == {*SHUFFLED, "pairs"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["maxsense"], ["maxsense", "address", "grr, oue, subset or set"]),
+        (["hadamard"], ["hadamard", "address"]),
+        (["pairs"], ["pairs", "shuffled apart"]),
+        (["full-reveal"], ["full-reveal", "not private"]),
+        (["grr", "--users", "0"], ["users is 0"]),
+        (["grr", "--delta", "0.01"], ["delta is 0.01", "1 / 100000", "1e-05"]),
+        (["grr", "--epsilon", "inf"], ["epsilon is inf"]),
+        (["grr", "--epsilon", "1", "--epsilon-local", "4"], ["epsilon is 1", "epsilon_local 4"]),
+        (["set", "--setting", "padded=1000"], ["padded"]),
+        (["nonsense"], ["nonsense", "maxsense"]),
+    ],
+)
+def test_what_cannot_be_amplified_ends_with_one_line(arguments: list[str], parts: list[str], blindrec: Command) -> None:
+    line = refused(blindrec, "amplify", *arguments)
+    assert all(part in line for part in parts), line
+
+
+def test_channels_are_refused_that_have_no_epsilon_or_another_one() -> None:
+    channel = matrix_channel([[0.6, 0.4], [0.4, 0.6]], None)
+    for refused_call, part in (
+        (lambda: amplified(channel, 1000, epsilon=1), "has its own"),
+        (lambda: local_epsilon(channel, 1000), "one epsilon"),
+        (lambda: amplified(matrix_channel([[1, 0], [0.4, 0.6]], None), 1000), "has no epsilon"),
+    ):
+        with pytest.raises(blindrec.errors.InputError, match=part):
+            refused_call()
+
+
+def test_the_command_says_what_is_left_if_the_shuffler_lies(blindrec: Command, tmp_path: Path) -> None:
+    ended = blindrec("amplify", "subset", "--users", "10000", "--epsilon", "2", "--json", tmp_path / "one.json")
+    assert (ended.code, ended.err) == (0, "")
+    record = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
+    assert set(record) == {*Amplification.__dataclass_fields__, "provenance"}
+    assert f"{record['epsilon_local']:.4f}" in ended.out
+    assert "if the shuffler tells" in ended.out
+    assert ("the shuffler is all there is" in " ".join(ended.out.split())) == (record["epsilon_local"] > 5)
+
+
+def test_two_levels_and_a_matrix_agree_on_bits() -> None:
+    flip = 1 / (1 + math.e)
+    matrix = FiniteChannel([[1 - flip, flip], [flip, 1 - flip]])
+    levels = shuffled_epsilon(TwoLevels(0.5, 0.5), local_epsilon=Fraction(1), devices=1000, delta=1e-6)
+    assert shuffled_epsilon(matrix, devices=1000, delta=1e-6) == pytest.approx(levels, rel=1e-4)
