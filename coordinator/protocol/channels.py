@@ -512,7 +512,8 @@ class MatrixChannel(ExactChannel):
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
         """Return the released bits of a block of devices, whose private values are numbers of rows."""
         value = np.asarray(private).reshape(len(private)).astype(np.int64)
-        if value.size and not 0 <= value.min() <= value.max() <= (most := len(self.rows) - 1):
+        most = len(self.rows) - 1
+        if value.size and not 0 <= value.min() <= value.max() <= most:
             raise InputError(f"a sketch is no whole number from 0 to {most}, the channel's private values")
         coins, outputs = coin(0), np.empty(value.size, np.int64)
         order = np.argsort(value, kind="stable")

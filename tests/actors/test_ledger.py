@@ -189,6 +189,28 @@ def test_three_thirds_of_a_budget_are_the_budget(budget: str) -> None:
         asked.answer(query(3, Fraction(1, 10**30)))
 
 
+def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
+    asked = device(Fraction(1))
+    first = asked.answer(query(0, Fraction(1)))
+    assert asked.spent == 1
+    for _ in range(3):
+        assert asked.answer(query(0, Fraction(1))) == first
+        assert asked.answer(pickle.loads(pickle.dumps(query(0, Fraction(1))))) == first
+    assert asked.spent == 1
+
+
+def test_ten_tenths_fit_and_a_hair_more_does_not() -> None:
+    tenth = parse_epsilon(0.1)
+    assert tenth is not None
+    asked = device(Fraction(1))
+    for round_number in range(10):
+        asked.answer(query(round_number, tenth))
+    other = device(Fraction(1))
+    with pytest.raises(BudgetError):
+        other.answer(query(0, Fraction(1) + Fraction(1, 10**40)))
+    assert other.spent == 0
+
+
 def test_an_answer_without_noise_needs_an_unlimited_budget() -> None:
     with pytest.raises(BudgetError):
         device(Fraction(10**6)).answer(query(0, None))
