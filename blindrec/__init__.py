@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from scenarios.from_python import PlanResult, Result, RunResult, SweepResult, compare, plan, report, run, sweep
     from scenarios.studies.scrutiny.audit import audit
     from scenarios.studies.scrutiny.checks import check
-    from scenarios.studies.scrutiny.shuffling import Amplification, amplified, local_epsilon
-    from scenarios.studies.scrutiny.verdicts import Audit, Conformance
+    from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon
+    from scenarios.studies.scrutiny.verdicts import Amplification, Audit, Conformance
 
 __version__ = "0.1.0"
 
@@ -84,8 +84,8 @@ _HOMES = {
     "scenarios.families.two_tier.two_tier_scenario": "TwoTierScenario",
     "scenarios.studies.scrutiny.audit": "audit",
     "scenarios.studies.scrutiny.checks": "check",
-    "scenarios.studies.scrutiny.shuffling": "Amplification amplified local_epsilon",
-    "scenarios.studies.scrutiny.verdicts": "Audit Conformance",
+    "scenarios.studies.scrutiny.shuffling": "amplified local_epsilon",
+    "scenarios.studies.scrutiny.verdicts": "Amplification Audit Conformance",
     "scenarios.from_python": "PlanResult Result RunResult SweepResult compare plan report run sweep",
 }
 """The names that each module holds."""

@@ -50,7 +50,8 @@ study_commands:
 scrutiny_commands:
     check     Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.
     audit     Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.
-    amplify   Show what a shuffler makes of a mechanism's epsilon, certified: the local epsilon for a central one, or back.
+    amplify   Show what a shuffler makes of a mechanism's epsilon, certified: the local epsilon for a central one, or
+              back.
     adversary Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.
 lookup_commands:
     report    Make a page to show of results: one HTML file that loads nothing; several results stand side by side.

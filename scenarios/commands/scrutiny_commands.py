@@ -1,6 +1,7 @@
 """The commands of scrutiny: `blindrec check`, `audit` and `amplify` of mechanisms, `adversary` of recommenders."""
 
 import math
+from functools import partial
 from itertools import groupby
 from typing import Annotated
 
@@ -19,8 +20,7 @@ from scenarios.config.identity import read_settings
 from scenarios.config.signals import BAD_INPUT
 from scenarios.show.records import STDOUT, check_target, deliver
 from scenarios.show.tables import percent, printed, remark, show_table
-from scenarios.studies.scrutiny.shuffling import Amplification
-from scenarios.studies.scrutiny.verdicts import FAILED, HELD, Audit, Conformance, in_words
+from scenarios.studies.scrutiny.verdicts import FAILED, HELD, Amplification, Audit, Conformance, in_words
 
 NATS = "epsilon in nats of one release"
 STYLES = {HELD: "green", FAILED: "bold red"}
@@ -193,11 +193,16 @@ def amplify(
     if epsilon is not None and epsilon_local is not None:
         raise InputError(f"epsilon is {epsilon} and epsilon_local {epsilon_local}; give one, the other follows")
     check_target(json)
-    size = {"delta": delta, "settings": read_settings(setting or ()), "items": items, "rated": rated}
-    if epsilon_local is None:
-        result = local_epsilon(mechanism, users, epsilon=epsilon or "1", **size)
-    else:
-        result = amplified(mechanism, users, epsilon=epsilon_local, **size)
+    find = partial(
+        local_epsilon if epsilon_local is None else amplified,
+        mechanism,
+        users,
+        delta=delta,
+        settings=read_settings(setting or ()),
+        items=items,
+        rated=rated,
+    )
+    result = find(epsilon=epsilon_local or epsilon or "1")
     deliver(json, result.as_json())
     if json != STDOUT:
         show_amplification(Console(), result)

@@ -58,7 +58,7 @@ def test_what_policies_and_mechanisms_need_loads_the_servers_side_only(names: st
 def test_every_name_is_there_and_no_other() -> None:
     assert dir(blindrec) == blindrec.__all__ == sorted(blindrec.__all__)
     assert all(getattr(blindrec, name) is not None for name in blindrec.__all__)
-    with pytest.raises(AttributeError, match=r"^blindrec has no public name 'Runn'; it has Ask, "):
+    with pytest.raises(AttributeError, match=r"^blindrec has no public name 'Runn'; it has Amplification, "):
         blindrec.Runn  # type: ignore[attr-defined] # noqa: B018 (what is refused)
 
 

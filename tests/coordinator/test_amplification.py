@@ -56,9 +56,7 @@ BITS = [
 
 
 @pytest.mark.parametrize(("devices", "local", "clones", "levels", "exact"), BITS)
-def test_bits_are_bounded_as_the_prototype_did(
-    devices: int, local: int, clones: float, levels: float, exact: float
-) -> None:
+def test_bits_are_bounded_from_both_sides(devices: int, local: int, clones: float, levels: float, exact: float) -> None:
     bounds: list[ShufflerBound] = [AnyRandomizer(), of_bits(local), one_bit_levels(), BitsExactly()]
     epsilons = [shuffled_epsilon(one, local_epsilon=Fraction(local), devices=devices, delta=DELTA) for one in bounds]
     assert epsilons == pytest.approx([clones, levels, levels, exact], abs=2e-4)
@@ -111,7 +109,7 @@ def test_sets_are_bounded_from_both_sides(
         (1, hadamard_levels(), 0.0085),
     ],
 )
-def test_oracles_are_bounded_as_the_prototype_did(local: int, levels: TwoLevels, epsilon: float) -> None:
+def test_oracles_are_bounded_from_above(local: int, levels: TwoLevels, epsilon: float) -> None:
     result = shuffled_epsilon(levels, local_epsilon=local, devices=10**5, delta=DELTA)
     assert result == pytest.approx(epsilon, abs=1e-4)
 

@@ -156,7 +156,7 @@ def test_skellam_shares_add_up_exactly() -> None:
         (skellam_share(42.25, honest=300).deviation * math.sqrt(300), 42.25),
     ],
 )
-def test_deviations_are_those_of_the_prototype(deviation: float, expected: float) -> None:
+def test_deviations_are_those_of_the_table(deviation: float, expected: float) -> None:
     assert deviation == pytest.approx(expected, rel=1e-3)
     assert discrete_laplace(1, sensitivity=20).deviation == pytest.approx(
         math.sqrt(2 * math.exp(-1 / 20)) / (1 - math.exp(-1 / 20))
@@ -271,7 +271,7 @@ def test_skellam_noise_is_hardly_more_than_gaussian() -> None:
     ("devices", "coins", "rate", "per_device"),
     [(1900, 4, 0.379, 14_750), (10**4, 1, 0.233, 2269), (10**5, 1, 0.0182, 177), (10**6, 1, 0.00179, 17.4)],
 )
-def test_dummies_are_those_of_the_prototype(devices: int, coins: int, rate: float, per_device: float) -> None:
+def test_dummies_are_those_of_the_table(devices: int, coins: int, rate: float, per_device: float) -> None:
     """Which rounded losses up, and asked for up to half a per cent more."""
     dummies = least_dummies(devices=devices, likes=50, epsilon=1, delta=1e-6)
     assert dummies.coins == coins

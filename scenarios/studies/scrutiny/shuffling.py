@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -41,6 +40,7 @@ from scenarios.studies.scrutiny.mechanism import (
     stored,
     subject_of,
 )
+from scenarios.studies.scrutiny.verdicts import Amplification
 
 ANY = "any"
 """Stands for every local randomizer that is the same on all devices."""
@@ -49,49 +49,6 @@ TWO_LEVELS, FINITE, CLONES = "two levels", "finite channel", "any randomizer"
 """Bounds from above: of a channel whose chances have two levels, of one as a matrix, of anything under epsilon."""
 MOST_INPUTS = 16  # Private values of a channel that is bounded as a matrix, where every pair of them is looked at
 ADDRESSES = 7_000_003  # Other addresses, at which a mechanism that does not know them must do the same
-NEIGHBOURS = "replace"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amplification:
-    """The guarantees of shuffled reports: the central one that holds, and what is left if the shuffler lies.
-
-    Attributes
-    ----------
-    design : str
-        The mechanism or channel.
-    users : int
-        Honest devices n that answer; absentees and liars hide nobody.
-    epsilon : float
-        Central epsilon [nats]: of the multiset of all reports, which is what the server sees. Certified from above.
-    epsilon_local : float
-        Epsilon of each device's own report [nats], which holds whatever the shuffler does.
-    delta : float
-        The central guarantee's delta.
-    neighbours : str
-        ``"replace"``: one device's ratings are replaced by any others, and n is public.
-    bound : str
-        The bound from above: ``"two levels"``, ``"finite channel"``, or ``"any randomizer"``.
-    epsilon_at_least : float or None
-        No bound can be below it [nats]: what the multiset gives away where the server knows all others' ratings. None
-        where nobody computed it.
-    settings : dict
-        Settings of the mechanism that follow from the central epsilon, by their names.
-    """
-
-    design: str
-    users: int
-    epsilon: float
-    epsilon_local: float
-    delta: float
-    bound: str
-    epsilon_at_least: float | None
-    neighbours: str = NEIGHBOURS
-    settings: Mapping[str, int] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,18 +159,18 @@ def local_epsilon(
     if isinstance(mechanism, ExactChannel):
         raise InputError("a channel has one epsilon; give the mechanism that makes it, or see amplified")
     central, size = _finite(epsilon), _size(items, rated, users)
-    options, chosen = dict(settings or {}), dict[str, int]()
+    options, sizes = dict(settings or {}), dict[str, int]()
     if mechanism == "set" and not int(options.get("chosen", 0)):
         query = _subject(mechanism, options, size).query(size, central)
         padded = int(query.parameters[PADDED])
         best = best_set(items=items, padded=padded, epsilon=central, devices=users, delta=delta)
-        chosen = {"padded": padded, "chosen": best.subset_size}
-    randomizer_at = _randomizer_of(mechanism, options | chosen, size)
+        sizes = {"padded": padded, "chosen": best.subset_size}
+    randomizer_at = _randomizer_of(mechanism, options | sizes, size)
     local = largest_local_epsilon(
         lambda nats: randomizer_at(_finite(nats)).bound, epsilon=central, devices=users, delta=delta
     )
     return _result(
-        _name_of(mechanism), randomizer_at(local), local=float(local), users=users, delta=delta, settings=chosen
+        _name_of(mechanism), randomizer_at(local), local=float(local), users=users, delta=delta, settings=sizes
     )
 
 

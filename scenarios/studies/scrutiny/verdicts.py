@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -255,3 +255,45 @@ class Audit(Scrutiny):
         claimed, exact = ("none" if one is None else f"{one:g}" for one in (self.claimed, self.exact))
         verdict = "held" if self.held else f"{len(self.failures)} failed"
         return f"<{self.design}: claimed {claimed}, exact {exact}, measured {self.measured:.4f}, {verdict}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amplification:
+    """The guarantees of shuffled reports: the central one that holds, and what is left if the shuffler lies.
+
+    Attributes
+    ----------
+    design : str
+        The mechanism or channel.
+    users : int
+        Honest devices n that answer; absentees and liars hide nobody.
+    epsilon : float
+        Central epsilon [nats]: of the multiset of all reports, which is what the server sees. Certified from above.
+    epsilon_local : float
+        Epsilon of each device's own report [nats], which holds whatever the shuffler does.
+    delta : float
+        The central guarantee's delta.
+    neighbours : str
+        ``"replace"``: one device's ratings are replaced by any others, and n is public.
+    bound : str
+        The bound from above: ``"two levels"``, ``"finite channel"``, or ``"any randomizer"``.
+    epsilon_at_least : float or None
+        No bound can be below it [nats]: what the multiset gives away where the server knows all others' ratings. None
+        where nobody computed it.
+    settings : dict
+        Settings of the mechanism that follow from the central epsilon, by their names.
+    """
+
+    design: str
+    users: int
+    epsilon: float
+    epsilon_local: float
+    delta: float
+    bound: str
+    epsilon_at_least: float | None
+    neighbours: str = "replace"
+    settings: Mapping[str, int] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return asdict(self)
