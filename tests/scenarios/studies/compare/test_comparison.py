@@ -168,8 +168,8 @@ def test_a_list_of_names_names_each_row(blindrec: Command, ratings: Path) -> Non
     one = (*HERE, "--epsilon", 1, "--scale", 1, "--public", 0.2, "--json", "-")
     named = blindrec("compare", ratings, "--mechanisms", "popularity, pairs with EASE,lifts with set", *one).result
     assert {(row["trust_model"], row["mechanism"]) for row in named["rows"]} == {
-        *((model, "popularity") for model in ("none", "curator", "two-tier")),
-        ("curator", "pairs with EASE"),
+        *((model, "popularity") for model in ("none", "curator", "two-servers", "two-tier")),
+        *((model, "pairs with EASE") for model in ("curator", "two-servers")),
         ("two-tier", "lifts with set"),
     }
     known = refused(blindrec, "compare", ratings, "--mechanisms", "popularity,pairs by EASE")
