@@ -215,17 +215,17 @@ class LocalRow(Row):
         return run(scenario, InProcess(1), population=population).outcome.model
 
     def model_of_sample(
-        self, world: FileWorld, request: RowRequest, asked: Callable[[Ask], Ask] = lambda ask: ask
+        self, world: FileWorld, request: RowRequest, exchange: Callable[[Ask], Ask] = lambda ask: ask
     ) -> Model:
         """Return the model that is learned from sums that are sampled from their laws, round by round.
 
-        ``asked`` returns what devices are asked in the place of what the policy asks.
+        ``exchange`` returns what devices are asked in the place of what the policy asks.
         """
         spec = RunSpec(settle(self.scenario_of(world.items, request)))
         policy, learner, state = spec.policy, spec.learner, ServerState(devices=request.users)
         assert self.law is not None  # `reaches` leaves out other units
         while (following := policy.next_query(state)) is not None:
-            ask = asked(following)
+            ask = exchange(following)
             statistic = self.law(ask.query, world.fold, ask.stop - ask.first, request.coins)
             state = learner.absorb(state, ask, statistic)
         return learner.learn(state)[0]

@@ -64,8 +64,8 @@ def amplified(query: Query, devices: int, settings: Comparison) -> Query:
     share = own / items / 2 if paired else SHARE * min(1.0, own / settings.likes)
     best = certified(items, own, query.epsilon, devices, share)
     parameters = {**query.parameters, CHOSEN: float(best.subset_size)}
-    asked = replace(query, epsilon=best.local_epsilon, parameters=parameters)
-    return replace(asked, questions=half.questions(asked).start, answer_bits=half.answer_bits(asked))
+    local = replace(query, epsilon=best.local_epsilon, parameters=parameters)
+    return replace(local, questions=half.questions(local).start, answer_bits=half.answer_bits(local))
 
 
 Padding: TypeAlias = Callable[[Comparison, int], int]
