@@ -15,7 +15,14 @@ from coordinator.protocol.budget import as_json, parse_epsilon
 from scenarios.data.datasets import RatingTable
 from scenarios.show.intervals import CONFIDENCE
 from scenarios.show.tables import Cell, interval_of, percent, ratio, remark, short, show_rows, show_table, whole
-from scenarios.studies.compare.comparison_settings import PUBLIC, PUBLIC_RATES, SHUFFLED, TWO_SERVERS, Comparison
+from scenarios.studies.compare.comparison_settings import (
+    LADDER,
+    PUBLIC,
+    PUBLIC_RATES,
+    SHUFFLED,
+    TWO_SERVERS,
+    Comparison,
+)
 from scenarios.studies.compare.crossing import REACHED, among_files, over_seeds_and_people, people_for
 from scenarios.studies.compare.row import AGGREGATE
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
@@ -66,6 +73,7 @@ def summarize(
         "min_ratings": settings.min_ratings,
         "level": CONFIDENCE,
         "trust_models": list(settings.trust_models),
+        "rungs": list(LADDER),
         "rows": rows,
         "neighbours": NEIGHBOURS,
         "people": _reached(settings, grouped, plain),

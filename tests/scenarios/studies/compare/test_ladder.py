@@ -20,6 +20,7 @@ from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import dummies_delta, gaussian_deviation, least_dummies
 from coordinator.protocol.value_channels import subset_channel
+from scenarios.show.figures import pictures_of
 from scenarios.studies.compare import sum_laws
 from scenarios.studies.compare.comparison_settings import EVERY_MODEL, LADDER, Comparison
 from scenarios.studies.compare.row import AGGREGATE, LearnedScores, RowRequest
@@ -311,13 +312,17 @@ def test_each_row_says_what_is_left_of_it(ratings: Path, blindrec: Command) -> N
 def test_a_shuffler_and_two_servers_save_people(ratings: Path, blindrec: Command) -> None:
     """At epsilon 1, on a small made file: factors above these, and each rung below the one before."""
     options = ("--trust-models", "ladder", "--mechanisms", "popularity,set", "--epsilon", 1)
-    people = blindrec("compare", ratings, *FEW, *options, "--scale", "1,10,100,1000,10000").result["people"]
-    needed = {(row["trust_model"], row["mechanism"]): row for row in people}
+    figure = ratings.with_name("ladder.png")
+    grid = ("--scale", "1,10,100,1000,10000", "--figure", figure)
+    result = blindrec("compare", ratings, *FEW, *options, *grid).result
+    needed = {(row["trust_model"], row["mechanism"]): row for row in result["people"]}
     local, mixed, servers = (
         needed[name]["users"] for name in (("local", "set"), ("shuffled", "set"), ("two-servers", "popularity"))
     )
     assert local > 5 * mixed
     assert local > 10 * servers
+    assert pictures_of("compare", result)[0].name == "ladder"
+    assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 def test_published_tables_are_of_the_rows_that_they_name() -> None:
