@@ -342,14 +342,15 @@ def _worth_by_people(record: Mapping[str, Any]) -> Pictures:
 _LISTS, _PAIRS = "lists by popularity", "lists by pairs of items"
 _KINDS = {"pairs": _PAIRS, "pairs with EASE": _PAIRS, "directions": ""}
 """What lists of mechanisms are by, where that is not popularity: pairs, or something that the ladder does not show."""
+_OWN_CURVES = {"ones"}  # Mechanisms that leave less than their rung's others if who is trusted lies
 
 
 def _ladder(record: Mapping[str, Any]) -> Pictures:
     """Yield the people that a list takes against epsilon: a curve for each rung, a panel for what lists are by."""
     points = ladder_points(record)
-    if points.empty or not {*points["label"]} - {"curator", "local"}:
-        return
-    looks = by_place(rung for rung in record["rungs"] if rung != "none" and rung in {*points["label"]})
+    if not {label.partition(":")[0] for label in points["label"]} - {"curator", "local"}:
+        return  # no rung between these
+    looks = by_place(sorted({*points["label"]}, key=lambda label: record["rungs"].index(label.partition(":")[0])))
     y = Axis("people who contribute", "y", "log", low=points["y"].min() / 3, high=3 * points[["y", "high"]].max().max())
     there = Reference(record["people_in_file"], {"color": "black", "linestyle": ":", "label": "people in the file"})
     panels = [
@@ -374,7 +375,8 @@ def _ladder(record: Mapping[str, Any]) -> Pictures:
 def ladder_points(record: Mapping[str, Any]) -> pd.DataFrame:
     """Return the fewest people whom a list takes, by rung, epsilon and what lists are by: popularity, or pairs.
 
-    Rows that never reach the share, among as many people as were measured, have no point.
+    Messages with dummies are a curve of their own, since no local epsilon stands behind them. Rows
+    that never reach the share, among as many people as were measured, have no point.
     """
     best: dict[tuple[str, str, float], Mapping[str, Any]] = {}
     for row in record.get("people") or ():
@@ -382,7 +384,8 @@ def ladder_points(record: Mapping[str, Any]) -> pd.DataFrame:
         beside = row["features"] or row["epsilon"] == "inf" or not kind or rung not in record.get("rungs", ())
         if beside or row["users"] is None:
             continue
-        name = (kind, rung, float(row["epsilon"]))
+        label = f"{rung}: {row['mechanism']}" if row["mechanism"] in _OWN_CURVES else rung
+        name = (kind, label, float(row["epsilon"]))
         if name not in best or row["users"] < best[name]["users"]:
             best[name] = row
     columns = ("list", "label", "x", "y", "low", "high", "mechanism")

@@ -129,7 +129,8 @@ def test_the_ladder_is_a_curve_for_each_rung_and_the_first_picture_where_it_was_
     assert [panel.title for panel in first.panels] == ["lists by popularity", "lists by pairs of items"]
     points = first.points
     assert points is not None
-    assert {*points["mechanism"]} == {"set", "pairs"}  # the best of each, and no directions
+    assert {*points["mechanism"]} == {"set", "pairs", "ones"}  # the best of each, and no directions
+    assert {*points.loc[points["mechanism"] == "ones", "label"]} == {f"{rung}: ones" for rung in record["rungs"][1:]}
     assert points[(points["label"] == "shuffled") & (points["list"] == first.panels[0].title)]["y"].tolist() == [
         *(32000, 16000, 8000),
     ]
