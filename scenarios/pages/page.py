@@ -340,7 +340,7 @@ def section_of_audit(subject: Subject) -> ReportSection:
     )
 
 
-_COMPARED = "mechanism features epsilon users public ndcg over_popularity hit_rate recall coverage"
+_COMPARED = "mechanism features epsilon epsilon_local users public ndcg over_popularity hit_rate recall coverage"
 _ABOUT_DATA = "ratings people_in_file items split_by held_out like_from min_ratings public_constants"
 
 
