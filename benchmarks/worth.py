@@ -36,7 +36,8 @@ from scenarios.studies.sweep.sweep_folder import swept
 
 DATA, PICTURE, PAGE, README = "docs/worth.json", "docs/worth.png", "docs/worth.md", "README.md"
 FILES: dict[str, dict[str, Any]] = {
-    "small": {"like_from": 4.0, "epsilon": "1,2,4,inf", "scale": "1,10,100,1000,10000", "seeds": 5, "devices": 0},
+    "small": {"like_from": 4.0, "epsilon": "1,2,4,inf", "scale": "1,10,100,1000,10000", "seeds": 5, "devices": 0}
+    | {"trust_models": "none,curator,two-tier,local,coordinator"},
     "jester": {"rank": 8, "epsilon": "0.5,1,2,4", "trust_models": "none,curator,local", "seeds": 3, "devices": 0},
 }
 """What is measured of each file."""

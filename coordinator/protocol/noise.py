@@ -27,6 +27,7 @@ MOST_NOISE_VALUES = 1 << 21  # Values that a law of noise enumerates at most
 LARGEST_DEVIATION = 1e5  # Of Gaussian and Skellam noise
 _COINS = 1 << 128
 _DIGITS, _NEVER = 60, Decimal(2) ** -132
+_SUMMED = 1e4  # Deviation of a sum of discrete Gaussians beyond which its losses are put on a grid
 _REACH = 14  # Standard deviations beyond which a law is cut off, which counts as revealed
 _FINENESS = 24  # Places of a grid in one standard deviation of a loss
 
@@ -276,16 +277,16 @@ def gaussian_delta(deviation: float, *, changes: int, epsilon: Fraction | float)
     _require_deviation(deviation)
     central = float(_require_epsilon(epsilon))
     require_whole("coordinates that change", changes, 1, MOST_ITEMS)
-    if deviation * math.sqrt(changes) > LARGEST_DEVIATION:
-        raise InputError(
-            f"noise of deviation {deviation:g} on {changes} coordinates is more than can be added up; raise epsilon"
-        )
     radius = math.ceil(_REACH * deviation) + _REACH
     places = np.arange(-radius, radius + 1)
     weights = np.exp(-np.square(places / deviation) / 2)
     # The tails of a normal law beyond 14 deviations hold less than 1e-43
     summand = places, weights / weights.sum(), changes
     square = deviation**2
+    if deviation * math.sqrt(changes) > _SUMMED:  # Too many sums to look at one by one: a grid, as elsewhere
+        grid = 1 / (deviation * _FINENESS)
+        coarse = _on_grid((2 * places + 1) / (2 * square), summand[1], grid, changes)
+        return _lattice_delta([coarse], grid, 0.0, central) + changes * 1e-40
     return _lattice_delta([summand], 1 / square, changes / (2 * square), central) + changes * 1e-40
 
 
@@ -432,7 +433,7 @@ def least_dummies(*, devices: int, likes: int, epsilon: Fraction | float, delta:
         sigma = gaussian_deviation(changes=2 * likes, epsilon=epsilon, delta=delta)
         coins = max(1, math.ceil(4 * sigma**2 / devices))
         while not holds(coins, 0.5):
-            coins += 1
+            coins += 1 + coins // 1000
     low, high = math.log(1e-12), math.log(0.5)
     while high - low > 1e-5:
         middle = (low + high) / 2

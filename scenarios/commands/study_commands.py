@@ -123,9 +123,12 @@ COMPARE_HELP = """Compare what recommendations are worth under each trust model,
 \b
   none      whoever learns has all ratings: popularity, item kNN, SVD, EASE, and a random list
   curator   a trusted curator publishes noisy counts of likes, or of pairs of items
+  two-servers  each of two servers sees random shares, and both publish noisy sums; they must not collude
+  shuffled  a shuffler hides who sent which report from the server, and cannot read them
   two-tier  a few people's ratings are public, and the others may add what devices answer
   local     nobody is trusted: every device answers one question under its whole epsilon
   coordinator  sees all votes and hides them from clients (p-REC): a panel of losses, beside the rows
+  ladder    stands for none, curator, two-servers, shuffled and local: one rung each of the ladder of trust
 
 Likes and dislikes are held out once, for all rows; devices rank what they have not rated, and the first ten are held
 against the likes held out. With --features a device weighs scores by features of what it likes itself: nothing is
@@ -135,6 +138,7 @@ and nobody in the file is protected.
 \b
   blindrec compare ratings.csv --features movies.csv --epsilon 1,4 --scale 1,100 --figure worth.png
   blindrec compare ratings.csv --trust-models none,local --mechanisms EASE,set --out worth
+  blindrec compare ratings.csv --trust-models ladder --epsilon 0.5,1,2,4 --figure ladder.png
   blindrec compare ratings.csv --design oue:OUE --setting odds=2 --scale 1,10
 
 With --out every finished row is kept in the folder at once, and the same command goes on there; with more --seeds,

@@ -24,7 +24,7 @@ from scenarios.show.figures import check_target, pictures_of, rendered
 from scenarios.show.picture import Picture
 from scenarios.show.records import write_target
 from scenarios.store.whole_files import to_json
-from scenarios.studies.compare.comparison_settings import PUBLIC_RATES
+from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, SHUFFLED, TWO_SERVERS
 from scenarios.studies.compare.rows.trusted import DELTA, PAIRS_WITH_EASE
 from scenarios.studies.compare.summary import RESAMPLED_NOTE
 
@@ -340,7 +340,7 @@ def section_of_audit(subject: Subject) -> ReportSection:
     )
 
 
-_COMPARED = "mechanism features epsilon users public ndcg over_popularity hit_rate recall coverage"
+_COMPARED = "mechanism features epsilon epsilon_local users public ndcg over_popularity hit_rate recall coverage"
 _ABOUT_DATA = "ratings people_in_file items split_by held_out like_from min_ratings public_constants"
 
 
@@ -399,6 +399,8 @@ def _kind_of_row(row: Mapping[str, Any]) -> str:
         return "none"
     if model == "curator":
         return "approximate" if row.get("delta", DELTA if mechanism == PAIRS_WITH_EASE else None) else "curator"
+    if model in {SHUFFLED, TWO_SERVERS}:
+        return model
     if model == PUBLIC_RATES:
         return "part"
     if model == "two-tier" and epsilon is None:

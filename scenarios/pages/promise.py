@@ -61,12 +61,14 @@ def each(words: str, epsilons: Iterable[Traced]) -> list[Believed]:
 
 
 LOUD = ("none", "deniability", "part")
-KINDS = ("local", "curator", "approximate", "silent", *LOUD)
+KINDS = ("local", "shuffled", "two-servers", "curator", "approximate", "silent", *LOUD)
 """Of promises, and those that a page warns of; their words stand in ``templates/parts.html``."""
 TRUSTED = {
     "local": "nobody",
     "curator": "whoever collects",
     "coordinator": "whoever collects",
+    "two-servers": "one of two servers not to collude with the other",
+    "shuffled": "a shuffler not to say who sent what",
     "two-tier": "nobody with private ratings",
     "public-rates": "nobody but whoever published totals of all ratings",
     "none": "whoever learns",

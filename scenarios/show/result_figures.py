@@ -296,7 +296,23 @@ def adversary(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: A
 
 
 def compare(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
-    """Yield NDCG against people, a curve for each trust model, and what the coordinator's recommenders save."""
+    """Yield NDCG against people, a curve for each trust model; the ladder; and what the coordinator's learners save.
+
+    The ladder is the first picture where its rungs were asked for, and nothing else.
+    """
+    ladder = list(_ladder(record))
+    first = record.get("trust_models") is not None and record["trust_models"] == record["rungs"]
+    yield from ladder if first else ()
+    yield from _worth_by_people(record)
+    yield from () if first else ladder
+    if panel := record.get("coordinator"):
+        alt = "What each recommender of a trusted coordinator saves its clients against random lists, with intervals."
+        panels = clients_panels(panel, clients_points(panel, None))
+        yield Picture("coordinator", "What a trusted coordinator saves its clients", alt, panels, size=(6, 4.0))
+
+
+def _worth_by_people(record: Mapping[str, Any]) -> Pictures:
+    """Yield NDCG against people, a curve for each trust model and a panel for each epsilon."""
     if not (points := compared_points(record)).empty:
         alt = "NDCG at 10 against the people who contribute, a curve for each trust model, a panel for each epsilon."
         heading = f"{record['ratings']}: {record['people_in_file']:,} people, {record['items']:,} items"
@@ -321,10 +337,62 @@ def compare(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
             panels.append(FigurePanel(points=here, x=x, y=y, looks=looks, title=title, references=references))
         size = (5.2, 4.4)
         yield Picture("figure", "What recommendations are worth", alt, panels, points, heading=heading, size=size)
-    if panel := record.get("coordinator"):
-        alt = "What each recommender of a trusted coordinator saves its clients against random lists, with intervals."
-        panels = clients_panels(panel, clients_points(panel, None))
-        yield Picture("coordinator", "What a trusted coordinator saves its clients", alt, panels, size=(6, 4.0))
+
+
+_LISTS, _PAIRS = "lists by popularity", "lists by pairs of items"
+_KINDS = {"pairs": _PAIRS, "pairs with EASE": _PAIRS, "directions": ""}
+"""What lists of mechanisms are by, where that is not popularity: pairs, or something that the ladder does not show."""
+_OWN_CURVES = {"ones"}  # Mechanisms that leave less than their rung's others if who is trusted lies
+
+
+def _ladder(record: Mapping[str, Any]) -> Pictures:
+    """Yield the people that a list takes against epsilon: a curve for each rung, a panel for what lists are by."""
+    points = ladder_points(record)
+    if not {label.partition(":")[0] for label in points["label"]} - {"curator", "local"}:
+        return  # no rung between these
+    looks = by_place(sorted({*points["label"]}, key=lambda label: record["rungs"].index(label.partition(":")[0])))
+    y = Axis("people who contribute", "y", "log", low=points["y"].min() / 3, high=3 * points[["y", "high"]].max().max())
+    there = Reference(record["people_in_file"], {"color": "black", "linestyle": ":", "label": "people in the file"})
+    panels = [
+        FigurePanel(
+            points=points[points["list"] == kind],
+            x=Axis("central epsilon [nats]", "x", "log", ticks="value"),
+            y=y,
+            looks=looks,
+            title=kind,
+            references=[there],
+        )
+        for kind in (_LISTS, _PAIRS)
+        if kind in {*points["list"]}
+    ]
+    share = next(row["share"] for row in record["people"])
+    heading = f"{record['ratings']}: people until lists are worth {share:.0%} of plain popularity without privacy"
+    alt = "People who are needed against epsilon, with intervals: a curve for each rung of the ladder of trust."
+    size = (5.2, 4.4)
+    yield Picture("ladder", "The ladder of trust", alt, panels, points, heading=heading, size=size)
+
+
+def ladder_points(record: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the fewest people whom a list takes, by rung, epsilon and what lists are by: popularity, or pairs.
+
+    Messages with dummies are a curve of their own, since no local epsilon stands behind them. Rows
+    that never reach the share, among as many people as were measured, have no point.
+    """
+    best: dict[tuple[str, str, float], Mapping[str, Any]] = {}
+    for row in record.get("people") or ():
+        kind, rung = _KINDS.get(row["mechanism"], _LISTS), row["trust_model"]
+        beside = row["features"] or row["epsilon"] == "inf" or not kind or rung not in record.get("rungs", ())
+        if beside or row["users"] is None:
+            continue
+        label = f"{rung}: {row['mechanism']}" if row["mechanism"] in _OWN_CURVES else rung
+        name = (kind, label, float(row["epsilon"]))
+        if name not in best or row["users"] < best[name]["users"]:
+            best[name] = row
+    columns = ("list", "label", "x", "y", "low", "high", "mechanism")
+    numbers = ("users", "users_low", "users_high")
+    rows_of = ([*name, *(row[one] for one in numbers), row["mechanism"]] for name, row in best.items())
+    points = pd.DataFrame(list(rows_of), columns=columns)
+    return points.astype(dict.fromkeys(("x", "y", "low", "high"), float))
 
 
 _FEATURES = " + features"

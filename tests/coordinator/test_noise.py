@@ -348,9 +348,20 @@ def test_a_rate_that_is_no_chance_is_refused(rate: float) -> None:
         dummies_delta(10, rate, likes=1, epsilon=1)
 
 
+def test_sums_that_are_too_many_stand_on_a_grid_that_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a deviation of the sum losses are put on a grid: delta is no smaller, and hardly larger."""
+    exact = [gaussian_delta(sigma, changes=420, epsilon=1) for sigma in (80.0, 95.0)]
+    monkeypatch.setattr(noise_module, "_SUMMED", 1000)
+    coarse = [gaussian_delta(sigma, changes=420, epsilon=1) for sigma in (80.0, 95.0)]
+    assert all(one <= other <= 1.02 * one for one, other in zip(exact, coarse, strict=True))
+    monkeypatch.undo()
+    wide = gaussian_deviation(changes=420, epsilon=Fraction(1, 100), delta=1e-6)
+    assert wide == pytest.approx(math.sqrt(420) * 306.4, rel=2e-3)
+
+
 def test_noise_of_too_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise_module, "MOST_NOISE_VALUES", 1000)
     with pytest.raises(InputError, match="noise has more than 1000 values; raise epsilon"):
         discrete_laplace(Fraction(1, 10), sensitivity=100)
-    with pytest.raises(InputError, match="on 1000000 coordinates is more than can be added up; raise epsilon"):
+    with pytest.raises(InputError, match="needs noise of deviation above 100000; raise epsilon"):
         gaussian_deviation(changes=10**6, epsilon=1e-5, delta=1e-6)

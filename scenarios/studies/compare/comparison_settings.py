@@ -24,8 +24,13 @@ from scenarios.config.settings import (
     parts_of,
 )
 
-TRUST_MODELS = ("none", "curator", "two-tier", "local")
-"""Who is trusted: whoever learns, a curator who adds noise, a server with some people's public ratings, or nobody."""
+TWO_SERVERS, SHUFFLED = "two-servers", "shuffled"
+TRUST_MODELS = ("none", "curator", TWO_SERVERS, SHUFFLED, "two-tier", "local")
+"""Who is trusted: whoever learns, a curator who adds noise, two servers that do not collude, a shuffler that does not
+say who sent what, a server with some people's public ratings, or nobody."""
+LADDER = ("none", "curator", TWO_SERVERS, SHUFFLED, "local")
+"""The ladder of trust: trust models in which everybody's ratings are private, from most trust to none."""
+LADDER_NAME = "ladder"  # Stands for these in lists of trust models
 PUBLIC_RATES = "public-rates"
 """Nobody is trusted with ratings, but totals of everybody's are public, without noise: more than `local` knows. Rows of
 it are measured only where it is named, and are no part of what is compared: no curve, no number of people, no best."""
@@ -79,6 +84,12 @@ def _seeds(number: Any) -> Any:
     return number
 
 
+def _trust_models(value: Any) -> tuple[str, ...]:
+    """Return trust models in the order of tables, those of the ladder where it is named."""
+    named = (LADDER if part == LADDER_NAME else (part,) for part in parts_of(value))
+    return names_among([model for models in named for model in models], EVERY_MODEL, "trust model")
+
+
 def _names(value: Any) -> Any:
     return None if value is None else tuple(EARLIER_NAMES.get(name, name) for name in parts_of(value))
 
@@ -111,11 +122,10 @@ class Comparison(BaseModel):
         default=(1, 10, 100, 1000),
         description="People, as multiples of the file's, drawn with replacement [1,10,100,1000].",
     )
-    trust_models: Annotated[
-        tuple[str, ...], BeforeValidator(lambda value: names_among(value, EVERY_MODEL, "trust model"))
-    ] = Field(
+    trust_models: Annotated[tuple[str, ...], BeforeValidator(_trust_models)] = Field(
         default=(*TRUST_MODELS, COORDINATOR),
-        description=f"Some of {', '.join(EVERY_MODEL)}, by ',' [all but {PUBLIC_RATES}].",
+        description=f"Some of {', '.join(EVERY_MODEL)}, by ','; {LADDER_NAME} for {', '.join(LADDER)} "
+        f"[all but {PUBLIC_RATES}].",
     )
     mechanisms: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
         default=None, description="Rows to measure, by ',', such as set or EASE [all]."

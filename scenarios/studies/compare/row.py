@@ -65,6 +65,9 @@ class LearnedScores:
     people: Ints | None = field(default=None, repr=False)
     # shape (people of the file, N); The matrix whose rows a scorer takes, if these are not people's likes
     holds: Any = field(default=None, repr=False)
+    # Under a shuffler: the largest epsilon of a device's own report [nats], None where there is none
+    epsilon_local: float | None = None
+    messages: float | None = None  # Under a shuffler: messages that a device sends, on average
 
     @classmethod
     def noisy(cls, popularity: Floats, noise: float, simulated: str | None = None) -> LearnedScores:
@@ -123,3 +126,17 @@ class TabledRow(Row):
     def fits(self, table: RatingTable) -> bool:
         """Return whether the function can learn from such a file."""
         return self.suits(table)
+
+
+def is_promise(delta: float | None, users: int) -> bool:
+    """Return whether a delta promises something to each of so many people: at one above 1 / n somebody may be shown."""
+    return delta is None or delta * users <= 1
+
+
+@dataclass(frozen=True, slots=True)
+class PromisedRow(TabledRow):
+    """A row that is not measured with so many people that its delta exceeds 1 / n."""
+
+    def reaches(self, users: int, settings: Comparison) -> bool:  # noqa: ARG002 (as others)
+        """Return whether its delta promises something."""
+        return is_promise(self.delta, users)

@@ -246,6 +246,8 @@ class CompareMeasurement:
     scores: tuple[ListScores, ...]  # Without public features, and with them where the file has any
     simulated: str | None  # See `scenarios.studies.compare.row.LearnedScores`
     seconds: float  # Time taken
+    epsilon_local: float | None = None  # See `scenarios.studies.compare.row.LearnedScores`
+    messages: float | None = None  # See there
     losses: tuple[dict[str, Any], ...] = ()  # Of the coordinator's panel: a record of each client, instead of scores
 
 
@@ -262,4 +264,10 @@ def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
     learned = row.advise(world, request)
     variants = (False, True) if world.features is not None and row.featured else (False,)
     scores = tuple(score(world, learned, request, features=features) for features in variants)
-    return CompareMeasurement(scores=scores, simulated=learned.simulated, seconds=time.perf_counter() - begin)
+    return CompareMeasurement(
+        scores=scores,
+        simulated=learned.simulated,
+        seconds=time.perf_counter() - begin,
+        epsilon_local=learned.epsilon_local,
+        messages=learned.messages,
+    )

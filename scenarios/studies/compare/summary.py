@@ -1,5 +1,6 @@
 """The summary of a comparison over all seeds, and its tables on a terminal."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,7 +15,14 @@ from coordinator.protocol.budget import as_json, parse_epsilon
 from scenarios.data.datasets import RatingTable
 from scenarios.show.intervals import CONFIDENCE
 from scenarios.show.tables import Cell, interval_of, percent, ratio, remark, short, show_rows, show_table, whole
-from scenarios.studies.compare.comparison_settings import PUBLIC, PUBLIC_RATES, Comparison
+from scenarios.studies.compare.comparison_settings import (
+    LADDER,
+    PUBLIC,
+    PUBLIC_RATES,
+    SHUFFLED,
+    TWO_SERVERS,
+    Comparison,
+)
 from scenarios.studies.compare.crossing import REACHED, among_files, over_seeds_and_people, people_for
 from scenarios.studies.compare.row import AGGREGATE
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
@@ -26,8 +34,12 @@ NEIGHBOURS_NOTE = (
     "every epsilon is about one person's ratings replaced by any others, in all trust models alike; how many people "
     "there are is public"
 )
-POWERS = {"local": 2, "curator": 1}
-"""The power by which the required number of people depends on a share f of likes, by trust model: ``1 / f^power``."""
+POWERS = {"local": 2, "curator": 1, TWO_SERVERS: 1, SHUFFLED: 1}
+"""The power by which the required number of people depends on a share f of likes, by trust model: ``1 / f^power``.
+
+Noise of a shuffler's counts hardly depends on the number of people, as that of a curator: each device adds less."""
+REPORTS = frozenset({"local", "two-tier", PUBLIC_RATES})
+"""Trust models in which a device's own report has the row's epsilon."""
 RESAMPLED_NOTE = (
     "more people than the file has are drawn from it with replacement: the noise is what so many people would have, "
     "and nobody in the file is protected by it"
@@ -46,7 +58,7 @@ def summarize(
     plain = {key.seed: one for key, one in scores if key[:2] == ("none", "popularity") and not one.features}
     deltas = {(row.trust_model, row.mechanism): row.delta for row in rows_of(settings).values()}
     rows = [
-        _row(of, plain) | _promised(of[0][0], deltas)
+        _row(of, plain) | _promised(of[0][0], of[0][1], deltas)
         for of in grouped.values()
         if of[0][0].users % table.users == 0  # others were measured for the numbers of people alone
     ]
@@ -60,6 +72,8 @@ def summarize(
         "duplicates": settings.duplicates,
         "min_ratings": settings.min_ratings,
         "level": CONFIDENCE,
+        "trust_models": list(settings.trust_models),
+        "rungs": list(LADDER),
         "rows": rows,
         "neighbours": NEIGHBOURS,
         "people": _reached(settings, grouped, plain),
@@ -67,18 +81,27 @@ def summarize(
             *([RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []),
             *([NEIGHBOURS_NOTE] if any(row["neighbours"] for row in rows) else []),
             *_too_often(rows),
+            *_unmeasured(settings, table.users),
             _taken(settings),
         ],
     }
 
 
-def _promised(key: CompareKey, deltas: Mapping[tuple[str, str], float | None]) -> dict[str, Any]:
-    """Return the neighbours and the delta of a row's guarantee, None for each where it has none."""
+def _promised(
+    key: CompareKey, unit: CompareMeasurement, deltas: Mapping[tuple[str, str], float | None]
+) -> dict[str, Any]:
+    """Return neighbours, delta and local epsilon of a row's guarantee, None for each where it has none.
+
+    The local epsilon is that of a device's own report: what is left whoever lies.
+    """
     private = key.epsilon not in {"", "inf"}
+    local = _number(key.epsilon) if key.trust_model in REPORTS else unit.epsilon_local
     return {
         "compared": key.trust_model != PUBLIC_RATES,
         "neighbours": NEIGHBOURS if private else None,
         "delta": deltas.get((key.trust_model, key.mechanism)) if private else None,
+        "epsilon_local": local if private else None,
+        "messages": unit.messages,
     }
 
 
@@ -93,6 +116,19 @@ def _too_often(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"{name}: from {users:,} people on its delta, {delta:g}, exceeds 1 / n, here {1 / users:.2g}: so rarely even a "
         "release of one person's ratings as they are would fail, so read no guarantee into these cells"
         for (name, delta), users in failing.items()
+    ]
+
+
+def _unmeasured(settings: Comparison, people: int) -> list[str]:
+    """Say which rows are not measured with how many people, because their delta would promise nothing there."""
+    largest, left = people * max(settings.scale), defaultdict[float, list[str]](list)
+    for name, row in rows_of(settings).items():
+        if row.delta is not None and not row.reaches(largest, settings):
+            left[row.delta].append(name)
+    return [
+        f"{', '.join(names)}: not measured from {math.floor(1 / delta) + 1:,} people on, where their delta, {delta:g}, "
+        "would exceed 1 / n"
+        for delta, names in left.items()
     ]
 
 
@@ -184,6 +220,14 @@ def _with_samples(scores: Mapping[int, ListScores]) -> Floats:
 _TITLES = {
     "none": "no privacy: whoever learns has all ratings",
     "curator": "a trusted curator publishes noisy totals",
+    TWO_SERVERS: (
+        "each of two servers sees random shares, and both publish noisy sums; if one lies, epsilon still holds by the "
+        "other's noise; if both collude, nothing is left"
+    ),
+    SHUFFLED: (
+        "the server sees all reports and not who sent which, the shuffler who sent and not what; if the shuffler "
+        "lies, each device keeps its own epsilon, below, and with ones nothing"
+    ),
     "two-tier": "some people's ratings are public; the others are evaluated",
     "local": "a device answers one question under its whole epsilon",
     "public-rates": "as local, but totals of all ratings are public; not compared",
@@ -200,6 +244,10 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
             _pivoted(console, listed, "public", percent, f"{model}: {_TITLES[model]}; NDCG by their share")
         elif any(row["epsilon"] is not None for row in listed):
             _pivoted(console, listed, "users", whole, f"{model}: {_TITLES[model]}; NDCG by people")
+            if model == SHUFFLED:
+                title = f"{model}: what is left if the shuffler lies: epsilon of a device's own report, by people"
+                left = [row for row in listed if row["epsilon"] != "inf" and not row["features"]]
+                _pivoted(console, left, "users", whole, title, _left)
         else:
             show_rows(console, _COLUMNS, listed, title=f"{model}: {_TITLES[model]}", words=("mechanism",))
     reached = [row for row in result["people"] if not row["features"]]
@@ -229,11 +277,16 @@ _COLUMNS: tuple[tuple[str, Cell], ...] = (
 
 
 def _pivoted(
-    console: Console, rows: Sequence[Mapping[str, Any]], across: str, write: Callable[[float], str], title: str
+    console: Console,
+    rows: Sequence[Mapping[str, Any]],
+    across: str,
+    write: Callable[[float], str],
+    title: str,
+    cell: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> None:
-    """Print NDCG, a line for each mechanism and epsilon, and a column for each number or share of people."""
+    """Print NDCG, or another cell: a line for each mechanism and epsilon, a column for each number of people."""
     values = sorted({row[across] for row in rows})
-    cells = {(mechanism_of(row), row["epsilon"], row[across]): _cell(row) for row in rows}
+    cells = {(mechanism_of(row), row["epsilon"], row[across]): (cell or _cell)(row) for row in rows}
     lines: list[list[str] | None] = []
     for name in dict.fromkeys(name for name, *_ in cells):
         for epsilon in dict.fromkeys(key[1] for key in cells if key[0] == name):
@@ -242,7 +295,7 @@ def _pivoted(
         lines.append(None)
     columns = ("mechanism", "epsilon", *map(write, values))
     show_table(console, columns, lines[:-1], title=title, words=("mechanism",), names=2)
-    sampled_users = sorted({row["users"] for row in rows if row["simulated"] == AGGREGATE})
+    sampled_users = sorted({row["users"] for row in rows if row["simulated"] == AGGREGATE and cell is None})
     if sampled_users:
         remark(console, f"from {sampled_users[0]:,} people on the sum of their answers was drawn from its law")
 
@@ -250,6 +303,10 @@ def _pivoted(
 def _cell(row: Mapping[str, Any]) -> str:
     reach = (row["ndcg_high"] - row["ndcg_low"]) / 2
     return f"{ratio(row['ndcg']).lstrip('0')}±{f'{reach:.2f}' if reach >= 0.01 else f'{reach:.3f}'}".replace("±0", "±")
+
+
+def _left(row: Mapping[str, Any]) -> str:
+    return "none" if row["epsilon_local"] is None else f"{row['epsilon_local']:.3f}"
 
 
 def _people(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:

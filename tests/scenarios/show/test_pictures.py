@@ -41,6 +41,17 @@ WORTH = [
 ]
 
 
+def people_needed(rungs: list[str]) -> Iterator[dict[str, Any]]:
+    """What each rung needs, more the less is trusted; the last interval of each is open above."""
+    for place, rung in enumerate(rungs[1:]):
+        for name, factor in (("set", 1), ("ones", 2), ("pairs", 5), ("directions", 1 / 9)):
+            for epsilon in (0.5, 1.0, 2.0, "inf"):
+                users = round(1000 * 4**place * factor / (1 if epsilon == "inf" else float(epsilon)))
+                ends = {"users_low": users // 2, "users_high": None if epsilon == 0.5 else 2 * users}
+                key = {"trust_model": rung, "mechanism": name, "features": False, "epsilon": epsilon, "share": 0.95}
+                yield {**key, "users": None if (rung, epsilon) == ("local", 0.5) else users, **ends}
+
+
 def tables_of(case: dict[str, Any]) -> dict[str, pd.DataFrame]:
     found = {name: pd.DataFrame(case[name]) for name in ("items", "rounds") if isinstance(case.get(name), dict)}
     if "convergence" in case["result"]:
@@ -73,6 +84,9 @@ def subjects() -> Iterator[tuple[str, str, dict[str, Any], dict[str, pd.DataFram
     yield "sweep, users, one setting", "sweep", {**swept, "settings": swept["settings"][:1]}, {"figure": points}
     told = {"ratings": "ratings.csv", "people_in_file": 610, "items": 9724, "rows": WORTH, "coordinator": None}
     yield "compare", "compare", told, {}
+    rungs = ["none", "curator", "two-servers", "shuffled", "local"]
+    ladder = {**told, "trust_models": rungs, "rungs": rungs, "people": list(people_needed(rungs))}
+    yield "compare, ladder", "compare", ladder, {}
 
 
 SUBJECTS = {one[0]: one[1:] for one in subjects()}
@@ -104,6 +118,25 @@ def test_every_family_is_drawn() -> None:
 def test_a_record_alone_has_pictures_where_it_says_enough() -> None:
     every = {"maxsense": ["shares"], "two-tier, pmc": ["errors", "advice"], "online, p-rec": ["loss", "privacy"]}
     assert {name: [one.name for one in pictures_of(*SUBJECTS[name][:2])] for name in every} == every
+
+
+def test_the_ladder_is_a_curve_for_each_rung_and_the_first_picture_where_it_was_asked_for() -> None:
+    _, record, _ = SUBJECTS["compare, ladder"]
+    first, *others = pictures_of("compare", record)
+    assert (first.name, [one.name for one in others]) == ("ladder", ["figure"])
+    again = pictures_of("compare", {**record, "trust_models": [*record["rungs"], "two-tier"]})
+    assert [one.name for one in again] == ["figure", "ladder"]
+    assert [panel.title for panel in first.panels] == ["lists by popularity", "lists by pairs of items"]
+    points = first.points
+    assert points is not None
+    assert {*points["mechanism"]} == {"set", "pairs", "ones"}  # the best of each, and no directions
+    assert {*points.loc[points["mechanism"] == "ones", "label"]} == {f"{rung}: ones" for rung in record["rungs"][1:]}
+    assert points[(points["label"] == "shuffled") & (points["list"] == first.panels[0].title)]["y"].tolist() == [
+        *(32000, 16000, 8000),
+    ]
+    assert points[points["label"] == "local"]["x"].tolist() == [1.0, 2.0, 1.0, 2.0]
+    old = {**record, "people": [row for row in record["people"] if row["trust_model"] in ("curator", "local")]}
+    assert [one.name for one in pictures_of("compare", old)] == ["figure"]
 
 
 def test_numbers_are_where_the_record_has_them() -> None:

@@ -25,7 +25,7 @@ from coordinator.server.decoding.pair_model import Subspace, agreed, pair_matrix
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.moments.sign_moments import pair_contrast
-from coordinator.server.rounds.state import ServerState
+from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import GROUPS
 from coordinator.server.statistics.signs import AnchorStatistic
 from coordinator.server.statistics.statistic import merge
@@ -182,7 +182,12 @@ class LocalRow(Row):
         """Let devices answer, or sample the sum of their answers; devices apply a model of pairs to their own likes."""
         few = request.users <= request.settings.devices
         model = self.model_of_answers(world, request) if few else self.model_of_sample(world, request)
-        noise, simulated = typical_error(model.error), DEVICES if few else AGGREGATE
+        return self.advice(world, request, model, DEVICES if few else AGGREGATE)
+
+    @staticmethod
+    def advice(world: FileWorld, request: RowRequest, model: Model, simulated: str) -> LearnedScores:
+        """Return how devices rank items by a model: by its scores, or by its pairs."""
+        noise = typical_error(model.error)
         if model.near is None:
             return LearnedScores.noisy(model.score, noise, simulated)
         ties = request.coins.permutation(world.items)
@@ -209,12 +214,18 @@ class LocalRow(Row):
         )
         return run(scenario, InProcess(1), population=population).outcome.model
 
-    def model_of_sample(self, world: FileWorld, request: RowRequest) -> Model:
-        """Return the model that is learned from sums that are sampled from their laws, round by round."""
+    def model_of_sample(
+        self, world: FileWorld, request: RowRequest, exchange: Callable[[Ask], Ask] = lambda ask: ask
+    ) -> Model:
+        """Return the model that is learned from sums that are sampled from their laws, round by round.
+
+        ``exchange`` returns what devices are asked in the place of what the policy asks.
+        """
         spec = RunSpec(settle(self.scenario_of(world.items, request)))
         policy, learner, state = spec.policy, spec.learner, ServerState(devices=request.users)
         assert self.law is not None  # `reaches` leaves out other units
-        while (ask := policy.next_query(state)) is not None:
+        while (following := policy.next_query(state)) is not None:
+            ask = exchange(following)
             statistic = self.law(ask.query, world.fold, ask.stop - ask.first, request.coins)
             state = learner.absorb(state, ask, statistic)
         return learner.learn(state)[0]

@@ -1,6 +1,8 @@
 """Rows without privacy, or with a trusted curator who has everybody's ratings and publishes noisy totals."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -118,25 +120,46 @@ def gaussian_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
     return LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
 
 
+@dataclass(frozen=True, slots=True)
+class SumNoise:
+    """Noise of sums: its standard deviation, and how it is drawn, for so many of them or in such a shape."""
+
+    deviation: float
+    draw: Callable[[np.random.Generator, int | tuple[int, int]], Floats]
+
+
+def gaussian(deviation: float) -> SumNoise:
+    """Return Gaussian noise."""
+    return SumNoise(deviation, lambda coins, shape: coins.normal(0, deviation, shape))
+
+
 def curated_pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
     """Choose the items liked most with a tenth of the budget, count their pairs with the rest, and apply EASE.
 
     All noise is Gaussian: (epsilon, 1e-6)-private.
     """
-    people, design = contributors(world, request), pair_design(request.settings, world.items)
-    most = design.device_likes
+    most = pair_design(request.settings, world.items).device_likes
     # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
     unit = gaussian_noise(request.epsilon, 1.0)
     noise = unit * item_change(most) * math.sqrt(CHOICE)
     deviation = unit * pair_change(most) * math.sqrt(CHOICE / (CHOICE - 1))
-    counts = counts_of(limited_likes(world, request, people, most))
-    counts += request.coins.normal(0, noise, counts.size)
+    return pairs_of_sums(world, request, gaussian(noise), gaussian(deviation))
+
+
+def pairs_of_sums(
+    world: FileWorld, request: RowRequest, of_items: SumNoise, of_pairs: SumNoise, simulated: str | None = None
+) -> LearnedScores:
+    """Choose the items with the largest noisy counts, and apply EASE to noisy counts of their pairs."""
+    people, design = contributors(world, request), pair_design(request.settings, world.items)
+    counts = counts_of(limited_likes(world, request, people, design.device_likes))
+    counts += of_items.draw(request.coins, counts.size)
     pool = np.sort(request.ranked(counts)[: design.top]).astype(np.int32)
-    likes = limited_likes(world, request, people, most, pool)
-    gram = (likes.T @ likes).toarray() + symmetric(request.coins.normal(0, deviation, (pool.size, pool.size)))
+    likes = limited_likes(world, request, people, design.device_likes, pool)
+    gram = (likes.T @ likes).toarray() + symmetric(of_pairs.draw(request.coins, (pool.size, pool.size)))
+    users, ties = request.users, request.coins.permutation(world.items)
     with one_thread():
-        pairs = item_to_item(pool, np.diag(gram) / request.users, gram / request.users, deviation / request.users)
-    return pair_advice(pairs, counts, request.coins.permutation(world.items), noise=noise)
+        pairs = item_to_item(pool, np.diag(gram) / users, gram / users, of_pairs.deviation / users)
+    return pair_advice(pairs, counts, ties, noise=of_items.deviation, simulated=simulated)
 
 
 def laplace_noise(epsilon: Epsilon, most: int) -> DiscreteLaplace:

@@ -1,0 +1,330 @@
+"""Rows between a curator and nobody: noise of two servers, shuffled reports, dummies, and which rows are measured."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from runs import Command, planted_ratings, refused, write_movielens
+from statistical import normal_radius, variance_fits
+
+from benchmarks.worth import FILES
+from coordinator.protocol.amplification import best_set, shuffled_delta
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.messages import Query
+from coordinator.protocol.noise import dummies_delta, gaussian_deviation, least_dummies
+from coordinator.protocol.value_channels import subset_channel
+from scenarios.show.figures import pictures_of
+from scenarios.studies.compare import sum_laws
+from scenarios.studies.compare.comparison_settings import EVERY_MODEL, LADDER, Comparison
+from scenarios.studies.compare.row import AGGREGATE, LearnedScores, RowRequest
+from scenarios.studies.compare.rows import registered_rows, shuffled, two_servers
+from scenarios.studies.compare.rows.shuffled import ShuffledRow, amplified
+from scenarios.studies.compare.rows.trusted import DELTA
+from scenarios.studies.compare.sum_laws import mean_of_likers
+from scenarios.studies.compare.worlds import FileWorld, LikesFold, world_of
+
+ITEMS, SEEDS, LIKES = 60, 120, 12
+ONE, FOUR = Fraction(1), Fraction(4)
+ROWS = registered_rows()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
+    """90 people who like at most 12 of 60 items, the first ones most."""
+    coins, weight = np.random.default_rng(0), 1 / np.arange(2, ITEMS + 2)
+    rows = [
+        (person, int(item), 5.0)
+        for person in range(90)
+        for item in coins.choice(ITEMS, size=coins.integers(4, LIKES), replace=False, p=weight / weight.sum())
+    ]
+    path = write_movielens(tmp_path_factory.mktemp("ladder") / "ratings.csv", rows)
+    return world_of(Comparison(ratings=path, like_from=4), 0)
+
+
+def request(epsilon: Fraction | None, seed: int = 0, *, users: int = 9000, **more: Any) -> RowRequest:
+    settings = Comparison(ratings=Path("none.csv"), **{"likes": LIKES, "curated": LIKES, "top": 20, **more})
+    return RowRequest(settings=settings, epsilon=epsilon, users=users, seed=seed)
+
+
+def learned(name: str, world: FileWorld, epsilon: Fraction, users: int) -> list[LearnedScores]:
+    return [ROWS[name].advise(world, request(epsilon, seed, users=users)) for seed in range(SEEDS)]
+
+
+# Two servers
+
+
+@pytest.mark.statistical
+def test_each_of_two_servers_adds_a_full_dose(world: FileWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody is counted once, so that all else is noise: false alarm 1e-6. The twin lacks one server's."""
+
+    def noise() -> Floats:
+        every = learned("two-servers: popularity", world, FOUR, world.people)
+        assert {one.simulated for one in every} == {AGGREGATE}
+        return np.array([one.popularity for one in every]) - world.popularity
+
+    dose = gaussian_deviation(changes=2 * LIKES, epsilon=FOUR, delta=DELTA)
+    assert variance_fits(noise(), 2 * dose**2)
+    stated = ROWS["two-servers: popularity"].advise(world, request(FOUR, users=world.people)).noise
+    assert stated == pytest.approx(math.sqrt(2) * dose)
+    monkeypatch.setattr(two_servers, "SERVERS", 1)
+    assert not variance_fits(noise(), 2 * dose**2)
+
+
+@pytest.mark.statistical
+def test_laplace_noise_of_two_servers_has_twice_the_variance(world: FileWorld) -> None:
+    """Mean of squares of 7,200 draws of kurtosis 4.5, false alarm 1e-6; half and one and a half of it are caught."""
+    every = learned("two-servers: popularity (Laplace)", world, FOUR, world.people)
+    noise = np.array([one.popularity for one in every]) - world.popularity
+    rate = math.exp(-4 / (2 * LIKES))
+    variance = 2 * 2 * rate / (1 - rate) ** 2
+    radius = normal_radius(math.sqrt(3.5 / noise.size))
+    assert np.square(noise).mean() / variance == pytest.approx(1, abs=radius)
+    assert every[0].noise == pytest.approx(math.sqrt(variance))
+    for wrong in (0.5, 1.5):
+        assert np.square(noise).mean() / (wrong * variance) != pytest.approx(1, abs=radius)
+
+
+def test_totals_that_change_where_a_person_is_replaced_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pairs of people with at most three of six items; the two releases of pairs spend epsilon together."""
+    sets = [np.array(likes) for likes in product((0, 1), repeat=6) if sum(likes) <= 3]
+    tables = [np.outer(likes, likes)[np.triu_indices(6)] for likes in sets]
+    single, paired = (max(int(np.abs(one - other).sum()) for one in of for other in of) for of in (sets, tables))
+    asked: list[tuple[str, Fraction, int]] = []
+    for name in ("both_gaussian", "both_laplace"):
+
+        def look(epsilon: Fraction, number: int, name: str = name) -> Any:
+            asked.append((name, epsilon, number))
+            return two_servers.no_noise()
+
+        monkeypatch.setattr(two_servers, name, look)
+    monkeypatch.setattr(two_servers, "pairs_of_sums", lambda *_: None)
+    monkeypatch.setattr(two_servers, "totals", lambda *_: None)
+    small: Any = type("Six", (), {"items": 6})()
+    for row in two_servers.ROWS:
+        row.advise(small, request(ONE, likes=3, curated=3, co_liked=3))
+    (_, whole, of_totals), (_, _, most), (_, choice, chosen_by), (_, rest, of_pairs) = asked
+    assert [name for name, *_ in asked] == ["both_gaussian", "both_laplace", "both_laplace", "both_gaussian"]
+    assert (of_totals, 2 * most, 2 * chosen_by, of_pairs) == (single, single, single, paired)
+    assert whole == choice + rest == ONE
+
+
+# A shuffler
+
+
+def expected(name: str, world: FileWorld, users: int, counted_on: int) -> tuple[Floats, Floats]:
+    """Mean and deviation of estimates by 'set' or 'subset', for a local epsilon and k computed for another n."""
+    own = LIKES if name == "set" else 1
+    share = shuffled.SHARE * own / LIKES
+    best = best_set(items=ITEMS, padded=own, epsilon=ONE, devices=counted_on, delta=DELTA, share=share)
+    channel = subset_channel(best.local_epsilon, values=ITEMS + own, padded=own, subset_size=best.subset_size)
+    mine, other = map(float, channel.rates)
+    degrees = np.maximum(world.fold.liked.degrees, 1)
+    held = mean_of_likers(world.fold, np.minimum(1.0, own / degrees))
+    named = other + (mine - other) * held
+    return held, np.sqrt(named * (1 - named) / users) / (mine - other)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["set", "subset"])
+def test_shuffled_reports_have_the_noise_of_the_local_epsilon_for_so_many(name: str, world: FileWorld) -> None:
+    """Estimates of 120 seeds in their deviations, false alarm 1e-6; an epsilon for another n has another deviation."""
+    users = 900
+    estimates = np.array([one.popularity for one in learned(f"shuffled: {name}", world, ONE, users)])
+    held, deviation = expected(name, world, users, users)
+    assert np.abs(estimates.mean(axis=0) - held).max() < normal_radius(
+        float(deviation.max()) / math.sqrt(SEEDS), comparisons=ITEMS
+    )
+    assert variance_fits((estimates - held) / deviation, 1.0)
+    for wrong in (users // 10, 10 * users):
+        _, other = expected(name, world, users, wrong)
+        assert not variance_fits((estimates - held) / other, 1.0)
+
+
+def asked_of(row: ShuffledRow, world: FileWorld, epsilon: Fraction, users: int) -> list[tuple[Query, int]]:
+    """What devices are asked, and how many of them."""
+    asked: list[tuple[Query, int]] = []
+    law = row.local.law
+    assert law is not None
+
+    def look(query: Query, fold: LikesFold, devices: int, coins: np.random.Generator) -> Any:
+        asked.append((query, devices))
+        return law(query, fold, devices, coins)
+
+    advised = replace(row, local=replace(row.local, law=look)).advise(world, request(epsilon, users=users))
+    assert advised.epsilon_local == max(float(query.epsilon) for query, _ in asked if query.epsilon is not None)
+    return asked
+
+
+SHUFFLED_ROWS = [row for row in shuffled.ROWS if isinstance(row, ShuffledRow)]
+
+
+@pytest.mark.parametrize("row", SHUFFLED_ROWS, ids=lambda row: row.mechanism)
+def test_each_group_of_devices_has_the_local_epsilon_of_its_own_number(row: ShuffledRow, world: FileWorld) -> None:
+    """The central epsilon is certified for as many as are shuffled together, and for half as many it is not."""
+    asked = asked_of(row, world, ONE, 20_000)
+    assert sum(devices for _, devices in asked) == 20_000
+    assert len(asked) == (3 if row.mechanism == "pairs" else 1)
+    for query, devices in asked:
+        levels = public_half(query.design).levels(query)
+        assert levels is not None
+        assert query.epsilon is not None
+        assert query.epsilon > ONE
+        delta, of_half = (
+            shuffled_delta(levels, epsilon=ONE, local_epsilon=query.epsilon, devices=number)
+            for number in (devices, devices // 2)
+        )
+        assert delta <= DELTA < of_half
+        channel: Any = public_half(query.design).channel(query)
+        assert channel.epsilon <= float(query.epsilon) + 1e-9
+
+
+def test_few_devices_amplify_nothing_and_more_amplify_more(world: FileWorld) -> None:
+    row = ROWS["shuffled: set"]
+    told = [row.advise(world, request(ONE, users=users)).epsilon_local for users in (90, 9000, 900_000)]
+    assert told[0] is not None
+    assert told[0] >= 1
+    assert told == sorted(told, key=float)  # type: ignore[arg-type] # each row has one
+    assert told[0] < told[2]  # type: ignore[operator] # as above
+
+
+def test_without_epsilon_nothing_is_amplified(world: FileWorld) -> None:
+    free = request(None)
+    for name in ("set", "subset", "pairs", "ones"):
+        assert ROWS[f"shuffled: {name}"].advise(world, free).epsilon_local is None
+    query = next(query for query, _ in iterated(world))
+    assert amplified(query, 10, free.settings) is query
+    exact = ROWS["shuffled: ones"].advise(world, request(None, users=world.people))
+    assert exact.popularity.tolist() == world.popularity.tolist()
+
+
+def iterated(world: FileWorld) -> Iterator[tuple[Query, int]]:
+    row = ROWS["shuffled: set"]
+    assert isinstance(row, ShuffledRow)
+    asked: list[tuple[Query, int]] = []
+
+    def look(query: Query, fold: LikesFold, devices: int, coins: np.random.Generator) -> Any:
+        asked.append((query, devices))
+        return sum_laws.set_counts(query, fold, devices, coins)
+
+    replace(row, local=replace(row.local, law=look)).advise(world, request(None))
+    yield from asked
+
+
+@pytest.mark.statistical
+def test_dummies_hide_what_is_liked(world: FileWorld) -> None:
+    """Counts less the mean of dummies, false alarm 1e-6; dummies of half as many devices are caught."""
+    users = world.people
+    every = learned("shuffled: ones", world, FOUR, users)
+    fewest = least_dummies(devices=users, likes=LIKES, epsilon=FOUR, delta=DELTA)
+    coins = fewest.coins * users
+    variance = coins * fewest.rate * (1 - fewest.rate)
+    noise = np.array([one.popularity for one in every]) - world.popularity
+    assert abs(noise.mean()) < normal_radius(math.sqrt(variance / noise.size))
+    assert variance_fits(noise, variance)
+    assert not variance_fits(noise, variance / 2)
+    assert every[0].noise == pytest.approx(math.sqrt(variance))
+    assert every[0].epsilon_local is None
+    assert every[0].messages == pytest.approx(world.popularity.sum() / users + ITEMS * coins * fewest.rate / users)
+    assert dummies_delta(coins, fewest.rate, likes=LIKES, epsilon=FOUR) <= DELTA
+    assert dummies_delta(coins // 2, fewest.rate, likes=LIKES, epsilon=FOUR) > DELTA
+
+
+# Which rows are measured, and what a result says of them
+
+FEW = ("--backend", "inprocess", "--like-from", 4, "--likes", 8, "--top", 20, "--devices", 0, "--json", "-")
+
+
+@pytest.fixture
+def ratings(tmp_path: Path) -> Path:
+    return write_movielens(tmp_path / "ratings.csv", planted_ratings(users=50, items=30, each=16))
+
+
+def test_rows_stand_in_the_order_of_trust() -> None:
+    models = [row.trust_model for row in ROWS.values()]
+    assert models == sorted(models, key=EVERY_MODEL.index)
+    assert EVERY_MODEL[:7] == ("none", "curator", "two-servers", "shuffled", "two-tier", "local", "public-rates")
+    assert [name for name in ROWS if name.startswith(("two-servers", "shuffled"))] == [
+        *("two-servers: popularity", "two-servers: popularity (Laplace)", "two-servers: pairs with EASE"),
+        *("shuffled: subset", "shuffled: set", "shuffled: ones", "shuffled: pairs"),
+    ]
+
+
+def test_the_ladder_is_five_trust_models(ratings: Path, blindrec: Command) -> None:
+    def models(value: Any) -> tuple[str, ...]:
+        return Comparison(ratings=ratings, trust_models=value).trust_models
+
+    assert models("ladder") == models(["ladder", "local"]) == LADDER
+    assert models("ladder,two-tier") == EVERY_MODEL[:6]
+    unknown = refused(blindrec, "compare", ratings, "--trust-models", "ladders")
+    assert unknown.startswith(
+        "trust_models: trust model 'ladders' is unknown; choose among none, curator, two-servers, shuffled"
+    )
+
+
+def test_a_row_whose_delta_would_promise_nothing_is_not_measured(ratings: Path, blindrec: Command) -> None:
+    options = ("--trust-models", "ladder", "--mechanisms", "popularity,set,ones,pairs with EASE", "--epsilon", "2,inf")
+    result = blindrec("compare", ratings, *FEW, *options, "--scale", "1,20000,20001").result
+    users: dict[str, set[int]] = {}
+    for row in result["rows"]:
+        users.setdefault(f"{row['trust_model']}: {row['mechanism']}", set()).add(row["users"])
+    few, many = {50, 1_000_000}, {50, 1_000_000, 1_000_050}
+    refused_there = {"two-servers: popularity", "two-servers: pairs with EASE", "shuffled: set", "shuffled: ones"}
+    assert {name for name, of in users.items() if of == few} == refused_there
+    assert users["curator: pairs with EASE"] == users["local: set"] == many
+    (left,) = [line for line in result["remarks"] if "not measured" in line]
+    assert left.endswith("not measured from 1,000,001 people on, where their delta, 1e-06, would exceed 1 / n")
+    assert all(name in left for name in refused_there)
+
+
+def test_each_row_says_what_is_left_of_it(ratings: Path, blindrec: Command) -> None:
+    models = ("--trust-models", "local,shuffled,two-servers,curator")  # without plain popularity nothing is refined
+    ended = blindrec("compare", ratings, *FEW, *models, "--epsilon", "2,inf", "--scale", "1,1000")
+    told = {
+        (f"{row['trust_model']}: {row['mechanism']}", row["epsilon"], row["users"]): row for row in ended.result["rows"]
+    }
+    assert all(row.keys() >= {"epsilon_local", "delta", "messages"} for row in told.values())
+    for (name, epsilon, _), row in told.items():
+        model = name.partition(":")[0]
+        if epsilon in (None, "inf"):
+            assert (row["epsilon_local"], row["delta"]) == (None, None)
+        elif model == "local":
+            assert (row["epsilon_local"], row["delta"]) == (epsilon, None)
+        elif model == "shuffled" and name != "shuffled: ones":
+            assert row["epsilon_local"] >= epsilon
+        else:
+            assert row["epsilon_local"] is None
+    assert told["shuffled: set", 2.0, 50_000]["epsilon_local"] > told["shuffled: set", 2.0, 50]["epsilon_local"]
+    assert told["shuffled: set", 2.0, 50_000]["delta"] == told["two-servers: popularity", 2.0, 50]["delta"] == 1e-6
+    assert told["two-servers: popularity (Laplace)", 2.0, 50]["delta"] is None
+    assert told["shuffled: ones", 2.0, 50]["messages"] > 30 > told["shuffled: set", 2.0, 50]["messages"] == 1
+    assert {row["simulated"] for (name, *_), row in told.items() if name.startswith(("two", "shuf"))} == {AGGREGATE}
+    assert ended.result["trust_models"] == list(LADDER[1:])
+    assert any(line.startswith("shuffled: ones: no local epsilon is left") for line in ended.result["remarks"])
+
+
+def test_a_shuffler_and_two_servers_save_people(ratings: Path, blindrec: Command) -> None:
+    """At epsilon 1, on a small made file: factors above these, and each rung below the one before."""
+    options = ("--trust-models", "ladder", "--mechanisms", "popularity,set", "--epsilon", 1)
+    figure = ratings.with_name("ladder.png")
+    grid = ("--scale", "1,10,100,1000,10000", "--figure", figure)
+    result = blindrec("compare", ratings, *FEW, *options, *grid).result
+    needed = {(row["trust_model"], row["mechanism"]): row for row in result["people"]}
+    local, mixed, servers = (
+        needed[name]["users"] for name in (("local", "set"), ("shuffled", "set"), ("two-servers", "popularity"))
+    )
+    assert local > 5 * mixed
+    assert local > 10 * servers
+    assert pictures_of("compare", result)[0].name == "ladder"
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_published_tables_are_of_the_rows_that_they_name() -> None:
+    for options in FILES.values():
+        assert {"two-servers", "shuffled"}.isdisjoint(options["trust_models"].split(","))
