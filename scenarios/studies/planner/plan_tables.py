@@ -46,11 +46,25 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
     lines.append(f"users that any epsilon-LDP learner needs {allowed}: {', '.join(bounds)}")
     unchecked = [name_of(row) for row in made.rows if row.get("channel") == UNCHECKED]
     lines += [f"{UNCHECKED}: that {name} protects all a device holds; it is never recommended" for name in unchecked]
+    lines += _neighbours(made.rows)
     if made.sufficient:
         enough = f"to fail with probability {made.failure:g} at most, by Theorem 15: {_count(made.sufficient)} users"
         lines.append(f"enough for MaxSense {enough}")
     holds = f"holds for {in_words(made.world)}{'; ' * bool(not_for)}{not_for or ''}"
     remark(console, *lines, holds, recommendation(made), *([f"why: {made.why}"] if made.why else []))
+
+
+def _neighbours(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return lines about which neighbours, and which delta, the epsilons of rows are."""
+    names: dict[tuple[str, float], list[str]] = {}
+    for row in rows:
+        if row.get("neighbours") is not None:
+            names.setdefault((row["neighbours"], row["delta"]), []).append(name_of(row))
+    if len(names) == 1:
+        return [f"every epsilon: neighbours {about}, delta {number(delta)}" for about, delta in names]
+    return [
+        f"epsilon of {', '.join(of)}: neighbours {about}, delta {number(delta)}" for (about, delta), of in names.items()
+    ]
 
 
 def recommendation(made: DesignPlan) -> str:
