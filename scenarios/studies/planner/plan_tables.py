@@ -56,15 +56,17 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
 
 def _neighbours(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return lines about which neighbours, and which delta, the epsilons of rows are."""
-    names: dict[tuple[str, float], list[str]] = {}
+    designs: dict[tuple[str, float], list[str]] = {}
     for row in rows:
         if row.get("neighbours") is not None:
-            names.setdefault((row["neighbours"], row["delta"]), []).append(name_of(row))
-    if len(names) == 1:
-        return [f"every epsilon: neighbours {about}, delta {number(delta)}" for about, delta in names]
-    return [
-        f"epsilon of {', '.join(of)}: neighbours {about}, delta {number(delta)}" for (about, delta), of in names.items()
-    ]
+            designs.setdefault((row["neighbours"], row["delta"]), []).append(str(row["design"]))
+    lines = []
+    for (relation, delta), names in sorted(designs.items(), key=lambda pair: len(pair[1])):
+        of = f"epsilon of {', '.join(dict.fromkeys(names))}"
+        if len(names) == max(map(len, designs.values())):
+            of = f"every {'other ' if lines else ''}epsilon"
+        lines.append(f"{of}: neighbours {relation}, delta {number(delta)}")
+    return lines
 
 
 def recommendation(made: DesignPlan) -> str:
