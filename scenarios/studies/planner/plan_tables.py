@@ -60,7 +60,7 @@ def _neighbours(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows:
         if row.get("neighbours") is not None:
             designs.setdefault((row["neighbours"], row["delta"]), []).append(str(row["design"]))
-    lines = []
+    lines = list[str]()
     for (relation, delta), names in sorted(designs.items(), key=lambda pair: len(pair[1])):
         of = f"epsilon of {', '.join(dict.fromkeys(names))}"
         if len(names) == max(map(len, designs.values())):
