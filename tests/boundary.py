@@ -106,7 +106,7 @@ ALLOWED: dict[type, set[str]] = {
     Decoding: {"clusters", "decoder", "curator", "public"},
     PosteriorLearner: {"design", "clusters", "confidence", "assume_malicious", "verifies", "own"},
     RoundLearner: {"anchors", "clusters", "own"},
-    Curator: {"epsilon", "rated", "seed"},
+    Curator: {"epsilon", "rated", "neighbours", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts"},
     RunProgress: {"count", "rounds", "planned", "answers", "refused", "epsilon", "undecided"},

@@ -7,6 +7,8 @@ from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelih
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 
+REPLACE, ADD_REMOVE = "replace", "add-remove"
+"""Neighbours: one person's ratings are replaced by any others, or one person is added or removed."""
 LOCAL = "epsilon-local differential privacy of all that a device holds"
 NOT_PRIVATE = "none: this design is not private, ratings are told as they are"
 
@@ -44,6 +46,10 @@ class PublicHalf:
     pooled: ClassVar[bool | None] = False
     centred: ClassVar[bool] = False
     by_address: ClassVar[bool] = False
+
+    def promise_under(self, neighbours: str) -> str:
+        """Return the promise in words under a relation of neighbours; a device's own is always about replacement."""
+        return self.promise
 
     def check(self, query: Query) -> None:
         """Refuse a query whose numbers no device can answer; names of parameters and the pool are checked before."""

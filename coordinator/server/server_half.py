@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.public_half import REPLACE
 from coordinator.server.design import Decoding, Design, LearnerOptions, PoolDesign, World
 
 if TYPE_CHECKING:
+    from coordinator.server.decoding.curator import DiscreteLaplace
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
@@ -47,7 +48,7 @@ class RevealMoments:
 class TotalMoments:
     """A curator's noisy totals of items."""
 
-    epsilon: Epsilon  # Privacy parameter of the totals [nats]
+    noise: DiscreteLaplace  # Of each total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +173,10 @@ class ServerHalf:
         """Return those of its policies that it can follow with these settings; by default all."""
         return self.policies
 
+    def neighbours(self, settings: Any) -> str:
+        """Return which data its guarantee takes as neighbours: ``"replace"``, one user's ratings replaced by others."""
+        return REPLACE
+
     def query_name(self, settings: Any) -> str:
         """Return the design of its queries with these settings."""
         return self.name
@@ -243,7 +248,12 @@ class ServerHalf:
         if self.trust == TRUST_CURATOR:
             from coordinator.server.decoding.line import Curator  # noqa: PLC0415 (numerical)
 
-            curator = Curator(epsilon=world.epsilon, rated=world.rated, seed=options.curator_seed)
+            curator = Curator(
+                epsilon=world.epsilon,
+                rated=world.rated,
+                neighbours=self.neighbours(settings),
+                seed=options.curator_seed,
+            )
         how = Decoding(clusters=world.clusters, decoder=options.decoder, curator=curator, public=options.public)
         return SumLearner(half=self, how=how)
 

@@ -98,7 +98,21 @@ class RunSpec:
         """What the scenario promises its users, in words."""
         if self.half.private and self.scenario.epsilon is None:
             return NO_GUARANTEE
-        return half_of(self.half.query_name(self.scenario.settings)).promise
+        return half_of(self.half.query_name(self.scenario.settings)).promise_under(self._relation)
+
+    @property
+    def neighbours(self) -> str | None:
+        """Which data the guarantee takes as neighbours; None where nothing is promised."""
+        return self._relation if self.half.private and self.scenario.epsilon is not None else None
+
+    @property
+    def delta(self) -> float | None:
+        """The probability that the guarantee fails, 0 for all mechanisms; None where nothing is promised."""
+        return None if self.neighbours is None else 0.0
+
+    @property
+    def _relation(self) -> str:
+        return self.half.neighbours(self.scenario.settings)
 
     @cached_property
     def own(self) -> tuple[CustomMechanism, ChannelCheck] | None:

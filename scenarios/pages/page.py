@@ -111,7 +111,9 @@ class PageLayout:
     epsilons: Mapping[str, str]  # Keys of epsilons, and whose they are
 
 
-_HIDDEN = frozenset({"trust_model", "guarantee", "intervals", "runs", "level", "convergence", "validated"})
+_HIDDEN = frozenset(
+    {"trust_model", "guarantee", "neighbours", "delta", "intervals", "runs", "level", "convergence", "validated"}
+)
 LAYOUTS = {
     "run": PageLayout(
         people="{answered} of {asked} devices answered questions of the design {design}.",
@@ -239,7 +241,7 @@ def _warnings(record: Traced, promise: PrivacyPromise, believed: Sequence[Believ
     return [sentence(template, record) for template, holds in every.items() if holds]
 
 
-_DESIGNS = "design decoder users epsilon accuracy exact users_here trust_model private note"
+_DESIGNS = "design decoder users epsilon accuracy exact users_here trust_model private neighbours delta note"
 _NEEDED = "epsilon people kept people_for_pairs use people_here"
 _LEARNABLE = "epsilon design decoder users accuracy users_here"
 _AUDITED = "design claimed exact measured confidence held guarantee"

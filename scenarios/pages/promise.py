@@ -84,6 +84,9 @@ class PrivacyPromise:
     kind: str  # One of `KINDS`
     about: str = ""  # Whom or what it is about; empty where a record has but one
     guarantee: Traced | None = None  # The record's own words
+    # Which data it takes as neighbours, and how probably it fails; None where nothing is promised or a record is older
+    neighbours: Traced | None = None
+    delta: Traced | None = None
 
     @property
     def unchecked(self) -> bool:
@@ -100,7 +103,8 @@ def promised(record: Traced) -> PrivacyPromise:
     """Return what an experiment's record promises."""
     guarantee = record.get("guarantee") or None
     kind = kind_of(guarantee.text() if guarantee else "none", record.get("trust_model").text())
-    return PrivacyPromise(kind=kind, guarantee=guarantee)
+    neighbours, delta = record.get("neighbours") or None, record.get("delta") or None
+    return PrivacyPromise(kind=kind, guarantee=guarantee, neighbours=neighbours, delta=delta)
 
 
 def trusted(model: Traced) -> Markup:

@@ -88,7 +88,8 @@ _KNOWN: dict[str, Spec] = {
 _RECORDS = """
 worth = mechanism: text; features: truth; epsilon: epsilon; worth users_here: number; people: positive or null;
     people_low people_high: share
-design = design trust_model: text; decoder? choice? guarantee?: text or null; private: truth; epsilon: epsilon;
+design = design trust_model: text; decoder? choice? guarantee? neighbours?: text or null; private: truth;
+    epsilon: epsilon; delta?: share;
     users users_here: amount or null; users_low? users_high?: share
 bound = name: text; users: amount; binds: truth
 plan = target: text; items rated: amount; designs: list 1 design; bounds: list bound; recommended: design or null;
@@ -101,7 +102,8 @@ attack = plays?: amount
 audit = design guarantee?: text; claimed measured exact?: privacy; confidence?: amount or null; attacks?: list attack
 audits = audits? rows? mechanisms?: list audit
 
-experiment = guarantee? trust_model?: text; repeat?: whole; intervals?: named ends
+experiment = guarantee? trust_model?: text; neighbours?: text or null; delta?: share; repeat?: whole;
+    intervals?: named ends
 run = experiment; design: text; epsilon? person_epsilon?: privacy; exact?: number or truth or null;
     accuracy? accuracy_predicted? hit_rate? popularity_hit_rate? random_hit_rate? ndcg? popularity_ndcg? random_ndcg?
     advice_liked? random_liked? top_50? ari? nmi?: share

@@ -222,7 +222,8 @@ def lines_of(result: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple
     for column in (one for one in columns if one.shown(result)):
         ends = result.get("intervals", {}).get(column.name)
         reach = "" if ends is None else f"  {interval(ends[0], ends[1], text_of)}"
-        lines.append((column.words, text_of(result[column.name]) + reach))
+        beside = ", ".join(f"{key} {number(result[key])}" for key in column.beside if result.get(key) is not None)
+        lines.append((column.words, text_of(result[column.name]) + reach + (f"; {beside}" if beside else "")))
     return lines
 
 

@@ -13,9 +13,8 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from coordinator.protocol.arrays import Floats, Ints
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity
+from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import believe
 from coordinator.server.moments.blocks import BlockParameters, PairMoments, SketchMoments
@@ -65,10 +64,8 @@ TAIL, DEVIATIONS = 45.0, 12.0  # Laplace scales and standard deviations that a l
 CELLS = 4000  # of a density's grid, for each cluster
 
 
-def curator_accuracy(parameters: BlockParameters, *, users: int, epsilon: Epsilon) -> float:
+def curator_accuracy(parameters: BlockParameters, *, users: int, noise: DiscreteLaplace) -> float:
     """Predict the share of items right on the curator's totals ``T_i = sum_u (2 R_ui - 1)``, under the best matching.
-
-    ``epsilon`` in nats.
 
     The exact law of one total given how many users each class has (their expected numbers), plus the noise's, found
     from characteristic functions; where it spreads over many whole numbers, the normal-Laplace law with variance
@@ -77,22 +74,21 @@ def curator_accuracy(parameters: BlockParameters, *, users: int, epsilon: Epsilo
     cuts, in the limit of many items. Chance in the numbers of users in the classes is left out: where all users rate
     nearly all items and clusters nearly coincide, it sets them apart now and then.
     """
-    return line_accuracy(*_cut_totals(parameters, users, epsilon))
+    return line_accuracy(*_cut_totals(parameters, users, noise))
 
 
-def curator_exact(parameters: BlockParameters, *, users: int, epsilon: Epsilon) -> float:
+def curator_exact(parameters: BlockParameters, *, users: int, noise: DiscreteLaplace) -> float:
     """Predict the probability that all items are right on the curator's totals, up to a permutation of labels.
 
     Arguments, errors and notes as `curator_accuracy`; items are taken as independent around their cluster's mean.
     """
-    return line_exact(*_cut_totals(parameters, users, epsilon))
+    return line_exact(*_cut_totals(parameters, users, noise))
 
 
-def _cut_totals(parameters: BlockParameters, users: int, epsilon: Epsilon) -> tuple[LineLaw, Floats]:
+def _cut_totals(parameters: BlockParameters, users: int, noise: DiscreteLaplace) -> tuple[LineLaw, Floats]:
     """Law of the noisy totals, around the mean of the clusters, and where k-means cuts it."""
     if users < 1:
         raise InputError(f"users = {users}; give at least 1")
-    noise = DiscreteLaplace(budget=epsilon, sensitivity=item_sensitivity(parameters.rated))
     rate = parameters.rated / parameters.items
     means = users * rate * (parameters.class_shares @ (2 * parameters.like - 1))
     deviations = np.sqrt(users * _variances(parameters))
@@ -306,10 +302,10 @@ def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Pr
                 ),
                 exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
             )
-        case TotalMoments(epsilon=epsilon):
+        case TotalMoments(noise=noise):
             return Predictor(
-                accuracy=lambda users: curator_accuracy(parameters, users=users, epsilon=epsilon),
-                exact=lambda users: curator_exact(parameters, users=users, epsilon=epsilon),
+                accuracy=lambda users: curator_accuracy(parameters, users=users, noise=noise),
+                exact=lambda users: curator_exact(parameters, users=users, noise=noise),
             )
     return _emulated(moments, parameters, decoder)
 

@@ -24,6 +24,7 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
+from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from coordinator.server.decoding.curator import (
     LARGEST_SCALE,
     DiscreteLaplace,
@@ -258,7 +259,7 @@ def test_the_largest_log_ratio_of_neighbours_is_epsilon(budget: Fraction, sensit
 def test_neighbouring_users_on_every_outcome_of_tiny_totals() -> None:
     """Three items, w = 2: whatever a user adds, released triples differ in probability by epsilon at most, and do."""
     rated, budget = 2, Fraction(3, 2)
-    noise = DiscreteLaplace(budget=budget, sensitivity=item_sensitivity(rated))
+    noise = DiscreteLaplace(budget=budget, sensitivity=item_sensitivity(rated, neighbours=ADD_REMOVE))
     outcomes = np.array(list(itertools.product(range(-4, 5), repeat=3)))
     losses = []
     for items in itertools.combinations(range(3), rated):
@@ -270,12 +271,48 @@ def test_neighbouring_users_on_every_outcome_of_tiny_totals() -> None:
     assert losses == pytest.approx([1.5] * 12, rel=1e-12)
 
 
-def test_sensitivities_by_brute_force() -> None:
-    for rated in range(2, 5):
-        signs = np.array(list(itertools.product((-1, 1), repeat=rated)))
-        assert {int(np.abs(row).sum()) for row in signs} == {item_sensitivity(rated)}
-        pairs = {int(np.abs(np.triu(np.outer(row, row), 1)).sum()) for row in signs}
-        assert pairs == {pair_sensitivity(rated)}
+def changes(name: str, items: int, rated: int, neighbours: str) -> Ints:
+    """All changes of published totals between neighbours, a row each: users with at most ``rated`` ratings, all."""
+    votes: Ints = np.array(list(itertools.product((-1, 0, 1), repeat=items)))
+    votes = votes[np.count_nonzero(votes, axis=1) <= rated]
+    if name == "curator-pairs":
+        upper = np.triu_indices(items, 1)
+        votes = votes[:, upper[0]] * votes[:, upper[1]]
+    return votes if neighbours == ADD_REMOVE else (votes[:, None] - votes).reshape(-1, votes.shape[1])
+
+
+def largest_loss(noise: DiscreteLaplace, change: Ints) -> float:
+    """Largest log-ratio of any outcome's probabilities, of totals with independent noise that changed by any row."""
+    outcomes = np.arange(-6, 7)
+    each = [np.abs(log_pmf(noise, outcomes) - log_pmf(noise, outcomes - by)).max() for by in range(3)]
+    return float(np.array(each)[np.abs(change)].sum(axis=1).max())
+
+
+def sensitivity_of(name: str, items: int, rated: int, neighbours: str) -> int:
+    if name == "curator-items":
+        return item_sensitivity(rated, neighbours=neighbours)
+    return pair_sensitivity(rated, items=items, neighbours=neighbours)
+
+
+@pytest.mark.parametrize("neighbours", [REPLACE, ADD_REMOVE])
+@pytest.mark.parametrize("name", ["curator-items", "curator-pairs"])
+def test_published_totals_lose_epsilon_between_neighbours_neither_more_nor_less(name: str, neighbours: str) -> None:
+    """Over all users of tiny catalogues, in some of which any two share many items. Twin: noise of half the scale."""
+    budget = Fraction(3, 2)
+    for items, rated in ((4, 2), (3, 3), (4, 3), (5, 3), (6, 3), (4, 4), (5, 4), (5, 5)):
+        change, sensitivity = changes(name, items, rated, neighbours), sensitivity_of(name, items, rated, neighbours)
+        noise = DiscreteLaplace(budget=budget, sensitivity=sensitivity)
+        assert largest_loss(noise, change) == pytest.approx(1.5, rel=1e-12)
+        half = DiscreteLaplace(budget=2 * budget, sensitivity=sensitivity)
+        assert largest_loss(half, change) == pytest.approx(3, rel=1e-12)
+
+
+def test_noise_for_a_user_added_loses_twice_epsilon_where_one_is_replaced() -> None:
+    for name in DESIGNS:
+        noise = DiscreteLaplace(budget=Fraction(1), sensitivity=sensitivity_of(name, 6, 3, ADD_REMOVE))
+        assert largest_loss(noise, changes(name, 6, 3, REPLACE)) == pytest.approx(2, rel=1e-12)
+    with pytest.raises(InputError, match="neighbours is 'swap'; choose replace or add-remove"):
+        item_sensitivity(3, neighbours="swap")
 
 
 def drawn(budget: Fraction) -> Ints:
@@ -332,7 +369,7 @@ def test_pairs_have_one_draw_each() -> None:
 
 def test_what_cannot_be_used_is_named() -> None:
     with pytest.raises(InputError, match="sensitivity is 0"):
-        DiscreteLaplace(budget=Fraction(1), sensitivity=pair_sensitivity(1))
+        DiscreteLaplace(budget=Fraction(1), sensitivity=pair_sensitivity(1, items=9, neighbours=REPLACE))
     with pytest.raises(InputError, match="epsilon 1e-12 asks for noise"):
         DiscreteLaplace(budget=Fraction(1, LARGEST_SCALE), sensitivity=2)
     with pytest.raises(InputError, match="seed has 3 bytes"):
@@ -360,8 +397,10 @@ def state_of(name: str, users: Users) -> ServerState:
     return absorb(ServerState(devices=count), Ask(query=query, first=0, stop=count), aggregate(query, release))
 
 
-def published(name: str, users: Users, *, epsilon: Epsilon = Fraction(1), seed: bytes = SEED) -> Model:
-    curator = Curator(epsilon=epsilon, rated=RATED, seed=seed)
+def published(
+    name: str, users: Users, *, epsilon: Epsilon = Fraction(1), neighbours: str = REPLACE, seed: bytes = SEED
+) -> Model:
+    curator = Curator(epsilon=epsilon, rated=RATED, neighbours=neighbours, seed=seed)
     learner = SumLearner(half=half_of(name), how=Decoding(clusters=2, decoder="totals", curator=curator))
     return learner.learn(state_of(name, users))[0]
 
@@ -376,21 +415,23 @@ def same(one: Model, other: Model) -> bool:
 BASE: Users = [{0: True, 1: True, 4: False}, {0: True, 3: False}, {1: True, 2: True, 5: False}] * 5
 
 
+@pytest.mark.parametrize(("neighbours", "sensitivity"), [(REPLACE, 6), (ADD_REMOVE, 3)])
 @pytest.mark.parametrize("name", DESIGNS)
-def test_noise_is_that_of_the_seed_and_comes_once(name: str) -> None:
-    """The score is the exact totals and one draw of noise of the stated scale."""
-    model, bare = published(name, BASE), published(name, BASE, epsilon=None)
+def test_noise_is_that_of_the_seed_and_comes_once(name: str, neighbours: str, sensitivity: int) -> None:
+    """The score is the exact totals and one draw of noise of the stated scale: 3 ratings, or 3 pairs, a user."""
+    model = published(name, BASE, neighbours=neighbours)
+    bare = published(name, BASE, epsilon=None, neighbours=neighbours)
     zeros = np.zeros(ITEMS, np.int64)
     if name == "curator-items":
-        noise, _ = noisy_totals(zeros, epsilon=Fraction(1), sensitivity=item_sensitivity(RATED), seed=SEED)
+        noise, _ = noisy_totals(zeros, epsilon=Fraction(1), sensitivity=sensitivity, seed=SEED)
     else:
         square = np.zeros((ITEMS, ITEMS), np.int64)
-        noise, _ = noisy_symmetric(square, epsilon=Fraction(1), sensitivity=pair_sensitivity(RATED), seed=SEED)
+        noise, _ = noisy_symmetric(square, epsilon=Fraction(1), sensitivity=sensitivity, seed=SEED)
         noise = noise.sum(axis=1)
     assert noise.any()
     np.testing.assert_array_equal(model.score, bare.score + noise)
-    assert same(model, published(name, BASE))
-    assert not np.array_equal(model.score, published(name, BASE, seed=bytes(16)).score)
+    assert same(model, published(name, BASE, neighbours=neighbours))
+    assert not np.array_equal(model.score, published(name, BASE, neighbours=neighbours, seed=bytes(16)).score)
 
 
 def test_without_noise_the_scores_are_the_totals() -> None:
@@ -414,8 +455,8 @@ def test_without_noise_the_scores_are_the_totals() -> None:
 def test_neighbours_with_the_same_totals_get_the_same_model(name: str, epsilon: Fraction) -> None:
     """Users whose ratings cancel out tell the totals nothing; so they may tell nothing else either.
 
-    Among them one with no rating, and one with a single rating where pairs are summed. The guarantee is about a user
-    added or removed: the exact number of users may not show in the model either.
+    Among them one with no rating, and one with a single rating where pairs are summed. Where the guarantee is about a
+    user added or removed, the exact number of users may not show in the model either.
     """
     single: list[Users] = [] if name == "curator-items" else [[{2: True}], [{5: False}]]
     cancel: Users = (
@@ -423,10 +464,10 @@ def test_neighbours_with_the_same_totals_get_the_same_model(name: str, epsilon: 
         if name == "curator-items"
         else [{0: True, 1: True}, {0: True, 1: False}]
     )
-    model = published(name, BASE, epsilon=epsilon)
+    model = published(name, BASE, epsilon=epsilon, neighbours=ADD_REMOVE)
     others: list[Users] = [[{}], [{}, {}], cancel, *single]
     for more in others:
-        assert same(published(name, [*BASE, *more], epsilon=epsilon), model)
+        assert same(published(name, [*BASE, *more], epsilon=epsilon, neighbours=ADD_REMOVE), model)
 
 
 @settings(max_examples=examples(30))
@@ -448,7 +489,7 @@ def test_one_user_changes_totals_by_the_sensitivity_at_most(users: Users, name: 
         else:
             pairs = worlds.pairs_of(statistic)
             totals.append(2 * pairs.agreed - pairs.pairs)
-    most = item_sensitivity(RATED) if name == "curator-items" else pair_sensitivity(RATED)
+    most = sensitivity_of(name, ITEMS, RATED, ADD_REMOVE)
     rated = min(RATED, len(users[place]))
     assert (
         np.abs(totals[0] - totals[1]).sum() == (rated if name == "curator-items" else rated * (rated - 1) // 2) <= most
@@ -456,7 +497,7 @@ def test_one_user_changes_totals_by_the_sensitivity_at_most(users: Users, name: 
 
 
 def test_the_curators_coins_do_not_show() -> None:
-    curator = Curator(epsilon=Fraction(1), rated=RATED, seed=SEED)
+    curator = Curator(epsilon=Fraction(1), rated=RATED, neighbours=REPLACE, seed=SEED)
     for shown in (
         repr(curator),
         str(SumLearner(half=half_of("curator-items"), how=Decoding(clusters=2, decoder="totals", curator=curator))),

@@ -59,6 +59,10 @@ def _designs() -> dict[str, Case]:
             f"{name}, epsilon {epsilon}": Case(RUN + f"--design {name} --epsilon {epsilon}")
             for name, epsilon in product(("curator-items", "curator-pairs"), ("2", "inf"))
         },
+        **{
+            f"{name}, add-remove": Case(RUN + f"--design {name} --epsilon 2 --neighbours add-remove")
+            for name in ("curator-items", "curator-pairs")
+        },
     }
 
 

@@ -2,7 +2,7 @@
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import NOT_PRIVATE, PublicHalf, require_whole_parameter
+from coordinator.protocol.public_half import ADD_REMOVE, NOT_PRIVATE, REPLACE, PublicHalf, require_whole_parameter
 
 
 class ItemQuery(PublicHalf):
@@ -14,10 +14,13 @@ class ItemQuery(PublicHalf):
     pooled = True
 
 
-CURATOR = (
-    "epsilon-differential privacy of the published model, one user added or removed (2 epsilon: one user's ratings "
-    "replaced); the curator sees every rating"
-)
+CURATOR = {
+    REPLACE: "epsilon-differential privacy of the published model, one user's ratings replaced by any others; the "
+    "curator sees every rating",
+    ADD_REMOVE: "epsilon-differential privacy of the published model, one user added or removed (2 epsilon: one user's "
+    "ratings replaced); the curator sees every rating",
+}
+"""What a curator promises, by its relation of neighbours."""
 
 
 class Reveal(PublicHalf):
@@ -42,7 +45,11 @@ class Reveal(PublicHalf):
 class ToCurator(Reveal):
     """What devices send to a trusted curator, without noise; the curator adds noise to what it publishes."""
 
-    promise = CURATOR
+    promise = CURATOR[REPLACE]
+
+    def promise_under(self, neighbours: str) -> str:
+        """Return the promise under the relation that the curator's noise is calibrated for."""
+        return CURATOR[neighbours]
 
 
 PUBLIC = (ItemQuery(), Reveal("full-reveal"), ToCurator("curator-items"), ToCurator("curator-pairs"))

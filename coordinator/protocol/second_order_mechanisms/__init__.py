@@ -50,6 +50,8 @@ class SecondOrderPublic:
     name: str  # Its name in queries and on the command line
     order: int  # Its place where mechanisms are listed
     promise: str  # What a private device is promised, in words; reports print it
+    # Which data a promise of differential privacy takes as neighbours, `public_half.REPLACE`; None where there is none
+    neighbours: ClassVar[str | None] = None
     private: ClassVar[bool] = True  # False where the release is the completed vector itself
     takes_epsilon: bool = False  # Whether it has an epsilon; then it has a `channel`
     epsilon_of: str = A_RELEASE  # What an epsilon counts for: `A_BIT`, `A_COORDINATE` or `A_RELEASE`

@@ -9,6 +9,7 @@ from coordinator.protocol import second_order_channels
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.checked import require_whole
+from coordinator.protocol.public_half import REPLACE
 from coordinator.protocol.second_order_channels import unpack_moment
 from coordinator.protocol.second_order_mechanisms import (
     A_COORDINATE,
@@ -40,6 +41,7 @@ class Laplace(Numbers):
     name = "laplace"
     order = 40
     promise = "epsilon for one coordinate of the completed vector, m times epsilon for the whole; none a rating"
+    neighbours: ClassVar[str | None] = REPLACE
     takes_epsilon = True
     epsilon_of = A_COORDINATE
     smallest = second_order_channels.SMALLEST_GRID_EPSILON
@@ -56,6 +58,7 @@ class PrivUnit(SecondOrderPublic):
     name = "privunit"
     order = 60
     promise = WHOLE
+    neighbours: ClassVar[str | None] = REPLACE
     takes_epsilon = True
     moment: ClassVar[bool] = True
 
@@ -91,6 +94,7 @@ class Sslp(Signs):
     name = "sslp"
     order = 50
     promise = WHOLE
+    neighbours: ClassVar[str | None] = REPLACE
     takes_epsilon = True
     needs_range: ClassVar[bool] = True
 

@@ -9,6 +9,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 
 LARGEST_SCALE = 10**12  # Noise of a larger scale would not leave whole numbers whole in a float
 
@@ -72,21 +73,37 @@ class DiscreteLaplace:
         return generator.geometric(stop, count) - generator.geometric(stop, count)
 
 
-def item_sensitivity(rated: int) -> int:
-    """Return the L1 sensitivity of item totals ``sum_u (2 R_ui - 1)``: w, a user's ratings.
+def item_sensitivity(rated: int, *, neighbours: str) -> int:
+    """Return the L1 sensitivity of item totals ``sum_u (2 R_ui - 1)`` of users with at most w ratings."""
+    # A user adds +1 or -1 to each of at most w totals. Added or removed, it changes them by w in all. Replaced, by at
+    # most w + w, and by no less if the same w items are rated the other way round, whatever the catalogue.
+    return rated if _adds(neighbours) else 2 * rated
 
-    Neighbours differ in one user added or removed. To replace a user changes twice as much: where the number of users
-    is public and a user may change all ratings, read epsilon as ``2 epsilon``.
+
+def pair_sensitivity(rated: int, *, items: int, neighbours: str) -> int:
+    """Return the L1 sensitivity of pair totals (+1 both ratings equal, -1 unlike), each pair of items counted once.
+
+    Users have at most w ratings of N items; one with a single rating changes no pair.
     """
-    return rated
+    # A user adds +1 or -1 to each of its w (w - 1) / 2 pairs; added or removed, it changes totals by that.
+    pairs = rated * (rated - 1) // 2
+    if _adds(neighbours):
+        return pairs
+    # Replaced, it rates w items before and w after, s of them both times. Pairs that are rated once change by 1 each:
+    # w (w - 1) - s (s - 1) of them. A pair of shared items changes by 2 if it is rated alike once and unlike once, that
+    # is, if one of its ratings was turned round and the other was not: so do floor(s^2 / 4) pairs at most. The sum
+    # w (w - 1) - s (s - 1) + 2 floor(s^2 / 4) is the same for s = 0, 1 and 2, and falls from there on; and two sets of
+    # w among N items share at least 2 w - N. Fewer ratings change no more: with b instead of b + 1 there are b pairs
+    # fewer, and one shared item fewer, which brings back b at most.
+    shared = max(0, 2 * rated - items)
+    return 2 * pairs - shared * (shared - 1) + 2 * (shared**2 // 4)
 
 
-def pair_sensitivity(rated: int) -> int:
-    """Return the L1 sensitivity of pair totals (+1 both ratings equal, -1 unlike): ``w (w-1) / 2``, a user's pairs.
-
-    Neighbours as in `item_sensitivity`: replacing a user doubles it. A user with a single rating changes no pair.
-    """
-    return rated * (rated - 1) // 2
+def _adds(neighbours: str) -> bool:
+    """Return whether neighbours differ in a user added or removed, and refuse what is no relation."""
+    if neighbours not in (REPLACE, ADD_REMOVE):
+        raise InputError(f"neighbours is {neighbours!r}; choose {REPLACE} or {ADD_REMOVE}")
+    return neighbours == ADD_REMOVE
 
 
 def noisy_totals(totals: Ints, *, epsilon: Epsilon, sensitivity: int, seed: bytes) -> tuple[Floats, DiscreteLaplace]:

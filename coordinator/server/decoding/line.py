@@ -134,6 +134,7 @@ class Curator:
 
     epsilon: Epsilon  # Privacy parameter of everything that is published [nats]; None for no noise
     rated: int  # Most ratings w of a user, to which the noise of totals is scaled
+    neighbours: str  # "replace" or "add-remove": what the privacy of one user is about
     seed: bytes = field(repr=False)  # Sixteen bytes that key the curator's own coins, which nobody else knows
 
 
@@ -149,10 +150,10 @@ def decode_shares(statistic: ScoreStatistic, *, clusters: int) -> Model:
 
 def decode_item_totals(statistic: ScoreStatistic, curator: Curator, *, clusters: int) -> Model:
     """Cluster items by the curator's noisy totals of likes less dislikes; nothing else about users is published."""
-    sensitivity = item_sensitivity(curator.rated)
+    sensitivity = item_sensitivity(curator.rated, neighbours=curator.neighbours)
     totals = 2 * statistic.scores - statistic.sensed
     noisy, noise = noisy_totals(totals, epsilon=curator.epsilon, sensitivity=sensitivity, seed=curator.seed)
-    # the error of the noise alone: that of sampling depends on the private number of users
+    # the error of the noise alone: that of sampling depends on the number of users, private where one may be added
     error = math.sqrt(noise.variance)
     return Model(
         cluster=kmeans_on_line(noisy, clusters), score=noisy, error=np.full(totals.size, error), clusters=clusters
@@ -161,7 +162,7 @@ def decode_item_totals(statistic: ScoreStatistic, curator: Curator, *, clusters:
 
 def decode_pair_totals(statistic: PairStatistic, curator: Curator, *, clusters: int) -> Model:
     """Cluster items by the spectrum of the curator's noisy totals of agreements less disagreements about pairs."""
-    sensitivity = pair_sensitivity(curator.rated)
     totals = 2 * statistic.agreed - statistic.pairs
+    sensitivity = pair_sensitivity(curator.rated, items=len(totals), neighbours=curator.neighbours)
     noisy, noise = noisy_symmetric(totals, epsilon=curator.epsilon, sensitivity=sensitivity, seed=curator.seed)
     return decode_affinity(noisy, clusters=clusters, error=math.sqrt((len(totals) - 1) * noise.variance))

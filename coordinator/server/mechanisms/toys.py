@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack, cast
 
 import numpy as np
 from pydantic import Field
@@ -15,6 +15,7 @@ from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.public_half import ADD_REMOVE
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
 from coordinator.server.design import Decoding, RoundTerms, World, query_of
 from coordinator.server.server_half import (
@@ -229,11 +230,29 @@ class FullRevealHalf(RevealHalf, ToyHalf):
         return RevealMoments(share=self.design(settings, world).share)
 
 
+class CuratorSettings(Settings):
+    """Settings of a trusted curator."""
+
+    neighbours: Literal["replace", "add-remove"] = Field(
+        default="replace",
+        description="Curators: epsilon is about one user's ratings replaced, or one user added or removed [replace].",
+    )
+
+
 class CuratorHalf(RevealHalf):
     """A trusted curator, who gets ratings as they are and publishes noisy totals."""
 
+    settings = CuratorSettings
     decoders = ("totals",)
     trust = TRUST_CURATOR
+
+    def neighbours(self, settings: CuratorSettings) -> str:
+        """Return the relation that the noise is calibrated for."""
+        return settings.neighbours
+
+    def label(self, row: Mapping[str, Any]) -> str:
+        """Return its name, with the relation of neighbours where that is not the one of all others."""
+        return f"{self.name}, {ADD_REMOVE}" if row.get("neighbours") == ADD_REMOVE else self.name
 
 
 class CuratorItemsHalf(CuratorHalf):
@@ -242,9 +261,9 @@ class CuratorItemsHalf(CuratorHalf):
     name = "curator-items"
     title = "a curator's totals of items"
 
-    def design(self, settings: Settings, world: World) -> Reveal:
+    def design(self, settings: CuratorSettings, world: World) -> Reveal:
         """Return what the curator asks."""
-        DiscreteLaplace(budget=world.epsilon, sensitivity=item_sensitivity(world.rated))
+        self._noise(settings, world)
         return Reveal(name=self.name, items=world.items, most=world.rated)
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
@@ -253,9 +272,13 @@ class CuratorItemsHalf(CuratorHalf):
 
         return decode_item_totals(statistic, how.trusted(), clusters=how.clusters)
 
-    def moments(self, settings: Settings, world: World) -> TotalMoments:
+    def moments(self, settings: CuratorSettings, world: World) -> TotalMoments:
         """Return the moments of noisy totals."""
-        return TotalMoments(epsilon=world.epsilon)
+        return TotalMoments(noise=self._noise(settings, world))
+
+    def _noise(self, settings: CuratorSettings, world: World) -> DiscreteLaplace:
+        sensitivity = item_sensitivity(world.rated, neighbours=settings.neighbours)
+        return DiscreteLaplace(budget=world.epsilon, sensitivity=sensitivity)
 
 
 class CuratorPairsHalf(CuratorHalf):
@@ -265,11 +288,11 @@ class CuratorPairsHalf(CuratorHalf):
     title = "a curator's totals of pairs"
     paired = True
 
-    def design(self, settings: Settings, world: World) -> Reveal:
+    def design(self, settings: CuratorSettings, world: World) -> Reveal:
         """Return what the curator asks."""
         if world.rated < 2:
             raise InputError(f"rated is {world.rated}; curator-pairs adds up pairs of ratings and needs at least 2")
-        DiscreteLaplace(budget=world.epsilon, sensitivity=pair_sensitivity(world.rated))
+        self._noise(settings, world)
         return Reveal(name=self.name, items=world.items, most=world.rated)
 
     def aggregate(self, query: Query, release: Release) -> PairStatistic:
@@ -284,14 +307,18 @@ class CuratorPairsHalf(CuratorHalf):
 
         return decode_pair_totals(statistic, how.trusted(), clusters=how.clusters)
 
-    def moments(self, settings: Settings, world: World) -> PairTotals | None:
+    def moments(self, settings: CuratorSettings, world: World) -> PairTotals | None:
         """Return how often pairs are rated alike, and the noise's scale."""
         from coordinator.server.moments.blocks import pair_agreement
 
         if world.block is None:
             return None
         alike = pair_agreement(world.block, agreement="rated-equal", epsilon=math.inf, rated_public=True)
-        return PairTotals(profile=alike, scale=pair_sensitivity(world.rated) / as_float(world.epsilon))
+        return PairTotals(profile=alike, scale=self._noise(settings, world).sensitivity / as_float(world.epsilon))
+
+    def _noise(self, settings: CuratorSettings, world: World) -> DiscreteLaplace:
+        sensitivity = pair_sensitivity(world.rated, items=world.items, neighbours=settings.neighbours)
+        return DiscreteLaplace(budget=world.epsilon, sensitivity=sensitivity)
 
 
 SERVER = (ItemQueryHalf(), FullRevealHalf(), CuratorItemsHalf(), CuratorPairsHalf())

@@ -38,7 +38,7 @@ LYING = (
 COLUMNS = (
     Column("seed", average=Average.FIRST),
     Column("trust_model", "trust model"),
-    Column("guarantee", "guarantee"),
+    Column("guarantee", "guarantee", beside=("neighbours", "delta")),
     Column("mechanism", "mechanism"),
     Column("channel", "channel"),
     Column("epsilon", "epsilon of a device [nats]"),

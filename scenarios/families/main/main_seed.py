@@ -215,6 +215,8 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "seed": scenario.seed,
         "trust_model": trust,
         "guarantee": run.spec.guarantee,
+        "neighbours": run.spec.neighbours,
+        "delta": run.spec.delta,
         "copies_max": run.population.copies_max,
         "person_epsilon": as_json(run.population.person_epsilon()),
         "asked": statistic.devices,

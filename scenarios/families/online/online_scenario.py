@@ -136,7 +136,7 @@ class OnlineScenario(ExperimentScenario):
 RECORD_COLUMNS = (
     Column("seed", average=Average.FIRST),
     Column("trust_model", "trust model"),
-    Column("guarantee", "guarantee"),
+    Column("guarantee", "guarantee", beside=("neighbours", "delta")),
     Column("clients", "clients"),
     Column("rounds", "rounds T"),
     Column("lines_skipped", "bad lines of the file left out"),

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from coordinator.protocol.budget import Epsilon, add, as_json
+from coordinator.protocol.public_half import ADD_REMOVE
 from coordinator.server.online.service import Served
 from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.config.lying_settings import UNTARGETED
@@ -49,6 +50,9 @@ def record(run: OnlineResult) -> dict[str, Any]:
         "recommender": run.scenario.recommender,
         "trust_model": TRUST_CURATOR,
         "guarantee": NO_GUARANTEE if total is None else GUARANTEE,
+        # The theorems compare what is recommended with and without one voter
+        "neighbours": None if total is None else ADD_REMOVE,
+        "delta": None if total is None else 0.0,
         "clients": len(rows),
         **{name: _joined(name, [row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
         **({} if run.scenario.ratings is None else lines_skipped(run.scenario, read_for(run.scenario))),

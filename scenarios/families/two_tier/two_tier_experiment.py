@@ -10,7 +10,7 @@ COLUMNS = (
     Column("seed", average=Average.FIRST),
     Column("trust_model", "trust model"),
     Column("mechanism", "mechanism"),
-    Column("guarantee", "guarantee of private devices"),
+    Column("guarantee", "guarantee of private devices", beside=("neighbours", "delta")),
     Column("epsilon", "epsilon [nats]"),
     Column("users", "users"),
     Column("items", "items"),

@@ -258,6 +258,16 @@ class TwoTier(ExperimentScenario):
         return OWN_H if self.own_h else GUARANTEES[self.mechanism]
 
     @property
+    def neighbours(self) -> str | None:
+        """Which data the guarantee takes as neighbours; None where no differential privacy is promised."""
+        return None if self.own_h or self.mechanism in RIVALS else half_of(self.mechanism).neighbours
+
+    @property
+    def delta(self) -> float | None:
+        """The probability that the guarantee fails, 0 for all mechanisms; None where nothing is promised."""
+        return None if self.neighbours is None else 0.0
+
+    @property
     def asked_epsilon(self) -> Epsilon:
         """The epsilon that devices are asked with."""
         return (self.epsilon or parse_epsilon(DEFAULT_EPSILON)) if takes_epsilon(self.mechanism) else None

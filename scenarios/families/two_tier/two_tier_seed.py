@@ -282,6 +282,8 @@ def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: C
         "trust_model": "two-tier",
         "mechanism": settings.mechanism,
         "guarantee": settings.guarantee,
+        "neighbours": settings.neighbours,
+        "delta": settings.delta,
         "epsilon": None if settings.asked_epsilon is None else as_json(settings.asked_epsilon),
         "seed": settings.seed,
         "users": holdout.users,

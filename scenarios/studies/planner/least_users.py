@@ -93,14 +93,21 @@ def any_design() -> dict[str, Any]:
     return {"design": split.name, **variants(split)[-1]}
 
 
-def candidates(world: Scenario, own: Mapping[str, Any] | None = None) -> list[Candidate]:
+def candidates(
+    world: Scenario, own: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None
+) -> list[Candidate]:
     """Return a custom design with its settings, if any, and every mechanism's variants with each of their decoders.
 
-    Where a mechanism has others, the posterior decoder is left out: in one round it finds the same clusters.
+    Where a mechanism has others, the posterior decoder is left out: in one round it finds the same clusters. Each has
+    those ``settings`` that are about it.
     """
+    by_half = {
+        half.name: {name: (settings or {})[name] for name in half.settings.model_fields if name in (settings or {})}
+        for half in designs().values()
+    }
     custom = [] if own is None else [Candidate(world=world, settings={**own, "decoder": KMEANS})]
     return custom + [
-        Candidate(world=world, settings={"design": half.name, **variant, "decoder": decoder})
+        Candidate(world=world, settings={"design": half.name, **by_half[half.name], **variant, "decoder": decoder})
         for half in designs().values()
         for variant in variants(half)
         for decoder in half.decoders

@@ -88,9 +88,11 @@ def plan(
     users: int | None = None,
     inverse: bool = False,
     own: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> DesignPlan:
-    """Plan for a block model."""
-    every = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in candidates(world, own)]
+    """Plan for a block model; ``settings`` are of the mechanisms that have them."""
+    options = candidates(world, own, settings)
+    every = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in options]
     key = "epsilon" if inverse else "users"
     candidate, best = _recommended(every, key) or (None, None)
     # Where epsilon was sought, bounds hold at the one that was found
@@ -193,7 +195,8 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
     half = candidate.half
     row: dict[str, Any] = {**candidate.settings, "users": None, "accuracy": None, "exact": None, "epsilon": None}
     row |= {"users_here": users, "choice": candidate.settings.get("questions")}
-    row |= {"trust_model": half.trust, "private": half.private, "guarantee": None, "note": ""}
+    row |= {"trust_model": half.trust, "private": half.private, "note": ""}
+    row |= dict.fromkeys(("guarantee", "neighbours", "delta"))
     try:
         if own := RunSpec(candidate.at(epsilon)).own:  # a custom one is held against its claim, as before a run
             row["channel"] = own[1].how
@@ -241,8 +244,9 @@ def _interval(candidate: Candidate, epsilon: Epsilon, need: Need) -> dict[str, A
 
 def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
     scenario = candidate.at(epsilon)
-    about = {"questions": scenario.value("questions"), "guarantee": RunSpec(scenario).guarantee}
-    return {"epsilon": _epsilon_of(candidate, epsilon), **about}
+    spec = RunSpec(scenario)
+    promise = {"guarantee": spec.guarantee, "neighbours": spec.neighbours, "delta": spec.delta}
+    return {"epsilon": _epsilon_of(candidate, epsilon), "questions": scenario.value("questions"), **promise}
 
 
 def _epsilon_of(candidate: Candidate, epsilon: Epsilon) -> float | str:

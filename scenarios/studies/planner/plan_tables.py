@@ -46,11 +46,27 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
     lines.append(f"users that any epsilon-LDP learner needs {allowed}: {', '.join(bounds)}")
     unchecked = [name_of(row) for row in made.rows if row.get("channel") == UNCHECKED]
     lines += [f"{UNCHECKED}: that {name} protects all a device holds; it is never recommended" for name in unchecked]
+    lines += _neighbours(made.rows)
     if made.sufficient:
         enough = f"to fail with probability {made.failure:g} at most, by Theorem 15: {_count(made.sufficient)} users"
         lines.append(f"enough for MaxSense {enough}")
     holds = f"holds for {in_words(made.world)}{'; ' * bool(not_for)}{not_for or ''}"
     remark(console, *lines, holds, recommendation(made), *([f"why: {made.why}"] if made.why else []))
+
+
+def _neighbours(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return lines about which neighbours, and which delta, the epsilons of rows are."""
+    designs: dict[tuple[str, float], list[str]] = {}
+    for row in rows:
+        if row.get("neighbours") is not None:
+            designs.setdefault((row["neighbours"], row["delta"]), []).append(str(row["design"]))
+    lines = list[str]()
+    for (relation, delta), names in sorted(designs.items(), key=lambda pair: len(pair[1])):
+        of = f"epsilon of {', '.join(dict.fromkeys(names))}"
+        if len(names) == max(map(len, designs.values())):
+            of = f"every {'other ' if lines else ''}epsilon"
+        lines.append(f"{of}: neighbours {relation}, delta {number(delta)}")
+    return lines
 
 
 def recommendation(made: DesignPlan) -> str:

@@ -14,6 +14,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.config.files import brief
+from scenarios.config.mechanism_settings import designs, own_settings, server_half, shared_settings
 from scenarios.config.run_spec import load_scenario
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import BadLines, Duplicates, like_bar
@@ -152,7 +153,7 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
                 raise InputError(f"{name} is {value!r}, but {file} brings its own; give one of them")
         table, like_from = read_for(request), like_bar(request.columns, request.like_from)
         world, users = shape_of(table, like_from=like_from, **_world(request)), request.users or table.users
-    made = plan(world, target, users=users, inverse=inverse, own=request.own)
+    made = plan(world, target, users=users, inverse=inverse, own=request.own, settings=_of_mechanisms(request))
     local = {row["note"] for row in made.rows if row["private"] and row["trust_model"] == TRUST_LOCAL}
     if made.best is None and TOO_MANY in local:  # more users than anybody has
         others = "; ".join(sorted(local - {TOO_MANY, ""}))
@@ -166,4 +167,15 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
 def _world(request: PlanRequest, *names: str) -> dict[str, Any]:
     """Return what was given of epsilon, settings, and these."""
     options = {name: getattr(request, name) for name in ("epsilon", *names)} | dict(request.settings)
-    return {name: value for name, value in options.items() if value is not None}
+    theirs = _of_mechanisms(request)
+    return {name: value for name, value in options.items() if value is not None and name not in theirs}
+
+
+def _of_mechanisms(request: PlanRequest) -> dict[str, Any]:
+    """Return the shared settings that the world's own design has not, each checked by the mechanisms that have it."""
+    world = server_half(any_design()["design"]).settings.model_fields
+    names = [name for name in shared_settings() if name not in world and request.settings.get(name) is not None]
+    theirs = {name: request.settings[name] for name in names}
+    for half in designs().values():
+        own_settings(half, {name: theirs[name] for name in names if name in half.settings.model_fields})
+    return theirs

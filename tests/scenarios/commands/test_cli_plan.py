@@ -51,6 +51,19 @@ def test_the_table(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:
     assert "protects all a device holds:" not in noiseless
 
 
+def test_a_curators_neighbours_are_a_flag(blindrec: Command) -> None:
+    """One rated item, as in a whole plan; the world that a plan is checked in has no such setting."""
+    small = ("plan", "--items", 40, "--rated", 1, "--accuracy", 0.9, "--json", "-")
+    rows = {
+        flag: next(
+            row for row in blindrec(*small, "--neighbours", flag).result["designs"] if row["design"] == "curator-items"
+        )
+        for flag in ("replace", "add-remove")
+    }
+    assert {flag: row["neighbours"] for flag, row in rows.items()} == {flag: flag for flag in rows}
+    assert rows["replace"]["users"] > rows["add-remove"]["users"]
+
+
 def test_users_are_the_smallest_that_do(blindrec: Command, no_pairs: None) -> None:
     best = blindrec("plan", *WORLD, "--json", "-").result["recommended"]
     for users, met in ((best["users"], True), (round(best["users"] * 0.999), False)):

@@ -143,6 +143,13 @@ def test_no_belief_is_bounded_where_nothing_bounds_it(record_of: Callable[[str],
     assert re.search(r"one person, all devices.*data-belief", report_of([record_of("copies")]), re.DOTALL)
 
 
+def test_a_guarantees_line_says_neighbours_and_delta_once(record_of: Callable[[str], Path]) -> None:
+    for name, words in (("run", "neighbours replace, delta 0"), ("online", "neighbours add-remove, delta 0")):
+        shown = words_of(tree_of(report_of([record_of(name)])))
+        assert shown.count(words) == 1, name
+        assert shown.count("add-remove") == (name == "online")
+
+
 def test_the_same_results_make_the_same_page(page: str, subjects: list[Path]) -> None:
     assert report_of(subjects[:2]) == report_of(subjects[:2])
 

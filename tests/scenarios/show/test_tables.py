@@ -27,10 +27,10 @@ from scenarios.studies.scrutiny.verdicts import FAILED, HELD, CheckRow, Conforma
 from scenarios.theory.bounds import all_bounds, bounds_rows
 
 
-def paper(*, terminal: bool = False) -> tuple[Console, io.StringIO]:
+def paper(*, terminal: bool = False, width: int = 120) -> tuple[Console, io.StringIO]:
     """A console that writes into a string."""
     sheet = io.StringIO()
-    return Console(file=sheet, width=120, force_terminal=terminal, color_system=None), sheet
+    return Console(file=sheet, width=width, force_terminal=terminal, color_system=None), sheet
 
 
 def row(text: str, words: str) -> str:
@@ -41,12 +41,13 @@ def row(text: str, words: str) -> str:
 
 def test_the_table_tells_trust_model_guarantee_measure_and_prediction() -> None:
     result = record(here(small(epsilon="1/4")))
-    console, sheet = paper()
+    console, sheet = paper(width=160)
     report.show(console, result, "a run", COLUMNS)
     text = sheet.getvalue()
     assert text.startswith("a run")
     assert row(text, "trust model") == "local"
-    assert row(text, "guarantee") == "epsilon-local differential privacy of all that a device holds"
+    words = "epsilon-local differential privacy of all that a device holds; neighbours replace, delta 0"
+    assert row(text, "guarantee") == words
     assert row(text, "epsilon of a device [nats]") == "0.2500"
     assert row(text, "users") == "3,001"
     assert row(text, "items right, predicted") == f"{result['accuracy_predicted']:.4f}"
@@ -121,7 +122,7 @@ def planned(users: int | None, *, inverse: bool = False) -> DesignPlan:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "scenarios.studies.planner.plan.candidates",
-            lambda of, _=None: [Candidate(world=of, settings=s) for s in quick],
+            lambda of, *_: [Candidate(world=of, settings=s) for s in quick],
         )
         return plan(world, Target(success=0.95, accuracy=0.99), users=users, inverse=inverse)
 

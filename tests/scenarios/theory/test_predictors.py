@@ -18,7 +18,8 @@ from thoroughness import sample
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.server.decoding.curator import noisy_totals
+from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
+from coordinator.server.decoding.curator import DiscreteLaplace, noisy_totals
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.maxsense import MultiMaxSenseSettings
@@ -74,7 +75,7 @@ def test_every_design_with_moments_is_predicted(design: str) -> None:
         {"design": "multi-maxsense", "questions": 2, "epsilon": 4, "users": 1200},
         {"design": "curator-items", "users": 60},
         {"design": "full-reveal", "users": 60},
-        {"design": "curator-pairs", "users": 300},
+        {"design": "curator-pairs", "users": 300, "epsilon": 4},
         {"design": "curator-pairs", "users": 300, "rated": 40},
         {"design": "pairwise", "users": 700, "rated_items": "public"},
     ],
@@ -90,6 +91,25 @@ def test_simulated_populations_meet_the_prediction(settings: dict[str, Any]) -> 
     error = 5 * float(shares.std(ddof=1)) / math.sqrt(30) + 0.005
     assert abs(float(shares.mean()) - found.accuracy(users)) < error
     assert abs(float(shares.mean()) - found.accuracy(users // 2)) > error
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("neighbours", "other"), [(REPLACE, ADD_REMOVE), (ADD_REMOVE, REPLACE)])
+@pytest.mark.parametrize(("design", "users"), [("curator-items", 100), ("curator-pairs", 600)])
+def test_predictions_follow_the_noise_of_the_relation_that_runs_publish_under(
+    design: str, users: int, neighbours: str, other: str
+) -> None:
+    """20 seeds: mean within 5 standard errors and 0.005, false alarm below 1e-4 each by Student's law.
+
+    The twin: the prediction for the other relation lies outside.
+    """
+    world = {"items": 40, "rated": 10, "epsilon": 1, "design": design, "users": users}
+    shares = np.array(
+        [record(here(small(**world, neighbours=neighbours, seed=seed)), None)["accuracy"] for seed in range(20)]
+    )
+    error = 5 * float(shares.std(ddof=1)) / math.sqrt(20) + 0.005
+    assert abs(float(shares.mean()) - predicted(**world, neighbours=neighbours).accuracy(users)) < error
+    assert abs(float(shares.mean()) - predicted(**world, neighbours=other).accuracy(users)) > error
 
 
 def test_nothing_is_predicted_where_nothing_is_told() -> None:
@@ -147,6 +167,18 @@ def tail(offset: float, deviation: float, scale: float) -> float:
     return float(normal_laplace_tail(np.array([offset]), np.array([deviation]), scale)[0])
 
 
+def totals_accuracy(parameters: BlockParameters, *, users: int, epsilon: Epsilon) -> float:
+    """Share of items right under noise for a user added or removed."""
+    noise = DiscreteLaplace(budget=epsilon, sensitivity=parameters.rated)
+    return curator_accuracy(parameters, users=users, noise=noise)
+
+
+def totals_exact(parameters: BlockParameters, *, users: int, epsilon: Epsilon) -> float:
+    """Probability that all are right under such noise."""
+    noise = DiscreteLaplace(budget=epsilon, sensitivity=parameters.rated)
+    return curator_exact(parameters, users=users, noise=noise)
+
+
 @pytest.mark.parametrize(("deviation", "scale"), [(1.0, 0.1), (1.0, 1.0), (0.1, 2.0), (3.0, 1.0)])
 @pytest.mark.parametrize("offset", [0.0, 0.3, 2.0, 7.0])
 def test_normal_laplace_tail_is_the_convolution(offset: float, deviation: float, scale: float) -> None:
@@ -173,7 +205,7 @@ def test_one_user_who_rates_all_by_hand() -> None:
     one, two, none = ratio / (1 + ratio), ratio**2 / (1 + ratio), 1 / (1 + ratio)  # P(k >= 1), P(k >= 2), P(k >= 0)
     above = 0.9 * none + 0.1 * two  # P(T >= 1) of the liked cluster
     reached = 0.9 * (1 - two) + 0.1 * one  # P(T >= 0)
-    found = curator_accuracy(parameters, users=1, epsilon=Fraction(150))
+    found = totals_accuracy(parameters, users=1, epsilon=Fraction(150))
     assert found == pytest.approx((above + reached) / 2, abs=1e-9)
 
 
@@ -186,7 +218,7 @@ def test_the_lattice_is_the_enumeration_of_a_few_users() -> None:
         for signs in itertools.product((-1, 0, 1), repeat=3):
             law[cluster, sum(signs) + 3] += math.prod(one[sign] for sign in signs)
     line = LineLaw(points=np.arange(-3.0, 4), mass=law, sizes=parameters.cluster_sizes)
-    found = curator_accuracy(parameters, users=3, epsilon=None)
+    found = totals_accuracy(parameters, users=3, epsilon=None)
     assert found == pytest.approx(line_accuracy(line, kmeans_cuts(line)), abs=1e-12)
     by_hand = max(0.3 * law[0, cut:].sum() + 0.7 * law[1, :cut].sum() for cut in range(1, 7))
     assert found <= by_hand + 1e-12
@@ -197,9 +229,9 @@ def test_the_lattice_is_the_enumeration_of_a_few_users() -> None:
 def test_density_and_lattice_agree_where_both_hold(epsilon: Epsilon, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = model([[0.7, 0.45], [0.6, 0.5]], [500, 700], 40)
     users = {None: 6000, Fraction(1): 10_000, Fraction(1, 20): 160_000}[epsilon]
-    lattice = curator_accuracy(parameters, users=users, epsilon=epsilon)
+    lattice = totals_accuracy(parameters, users=users, epsilon=epsilon)
     monkeypatch.setattr(predictors, "LATTICE", 0)
-    assert curator_accuracy(parameters, users=users, epsilon=epsilon) == pytest.approx(lattice, abs=1e-4)
+    assert totals_accuracy(parameters, users=users, epsilon=epsilon) == pytest.approx(lattice, abs=1e-4)
     assert 0.8 < lattice < 0.99999
 
 
@@ -223,8 +255,8 @@ def test_kmeans_on_simulated_totals(
     parameters = model(like, sizes, rated)
     shares = simulated(parameters, users, epsilon, 12)
     radius = 6 * float(shares.std(ddof=1)) / math.sqrt(shares.size) + 5e-4
-    assert abs(curator_accuracy(parameters, users=users, epsilon=epsilon) - shares.mean()) < radius
-    assert abs(curator_accuracy(parameters, users=users * 2 // 3, epsilon=epsilon) - shares.mean()) > radius
+    assert abs(totals_accuracy(parameters, users=users, epsilon=epsilon) - shares.mean()) < radius
+    assert abs(totals_accuracy(parameters, users=users * 2 // 3, epsilon=epsilon) - shares.mean()) > radius
 
 
 @pytest.mark.statistical
@@ -249,20 +281,20 @@ def test_variance_of_a_total_around_its_cluster() -> None:
 def test_clusters_that_coincide_are_right_by_luck() -> None:
     parameters = model([[0.9, 0.1], [0.1, 0.9]], [500, 500], 30)
     for epsilon in (None, Fraction(1), Fraction(1, 10**4)):
-        assert curator_accuracy(parameters, users=10_000, epsilon=epsilon) == pytest.approx(0.5, abs=1e-9)
-    assert curator_exact(parameters, users=10_000, epsilon=None) < 1e-200
-    assert curator_accuracy(model([[0.0, 0.0]], [6, 2], 8), users=5, epsilon=None) == pytest.approx(0.75)
-    assert curator_exact(model([[0.0, 0.0]], [6, 2], 8), users=5, epsilon=None) == 0
+        assert totals_accuracy(parameters, users=10_000, epsilon=epsilon) == pytest.approx(0.5, abs=1e-9)
+    assert totals_exact(parameters, users=10_000, epsilon=None) < 1e-200
+    assert totals_accuracy(model([[0.0, 0.0]], [6, 2], 8), users=5, epsilon=None) == pytest.approx(0.75)
+    assert totals_exact(model([[0.0, 0.0]], [6, 2], 8), users=5, epsilon=None) == 0
 
 
 def test_more_users_more_epsilon_more_right_and_huge_numbers() -> None:
     parameters = model([[0.9, 0.1]], [500_000_000, 500_000_000], 30)
-    low, high = (curator_exact(parameters, users=n * 10**10, epsilon=Fraction(1)) for n in (2, 4))
+    low, high = (totals_exact(parameters, users=n * 10**10, epsilon=Fraction(1)) for n in (2, 4))
     assert low < 0.5 < high
-    assert curator_exact(parameters, users=10**15, epsilon=Fraction(1)) == 1
-    shares = [curator_accuracy(parameters, users=10**9, epsilon=e) for e in (Fraction(1, 10), Fraction(1), None)]
+    assert totals_exact(parameters, users=10**15, epsilon=Fraction(1)) == 1
+    shares = [totals_accuracy(parameters, users=10**9, epsilon=e) for e in (Fraction(1, 10), Fraction(1), None)]
     assert shares == sorted(shares)
-    assert curator_accuracy(model([[0.5]], [9], 3), users=4, epsilon=Fraction(1)) == pytest.approx(1)
+    assert totals_accuracy(model([[0.5]], [9], 3), users=4, epsilon=Fraction(1)) == pytest.approx(1)
 
 
 def test_exact_is_the_product_over_items() -> None:
@@ -276,7 +308,7 @@ def test_exact_is_the_product_over_items() -> None:
 
 def test_users_are_needed() -> None:
     with pytest.raises(InputError, match="users = 0"):
-        curator_accuracy(model([[0.9, 0.1]], [5, 5], 2), users=0, epsilon=None)
+        totals_accuracy(model([[0.9, 0.1]], [5, 5], 2), users=0, epsilon=None)
 
 
 DRAWS = 200_000

@@ -25,6 +25,7 @@ PROMISED = {
     *("design", "decoder", "items", "rated", "users", "clusters", "epsilon", "seed", "trust_model"),
     *("answered", "refused", "missing", "accuracy", "exact", "ari", "nmi", "accuracy_predicted"),
     *("seconds", "devices_per_second", "releases_sha256"),
+    *("guarantee", "neighbours", "delta"),
 }
 NEEDS_TRUTH = {"accuracy", "exact", "ari", "nmi", "accuracy_predicted"}
 
@@ -57,6 +58,7 @@ def test_without_noise_and_with_many_users_everything_is_right_and_epsilon_is_a_
     found = record(here(small(epsilon="inf", users=60_000, like="1,0")))
     assert found["epsilon"] == found["person_epsilon"] == "inf"
     assert found["guarantee"].startswith("none")
+    assert (found["neighbours"], found["delta"]) == (None, None)
     right = {name: found[name] for name in ("accuracy", "exact", "ari", "nmi")}
     assert right == {"accuracy": 1, "exact": True, "ari": 1, "nmi": pytest.approx(1)}
     assert found["accuracy_predicted"] > 0.999
@@ -105,6 +107,7 @@ def test_the_record_of_every_design(name: str, file: Path) -> None:
         assert json.loads(to_json(found), parse_constant=pytest.fail) == found
         assert found["design"] == name
         assert found["trust_model"] == half.trust
+        assert (found["neighbours"], found["delta"]) == (("replace", 0.0) if half.private else (None, None))
         assert found["rounds"] == len(run.outcome.state.asked)
         assert found["rounds"] == 1 or half.learns_all or half.groups
         assert (found["unlearned"] is None) == (UNTIL_LEARNED not in half.policies)
@@ -127,6 +130,20 @@ def test_a_curators_epsilon_is_no_question_without_privacy(name: str) -> None:
     assert found["epsilon"] == 1
     assert not found["guarantee"].startswith("none")
     assert found["epsilon_per_question"] != "inf"
+
+
+@pytest.mark.parametrize("name", ["curator-items", "curator-pairs"])
+def test_a_run_under_either_relation_is_the_other_at_half_or_twice_epsilon(name: str) -> None:
+    """The noise for one user added is that for one replaced at twice epsilon, draw by draw; the promise names it."""
+    replaced = here(small(design=name, epsilon=2, users=60))
+    added = here(small(design=name, epsilon=1, users=60, neighbours="add-remove"))
+    same_epsilon = here(small(design=name, epsilon=2, users=60, neighbours="add-remove"))
+    assert replaced.outcome.model.score.tolist() == added.outcome.model.score.tolist()
+    assert replaced.outcome.model.score.tolist() != same_epsilon.outcome.model.score.tolist()
+    found = record(added)
+    assert (found["neighbours"], found["delta"]) == ("add-remove", 0.0)
+    assert "one user added or removed" in found["guarantee"]
+    assert "one user's ratings replaced by any others" in record(replaced)["guarantee"]
 
 
 @pytest.mark.parametrize("name", ["curator-items", "curator-pairs"])

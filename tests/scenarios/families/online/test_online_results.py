@@ -47,6 +47,8 @@ def test_every_recommender_has_the_same_record(name: str) -> None:
     assert result["survivors"] == int(client.served.alive.sum())
     assert result["peers_alive"] + result["peers_kicked"] == 4
     assert result["guarantee"].startswith("none" if result["epsilon_proved"] is None else "epsilon-differential")
+    promised = (None, None) if result["epsilon_proved"] is None else ("add-remove", 0.0)
+    assert (result["neighbours"], result["delta"]) == promised
     assert (result["epsilon_proved"] is None) == (not named_recommenders()[name].private)
     assert (result["privacy_loss_of_run"] is None) == named_recommenders()[name].weighted
 

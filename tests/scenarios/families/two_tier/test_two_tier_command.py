@@ -33,6 +33,8 @@ def test_every_mechanism_runs_and_says_what_it_promises(mechanism: str, blindrec
     said = [result[name] for name in ("trust_model", "mechanism", "public", "private")]
     assert said == ["two-tier", mechanism, 20, 12]
     assert result["guarantee"] == GUARANTEES[mechanism]
+    promised = ("replace", 0.0) if mechanism in ("laplace", "privunit", "sslp") else (None, None)
+    assert (result["neighbours"], result["delta"]) == promised
     assert result["answered"] == (0 if mechanism == "none" else 12)
     rmse, alone, baseline = (result[name] for name in ("rmse", "rmse_public_only", "rmse_baseline"))
     assert isinstance(rmse, float)

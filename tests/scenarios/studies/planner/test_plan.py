@@ -37,10 +37,10 @@ MIRRORED = ((0.9, 0.1), (0.1, 0.9))
 
 def planned(monkeypatch: pytest.MonkeyPatch, designs: set[str], target: Target = SURE, **more: Any) -> DesignPlan:
     """A plan among some designs: pairs take seconds."""
-    names = {name: more.pop(name) for name in ("users", "inverse") if name in more}
+    names = {name: more.pop(name) for name in ("users", "inverse", "settings") if name in more}
 
-    def few(world: Scenario, own: None = None) -> list[Candidate]:
-        able = [one for one in candidates(world) if one.design in designs]
+    def few(world: Scenario, own: None = None, settings: dict[str, Any] | None = None) -> list[Candidate]:
+        able = [one for one in candidates(world, own, settings) if one.design in designs]
         return [one for one in able if one.settings.get("agreement", "rated-equal") == "rated-equal"]
 
     monkeypatch.setattr(planning, "candidates", few)
@@ -90,11 +90,35 @@ def test_rows_are_consistent_with_their_predictors(monkeypatch: pytest.MonkeyPat
         assert row["note"] == ""
         assert row["epsilon"] == (1.0 if row["private"] else "inf")
         assert row["guarantee"].startswith("none") == (not row["private"])
+        assert (row["neighbours"], row["delta"]) == (("replace", 0.0) if row["private"] else (None, None))
     assert made.recommended is not None
     assert made.recommended.protects_all
     assert made.best is not None
     local = min(row["users"] for row in made.rows if row["trust_model"] == "local" and row["private"])
     assert min(row["users"] for row in made.rows) < made.best["users"] == local
+
+
+def test_a_curator_needs_as_many_users_for_one_replaced_as_for_one_added_at_half_of_epsilon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Noise of twice the scale is that of half of epsilon; devices' rows are about replacement in any case."""
+    both, adds = {"maxsense", "curator-items"}, {"neighbours": "add-remove"}
+    made = planned(monkeypatch, both, epsilon=2)
+    halved = planned(monkeypatch, both, epsilon=1, settings=adds)
+    one, other = (row_of(each, design="curator-items") for each in (made, halved))
+    assert (one["users"], one["accuracy"]) == (other["users"], other["accuracy"])
+    assert (one["neighbours"], other["neighbours"], other["delta"]) == ("replace", "add-remove", 0.0)
+    assert "one user added or removed" in other["guarantee"]
+    assert "one user's ratings replaced" in one["guarantee"]
+    assert row_of(halved, design="maxsense")["neighbours"] == "replace"
+    assert one["users"] > row_of(planned(monkeypatch, both, epsilon=2, settings=adds), design="curator-items")["users"]
+    text = io.StringIO()
+    show_plan(Console(file=text, width=300), halved, "a plan")
+    assert "epsilon of curator-items: neighbours add-remove, delta 0" in text.getvalue()
+    assert "every other epsilon: neighbours replace, delta 0" in text.getvalue()
+    text = io.StringIO()
+    show_plan(Console(file=text, width=300), made, "a plan")
+    assert "every epsilon: neighbours replace, delta 0" in text.getvalue()
 
 
 def test_anchor_sensing_is_recommended_where_classes_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
