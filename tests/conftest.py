@@ -48,7 +48,7 @@ THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"  # Whether `make test-thor
 # No test is about time, and a busy machine draws the same examples as an idle one
 hypothesis.settings.register_profile(
     "untimed",
-    max_examples=100 if THOROUGH else 25,
+    max_examples=100 if THOROUGH else 12,
     deadline=None,
     derandomize=True,
     database=None,

@@ -6,12 +6,12 @@ from typing import TypeVar
 
 V = TypeVar("V")
 THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"
-FEWEST = 10  # Examples of a property, by default
+FEWEST = 6  # Examples of a property, by default
 
 
 def examples(most: int) -> int:
-    """Return how many examples of a property are drawn: a fourth of the most by default."""
-    return most if THOROUGH else min(most, max(FEWEST, most // 4))
+    """Return how many examples of a property are drawn: an eighth of the most by default."""
+    return most if THOROUGH else min(most, max(FEWEST, most // 8))
 
 
 def size(most: int, default: int) -> int:

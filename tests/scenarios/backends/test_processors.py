@@ -10,11 +10,12 @@ import pytest
 from runs import CHECKED
 from thoroughness import THOROUGH
 
-from benchmarks.last_bits import SMALL, ProcessorResults, ask, crossings, read, run_cases, variants
+from benchmarks.last_bits import FEW, SMALL, ProcessorResults, ask, crossings, read, run_cases, variants
 
 pytestmark = pytest.mark.slow
 # All others in `make test-thorough`; each is a process that runs every case, and kernels for any processor compile long
 OTHERS = [name for name in variants() if name != "this"] if THOROUGH else ["Nehalem"]
+CASES = SMALL if THOROUGH else FEW
 ENOUGH = 1e-4  # Expected crossings in a run; each would change a digest, and so fail a test here
 
 
@@ -24,11 +25,12 @@ def processors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ProcessorR
     folder = tmp_path_factory.mktemp("processors")
     every = variants()
     every["generic kernels"] |= CHECKED  # compiled once for these tests and that of hostile messages
-    run_cases(SMALL, folder)  # in this process, which holds its kernels already
-    return {"this": read(folder)} | {name: ask("small", every[name], folder / name) for name in OTHERS}
+    run_cases(CASES, folder)  # in this process, which holds its kernels already
+    size = "small" if THOROUGH else "few"
+    return {"this": read(folder)} | {name: ask(size, every[name], folder / name) for name in OTHERS}
 
 
-@pytest.mark.parametrize("case", SMALL)
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("processor", OTHERS)
 def test_every_processor_gives_the_same_answer(
     processor: str, case: str, processors: dict[str, ProcessorResults]
@@ -36,7 +38,7 @@ def test_every_processor_gives_the_same_answer(
     assert processors[processor].results[case] == processors["this"].results[case]
 
 
-@pytest.mark.parametrize("case", [name for name, (family, _) in SMALL.items() if family == "two-tier"])
+@pytest.mark.parametrize("case", [name for name, (family, _) in CASES.items() if family == "two-tier"])
 def test_last_bits_hardly_ever_change_a_model(case: str, processors: dict[str, ProcessorResults]) -> None:
     here = processors["this"].models[case]
     assert len(here) > 3
