@@ -140,7 +140,7 @@ def test_the_table_has_every_number_at_eighty_columns(wanted: Comparison) -> Non
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let plans compare a single design of block models."""
     settings = {"design": "set", "decoder": "k-means"}
-    monkeypatch.setattr(plan, "candidates", lambda world, _=None: [Candidate(world=world, settings=settings)])
+    monkeypatch.setattr(plan, "candidates", lambda world, *_: [Candidate(world=world, settings=settings)])
 
 
 @pytest.mark.usefixtures("quick")

@@ -264,7 +264,7 @@ def test_the_same_from_python() -> None:
     found = check("curator-items")
     assert found.held
     assert found.frame().columns.tolist() == ["mechanism", "check", "meaning", "verdict", "told"]
-    assert repr(found) == "<curator-items: 7 held, 5 not checked>"
+    assert repr(found) == "<curator-items, curator-items neighbours=add-remove: 16 held, 8 not checked>"
 
 
 def test_a_number_that_twice_is_refused_is_left_out_with_a_line(
