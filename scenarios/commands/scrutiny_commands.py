@@ -226,7 +226,7 @@ def show_amplification(console: Console, result: Amplification) -> None:
     title = f"{result.design}{settings}: epsilon in nats of one release, {result.users:,} users"
     show_table(console, ["what the server sees", "epsilon", "delta"], rows, title=title, words=["what the server sees"])
     if result.epsilon_at_least is not None:
-        remark(console, f"no bound can be smaller than {result.epsilon_at_least:.4f} where all others are known")
+        remark(console, f"really given away where all others are known: about {result.epsilon_at_least:.4f}")
     remark(
         console,
         f"certified from above by the bound of {BOUNDS[result.bound]}; "

@@ -28,6 +28,7 @@ from coordinator.protocol.checked import require_whole
 from coordinator.protocol.custom import CustomPublic, Mechanism, guarded, question_of, where
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.value_channels import PADDED
+from coordinator.server.server_half import GROUPS
 from scenarios.studies.scrutiny.mechanism import (
     MIDDLE,
     RUN,
@@ -37,6 +38,7 @@ from scenarios.studies.scrutiny.mechanism import (
     coins_of,
     half_and_settings,
     inputs,
+    scenario_of,
     stored,
     subject_of,
 )
@@ -103,8 +105,8 @@ def amplified(
 
     Examples
     --------
-    >>> found = amplified("grr", 100_000, epsilon=4, items=99)
-    >>> round(found.epsilon, 3), found.bound
+    >>> result = amplified("grr", 100_000, epsilon=4, items=99)
+    >>> round(result.epsilon, 3), result.bound
     (0.068, 'two levels')
     """
     if isinstance(mechanism, ExactChannel):
@@ -152,8 +154,8 @@ def local_epsilon(
 
     Examples
     --------
-    >>> found = local_epsilon("any", 100_000, epsilon=1)
-    >>> found.epsilon_local, found.epsilon <= 1
+    >>> result = local_epsilon("any", 100_000, epsilon=1)
+    >>> result.epsilon_local, result.epsilon <= 1
     (7.069, True)
     """
     if isinstance(mechanism, ExactChannel):
@@ -228,7 +230,7 @@ def _subject(mechanism: str | Mechanism, settings: Choice | None, size: Size) ->
         raise InputError(f"design {subject.label} is not private: it has no local epsilon that shuffling could amplify")
     if subject.public.by_address:
         raise InputError(_by_address(subject.label))
-    if subject.server.groups:
+    if scenario_of(half, own or settings or {}, size, Fraction(1)).policy == GROUPS:
         raise InputError(
             f"design {subject.label} asks groups of devices different questions, and each group is shuffled apart; "
             "give a mechanism that asks all devices the same"

@@ -278,8 +278,8 @@ class Amplification:
     bound : str
         The bound from above: ``"two levels"``, ``"finite channel"``, or ``"any randomizer"``.
     epsilon_at_least : float or None
-        No bound can be below it [nats]: what the multiset gives away where the server knows all others' ratings. None
-        where nobody computed it.
+        What the multiset really gives away where the server knows all others' ratings [nats], to some 1e-5: a measure
+        of how tight the bound is, and no certificate. None where nobody computed it.
     settings : dict
         Settings of the mechanism that follow from the central epsilon, by their names.
     """

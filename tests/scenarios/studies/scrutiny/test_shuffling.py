@@ -154,6 +154,7 @@ def test_every_design_is_amplified_or_refused() -> None:
         (["maxsense"], ["maxsense", "address", "grr, oue, subset or set"]),
         (["hadamard"], ["hadamard", "address"]),
         (["pairs"], ["pairs", "shuffled apart"]),
+        (["set", "--epsilon-local", "2", "--setting", "counted_group=0.1"], ["set", "shuffled apart"]),
         (["full-reveal"], ["full-reveal", "not private"]),
         (["grr", "--users", "0"], ["users is 0"]),
         (["grr", "--delta", "0.01"], ["delta is 0.01", "1 / 100000", "1e-05"]),
