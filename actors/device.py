@@ -41,7 +41,9 @@ def check(query: Query, ratings: Ratings, *, shares: bool = False) -> Query:
     if half.names_rated and not ratings.rated_public:
         raise InputError(f"{query} would have devices name items that they rated; which those are is private here")
     if half.shares and not shares:
-        raise PermitError(f"{query} is answered in shares for two servers, each against its own permit; nobody gets more")
+        raise PermitError(
+            f"{query} is answered in shares for two servers, each against its own permit; nobody gets more"
+        )
     if shares and not half.shares:
         raise InputError(f"{query} is not answered in shares; ask it of devices")
     return query

@@ -63,7 +63,6 @@ class DeviceHost:
             raise PermitError("what devices hold stays there; only the experimenter may look at it")
         return self._cohort_of(first, stop).inspect(question, first, stop)
 
-
     def share(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
         """Give one of two servers its shares of devices of one cohort; see `actors.device.Cohort.share`.
 

@@ -21,7 +21,7 @@ from coordinator.protocol.shares import SIDES
 
 
 def share_permit(secret: bytes, side: str) -> bytes:
-    """Return the permit that lets one server have its shares, and no others; derived from the devices' master secret."""
+    """Return the permit that lets one server have its shares, and no others; it is derived from the master secret."""
     return derive(secret, f"shares for the server of {side}")
 
 
@@ -69,9 +69,7 @@ def _draw(high: Words, low: Words, key0: np.uint64, key1: np.uint64, lane: np.ui
 
 
 @compiled
-def add_noise(
-    high: Words, low: Words, lowest: int, keys: Words2, heard: Bits, words: Words32, two_sided: bool  # noqa: FBT001
-) -> None:
+def add_noise(high: Words, low: Words, lowest: int, keys: Words2, heard: Bits, words: Words32, two_sided: bool) -> None:
     """Add to each answering device's words its own share of noise, a draw of a law for every word.
 
     Shapes: ``keys`` (devices, 2), two words of private coins.

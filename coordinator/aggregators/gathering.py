@@ -1,7 +1,7 @@
 """What both servers do: fetch shares with their own permit, say who gave them, and publish a sum with their own noise.
 
-A server's noise follows from its secret, the query and who is in the sum, so that a retry or a resumed run publishes the
-same sum again, and never the same devices under fresh noise.
+A server's noise follows from its secret, the query and who is in the sum, so that a retry or a resumed run publishes
+the same sum again, and never the same devices under fresh noise.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ class ShareSum:
 
 
 class ShareServer(ABC, Generic[S]):
-    """One of the two servers; ``secret`` and ``permit`` are its own, and neither the other one nor anybody else has them.
+    """One of the two servers; ``secret`` and ``permit`` are its own, and nobody else has them.
 
     It opens no sum under a delta above ``most_delta``, which it agreed to when it was started.
     """

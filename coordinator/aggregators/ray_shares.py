@@ -61,3 +61,13 @@ def _result(answer: Any) -> Any:
         if isinstance(error.cause, BlindrecError):
             raise error.cause from None
         raise
+
+
+def start_server(kind: Any, secret: bytes, permit: bytes, route: RayShares, delta: float) -> Any:
+    """Start one of the two servers as a Ray actor in a process of its own; Ray restarts it if that dies.
+
+    Its calls may be repeated: devices repeat their shares, and its noise is the same.
+    """
+    actor: Any = ray.remote(kind)
+    options = actor.options(num_cpus=0, max_restarts=-1, max_task_retries=-1)
+    return options.remote(secret, permit, route, delta)

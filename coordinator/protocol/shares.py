@@ -12,7 +12,7 @@ import numpy as np
 from coordinator.protocol import checked
 from coordinator.protocol.arrays import Bits, Bools, Counts, Ints, Words2, Words32
 from coordinator.protocol.checked import MOST_DEVICES, MOST_ITEMS, Checked
-from coordinator.protocol.coins import SEED_BYTES
+from coordinator.protocol.coins import SEED_BYTES, derive
 from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import ID_BYTES, Query, unpack
 
@@ -239,11 +239,11 @@ def require_readable(query: Query, devices: int, deviation: float) -> None:
 
 
 def opened(words: PublishedSum, seeds: PublishedSum) -> Ints:
-    """Return what both servers' sums say together, read as signed numbers, int64, shape (width,).
+    r"""Return what both servers' sums say together, read as signed numbers, int64, shape (width,).
 
     Examples
     --------
-    >>> roll = ShareRoll(query_id=bytes(16), first=0, count=1, answered=b"\\x80")
+    >>> roll = ShareRoll(query_id=bytes(16), first=0, count=1, answered=b"\x80")
     >>> parts = dict(roll=roll, width=2, transcript=bytes(32))
     >>> one = PublishedSum(side="words", words=as_bytes_of_words(np.array([5, 1], np.uint32)), **parts)
     >>> other = PublishedSum(side="seeds", words=as_bytes_of_words(np.array([2, 2**32 - 4], np.uint32)), **parts)
@@ -264,6 +264,11 @@ def digest_of_published(sums: tuple[PublishedSum, PublishedSum]) -> bytes:
     for one in sums:
         hasher.update(one.words)
     return hasher.digest()
+
+
+def secret_of(seed: int, side: str) -> bytes:
+    """Return the secret that keys one server's noise, derived one-way from a run's seed."""
+    return derive(seed, f"noise of the server of {side}")
 
 
 class RollError(LostError):

@@ -221,6 +221,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
             clusters=self.clusters or 0,
             epsilon=self.epsilon,
             same_rated=self.ratings is None,
+            **self.terms_of_servers,
         )
 
     def flat(self) -> dict[str, Any]:

@@ -13,7 +13,8 @@ DELTA = 1e-6  # Probability that a central guarantee fails, if nothing else is s
 EXPECTED = 0.9  # Share of the devices that are expected to answer, if nothing else is said
 SMALLEST = 10  # A round of a policy that goes on asks at least one device in so many, if nothing else is said
 WITHHOLD, TELL = "withhold", "tell"
-_SHUFFLED = ("expected_answers", "short_rounds", "smallest_round")
+EXPECTATION = "expected_answers"
+_SHUFFLED = (EXPECTATION, "short_rounds", "smallest_round")
 
 
 class TrustSettings(ExperimentScenario):
@@ -30,8 +31,8 @@ class TrustSettings(ExperimentScenario):
     )
     expected_answers: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
-        description=f"Shuffled: share of the devices of a round that answers at least, on which their local epsilon "
-        f"counts [{EXPECTED:g}].",
+        description=f"Shuffled, and two servers with noise of devices: share of the devices of a round that answers at "
+        f"least, on which epsilon counts [{EXPECTED:g}].",
     )
     short_rounds: Literal["withhold", "tell"] | None = Field(
         default=None,
@@ -51,11 +52,21 @@ class TrustSettings(ExperimentScenario):
 
     def check_trust(self) -> None:
         """Refuse settings of another trust model than the scenario's."""
-        for name in ("delta", *_SHUFFLED) if self.trust == LOCAL else _SHUFFLED if self.trust == TWO_SERVERS else ():
+        theirs = {LOCAL: ("delta", *_SHUFFLED), TWO_SERVERS: tuple(name for name in _SHUFFLED if name != EXPECTATION)}
+        for name in theirs.get(self.trust, ()):
             value: Any = getattr(self, name)
             if value is not None:
                 model = f"{SHUFFLED} or {TWO_SERVERS}" if name == "delta" else SHUFFLED
                 raise InputError(f"{name} is {brief(value)}, which is about --trust {model}; the trust is {self.trust}")
+
+    @property
+    def terms_of_servers(self) -> dict[str, float]:
+        """What a mechanism must know of two servers, by the fields of a world; nothing where there are none."""
+        if self.trust != TWO_SERVERS:
+            return {}
+        expected: float = EXPECTED if self.expected_answers is None else self.expected_answers
+        liars: float = getattr(self, "assume_malicious", None) or 0.0
+        return {"delta": self.failure_chance, "expected_answers": expected, "assume_malicious": liars}
 
     @property
     def failure_chance(self) -> float:

@@ -26,8 +26,8 @@ _OF_ONE = "one device's ratings replaced by any others"
 _BOTH = "if both of two servers collude, nothing is left"
 PROMISES = {
     REPLACE: f"epsilon-differential privacy of the published sums, {_OF_ONE}, if one of two servers is honest; {_BOTH}",
-    ADD_REMOVE: "epsilon-differential privacy of the published sums, one device added or removed, if one of two servers "
-    f"is honest; {_BOTH}",
+    ADD_REMOVE: "epsilon-differential privacy of the published sums, one device added or removed, if one of two "
+    f"servers is honest; {_BOTH}",
 }
 """What two servers promise, by the relation of neighbours."""
 
@@ -54,7 +54,7 @@ def dose(epsilon: Epsilon, delta: float, changes: int, *, devices: bool) -> floa
     """
     if epsilon is None or not delta:
         return 0.0
-    from coordinator.protocol.noise import gaussian_deviation, skellam_deviation  # noqa: PLC0415 (numerical)
+    from coordinator.protocol.noise import gaussian_deviation, skellam_deviation
 
     least = (skellam_deviation if devices else gaussian_deviation)(changes=changes, epsilon=epsilon, delta=delta)
     step = 2.0 ** math.floor(math.log2(least)) / GRID
@@ -63,7 +63,7 @@ def dose(epsilon: Epsilon, delta: float, changes: int, *, devices: bool) -> floa
 
 @lru_cache(maxsize=256)
 def _delta_of(deviation: float, changes: int, epsilon: Epsilon, *, devices: bool) -> float:
-    from coordinator.protocol.noise import gaussian_delta, skellam_delta  # noqa: PLC0415 (numerical)
+    from coordinator.protocol.noise import gaussian_delta, skellam_delta
 
     assert epsilon is not None  # looked at by the caller
     return (skellam_delta if devices else gaussian_delta)(deviation, changes=changes, epsilon=epsilon)
@@ -72,7 +72,7 @@ def _delta_of(deviation: float, changes: int, epsilon: Epsilon, *, devices: bool
 @lru_cache(maxsize=64)
 def _law(epsilon: Epsilon, changes: int, deviation: float, honest: int) -> "NoiseLaw | None":
     """Return the law of one server's dose, or of one device's share of a dose that so many honest ones make."""
-    from coordinator.protocol import noise  # noqa: PLC0415 (numerical)
+    from coordinator.protocol import noise
 
     if epsilon is None:
         return None
@@ -108,19 +108,21 @@ class SharedVector(PublicHalf):
         most = self.ones(query)
         changes = require_whole_parameter(query, CHANGES, 2 * most)
         if changes not in (most, 2 * most):
-            raise InputError(f"{query} has {CHANGES} {changes}; a device of at most {most} ones changes so many or twice")
+            raise InputError(
+                f"{query} has {CHANGES} {changes}; a device of at most {most} ones changes so many or twice"
+            )
         for name in (HONEST, LEAST_ANSWERS):
             if not (0 <= values[name] <= MOST_HONEST and values[name].is_integer()):
                 raise InputError(f"{query} has {name} {values[name]:g}; give a whole number, 0 to {MOST_HONEST}")
         if self.by_devices(query) and values[LEAST_ANSWERS] < values[HONEST]:
             raise InputError(
-                f"{query} opens {values[LEAST_ANSWERS]:g} answers, but noise is enough from {values[HONEST]:g}; raise it"
+                f"{query} opens {values[LEAST_ANSWERS]:g} answers, but noise needs {values[HONEST]:g}; raise it"
             )
         deviation, delta = values[DEVIATION], values[DELTA]
         if not 0 <= delta < 1 or deviation < 0 or bool(deviation) != (bool(delta) and query.epsilon is not None):
             raise InputError(
-                f"{query} has {DELTA} {delta:g} and {DEVIATION} {deviation:g}; both are 0 for Laplace noise, and above 0 "
-                "for Gaussian noise"
+                f"{query} has {DELTA} {delta:g} and {DEVIATION} {deviation:g}; both are 0 for Laplace noise, and "
+                "above 0 for Gaussian noise"
             )
         devices = self.by_devices(query)
         if deviation and (real := _delta_of(deviation, changes, query.epsilon, devices=devices)) > delta:
@@ -213,4 +215,3 @@ class Totals(SharedVector):
 
 
 PUBLIC = (Totals(),)
-
