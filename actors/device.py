@@ -198,8 +198,7 @@ class Cohort(DeviceBlock):
         """Return devices' vectors, with their shares of noise where devices add it; nothing of this leaves them."""
         from actors.shares import noisy, vectors_of  # noqa: PLC0415 (as above)
 
-        places = half_of(query.design).sketch(query, self._ratings, coins).private.view(np.int32)
-        words = vectors_of(places, half.width(query))
+        words = vectors_of(ones_in(query, self._ratings, coins), half.width(query))
         noisy(query, half, coins, heard, words)
         return words
 
@@ -257,6 +256,11 @@ class Cohort(DeviceBlock):
         if (count := len(features.has)) != self._ratings.items:
             raise InputError(f"features are of {count} items, the device's catalogue has {self._ratings.items}")
         return recommend_featured(model, features, rated, k=k)
+
+
+def ones_in(query: Query, ratings: Ratings, coins: Coins) -> Indices2:
+    """Return the places of the ones of devices' vectors; places outside of these stand for nothing."""
+    return half_of(query.design).sketch(query, ratings, coins).private.view(np.int32)
 
 
 def _vector_half(query: Query) -> SharedVector:

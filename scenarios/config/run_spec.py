@@ -31,6 +31,7 @@ from scenarios.config.admission import admitted_of_run
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import brief
 from scenarios.config.identity import import_object
+from scenarios.config.lying_settings import INPUT, PROMOTE
 from scenarios.config.mechanism_settings import designs
 from scenarios.config.mechanism_settings import server_half as named_half
 from scenarios.config.scenario import SET, Scenario
@@ -260,6 +261,11 @@ def check_servers(scenario: Scenario, half: ServerHalf) -> None:
         raise InputError(
             f"delta is {scenario.failure_chance:g} for {scenario.users:,} users; at more than 1 / users all that some "
             "device holds could be published: lower it"
+        )
+    if (attack := scenario.plotted) is not None and attack.name not in (PROMOTE, INPUT):
+        raise InputError(
+            f"attack is {attack.name}, but who lies about {half.name} can only add to items, and knows no answers of "
+            f"others; choose {PROMOTE}:R or {INPUT}:R"
         )
     for name in ("expected_answers", "assume_malicious"):
         value = getattr(scenario, name)

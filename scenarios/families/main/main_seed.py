@@ -28,7 +28,7 @@ from coordinator.protocol.coins import SEED_BYTES, derive
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.totals import HONEST, SharedVector
 from coordinator.protocol.shares import WORD_BYTES
-from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, UNTIL_LEARNED
+from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, TRUST_TWO_SERVERS, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
@@ -120,11 +120,12 @@ def lying_scores(run: MainResult) -> dict[str, Any]:
     predicted, influence = prediction_of(run), influence_of(scenario, collusion.makes_up)
     if influence is not None and influence.tips_only and (collusion.wishes < 0).any():
         influence = None  # the formula is for items that all should seem liked more
+    local = run.spec.half.trust != TRUST_TWO_SERVERS  # the limit is about local privacy
     scores |= {
         "labels_wrong_predicted": predicted.wrong if predicted else None,
         "promoted_rank_predicted": predicted.rank if predicted else None,
         "tipping_share": influence.tipping(scores["lied_about"]) if influence else None,
-        "tipping_limit": universal_limit(scenario) if scenario.epsilon is not None else None,
+        "tipping_limit": universal_limit(scenario) if scenario.epsilon is not None and local else None,
     }
     if scenario.clusters != len(scenario.like[0]):
         return scores
