@@ -177,22 +177,30 @@ class Cohort(DeviceBlock):
         charged = self.book(query, first, stop, shares=True)
         query, count = charged.query, stop - first
         half, coins = _vector_half(query), self._coins(query, first, stop)
-        answered = charged.answering()
-        heard = np.ones(count, np.uint8) if answered is None else answered
-        message = {
-            "query_id": query.id,
-            "first": first,
-            "count": count,
-            "width": half.width(query),
-            "answered": pack(heard),
-            "refused": sum(end - start for start, end in charged.refused),
-        }
         from actors.shares import seeds_to_share, words_to_share  # noqa: PLC0415 (compiled; others need none of it)
 
-        if side != WORDS_SERVER:
-            return SeedShare(**message, seeds=seeds_to_share(coins, heard))
-        words = words_to_share(coins, heard, self._vectors(query, half, coins, heard))
-        return WordShare(**message, words=as_bytes_of_words(words))
+        answered, refused = charged.answering(), sum(end - start for start, end in charged.refused)
+        heard = np.ones(count, np.uint8) if answered is None else answered
+        if side == WORDS_SERVER:
+            words = words_to_share(coins, heard, self._vectors(query, half, coins, heard))
+            return WordShare(
+                query_id=query.id,
+                first=first,
+                count=count,
+                width=half.width(query),
+                words=as_bytes_of_words(words),
+                answered=pack(heard),
+                refused=refused,
+            )
+        return SeedShare(
+            query_id=query.id,
+            first=first,
+            count=count,
+            width=half.width(query),
+            seeds=seeds_to_share(coins, heard),
+            answered=pack(heard),
+            refused=refused,
+        )
 
     def _vectors(self, query: Query, half: SharedVector, coins: Coins, heard: Bits) -> Words32:
         """Return devices' vectors, with their shares of noise where devices add it; nothing of this leaves them."""

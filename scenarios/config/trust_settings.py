@@ -60,13 +60,12 @@ class TrustSettings(ExperimentScenario):
                 raise InputError(f"{name} is {brief(value)}, which is about --trust {model}; the trust is {self.trust}")
 
     @property
-    def terms_of_servers(self) -> dict[str, float]:
-        """What a mechanism must know of two servers, by the fields of a world; nothing where there are none."""
+    def terms_of_servers(self) -> tuple[float, float, float]:
+        """Delta, the share of devices that answers and that of liars among these, where two servers add up; else 0."""
         if self.trust != TWO_SERVERS:
-            return {}
-        expected: float = EXPECTED if self.expected_answers is None else self.expected_answers
-        liars: float = getattr(self, "assume_malicious", None) or 0.0
-        return {"delta": self.failure_chance, "expected_answers": expected, "assume_malicious": liars}
+            return 0.0, 1.0, 0.0
+        liars: float | None = getattr(self, "assume_malicious", None)  # of all scenarios that have liars
+        return self.failure_chance, EXPECTED if self.expected_answers is None else self.expected_answers, liars or 0.0
 
     @property
     def failure_chance(self) -> float:

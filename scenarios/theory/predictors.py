@@ -303,9 +303,9 @@ def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Pr
                 ),
                 exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
             )
-        case SumMoments(level=level, noise=noise):
+        case SumMoments(level=level, noise=added):
             return _of_mixture(
-                lambda users: mixture_of(level, level * (1 - level) / users + noise / users**2, sizes), sizes
+                lambda users: mixture_of(level, level * (1 - level) / users + added / users**2, sizes), sizes
             )
         case TotalMoments(noise=noise):
             return Predictor(
