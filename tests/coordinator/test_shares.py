@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import worlds
 from statistical import chi_square_fits, variance_fits
 
 from actors.device import Cohort
@@ -105,6 +106,19 @@ def test_shares_add_up_to_the_vector_and_asking_again_gives_the_same_ones_and_co
     parts = [cohort.share(WORDS_SERVER, query, first, first + 50) for first in range(0, DEVICES, 50)]
     assert b"".join(part.words for part in parts if isinstance(part, WordShare)) == words.words
     assert cohort.ledger.spent(DEVICES - 1) == 1
+
+
+def test_shares_of_stored_ratings_add_up_and_who_rated_nothing_gives_shares_all_the_same() -> None:
+    rows = [{}, {4: True}, {0: True, 8: False, 5: True}, dict.fromkeys(range(6), True)]
+    ratings = worlds.stored_ratings(rows, [k % 4 for k in range(60)], ITEMS)
+    cohort, query = Cohort(ratings, SECRET, 0, 60, None), asked()
+    words, seeds = (cohort.share(side, query, 0, 60) for side in (WORDS_SERVER, SEEDS_SERVER))
+    assert isinstance(words, WordShare)
+    assert isinstance(seeds, SeedShare)
+    assert words.heard().all()
+    sums = words.rows() + expansions(seeds.keys(), ITEMS)
+    assert [np.flatnonzero(row).tolist() for row in sums[:4]] == [[], [4], [0, 5], [0, 1, 2, 3, 4, 5]]
+    assert uniform(words.rows())
 
 
 def test_who_likes_more_than_counts_names_some_by_coins_of_its_own() -> None:
