@@ -21,7 +21,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.trust import Shuffling
 from coordinator.server.fleet.cohorts import Cohorts, cut
-from coordinator.server.fleet.shuffled import read_shuffled
+from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner

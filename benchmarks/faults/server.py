@@ -14,7 +14,7 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 from coordinator.server.fleet.cohorts import Cohorts, Layout, cut, side_by_side
 from coordinator.server.fleet.panel import BlockRequest, Panel
-from coordinator.server.fleet.shuffled import read_shuffled
+from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate, require_answer
 from coordinator.server.rounds.conductor import Block, Check
 from coordinator.server.rounds.state import Ask

@@ -21,7 +21,7 @@ class Shuffler:
     def __init__(self, query: Query, terms: Shuffling) -> None:
         self._query, self._terms = query, Shuffling.arrived(terms)
         self._reports = list[Bits2]()
-        self._asked = self._refused = 0
+        self._devices = self._refused = 0
 
     def take(self, release: Release) -> None:
         """Take a block's release: the reports of devices that answered, without anything that names them."""
@@ -30,7 +30,7 @@ class Shuffler:
         if release.pairs is not None:
             raise InputError(f"{self._query} has public pairs of items, which name the devices; ask without a shuffler")
         mask = release.answered_mask()
-        self._asked += release.count
+        self._devices += release.count
         self._refused += release.refused
         for first in range(0, release.count, PIECE):
             inside = mask[first : first + PIECE]
@@ -45,7 +45,7 @@ class Shuffler:
         short = answered < self._terms.reports and self._terms.withhold
         return ShuffledRound(
             query_id=self._query.id,
-            asked=self._asked,
+            devices=self._devices,
             refused=self._refused,
             answered=answered,
             release=None if short else self._release(answered),
