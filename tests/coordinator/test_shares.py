@@ -82,11 +82,10 @@ def servers_of(
     """Both servers, which fetch shares of a cohort."""
     host = DeviceHost(lambda *_, **__: cohort, None, SECRET, [(cohort.first, cohort.stop)])
     route = LocalShares(host.share, [(cohort.first, cohort.stop)])
-    words, other = (
-        kind(secret_of(seed, kind.side), share_permit(SECRET, kind.side), route, delta)
-        for kind, seed in zip((WordServer, SeedServer), seeds, strict=True)
+    return (
+        WordServer(secret_of(seeds[0], WORDS_SERVER), share_permit(SECRET, WORDS_SERVER), route, delta),
+        SeedServer(secret_of(seeds[1], SEEDS_SERVER), share_permit(SECRET, SEEDS_SERVER), route, delta),
     )
-    return words, other
 
 
 def published(query: Query, words: ShareServer[Any], seeds: ShareServer[Any], stop: int) -> tuple[PublishedSum, ...]:

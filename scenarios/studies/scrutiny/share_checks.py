@@ -65,8 +65,9 @@ def share_layouts(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
         hashed = [hashlib.sha256(), hashlib.sha256()]
         for first, stop in cut(0, ratings.users, size):
             devices = Cohort(ratings, SECRET, first, stop, None, absence=Absence(dropout=0.2))
-            for one, share in zip(hashed, both_shares(devices, query), strict=True):
-                one.update(share.content)
+            words, seeds = both_shares(devices, query)
+            hashed[0].update(words.content)
+            hashed[1].update(seeds.content)
         return "".join(one.hexdigest() for one in hashed)
 
     wholes = []
