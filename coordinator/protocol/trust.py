@@ -49,6 +49,28 @@ class Shuffling(Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TwoServers(Checked):
+    """What two servers that add up shares agree to before anything is asked.
+
+    Attributes
+    ----------
+    delta : float
+        The largest chance that a promise about published sums fails, which neither goes beyond.
+
+    Raises
+    ------
+    InputError
+        If it is no chance.
+    """
+
+    delta: float
+
+    def check(self) -> None:
+        """Refuse a delta that is no chance; see `Checked.check`."""
+        checked.require_real("delta", self.delta, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffledRound(Checked):
     """What a shuffler hands on of a round: the reports in ascending order, which says nothing of who sent them.
 

@@ -24,8 +24,11 @@ from actors.lying.lies import Collusion
 from actors.ratings import BlockRatings, Ratings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
-from coordinator.protocol.coins import derive
-from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, UNTIL_LEARNED
+from coordinator.protocol.coins import SEED_BYTES, derive
+from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.mechanisms.totals import HONEST, SharedVector
+from coordinator.protocol.shares import WORD_BYTES
+from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, TRUST_TWO_SERVERS, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
@@ -117,11 +120,12 @@ def lying_scores(run: MainResult) -> dict[str, Any]:
     predicted, influence = prediction_of(run), influence_of(scenario, collusion.makes_up)
     if influence is not None and influence.tips_only and (collusion.wishes < 0).any():
         influence = None  # the formula is for items that all should seem liked more
+    local = run.spec.half.trust != TRUST_TWO_SERVERS  # the limit is about local privacy
     scores |= {
         "labels_wrong_predicted": predicted.wrong if predicted else None,
         "promoted_rank_predicted": predicted.rank if predicted else None,
         "tipping_share": influence.tipping(scores["lied_about"]) if influence else None,
-        "tipping_limit": universal_limit(scenario) if scenario.epsilon is not None else None,
+        "tipping_limit": universal_limit(scenario) if scenario.epsilon is not None and local else None,
     }
     if scenario.clusters != len(scenario.like[0]):
         return scores
@@ -221,6 +225,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "copies_max": run.population.copies_max,
         "person_epsilon": as_json(run.population.person_epsilon()),
         **shuffled_promise(run),
+        **servers_promise(run),
         "asked": statistic.devices,
         "answered": statistic.answered,
         "refused": statistic.refused,
@@ -271,6 +276,34 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
         "person_delta": min(1.0, copies * math.exp((copies - 1) * central) * run.scenario.failure_chance),
         "trusted": "the shuffler, not to say who sent what; it sees who sends, and what is sent is for the server",
         "if_trust_fails": f"each device keeps {as_float(local):.6g} nats of local differential privacy",
+    }
+
+
+def servers_promise(run: MainResult) -> dict[str, Any]:
+    """Return what two servers add to a promise, and what is left of it if they lie; nothing where there are none."""
+    query = run.outcome.state.asked[0].query
+    if not isinstance(half := public_half(query.design), SharedVector):
+        return {}
+    words, seeds = run.outcome.transcripts
+    copies, central = run.population.copies_max or 1, as_float(run.scenario.epsilon)
+    exponent = (copies - 1) * central  # of c devices of one person, by group privacy
+    devices = half.by_devices(query)
+    return {
+        "epsilon_local": None,  # a device randomizes nothing
+        "person_delta": min(1.0, copies * math.exp(min(exponent, 700.0)) * run.spec.delta) if run.spec.delta else 0.0,
+        "noise_deviation": half.deviation(query, run.statistic.answered),
+        "honest_noise": int(query.parameters[HONEST]) or None,
+        "bytes_per_device": WORD_BYTES * half.width(query) + SEED_BYTES,
+        "words_server_sha256": words,
+        "seeds_server_sha256": seeds,
+        "trusted": "one of two servers, not to show its shares to the other"
+        + (f", and {int(query.parameters[HONEST]):,} devices, to add their noise" if devices else ""),
+        "if_trust_fails": "if both servers collude, nothing is left: together they read every device's vector"
+        + (
+            "; if one opens other sums than was agreed, what devices add is too little noise"
+            if devices
+            else "; if one lies, the other one's noise keeps the whole promise"
+        ),
     }
 
 
