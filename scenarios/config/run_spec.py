@@ -188,6 +188,7 @@ class RunSpec:
             pool_size=scenario.pool_size,
             assume_malicious=scenario.assume_malicious or 0.0,
             smallest_round=smallest_round(scenario) if self.shuffled else 0,
+            groups=self.shuffled.groups if self.shuffled else None,
         )
 
     @cached_property

@@ -161,7 +161,7 @@ def _lies(run: MainResult, collusion: Collusion) -> float:
 def prediction_of(run: MainResult) -> Prediction | None:
     """Return what should have come out among liars; None where nobody lies or nothing is predicted."""
     collusion, scenario, answered = run.job.collusion, run.spec.local_scenario, run.statistic.answered
-    if collusion is None:
+    if collusion is None or (run.spec.shuffled and run.spec.shuffled.groups):
         return None
     influence = influence_of(scenario, collusion.makes_up)
     if influence is None or influence.tips_only or not answered or scenario.clusters != influence.levels.size:
@@ -249,16 +249,15 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
 
 def epsilon_kept(run: MainResult) -> float | str:
     """Return the epsilon of the promise [nats]: larger than it was asked for where a round fell short and was told."""
-    epsilon, promise = run.scenario.epsilon, run.spec.shuffled
-    if promise is None or (fewest := fewest_honest(run)) >= promise.devices:
+    epsilon, promise, state = run.scenario.epsilon, run.spec.shuffled, run.outcome.state
+    if promise is None:
         return as_json(epsilon)
-    return promise.central(fewest) * run.scenario.answers_per_device
-
-
-def fewest_honest(run: MainResult) -> int:
-    """Return how many honest devices answered in the smallest round, as many liars taken off as the run assumes."""
-    honest = 1 - (run.scenario.assume_malicious or 0.0)
-    return min(math.floor(counts.answered * honest) for counts in run.outcome.state.counts)
+    short = [
+        promise.central(ask.query, honest)
+        for ask, counts in zip(state.asked, state.counts, strict=True)
+        if (honest := math.floor(counts.answered * promise.honest)) < promise.counted(ask.stop - ask.first)
+    ]
+    return max([as_float(epsilon), *(run.scenario.answers_per_device * one for one in short)])
 
 
 def shuffled_promise(run: MainResult) -> dict[str, Any]:
@@ -272,7 +271,7 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
         "epsilon_local": as_json(local),
         "amplified_for": promise.devices,
         "smallest_round": min(counts.answered for counts in run.outcome.state.counts),
-        "bound": promise.randomizer.name,
+        "bound": promise.bound,
         # Of c devices of one person that answer apart: (c epsilon, c exp((c - 1) epsilon) delta), by group privacy
         "person_delta": min(1.0, copies * math.exp((copies - 1) * central) * run.scenario.failure_chance),
         "trusted": "the shuffler, not to say who sent what; it sees who sends, and what is sent is for the server",
@@ -359,6 +358,8 @@ def _known_truth(run: MainResult) -> dict[str, Any]:
 
 def _predicted(run: MainResult) -> float | None:
     """Return the predicted share of items right, among liars if there are any; None where nothing is predicted."""
+    if run.spec.shuffled and run.spec.shuffled.groups:
+        return None  # each group has an epsilon of its own
     if run.scenario.malicious:
         return prospect.accuracy if (prospect := prediction_of(run)) else None
     return None if _unlearned(run) else predict(run.spec.local_scenario, run.statistic.answered)
