@@ -76,16 +76,16 @@ class PublicHalf:
         """Return whether whoever reads a report needs its sender's address."""
         return self.by_address and not query.own_questions
 
-    def check_own_questions(self, query: Query) -> None:
-        """Refuse a query that has devices draw their questions, where they cannot."""
+    def check_own_questions(self, label: str) -> None:
+        """Refuse a query, named by its label, that has devices draw their questions, where they cannot."""
         if self.names_rated:
             raise InputError(
-                f"{query} has devices draw their own questions, but a release names items that its device rated, which "
+                f"{label} has devices draw their own questions, but a release names items that its device rated, which "
                 "are public and name the device; leave own questions out, or ask about pairs of all items"
             )
         if not self.by_address:
             raise InputError(
-                f"{query} has devices draw their own questions, but no question of this design follows from a device's "
+                f"{label} has devices draw their own questions, but no question of this design follows from a device's "
                 "address in a way that a private coin could replace; leave own questions out"
             )
 

@@ -34,7 +34,7 @@ def check_question(query: Query) -> PublicHalf:
             raise InputError(f"{query} has {part} {sorted(brought)}, not {sorted(needed)}")
     half.check(query)
     if query.own_questions:
-        half.check_own_questions(query)
+        half.check_own_questions(str(query))
     most = half.questions(query)
     if not most.start <= query.questions < most.stop:
         possible = f"1 to {most.stop - 1}" if len(most) > 1 else str(most.start)

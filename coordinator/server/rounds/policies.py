@@ -18,7 +18,7 @@ from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
 from coordinator.server.decoding.posterior import Posterior, farthest_gaps, nearest_gaps
-from coordinator.server.design import Design
+from coordinator.server.design import Design, RoundTerms
 from coordinator.server.rounds.setting import LARGEST_ROUND, Setting, most_moved, pool_design, users_on_grid
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 
@@ -137,12 +137,16 @@ class OneRound:
     design: Design  # What is asked
     epsilon: Epsilon  # Privacy parameter of the answer [nats]; None for no noise
     public_seed: bytes  # Sixteen bytes that key the public coins
+    own_questions: bool = False  # Whether devices draw their questions from private coins
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the only round, or None once it was asked."""
         if state.round_number:
             return None
-        query = self.design.query(round_number=0, public_seed=self.public_seed, epsilon=self.epsilon)
+        terms: RoundTerms = {"round_number": 0, "public_seed": self.public_seed, "epsilon": self.epsilon}
+        if self.own_questions:
+            terms["own_questions"] = True
+        query = self.design.query(**terms)
         return Ask(query=query, first=0, stop=state.devices)
 
 
