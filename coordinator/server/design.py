@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
@@ -68,22 +68,12 @@ class RoundTerms(TypedDict):
     round_number: int
     public_seed: bytes  # Sixteen bytes that key the public coins
     epsilon: Epsilon  # Privacy parameter of an answer [nats]; None for no noise
-    own_questions: NotRequired[bool]  # Whether devices draw their questions from private coins
 
 
 def query_of(design: str, items: int, terms: RoundTerms, **fields: Any) -> Query:
     """Return the query of a round, with what else a design asks by the names of a query's fields."""
     number, public_seed, epsilon = terms["round_number"], terms["public_seed"], terms["epsilon"]
-    own = terms.get("own_questions", False)
-    return Query(
-        design=design,
-        items=items,
-        round=number,
-        public_seed=public_seed,
-        epsilon=epsilon,
-        own_questions=own,
-        **fields,
-    )
+    return Query(design=design, items=items, round=number, public_seed=public_seed, epsilon=epsilon, **fields)
 
 
 class Design(Protocol):

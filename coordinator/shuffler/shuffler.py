@@ -2,7 +2,8 @@
 
 Of a multiset an ascending order is as good as a random one, and the same on every layout, so that the digest of a run
 does not depend on who answered first. Reports of a round have one length, since a query says how many bits an answer
-has. Where devices draw their own questions, a report is the pair of question and answer. In a deployment reports are sealed for the server; here the shuffler could read them, and only compares them.
+has, and whether a report is the pair of a question that the device drew and its answer. In a deployment reports are
+sealed for the server; here the shuffler could read them, and only compares them.
 """
 
 import numpy as np

@@ -251,7 +251,7 @@ def _check_own_questions(scenario: Scenario, half: ServerHalf) -> None:
     if scenario.malicious:
         raise InputError(
             f"malicious is {scenario.malicious:g} and own_questions is True: a liar would try questions until one suits "
-            "its answer best, which nobody plays here; leave one out"
+            "it best, which nobody plays here; leave one out"
         )
 
 

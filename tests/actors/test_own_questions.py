@@ -160,7 +160,7 @@ def test_bits_are_those_of_addressed_questions_where_the_words_are(
     assert found.tolist() == expected.tolist()
     assert found.tolist() != drawn.tolist()
     heard = np.arange(DEVICES) % 5 > 0
-    there = {
+    there: dict[str, Any] = {
         "first": FIRST,
         "count": DEVICES,
         "width": query.bits,

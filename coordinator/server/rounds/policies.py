@@ -18,7 +18,7 @@ from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
 from coordinator.server.decoding.posterior import Posterior, farthest_gaps, nearest_gaps
-from coordinator.server.design import Design, RoundTerms
+from coordinator.server.design import Design
 from coordinator.server.rounds.setting import LARGEST_ROUND, Setting, most_moved, pool_design, users_on_grid
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 
@@ -143,10 +143,8 @@ class OneRound:
         """Return the only round, or None once it was asked."""
         if state.round_number:
             return None
-        terms: RoundTerms = {"round_number": 0, "public_seed": self.public_seed, "epsilon": self.epsilon}
-        if self.own_questions:
-            terms["own_questions"] = True
-        query = self.design.query(**terms)
+        query = self.design.query(round_number=0, public_seed=self.public_seed, epsilon=self.epsilon)
+        query = replace(query, own_questions=self.own_questions)
         return Ask(query=query, first=0, stop=state.devices)
 
 

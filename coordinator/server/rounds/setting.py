@@ -1,7 +1,7 @@
 """What a policy knows before the first round, with the two operations of most policies: ask and believe."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Setting:
     smallest_round : int
         Devices that a round asks at least, because a shuffler hides each among them; 0 where nobody shuffles.
     own_questions : bool
-        Whether devices draw their questions from private coins.
+        Whether devices draw their questions from private coins; then `send` says so in every query.
     """
 
     design: Design
@@ -116,14 +116,7 @@ class Setting:
     def terms(self, state: ServerState) -> RoundTerms:
         """Return what the next round's query has, whatever it asks; an answer takes an exact share of epsilon."""
         epsilon = None if self.epsilon is None else self.epsilon / self.answers_per_device
-        terms: RoundTerms = {
-            "round_number": state.round_number,
-            "public_seed": self.public_seed,
-            "epsilon": epsilon,
-        }
-        if self.own_questions:
-            terms["own_questions"] = True
-        return terms
+        return {"round_number": state.round_number, "public_seed": self.public_seed, "epsilon": epsilon}
 
     def users_left(self, state: ServerState) -> int:
         """Return how many answers can still be asked for: each device is asked at most `answers_per_device` times."""
@@ -197,6 +190,7 @@ class Setting:
         first = state.answers_asked % state.devices
         stop = min(first + max(int(users), self.smallest_round), state.devices)
         left = state.devices - stop
+        query = replace(query, own_questions=self.own_questions)
         return Ask(query=query, first=first, stop=stop if left >= self.smallest_round else state.devices)
 
     def believe(self, state: ServerState) -> Posterior:

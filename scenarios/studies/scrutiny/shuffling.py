@@ -78,8 +78,8 @@ def amplified(
     ------
     InputError
         If a device's question follows from its public address, as a sensing set does, and devices do not draw their
-        own: then every report names its sender, and shuffling changes nothing. If devices cannot draw their own. If the mechanism is not private, asks groups of devices different
-        questions, or the numbers are none.
+        own: then every report names its sender, and shuffling changes nothing. If they cannot draw their own. If the
+        mechanism is not private, asks groups of devices different questions, or the numbers are none.
 
     Examples
     --------
