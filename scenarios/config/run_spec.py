@@ -250,7 +250,7 @@ def _check_own_questions(scenario: Scenario, half: ServerHalf) -> None:
     half_of(half.query_name(scenario.settings)).check_own_questions(f"own_questions is True: {half.name}")
     if scenario.malicious:
         raise InputError(
-            f"malicious is {scenario.malicious:g} and own_questions is True: a liar would try questions until one suits, "
+            f"malicious is {scenario.malicious:g} and own_questions is True: a liar would draw until a question suits, "
             "which nobody plays here; leave one out"
         )
 
