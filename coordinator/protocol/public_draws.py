@@ -16,8 +16,8 @@ _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 def streams_of(query: Query, release: Release) -> Words:
     """Return the stream that each device's question follows from, uint64, shape (count,): its own, or its address's."""
-    drawn = release.words()
-    return device_streams(query.key, release.first, release.count) if drawn is None else drawn
+    words = release.words()
+    return device_streams(query.key, release.first, release.count) if words is None else words
 
 
 @inlined

@@ -32,8 +32,8 @@ class Shuffler:
         if release.pairs is not None:
             raise InputError(f"{self._query} has public pairs of items, which name the devices; ask without a shuffler")
         mask = release.answered_mask()
-        if (drawn := release.words()) is not None:
-            self._questions.append(drawn[mask])
+        if (words := release.words()) is not None:
+            self._questions.append(words[mask])
         self._asked += release.count
         self._refused += release.refused
         for first in range(0, release.count, PIECE):
