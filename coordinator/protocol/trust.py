@@ -47,7 +47,7 @@ class ShuffledRound(Checked):
     ----------
     query_id : bytes
         Which query the reports answer.
-    asked, refused, answered : int
+    devices, refused, answered : int
         Devices that were asked, those that refused, and those that reported; all are public.
     release : Release or None
         The reports of those that answered, as one block from address 0 on; None where the round is withheld.
@@ -59,7 +59,7 @@ class ShuffledRound(Checked):
     """
 
     query_id: bytes
-    asked: int
+    devices: int
     refused: int
     answered: int
     release: Release | None = field(repr=False)
@@ -67,9 +67,9 @@ class ShuffledRound(Checked):
     def check(self) -> None:
         """Refuse a round whose parts do not fit each other; see `Checked.check`."""
         checked.require_bytes("query id", self.query_id, ID_BYTES)
-        checked.require_whole("asked devices", self.asked, 0, MOST_DEVICES)
-        checked.require_whole("refusing devices", self.refused, 0, self.asked)
-        checked.require_whole("answering devices", self.answered, 0, self.asked - self.refused)
+        checked.require_whole("asked devices", self.devices, 0, MOST_DEVICES)
+        checked.require_whole("refusing devices", self.refused, 0, self.devices)
+        checked.require_whole("answering devices", self.answered, 0, self.devices - self.refused)
         if self.release is None:
             return
         release = Release.valid(self.release)
@@ -81,9 +81,11 @@ class ShuffledRound(Checked):
         if release.answered is not None or release.refused or release.pairs is not None:
             raise InputError("a shuffled round says who answered, or about which items; take that off the reports")
 
-    def require(self, query: Query, asked: int) -> None:
+    def require(self, query: Query, devices: int) -> None:
         """Raise InputError if this is no round of ``query`` that so many devices were asked."""
-        if self.query_id != query.id or self.asked != asked:
-            raise InputError(f"{self.asked} devices answered query id {self.query_id.hex()[:8]}; {asked} got {query}")
+        if self.query_id != query.id or self.devices != devices:
+            raise InputError(
+                f"{self.devices} devices answered query id {self.query_id.hex()[:8]}; {devices} got {query}"
+            )
         if self.release is not None:
             self.release.require(query)

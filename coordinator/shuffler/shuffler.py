@@ -23,7 +23,7 @@ class Shuffler:
         self._query, self._terms = query, Shuffling.arrived(terms)
         self._reports = list[Bits2]()
         self._questions = list[Words]()
-        self._asked = self._refused = 0
+        self._devices = self._refused = 0
 
     def take(self, release: Release) -> None:
         """Take a block's release: the reports of devices that answered, without anything that names them."""
@@ -34,7 +34,7 @@ class Shuffler:
         mask = release.answered_mask()
         if (words := release.words()) is not None:
             self._questions.append(words[mask])
-        self._asked += release.count
+        self._devices += release.count
         self._refused += release.refused
         for first in range(0, release.count, PIECE):
             inside = mask[first : first + PIECE]
@@ -49,7 +49,7 @@ class Shuffler:
         short = answered < self._terms.reports and self._terms.withhold
         return ShuffledRound(
             query_id=self._query.id,
-            asked=self._asked,
+            devices=self._devices,
             refused=self._refused,
             answered=answered,
             release=None if short else self._release(answered),

@@ -29,7 +29,7 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
 from coordinator.protocol.trust import Shuffling
 from coordinator.server.fleet.cohorts import Cohorts, Layout, LocalHosts, calls, require_round, spread_here
-from coordinator.server.fleet.shuffled import read_shuffled
+from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate, load_decoder, no_release
 from coordinator.server.rounds.conductor import Transport, run_rounds
 from coordinator.server.rounds.state import Ask

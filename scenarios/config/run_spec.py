@@ -27,6 +27,7 @@ from coordinator.server.server_half import (
     ServerHalf,
 )
 from scenarios.config.admission import admitted_of_run
+from scenarios.config.central_promise import CentralPromise, check_shuffled, shuffled_of, smallest_round
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import brief
 from scenarios.config.identity import import_object
@@ -34,7 +35,6 @@ from scenarios.config.mechanism_settings import designs
 from scenarios.config.mechanism_settings import server_half as named_half
 from scenarios.config.scenario import SET, Scenario
 from scenarios.config.settings import validated
-from scenarios.config.shuffled import Shuffled, check_shuffled, shuffled_of, smallest_round
 from scenarios.config.trust_settings import TrustSettings
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class RunSpec:
             _check_channel(scenario.epsilon, settings.shares(world))
 
     @cached_property
-    def shuffled(self) -> Shuffled | None:
+    def shuffled(self) -> CentralPromise | None:
         """What devices behind a shuffler are promised; None where there is none."""
         return shuffled_of(self.scenario.complete(), self.half) if self.scenario.trust == SHUFFLED else None
 

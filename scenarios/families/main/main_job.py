@@ -49,7 +49,7 @@ COLUMNS = (
     Column("trusted", "trusted"),
     Column("if_trust_fails", "  if that is misplaced"),
     Column("person_epsilon", "epsilon of a person [nats]", Average.WORST),
-    Column("person_delta", "  delta of a person", Average.WORST),
+    Column("person_delta", "  delta of a person", Average.WORST, unless_one="copies_max"),
     Column("copies_max", average=Average.WORST),
     Column("questions", "questions a device", unless_one="questions"),
     Column("own_questions", "questions drawn by devices themselves"),

@@ -262,8 +262,9 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
     if (promise := run.spec.shuffled) is None:
         return {}
     answers, copies = run.scenario.answers_per_device, run.population.copies_max or 1
-    local, central = promise.local * answers, as_float(run.scenario.epsilon)
+    local, central = promise.local * answers, float(epsilon_kept(run))
     return {
+        "person_epsilon": copies * central,
         "epsilon_local": as_json(local),
         "amplified_for": promise.devices,
         "smallest_round": min(counts.answered for counts in run.outcome.state.counts),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shuffled:
+class CentralPromise:
     """What one answer of a device is promised behind a shuffler: a central epsilon, by a local one and a number."""
 
     local: Fraction  # Local epsilon of an answer [nats]
@@ -81,7 +81,7 @@ def check_shuffled(scenario: Scenario, half: ServerHalf) -> None:
         raise InputError(by_address(half.name))
 
 
-def shuffled_of(scenario: Scenario, half: ServerHalf) -> Shuffled:
+def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
     """Return what an answer is promised in a filled-in scenario; see `check_shuffled`."""
     assert scenario.epsilon is not None  # refused before
     answers, expected = scenario.answers_per_device, scenario.expected_answers or EXPECTED
@@ -98,7 +98,7 @@ def shuffled_of(scenario: Scenario, half: ServerHalf) -> Shuffled:
     local, randomizer = _local(half, scenario.settings, world, scenario.epsilon / answers, delta, devices, own)
     reports = math.ceil(devices / honest)
     terms = Shuffling(reports=reports, withhold=scenario.short_rounds != TELL)
-    return Shuffled(local=local, devices=devices, delta=delta, terms=terms, randomizer=randomizer)
+    return CentralPromise(local=local, devices=devices, delta=delta, terms=terms, randomizer=randomizer)
 
 
 def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:

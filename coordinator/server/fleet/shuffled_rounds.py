@@ -17,12 +17,12 @@ def read_shuffled(
     ask: Ask, shuffled: ShuffledRound, terms: Shuffling, layout: Layout
 ) -> tuple[Statistic, Sequence[Release | Sealed]]:
     """Return the statistic of a round and what digests it; raise a `WithheldError` if the shuffler withheld it."""
-    query, asked = ask.query, ask.stop - ask.first
+    query, devices = ask.query, ask.stop - ask.first
     shuffled = ShuffledRound.arrived(shuffled)
-    shuffled.require(query, asked)
+    shuffled.require(query, devices)
     if shuffled.release is None:
         raise WithheldError(
-            f"round {query.round} was withheld: {shuffled.answered:,} of {asked:,} devices answered, and the epsilon "
+            f"round {query.round} was withheld: {shuffled.answered:,} of {devices:,} devices answered, and the epsilon "
             f"that they were promised needs {terms.reports:,}; expect fewer answers (expected_answers), or let short "
             "rounds be handed on with a larger epsilon (short_rounds tell)"
         )
@@ -31,7 +31,7 @@ def read_shuffled(
         for first, stop in calls(0, shuffled.answered, layout.block_of(query.bits), query.bits)
     ] or [no_release(query)]
     statistic = merge(*(aggregate(query, block) for block in blocks))
-    return replace(statistic, devices=asked, refused=shuffled.refused), [seal(block) for block in blocks]
+    return replace(statistic, devices=devices, refused=shuffled.refused), [seal(block) for block in blocks]
 
 
 def _part(release: Release, first: int, stop: int) -> Release:
