@@ -15,7 +15,7 @@ from blindrec import amplified, local_epsilon, matrix_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust import Shuffling
 from coordinator.server.fleet.cohorts import plan_layout
-from coordinator.server.fleet.shuffled import read_shuffled
+from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.rounds.state import Ask
 from coordinator.shuffler.shuffler import Shuffler
