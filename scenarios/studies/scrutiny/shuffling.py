@@ -114,7 +114,7 @@ def amplified(
             raise InputError(f"epsilon is {epsilon}, but a channel has its own; leave it out")
         randomizer, local, name = of_channel(mechanism), mechanism.epsilon, type(mechanism).__name__
     else:
-        nats = _finite(1 if epsilon is None else epsilon)
+        nats = finite_epsilon(1 if epsilon is None else epsilon)
         randomizer, local = _randomizer_of(mechanism, settings, _size(items, rated, users))(nats), float(nats)
         name = _name_of(mechanism)
     return _result(name, randomizer, local=local, users=users, delta=delta)
@@ -160,16 +160,16 @@ def local_epsilon(
     """
     if isinstance(mechanism, ExactChannel):
         raise InputError("a channel has one epsilon; give the mechanism that makes it, or see amplified")
-    central, size = _finite(epsilon), _size(items, rated, users)
+    central, size = finite_epsilon(epsilon), _size(items, rated, users)
     options, sizes = dict(settings or {}), dict[str, int]()
     if mechanism == "set" and not int(options.get("chosen", 0)):
-        query = _subject(mechanism, options, size).query(size, central)
+        query = shuffled_subject(mechanism, options, size).query(size, central)
         padded = int(query.parameters[PADDED])
         best = best_set(items=items, padded=padded, epsilon=central, devices=users, delta=delta)
         sizes = {"padded": padded, "chosen": best.subset_size}
     randomizer_at = _randomizer_of(mechanism, options | sizes, size)
     local = largest_local_epsilon(
-        lambda nats: randomizer_at(_finite(nats)).bound, epsilon=central, devices=users, delta=delta
+        lambda nats: randomizer_at(finite_epsilon(nats)).bound, epsilon=central, devices=users, delta=delta
     )
     return _result(
         _name_of(mechanism), randomizer_at(local), local=float(local), users=users, delta=delta, settings=sizes
@@ -208,7 +208,7 @@ def _randomizer_of(mechanism: str | Mechanism, settings: Choice | None, size: Si
     """Return a function from a local epsilon to the randomizer of all devices."""
     if mechanism == ANY:
         return lambda _: Randomizer(AnyRandomizer(), CLONES)
-    subject = _subject(mechanism, settings, size)
+    subject = shuffled_subject(mechanism, settings, size)
 
     def randomizer(local: Fraction) -> Randomizer:
         query = subject.query(size, local)
@@ -222,7 +222,7 @@ def _randomizer_of(mechanism: str | Mechanism, settings: Choice | None, size: Si
     return randomizer
 
 
-def _subject(mechanism: str | Mechanism, settings: Choice | None, size: Size) -> MechanismUnderTest:
+def shuffled_subject(mechanism: str | Mechanism, settings: Choice | None, size: Size) -> MechanismUnderTest:
     """Return a mechanism whose reports a shuffler can hide, or refuse it."""
     half, own = half_and_settings(mechanism)
     subject = subject_of(half, own or settings or {}, size=size)
@@ -302,7 +302,8 @@ def _result(
     )
 
 
-def _finite(epsilon: Fraction | float | str) -> Fraction:
+def finite_epsilon(epsilon: Fraction | float | str) -> Fraction:
+    """Return an epsilon [nats], which must be finite."""
     nats = epsilon if isinstance(epsilon, Fraction) else parse_epsilon(epsilon)
     if nats is None or not math.isfinite(as_float(nats)):
         raise InputError("epsilon is inf; shuffling amplifies a finite one")
