@@ -44,6 +44,10 @@ class BudgetError(BlindrecError):
     """A device was asked for more privacy than its budget holds; nothing was spent or released."""
 
 
+class WithheldError(BlindrecError):
+    """A shuffler withheld a round because too few devices answered; nobody learned from it."""
+
+
 class LedgerError(BlindrecError):
     """A device's ledger cannot be written or read, so that it must not answer."""
 

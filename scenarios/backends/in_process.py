@@ -7,7 +7,7 @@ make the same release as elsewhere, and the sums are those that the server would
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -27,14 +27,17 @@ from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
-from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, calls, require_round, spread_here
+from coordinator.protocol.trust import Shuffling
+from coordinator.server.fleet.cohorts import Cohorts, Layout, LocalHosts, calls, require_round, spread_here
+from coordinator.server.fleet.shuffled import read_shuffled
 from coordinator.server.mechanisms import aggregate, load_decoder, no_release
-from coordinator.server.rounds.conductor import run_rounds
+from coordinator.server.rounds.conductor import Transport, run_rounds
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.scores import SetCounters, count_set, counters_for, move_out, score_statistic
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.backends.session import BackendJob, Costs, O, Progress, R, T
+from coordinator.shuffler.shuffler import Shuffler
+from scenarios.backends.session import A, BackendJob, Costs, O, Progress, R, T
 
 
 def _maxsense_loop(
@@ -185,14 +188,26 @@ class LocalFleet:
         """Return the devices of a kind."""
         return LocalHosts(Cohorts(bounds=self._job.device_groups[kind].bounds, hosts=self._cast[kind]), self._threads)
 
-    def queries(self, _: CustomMechanism | None) -> LocalFleet:
-        """Return the transport that carries queries to devices, which is the fleet itself."""
-        return self
+    def queries(self, _: CustomMechanism | None) -> Transport:
+        """Return the transport that carries queries to devices: the fleet itself, or a shuffler in front of it."""
+        terms = self._job.plan.trust
+        return self if terms is None else ShuffledHere(self, terms, self._job.layout)
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every cohort block by block; see `answer`, and `coordinator.server.rounds.conductor.Transport`."""
+        ratings, secret, _ = _only(self._job, self._cast)
+        total: Statistic | None = None
+        releases: list[Release | Sealed] = []
+        for statistic, release in self.each_block(ask, lambda block: answer(ask.query, ratings, secret, *block)):
+            total = statistic if total is None else merge(total, statistic)
+            releases.append(seal(release))
+            self.report_progress(release.count)
+        return total or aggregate(ask.query, no_release(ask.query)), releases
+
+    def each_block(self, ask: Ask, answers: Callable[[tuple[Cohort, int, int]], A]) -> Iterable[A]:
+        """Return what a function makes of each block ``(cohort, first, stop)`` of the devices that a round asks."""
         _require_room(ask.query, self._job)
-        ratings, secret, cohorts = _only(self._job, self._cast)
+        _, _, cohorts = _only(self._job, self._cast)
         bits = ask.query.bits
         size = self._job.layout.block_of(bits)
         blocks = [
@@ -200,14 +215,8 @@ class LocalFleet:
             for cohort in cohorts
             for first, stop in calls(max(cohort.first, ask.first), min(cohort.stop, ask.stop), size, bits)
         ]
-        total: Statistic | None = None
-        releases: list[Release | Sealed] = []
         parallel = map if self._threads is None else self._threads.map
-        for statistic, release in parallel(lambda block: answer(ask.query, ratings, secret, *block), blocks):
-            total = statistic if total is None else merge(total, statistic)
-            releases.append(seal(release))
-            self.report_progress(release.count)
-        return total or aggregate(ask.query, no_release(ask.query)), releases
+        return parallel(answers, blocks)
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> LocalHosts:
         """Return the server's own cohorts."""
@@ -217,6 +226,27 @@ class LocalFleet:
         """Count answers, and report the sum."""
         self._count += count
         self.report(self._count)
+
+
+class ShuffledHere(NamedTuple):
+    """Carries queries to devices behind a shuffler; see `coordinator.server.rounds.conductor.Transport`."""
+
+    fleet: LocalFleet
+    terms: Shuffling
+    layout: Layout
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
+        """Ask every cohort block by block, and read what the shuffler hands on."""
+        shuffler = Shuffler(ask.query, self.terms)
+
+        def release(block: tuple[Cohort, int, int]) -> Release:
+            cohort, first, stop = block
+            return cohort.answer(ask.query, first, stop)
+
+        for one in self.fleet.each_block(ask, release):
+            shuffler.take(one)
+            self.fleet.report_progress(one.count)
+        return read_shuffled(ask, shuffler.close(), self.terms, self.layout)
 
 
 def _require_room(query: Query, job: BackendJob[Any, Any, Any]) -> None:

@@ -20,6 +20,7 @@ from coordinator.server.fleet.calls import ENDS, LOST, in_a_line, pause, result_
 from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.coordinator_actor import start_coordinator
 from coordinator.server.fleet.querying import CPUS, alone
+from coordinator.server.fleet.shuffler_actor import start_shuffler
 from coordinator.server.rounds.conductor import ServerSpec
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.session import NAMED, A, BackendJob, Costs, O, Progress, R, T
@@ -45,7 +46,8 @@ def run_supervised(
     """Let a coordinator run the rounds; if it dies, a new one continues after the last stored round."""
     before, retries = 0.0, 0
     for restarts in itertools.count():
-        server = start_coordinator(work.plan, devices, work.layout, measured)
+        middle, others = _middle(work, devices)
+        server = start_coordinator(work.plan, others, work.layout, measured, middle)
         begin = time.perf_counter()
         try:
             warming = [server.warm_up.remote(query)] if query else []
@@ -63,9 +65,20 @@ def run_supervised(
         except LOST as error:
             before, loss = before + time.perf_counter() - begin, error
         finally:
-            ray.kill(server)
+            for actor in (server, middle):
+                if actor is not None:
+                    ray.kill(actor)
         pause(restarts, "the coordinator was lost", loss)
     raise AssertionError  # counting does not end
+
+
+def _middle(work: BackendJob[Any, Any, Any], devices: Mapping[str, Cohorts]) -> tuple[Any, Mapping[str, Cohorts]]:
+    """Start who stands between devices and server; return its handle, and the devices that the server may call."""
+    trust = work.plan.trust
+    if trust is None:
+        return None, devices
+    (cohorts,) = devices.values()
+    return start_shuffler(cohorts, work.layout, trust, work.plan.own), {}
 
 
 def _follow(
@@ -172,7 +185,7 @@ class OnRay:
         keeper = start_keeper(work.ledger)
         workers = work.layout.workers
         ensemble = DeviceActors(work, keeper, workers)
-        apart = query is not None and not alone(workers, work.plan.own)
+        apart = query is not None and work.plan.trust is None and not alone(workers, work.plan.own)
         needs = ensemble.needs + (CPUS * workers if apart else 0.0)
 
         def devices_ready() -> None:

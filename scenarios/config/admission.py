@@ -7,9 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from actors.custom import RatedBlock, SketchCoins
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Floats, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import COIN, CoinOf, Likelihood, LogRatio, MatrixChannel
+from coordinator.protocol.coins import as_words
 from coordinator.protocol.custom import (
     UNCHECKED,
     CustomMechanism,
@@ -21,9 +24,12 @@ from coordinator.protocol.custom import (
     hold,
     question_of,
     require_whole_class,
+    where,
 )
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
+from coordinator.protocol.randomizers import by_address
 from coordinator.server.custom import CustomDesign, counts_itself
 from coordinator.server.design import World
 from scenarios.config.custom_halves import OwnSettings
@@ -178,6 +184,36 @@ def _check_small(own: CustomMechanism, world: World, epsilon: Epsilon) -> None:
     except MechanismError:
         return
     check_channel(own, query)
+
+
+ADDRESSES = 7_000_003  # Other addresses, at which a mechanism that does not know them must do the same
+TRIED = 24  # Devices that are tried there
+
+
+def require_same_everywhere(own: CustomMechanism, query: Query) -> None:
+    """Refuse a custom mechanism that sketches or counts differently at other addresses, with the same coins."""
+    question, random = question_of(query), np.random.default_rng(20261126)
+    rated = random.integers(1, min(12, query.items) + 1, TRIED)
+    items = [np.sort(random.choice(query.items, count, replace=False)) for count in rated]
+    starts, likes = np.cumsum([0, *rated]), random.random(int(rated.sum())) < 0.5
+    released = (
+        random.integers(question.outputs, size=TRIED)
+        if question.outputs
+        else random.integers(2, size=(TRIED, question.bits)).astype(np.uint8)
+    )
+    sketches, counts = [], []
+    for first in (0, ADDRESSES):
+        devices = np.arange(first, first + TRIED, dtype=np.int64)
+        block = RatedBlock(
+            devices=devices, starts=starts, items=np.concatenate(items).astype(np.int32), likes=likes.copy()
+        )
+        coins = SketchCoins(Coins(as_words(bytes(16)), 0, TRIED, query.words))
+        sketches.append(guarded(own.mechanism, "sketch", query.round, question, block, coins, private=True))
+        counts.append(guarded(own.mechanism, "count", query.round, question, released.copy(), devices))
+    for method, (one, other) in (("sketch", sketches), ("count", counts)):
+        if not np.array_equal(one, other):
+            name = where(own.mechanism, method, query.round)
+            raise InputError(f"{name}: it depends on addresses. {by_address(type(own.mechanism).__name__)}")
 
 
 _RUNS: dict[tuple[str, tuple[str, ...], World, Epsilon], tuple[CustomMechanism, ChannelCheck]] = {}

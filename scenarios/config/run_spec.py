@@ -12,10 +12,12 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import half_of
+from coordinator.protocol.trust import SHUFFLED
 from coordinator.server.custom import server_half
 from coordinator.server.design import Design, LearnerOptions, World
 from coordinator.server.server_half import (
     ANCHOR,
+    ELIMINATE,
     GROUPS,
     ONE_ROUND,
     POSTERIOR,
@@ -32,6 +34,8 @@ from scenarios.config.mechanism_settings import designs
 from scenarios.config.mechanism_settings import server_half as named_half
 from scenarios.config.scenario import SET, Scenario
 from scenarios.config.settings import validated
+from scenarios.config.shuffled import Shuffled, check_shuffled, shuffled_of, smallest_round
+from scenarios.config.trust_settings import TrustSettings
 
 if TYPE_CHECKING:
     from coordinator.protocol.custom import CustomMechanism
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
 
 SMALLEST_EPSILON = Fraction(1, 10**9)  # Below it 10^18 users and more would have to answer
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
+CENTRAL = "(epsilon, delta)-differential privacy of all that a device holds, of what a shuffler hands on of its round"
 
 
 class RunSpec:
@@ -51,11 +56,16 @@ class RunSpec:
     def __init__(self, scenario: Scenario, public: PublicCounts | None = None) -> None:
         self.scenario, self._public = scenario, public
         self.half = half_in(scenario)  # The server's half of the mechanism
+        scenario.check_trust()
+        if scenario.trust == SHUFFLED:
+            check_shuffled(scenario, self.half)
         self._check()
 
     def _check(self) -> None:
         """Refuse what the mechanism cannot do, by an `InputError`; ranges in a file's world once it is filled in."""
         scenario, half = self.scenario, self.half
+        if scenario.trust == SHUFFLED and (scenario.ratings is None or scenario.items is not None):
+            scenario = self.local_scenario
         if scenario.decoder not in half.decoders:
             decoders = ", ".join(half.decoders)
             raise InputError(f"decoder is {scenario.decoder!r}; choose one of {decoders} for {scenario.design}")
@@ -78,10 +88,26 @@ class RunSpec:
         if settings.splits:
             _check_channel(scenario.epsilon, settings.shares(world))
 
+    @cached_property
+    def shuffled(self) -> Shuffled | None:
+        """What devices behind a shuffler are promised; None where there is none."""
+        return shuffled_of(self.scenario.complete(), self.half) if self.scenario.trust == SHUFFLED else None
+
+    @cached_property
+    def local_scenario(self) -> Scenario:
+        """The scenario as devices answer it: under their local epsilon, whoever stands between them and the server."""
+        if self.shuffled is None:
+            return self.scenario
+        trust = {name: field.default for name, field in TrustSettings.model_fields.items() if name != "own_questions"}
+        local = self.shuffled.local * self.scenario.answers_per_device
+        if self.scenario.policy != ELIMINATE:  # of liars who hide nobody, and nothing else
+            trust["assume_malicious"] = None
+        return self.scenario.model_copy(update={**trust, "epsilon": local})
+
     @property
     def world(self) -> World:
         """What the mechanism knows of the world."""
-        return self.scenario.world
+        return self.local_scenario.world
 
     @cached_property
     def design(self) -> Design:
@@ -91,13 +117,20 @@ class RunSpec:
     @property
     def budget(self) -> Epsilon:
         """The epsilon that devices privatize their answers with; a trusted curator gets ratings as they are."""
-        return None if self.half.trust == TRUST_CURATOR else self.scenario.epsilon
+        return None if self.half.trust == TRUST_CURATOR else self.local_scenario.epsilon
+
+    @property
+    def trust(self) -> str:
+        """Whom devices trust, by the name of the trust model."""
+        return self.half.trust if self.shuffled is None else SHUFFLED
 
     @property
     def guarantee(self) -> str:
         """What the scenario promises its users, in words."""
         if self.half.private and self.scenario.epsilon is None:
             return NO_GUARANTEE
+        if self.shuffled is not None:
+            return CENTRAL
         return half_of(self.half.query_name(self.scenario.settings)).promise_under(self._relation)
 
     @property
@@ -107,7 +140,9 @@ class RunSpec:
 
     @property
     def delta(self) -> float | None:
-        """The probability that the guarantee fails, 0 for all mechanisms; None where nothing is promised."""
+        """The probability that the guarantee fails, 0 but behind a shuffler; None where nothing is promised."""
+        if self.shuffled is not None:
+            return self.scenario.failure_chance
         return None if self.neighbours is None else 0.0
 
     @property
@@ -121,6 +156,7 @@ class RunSpec:
         A `MechanismError` is raised if its class asks nothing that can be asked, or its channel reveals more than it
         claims.
         """
+        # of a central promise this is what each device keeps by itself
         answer = None if self.budget is None else self.budget / self.scenario.answers_per_device
         return admitted_of_run(self.scenario.settings, self.world, answer)
 
@@ -139,6 +175,7 @@ class RunSpec:
             answers_per_device=scenario.answers_per_device,
             pool_size=scenario.pool_size,
             assume_malicious=scenario.assume_malicious or 0.0,
+            smallest_round=smallest_round(scenario) if self.shuffled else 0,
         )
 
     @cached_property
@@ -253,6 +290,8 @@ def _check_against_liars(scenario: Scenario, half: ServerHalf) -> None:
         )
     for name in ("assume_malicious", "verify"):
         value = getattr(scenario, name)
+        if name == "assume_malicious" and scenario.trust == SHUFFLED:
+            continue  # fewer honest devices hide one another
         if value is not None and (scenario.policy != "eliminate" or half.name != "sign"):
             raise InputError(
                 f"{name} is {value:g}, which is about sign sensing with policy eliminate; the run is of "

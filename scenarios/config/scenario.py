@@ -30,6 +30,7 @@ from scenarios.config.settings import (
     Seed,
     like_bar,
 )
+from scenarios.config.trust_settings import TrustSettings
 
 
 class PolicySettings(ExperimentScenario):
@@ -82,7 +83,7 @@ class AdviceSettings(PolicySettings):
 MOST_USERS = 10**12  # Far more than a machine can run; above them not even the layout fits into memory.
 
 
-class Scenario(AttackSettings, AdviceSettings):
+class Scenario(AttackSettings, TrustSettings, AdviceSettings):
     """One run: the world, the mechanism and its privacy. Nothing here is about speed.
 
     Values come flat, as in a TOML file; those that are a mechanism's own are gathered in ``settings``. `blindrec run

@@ -12,12 +12,14 @@ from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.trust import SHUFFLED
 from coordinator.server.decoding.estimates import PublicCounts
 from coordinator.server.design import World
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.server_half import GROUPS
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
+from scenarios.config.shuffled import sizes_behind_shuffler
 from scenarios.data.datasets import read_for
 from scenarios.data.item_files import ItemDescriptions, read_descriptions
 from scenarios.data.rating_split import Split, hold_out
@@ -179,7 +181,12 @@ def known_world(scenario: Scenario) -> World:
 def settle(scenario: Scenario) -> Scenario:
     """Return a filled-in scenario whose mechanism's open settings are replaced by numbers."""
     settled = scenario.settings.settle(known_world(scenario), scenario.decoder)
-    return RunSpec(scenario.model_copy(update={"settings": settled})).scenario
+    full = scenario.model_copy(update={"settings": settled})
+    if scenario.trust == SHUFFLED:  # what is best follows from the local epsilon, and that from the central one
+        local = scenario.settings.settle(known_world(RunSpec(full).local_scenario), scenario.decoder)
+        full = full.model_copy(update={"settings": local})
+        full = full.model_copy(update={"settings": sizes_behind_shuffler(full, half_in(full))})
+    return RunSpec(full).scenario
 
 
 def settled(population: Population) -> Population:

@@ -31,6 +31,13 @@ from scenarios.studies.compare.summary import RESAMPLED_NOTE
 Lines = Sequence[tuple[str, Cell]]  # Words and values
 _SHOWN = 3  # Epsilons that the summary shows one by one
 _DIGESTS = ("releases_sha256", "recommendations_sha256", "model_digest")
+ALL = "all that one person's devices let out"
+OPEN = {
+    "shuffled": "all that the shuffler hands on (but for a probability delta)",
+    "two-servers": "all that both servers publish (but for a probability delta)",
+    "curator": "all that the curator publishes",
+}
+"""What epsilon bounds the reading of, by kind of promise; else `ALL`."""
 _ABOUT = frozenset({"command", "ended", "run_sha256", "source_sha256", "versions"})
 
 
@@ -68,6 +75,12 @@ class ReportSection:
         if len(ends) > _SHOWN:
             ends, joint = (ends[0], ends[-1]), Markup(" to ")
         return joint.join(one.epsilon for one in ends), joint.join(one.bound("at-most", EVEN) for one in ends)
+
+    @property
+    def seen(self) -> str:
+        """What its epsilons bound the reading of."""
+        kinds = {promise.kind for promise in self.promises}
+        return OPEN.get(min(kinds), ALL) if len(kinds) == 1 else ALL
 
     @property
     def again(self) -> Markup | None:

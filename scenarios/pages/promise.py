@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from coordinator.protocol.custom import UNCHECKED
+from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
 from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
 from scenarios.pages.traced import NOTHING, Traced
@@ -122,7 +123,7 @@ def kind_of(guarantee: str, trust: str = "local") -> str:
         return "deniability"
     if any(words in guarantee for words in _PARTS):
         return "part"
-    return "curator" if trust == TRUST_CURATOR else "local"
+    return trust if trust in (TRUST_CURATOR, SHUFFLED, TWO_SERVERS) else "local"
 
 
 def merged(named: Iterable[tuple[str, str]]) -> list[PrivacyPromise]:

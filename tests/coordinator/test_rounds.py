@@ -206,6 +206,7 @@ class Counting:
 
     in_step: bool
     own: None = None
+    trust: None = None
     begun: list[int] = field(default_factory=list)
 
     def rehearsal(self) -> Query | None:

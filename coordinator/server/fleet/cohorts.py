@@ -1,6 +1,7 @@
 """Which host answers for which device addresses, and how many a call asks: speed changes by it, and never an answer."""
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -122,6 +123,18 @@ def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) ->
         fair = -(-max(devices, 1) // max(workers, 1))
         devices_per_actor = -(-fair // 8) * 8
     return Layout(devices=devices, workers=workers, devices_per_actor=devices_per_actor)
+
+
+def blocks_of(cohorts: Cohorts, layout: Layout, first: int, stop: int, bits: int) -> Iterator[Block]:
+    """Yield every block of devices that release so many ``bits``, in turn by cohorts: all hosts have work at once."""
+    size = layout.block_of(bits)
+    waiting = [
+        deque(Block(one.host, *ends) for ends in calls(one.first, one.stop, size, bits))
+        for one in cohorts.blocks(first, stop)
+    ]
+    while waiting := [queue for queue in waiting if queue]:
+        for queue in waiting:
+            yield queue.popleft()
 
 
 def cut(first: int, stop: int, size: int) -> list[tuple[int, int]]:

@@ -11,9 +11,11 @@ from ray.util.metrics import Gauge
 
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query
+from coordinator.protocol.trust import Shuffling
 from coordinator.server.fleet.calls import RayHosts
 from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side
 from coordinator.server.fleet.querying import WINDOW, Querying
+from coordinator.server.fleet.shuffler_actor import ShuffledQuerying
 from coordinator.server.mechanisms import load_decoder
 from coordinator.server.rounds.conductor import ServerSpec, run_rounds
 from coordinator.server.rounds.state import RunProgress
@@ -37,9 +39,11 @@ MOST_HELD, HELD_PAUSE = 16, 0.005
 class RayFleet:
     """The devices and processes that a server can call on Ray; see `coordinator.server.rounds.conductor.Fleet`."""
 
-    def __init__(self, devices: Mapping[str, Cohorts], layout: Layout) -> None:
-        self._devices, self._layout = devices, layout
-        self._querying: Querying | None = None
+    def __init__(
+        self, devices: Mapping[str, Cohorts], layout: Layout, trust: Shuffling | None = None, middle: Any = None
+    ) -> None:
+        self._devices, self._layout, self._trust, self._middle = devices, layout, trust, middle
+        self._querying: Querying | ShuffledQuerying | None = None
         self._held: list[Any] = []
         self.count = self.retries = 0
 
@@ -47,8 +51,17 @@ class RayFleet:
         """Return the devices of a kind."""
         return RayHosts(self._devices[kind], WINDOW * self._layout.workers, self._retried)
 
-    def queries(self, own: CustomMechanism | None) -> Querying:
-        """Start the aggregators; return the transport that carries queries to devices."""
+    def queries(self, own: CustomMechanism | None) -> Querying | ShuffledQuerying:
+        """Return the transport that carries queries to devices: to a shuffler, or with aggregators that it starts."""
+        if self._trust is not None:
+            self._querying = ShuffledQuerying(
+                self._middle,
+                self._layout,
+                self._trust,
+                report_progress=self.report_progress,
+                retried=self._retried,
+            )
+            return self._querying
         (cohorts,) = self._devices.values()
         self._querying = Querying(
             cohorts, self._layout, own, report_progress=self.report_progress, retried=self._retried
@@ -84,14 +97,19 @@ class Coordinator:
     """The plain class behind the actor."""
 
     def __init__(
-        self, plan: ServerSpec[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
+        self,
+        plan: ServerSpec[Any, Any],
+        devices: Mapping[str, Cohorts],
+        layout: Layout,
+        measured: str | None = None,
+        middle: Any = None,
     ) -> None:
         admit(plan.own)
         # gauges and no counters, so that a coordinator that takes the place of a dead one goes on with its numbers
         names = {} if measured is None else GAUGES
         self._run = {_RUN: measured or ""}
         self._gauges = {field: Gauge(name, text, (_RUN,)) for field, (name, text) in names.items()}
-        self._fleet = RayFleet(devices, layout)
+        self._fleet = RayFleet(devices, layout, plan.trust, middle)
         self._process = plan.begin(self._fleet)
         self._rounds: deque[Any] = deque()
         self._most_held = 0 if plan.in_step else MOST_HELD
@@ -138,8 +156,15 @@ class Coordinator:
 
 
 def start_coordinator(
-    plan: ServerSpec[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
+    plan: ServerSpec[Any, Any],
+    devices: Mapping[str, Cohorts],
+    layout: Layout,
+    measured: str | None = None,
+    middle: Any = None,
 ) -> Any:
-    """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run."""
+    """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run.
+
+    Where somebody stands in the ``middle``, the coordinator holds that handle, and none of any device.
+    """
     actor: Any = ray.remote(Coordinator)
-    return actor.options(num_cpus=0, max_concurrency=2).remote(plan, devices, layout, measured)
+    return actor.options(num_cpus=0, max_concurrency=2).remote(plan, devices, layout, measured, middle)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ray
@@ -13,10 +13,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.fleet.calls import LOST, Flight, carry, pause, result_of
-from coordinator.server.fleet.cohorts import Cohorts, Layout, calls, require_round
+from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of, require_round
 from coordinator.server.fleet.panel import BlockRequest, Panel
 from coordinator.server.mechanisms import aggregate, no_release, require_answer
-from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.statistic import Statistic, merge
@@ -112,7 +111,8 @@ class Querying:
         # statistic is dropped, and the panel asks the block anew. It is dropped also where an answer came twice. So a
         # statistic goes into ``partial`` once for each block, which is what `Panel.answered` returned True for.
         query = ray.put(ask.query)
-        panel = Panel(self._blocks(ask), lambda *_: None, window=WINDOW * self._layout.workers)
+        blocks = blocks_of(self._cohorts, self._layout, ask.first, ask.stop, ask.query.bits)
+        panel = Panel(blocks, lambda *_: None, window=WINDOW * self._layout.workers)
         self._free = deque(itertools.islice(itertools.cycle(self._pool), WINDOW * self._layout.workers))
         sent: dict[Any, tuple[Any, Any]] = {}
         partial: deque[Any] = deque()
@@ -150,18 +150,6 @@ class Querying:
 
         carry(panel, send, landed, self._retried, made)
         return self._reduce(partial, to=1), sorted(panel.answers(), key=lambda release: release.first)
-
-    def _blocks(self, ask: Ask) -> Iterator[Block]:
-        """Yield every block, taking cohorts in turn, so that all hosts have work from the start."""
-        bits = ask.query.bits
-        size = self._layout.block_of(bits)
-        waiting = [
-            deque(Block(one.host, *ends) for ends in calls(one.first, one.stop, size, bits))
-            for one in self._cohorts.blocks(ask.first, ask.stop)
-        ]
-        while waiting := [queue for queue in waiting if queue]:
-            for queue in waiting:
-                yield queue.popleft()
 
     def _reduce(self, partial: deque[Any], *, to: int) -> Any:
         """Merge statistics, `FAN_IN` at a time, until at most ``to`` are left; return the last one where that is 1."""

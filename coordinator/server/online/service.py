@@ -203,6 +203,7 @@ class ServingPlan:
     """The clients to serve, in this order; see `coordinator.server.rounds.conductor.ServerSpec`."""
 
     own: ClassVar[None] = None  # No custom mechanism
+    trust: ClassVar[None] = None  # nobody stands between devices and server
     in_step: ClassVar[bool] = False  # who takes part follows from the voters' book, and they repeat their votes
 
     clients: tuple[ClientPlan, ...]

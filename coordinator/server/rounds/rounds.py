@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.custom import CustomMechanism
-from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError
+from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError, WithheldError
 from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.trust import Shuffling
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.rounds.conductor import Fleet, Transport, run_rounds
@@ -125,6 +126,11 @@ class QueryRounds:
             return Round(ask=ask, statistic=statistic, digest=digest(releases), size=size_of(releases))
         except (LostError, LedgerError):
             raise  # not the policy's fault; the stored rounds can be resumed
+        except WithheldError as error:
+            if not self._state.round_number:
+                raise  # nobody learned anything
+            self._failure = str(error)
+            return None
         except BlindrecError as error:
             self._policy_failed(error)
             return None
@@ -177,6 +183,7 @@ class QueryPlan:
     devices: int  # Number of devices that can be asked
     budget: Epsilon = None  # What a device may spend in all [nats]; None for no limit
     most_rounds: int = MOST_ROUNDS  # Rounds after which the policy is assumed never to stop
+    trust: Shuffling | None = None  # Who stands between devices and server; None if nobody does
 
     @property
     def own(self) -> CustomMechanism | None:

@@ -83,6 +83,8 @@ class Setting:
         Most items that a query should be about; None for all. Liars move fewer items at a time then.
     assume_malicious : float
         Share of liars in each round's answers that decided items must withstand; 0 if nobody is thought to lie.
+    smallest_round : int
+        Devices that a round asks at least, because a shuffler hides each among them; 0 where nobody shuffles.
     """
 
     design: Design
@@ -93,6 +95,7 @@ class Setting:
     answers_per_device: int = 1
     pool_size: int | None = None
     assume_malicious: float = 0.0
+    smallest_round: int = 0
 
     @property
     def pools(self) -> list[Indices]:
@@ -154,7 +157,8 @@ class Setting:
         """Return a round that asks the next devices in line.
 
         Devices are asked in order. After the last device the first ones follow if devices may answer again. A round
-        never goes beyond the last device.
+        never goes beyond the last device. It asks `smallest_round` devices at least, and all that are left before the
+        last one where these are too few for another round.
 
         Parameters
         ----------
@@ -181,7 +185,9 @@ class Setting:
         if not self.users_left(state):
             return None
         first = state.answers_asked % state.devices
-        return Ask(query=query, first=first, stop=min(first + int(users), state.devices))
+        stop = min(first + max(int(users), self.smallest_round), state.devices)
+        left = state.devices - stop
+        return Ask(query=query, first=first, stop=stop if left >= self.smallest_round else state.devices)
 
     def believe(self, state: ServerState) -> Posterior:
         """Return the posterior of every item's cluster; see `beliefs`.

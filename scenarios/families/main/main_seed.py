@@ -6,6 +6,7 @@ no names. They are matched with the true ones as well as can be, and nothing is 
 
 from __future__ import annotations
 
+import math
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from actors.ratings import BlockRatings, Ratings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
 from coordinator.protocol.coins import derive
-from coordinator.server.server_half import TRUST_CURATOR, UNTIL_LEARNED
+from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
@@ -99,7 +100,7 @@ def list_scores(run: MainResult) -> dict[str, Any]:
 
 def lying_scores(run: MainResult) -> dict[str, Any]:
     """Return what liars did to a run; nothing if nobody lied."""
-    collusion, scenario, model = run.job.collusion, run.scenario, run.outcome.model
+    collusion, scenario, model = run.job.collusion, run.spec.local_scenario, run.outcome.model
     if collusion is None:
         return {}
     nameless = run.spec.half.paired
@@ -155,7 +156,7 @@ def _lies(run: MainResult, collusion: Collusion) -> float:
 
 def prediction_of(run: MainResult) -> Prediction | None:
     """Return what should have come out among liars; None where nobody lies or nothing is predicted."""
-    collusion, scenario, answered = run.job.collusion, run.scenario, run.statistic.answered
+    collusion, scenario, answered = run.job.collusion, run.spec.local_scenario, run.statistic.answered
     if collusion is None:
         return None
     influence = influence_of(scenario, collusion.makes_up)
@@ -180,11 +181,11 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
     """Return a run's result."""
     scenario, statistic, queries = run.scenario, run.statistic, run.outcome.state.asked
     half, own, questions = run.spec.half, run.spec.own, queries[0].query.questions
-    trust, local = half.trust, half.private and half.trust != TRUST_CURATOR
+    trust, local = run.spec.trust, half.private and half.trust != TRUST_CURATOR
     # Many bits may be one answer, under one epsilon that is not split over them.
     joint = own is not None or (local and questions > 1 and not scenario.settings.splits)
     answers = statistic.answered * questions
-    per_question = None if trust == TRUST_CURATOR or joint else as_json(queries[0].query.epsilon_per_question)
+    per_question = None if trust != TRUST_LOCAL or joint else as_json(queries[0].query.epsilon_per_question)
     truth_columns = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
     return {
         "design": scenario.design,
@@ -202,7 +203,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "straggler_share": scenario.straggler_share,
         "straggler_delay": scenario.straggler_delay,
         "deadline": scenario.deadline,
-        "epsilon": as_json(scenario.epsilon),
+        "epsilon": epsilon_kept(run),
         "from_the_file": ", ".join(run.population.from_the_file) or None,
         "questions": 1 if joint else questions,
         "epsilon_per_question": per_question,
@@ -219,6 +220,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "delta": run.spec.delta,
         "copies_max": run.population.copies_max,
         "person_epsilon": as_json(run.population.person_epsilon()),
+        **shuffled_promise(run),
         "asked": statistic.devices,
         "answered": statistic.answered,
         "refused": statistic.refused,
@@ -237,6 +239,39 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "workers": run.layout.workers,
         "actors": run.costs.actors,
         "devices_per_actor": run.layout.devices_per_actor,
+    }
+
+
+def epsilon_kept(run: MainResult) -> float | str:
+    """Return the epsilon of the promise [nats]: larger than it was asked for where a round fell short and was told."""
+    epsilon, promise = run.scenario.epsilon, run.spec.shuffled
+    if promise is None or (fewest := fewest_honest(run)) >= promise.devices:
+        return as_json(epsilon)
+    return promise.central(fewest) * run.scenario.answers_per_device
+
+
+def fewest_honest(run: MainResult) -> int:
+    """Return how many honest devices answered in the smallest round, as many liars taken off as the run assumes."""
+    honest = 1 - (run.scenario.assume_malicious or 0.0)
+    return min(math.floor(counts.answered * honest) for counts in run.outcome.state.counts)
+
+
+def shuffled_promise(run: MainResult) -> dict[str, Any]:
+    """Return what a shuffler adds to a promise, and what is left of it without; nothing where there is none."""
+    if (promise := run.spec.shuffled) is None:
+        return {}
+    answers, copies = run.scenario.answers_per_device, run.population.copies_max or 1
+    local, central = promise.local * answers, float(epsilon_kept(run))
+    return {
+        "person_epsilon": copies * central,
+        "epsilon_local": as_json(local),
+        "amplified_for": promise.devices,
+        "smallest_round": min(counts.answered for counts in run.outcome.state.counts),
+        "bound": promise.randomizer.name,
+        # Of c devices of one person that answer apart: (c epsilon, c exp((c - 1) epsilon) delta), by group privacy
+        "person_delta": min(1.0, copies * math.exp((copies - 1) * central) * run.scenario.failure_chance),
+        "trusted": "the shuffler, not to say who sent what; it sees who sends, and what is sent is for the server",
+        "if_trust_fails": f"each device keeps {as_float(local):.6g} nats of local differential privacy",
     }
 
 
@@ -293,7 +328,7 @@ def _predicted(run: MainResult) -> float | None:
     """Return the predicted share of items right, among liars if there are any; None where nothing is predicted."""
     if run.scenario.malicious:
         return prospect.accuracy if (prospect := prediction_of(run)) else None
-    return None if _unlearned(run) else predict(run.scenario, run.statistic.answered)
+    return None if _unlearned(run) else predict(run.spec.local_scenario, run.statistic.answered)
 
 
 def _real(run: MainResult, noiseless: MainResult) -> dict[str, Any]:
@@ -461,5 +496,5 @@ def _kept(journal: Journal | None, session: Backend, seed: int) -> Iterator[Jour
 def _noiseless(last: MainResult, session: Backend) -> MainResult | None:
     if last.population.split is None or last.scenario.epsilon is None:
         return None
-    free = last.scenario.model_copy(update={"epsilon": None, "malicious": None, "attack": None})
+    free = last.spec.local_scenario.model_copy(update={"epsilon": None, "malicious": None, "attack": None})
     return run(free, InProcess(session.workers), population=replace(last.population, scenario=free))

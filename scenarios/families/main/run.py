@@ -184,7 +184,12 @@ def run(
     spec = RunSpec(filled, population.public)
     users, records = population.ratings.users, rounds or NoStore()
     plan = QueryPlan(
-        policy=spec.policy, learner=spec.learner, devices=users, budget=spec.budget, most_rounds=filled.most_rounds
+        policy=spec.policy,
+        learner=spec.learner,
+        devices=users,
+        budget=spec.budget,
+        most_rounds=filled.most_rounds,
+        trust=spec.shuffled.terms if spec.shuffled else None,
     )
     if not records.trusted:
         require_same(plan.policy, plan.learner, records, devices=users, budget=plan.budget)

@@ -4,42 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 
-import numpy as np
-
-from actors.custom import RatedBlock, SketchCoins
 from coordinator.protocol.amplification import (
     MOST_ANSWERS,
     AnyRandomizer,
-    FiniteChannel,
-    LevelsFromBelow,
     ShufflerBound,
-    TwoLevels,
     best_set,
     largest_local_epsilon,
     shuffled_epsilon,
 )
 from coordinator.protocol.budget import as_float, parse_epsilon
-from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, MatrixChannel
+from coordinator.protocol.channels import ExactChannel
 from coordinator.protocol.checked import require_whole
-from coordinator.protocol.custom import CustomPublic, Mechanism, guarded, question_of, where
+from coordinator.protocol.custom import CustomPublic, Mechanism
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.randomizers import CLONES, Randomizer, by_address, of_channel, randomizer_of
 from coordinator.protocol.value_channels import PADDED
 from coordinator.server.server_half import GROUPS
+from scenarios.config.admission import require_same_everywhere
 from scenarios.studies.scrutiny.mechanism import (
-    MIDDLE,
     RUN,
     Choice,
     MechanismUnderTest,
     Size,
-    coins_of,
     half_and_settings,
-    inputs,
     scenario_of,
-    stored,
     subject_of,
 )
 from scenarios.studies.scrutiny.verdicts import Amplification
@@ -47,23 +37,6 @@ from scenarios.studies.scrutiny.verdicts import Amplification
 ANY = "any"
 """Stands for every local randomizer that is the same on all devices."""
 DELTA = 1e-6
-TWO_LEVELS, FINITE, CLONES = "two levels", "finite channel", "any randomizer"
-"""Bounds from above: of a channel whose chances have two levels, of one as a matrix, of anything under epsilon."""
-MOST_INPUTS = 16  # Private values of a channel that is bounded as a matrix, where every pair of them is looked at
-ADDRESSES = 7_000_003  # Other addresses, at which a mechanism that does not know them must do the same
-
-
-@dataclass(frozen=True, slots=True)
-class Randomizer:
-    """The randomizer of all devices at one local epsilon, as bounds ask for it."""
-
-    bound: ShufflerBound
-    name: str  # of the bound
-
-    @property
-    def below(self) -> LevelsFromBelow | None:
-        """The bound from below, where the channel has two levels."""
-        return LevelsFromBelow(self.bound) if isinstance(self.bound, TwoLevels) else None
 
 
 def amplified(
@@ -176,29 +149,6 @@ def local_epsilon(
     )
 
 
-def of_channel(channel: ExactChannel) -> Randomizer:
-    """Return the randomizer that a channel is, with the smallest bound that is known of it."""
-    if channel.log_ratio.factors is None:
-        raise InputError("the channel tells two inputs apart for certain: it has no epsilon, and shuffling makes none")
-    rows = _rows(channel)
-    if rows is None:
-        return Randomizer(AnyRandomizer(), CLONES)
-    return Randomizer(FiniteChannel(rows), FINITE)
-
-
-def _rows(channel: ExactChannel) -> list[list[Fraction]] | None:
-    """Return the channel's matrix, each different row once; None if it is too large to look at every pair."""
-    if isinstance(channel, MatrixChannel):
-        privates = [np.array([row]) for row in range(len(channel.rows))]
-    elif isinstance(channel, IndependentBits) and 1 << channel.count <= MOST_INPUTS:
-        most = channel.count if channel.ones is None else channel.ones
-        privates = [np.array(bits) for bits in product((0, 1), repeat=channel.count) if sum(bits) <= most]
-    else:
-        return None
-    rows = list(dict.fromkeys(tuple(channel.chances(private)) for private in privates))
-    return [list(row) for row in rows] if 2 <= len(rows) <= MOST_INPUTS else None
-
-
 def _size(items: int, rated: int | None, users: int) -> Size:
     require_whole("users", users, 1, MOST_ANSWERS)
     return Size(items, min(RUN.rated, items) if rated is None else rated, users)
@@ -211,13 +161,7 @@ def _randomizer_of(mechanism: str | Mechanism, settings: Choice | None, size: Si
     subject = shuffled_subject(mechanism, settings, size)
 
     def randomizer(local: Fraction) -> Randomizer:
-        query = subject.query(size, local)
-        if (levels := subject.public.levels(query)) is not None:
-            return Randomizer(levels, TWO_LEVELS)
-        channel = subject.public.channel(query)
-        if isinstance(channel, Likelihood):
-            raise InputError(_by_address(subject.label))
-        return of_channel(channel)
+        return randomizer_of(subject.public, subject.query(size, local), subject.label)
 
     return randomizer
 
@@ -229,48 +173,15 @@ def shuffled_subject(mechanism: str | Mechanism, settings: Choice | None, size: 
     if not subject.public.private:
         raise InputError(f"design {subject.label} is not private: it has no local epsilon that shuffling could amplify")
     if subject.public.by_address:
-        raise InputError(_by_address(subject.label))
+        raise InputError(by_address(subject.label))
     if scenario_of(half, own or settings or {}, size, Fraction(1)).policy == GROUPS:
         raise InputError(
             f"design {subject.label} asks groups of devices different questions, and each group is shuffled apart; "
             "give a mechanism that asks all devices the same"
         )
     if isinstance(subject.public, CustomPublic):
-        _require_same_everywhere(subject, subject.public)
+        require_same_everywhere(subject.public.own, subject.query(size, Fraction(1)))
     return subject
-
-
-def _by_address(label: str) -> str:
-    return (
-        f"design {label} asks each device what its public address says, so that a report is read by who sent it: "
-        "shuffling hides nobody, and the central epsilon is the local one; give grr, oue, subset or set"
-    )
-
-
-def _require_same_everywhere(subject: MechanismUnderTest, public: CustomPublic) -> None:
-    """Refuse a custom mechanism that sketches or counts differently at other addresses, with the same coins."""
-    size, own = MIDDLE, public.own.mechanism
-    query = subject.query(size, Fraction(1))
-    question, rows = question_of(query), inputs(size, np.random.default_rng(0))
-    rated = stored(rows, range(len(rows)), size.items).rated(coins_of(query, 0, len(rows)).master, 0, len(rows))
-    sketches, counts = [], []
-    for first in (0, ADDRESSES):
-        devices = np.arange(first, first + len(rows), dtype=np.int64)
-        block = RatedBlock(devices=devices, starts=rated.starts, items=rated.items, likes=rated.values)
-        coins = SketchCoins(coins_of(query, 0, len(rows)))
-        sketches.append(guarded(own, "sketch", query.round, question, block, coins, private=True))
-        random = np.random.default_rng(1)
-        released = (
-            random.integers(question.outputs, size=len(rows))
-            if question.outputs
-            else random.integers(2, size=(len(rows), question.bits)).astype(np.uint8)
-        )
-        counts.append(guarded(own, "count", query.round, question, released, devices))
-    for method, (one, other) in (("sketch", sketches), ("count", counts)):
-        if not np.array_equal(one, other):
-            raise InputError(
-                f"{where(own, method, query.round)}: it depends on addresses. {_by_address(subject.label)}"
-            )
 
 
 def _name_of(mechanism: str | Mechanism) -> str:

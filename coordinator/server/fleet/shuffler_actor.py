@@ -1,0 +1,108 @@
+"""The shuffler as a Ray actor: it alone holds handles of the devices, and the coordinator one of the shuffler."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import ray
+
+from coordinator.protocol.checked import MOST_DEVICES, require_whole
+from coordinator.protocol.custom import CustomMechanism, admit
+from coordinator.protocol.mechanisms import check_question
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.trust import ShuffledRound, Shuffling
+from coordinator.server.fleet.calls import LOST, RayHosts, pause, result_of
+from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of
+from coordinator.server.fleet.querying import WINDOW, Count
+from coordinator.server.fleet.shuffled import read_shuffled, rehearse_reading
+from coordinator.server.mechanisms import require_answer
+from coordinator.server.rounds.conductor import Block
+from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.transcript import Sealed
+from coordinator.server.statistics.statistic import Statistic
+from coordinator.shuffler.shuffler import Shuffler
+
+LOOK = 0.2  # Seconds between two looks at how many devices have answered the shuffler
+
+
+class ShufflerHost:
+    """The plain class behind the actor; it keeps nothing of a round once that is closed."""
+
+    def __init__(self, cohorts: Cohorts, layout: Layout, terms: Shuffling, own: CustomMechanism | None = None) -> None:
+        admit(own)
+        self._cohorts, self._layout, self._terms = cohorts, layout, terms
+        self._answers = self._retries = 0
+
+    def progress(self) -> tuple[int, int]:
+        """Return how many answers of the round that goes on have come in, and how many calls were lost so far."""
+        return self._answers, self._retries
+
+    def shuffle(self, query: Query, first: int, stop: int) -> ShuffledRound:
+        """Ask devices ``first`` to ``stop - 1``, and return their reports without addresses, in ascending order."""
+        query = Query.arrived(query)
+        check_question(query)
+        require_whole("first device", first, 0, MOST_DEVICES)
+        require_whole("end of the devices", stop, first, MOST_DEVICES)
+        self._answers = 0
+
+        def check(block: Block, release: Release) -> None:
+            require_answer(query, release, block.first, block.stop)
+            self._answers += block.stop - block.first
+
+        hosts = RayHosts(self._cohorts, WINDOW * self._layout.workers, self._retried)
+        shuffler = Shuffler(query, self._terms)
+        blocks = list(blocks_of(self._cohorts, self._layout, first, stop, query.bits))
+        for release in hosts.ask(ray.put(query), blocks, check):
+            shuffler.take(release)
+        return shuffler.close()
+
+    def _retried(self, count: int) -> None:
+        self._retries += count
+
+
+def start_shuffler(cohorts: Cohorts, layout: Layout, terms: Shuffling, own: CustomMechanism | None) -> Any:
+    """Start a shuffler as a Ray actor, which Ray restarts if its process dies; its second thread reports progress."""
+    actor: Any = ray.remote(ShufflerHost)
+    options = actor.options(num_cpus=0, max_concurrency=2, max_restarts=-1)
+    return options.remote(cohorts, layout, terms, own)
+
+
+class ShuffledQuerying:
+    """Carries queries to devices behind a shuffler; see `coordinator.server.rounds.conductor.Transport`."""
+
+    def __init__(
+        self, shuffler: Any, layout: Layout, terms: Shuffling, *, report_progress: Count, retried: Count
+    ) -> None:
+        self._shuffler, self._layout, self._terms = shuffler, layout, terms
+        self._report_progress, self._retried, self._retries = report_progress, retried, 0
+
+    def warm_up(self, query: Query) -> list[Any]:
+        """Compile what reading a round of ``query`` needs; return what to wait for, which is nothing."""
+        rehearse_reading(query)
+        return []
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
+        """Ask every device of ``ask`` through the shuffler; a round that is lost is asked again, at no cost."""
+        for attempt in itertools.count():
+            answers = 0
+            try:
+                running = self._shuffler.shuffle.remote(ask.query, ask.first, ask.stop)
+                while not ray.wait([running], timeout=LOOK)[0]:
+                    answers = self._reported(answers)
+                shuffled = result_of(running)
+            except LOST as error:
+                pause(attempt, f"the shuffler of round {ask.query.round} was lost", error)
+                self._retried(1)
+                self._report_progress(-answers)
+            else:
+                self._report_progress(ask.stop - ask.first - answers)
+                return read_shuffled(ask, shuffled, self._terms, self._layout)
+        raise AssertionError  # counting does not end
+
+    def _reported(self, answers: int) -> int:
+        """Report what has come in since the last look, and return how many answers there are."""
+        now, retries = result_of(self._shuffler.progress.remote())
+        self._report_progress(now - answers)
+        self._retried(max(retries - self._retries, 0))
+        self._retries = retries
+        return int(now)

@@ -1,0 +1,72 @@
+"""A shuffler of one round: it takes devices' releases, and hands on their reports in ascending order.
+
+Of a multiset an ascending order is as good as a random one, and the same on every layout, so that the digest of a run
+does not depend on who answered first. Reports of a round have one length, since a query says how many bits an answer
+has. In a deployment reports are sealed for the server; here the shuffler could read them, and only compares them.
+"""
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bits2, Words2
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.trust import ShuffledRound, Shuffling
+
+PIECE = 1 << 16  # Reports, a multiple of 8, whose bits are unpacked at the same time
+
+
+class Shuffler:
+    """Collects the releases of one round, in any order, and closes it once."""
+
+    def __init__(self, query: Query, terms: Shuffling) -> None:
+        self._query, self._terms = query, Shuffling.arrived(terms)
+        self._reports = list[Bits2]()
+        self._asked = self._refused = 0
+
+    def take(self, release: Release) -> None:
+        """Take a block's release: the reports of devices that answered, without anything that names them."""
+        release = Release.arrived(release)
+        release.require(self._query)
+        if release.pairs is not None:
+            raise InputError(f"{self._query} has public pairs of items, which name the devices; ask without a shuffler")
+        mask = release.answered_mask()
+        self._asked += release.count
+        self._refused += release.refused
+        for first in range(0, release.count, PIECE):
+            inside = mask[first : first + PIECE]
+            start = first * release.width // 8
+            stop = -(-(first + inside.size) * release.width // 8)
+            bits = np.unpackbits(np.frombuffer(release.bits[start:stop], np.uint8), count=inside.size * release.width)
+            self._reports.append(np.packbits(bits.reshape(inside.size, release.width)[inside], axis=1))
+
+    def close(self) -> ShuffledRound:
+        """Return the round, whose reports are withheld if there are too few and the terms say so."""
+        answered = sum(map(len, self._reports))
+        short = answered < self._terms.reports and self._terms.withhold
+        return ShuffledRound(
+            query_id=self._query.id,
+            asked=self._asked,
+            refused=self._refused,
+            answered=answered,
+            release=None if short else self._release(answered),
+        )
+
+    def _release(self, answered: int) -> Release:
+        width = self._query.bits
+        rows = np.concatenate(self._reports) if self._reports else np.zeros((0, -(-width // 8)), np.uint8)
+        rows = ascending(rows)
+        packed = [
+            np.packbits(np.unpackbits(rows[first : first + PIECE], axis=1, count=width)).tobytes()
+            for first in range(0, answered, PIECE)
+        ]
+        return Release(query_id=self._query.id, first=0, count=answered, width=width, bits=b"".join(packed))
+
+
+def ascending(rows: Bits2) -> Bits2:
+    """Return rows of bytes in ascending order, shape (reports, bytes)."""
+    words = -(-rows.shape[1] // 8)
+    padded = np.zeros((len(rows), 8 * words), np.uint8)
+    padded[:, : rows.shape[1]] = rows
+    columns: Words2 = padded.view(">u8").astype(np.uint64)
+    ordered: Bits2 = rows[np.lexsort(columns.T[::-1])]
+    return ordered

@@ -1,0 +1,146 @@
+"""What devices behind a shuffler are promised, and the local epsilon under which they answer to get it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from coordinator.protocol.amplification import best_set, largest_local_epsilon, shuffled_epsilon
+from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.custom import admit
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.randomizers import Randomizer, by_address, randomizer_of
+from coordinator.protocol.trust import Shuffling
+from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, TRUST_LOCAL, ServerHalf, Settings
+from scenarios.config.admission import require_same_everywhere
+from scenarios.config.custom_halves import OwnSettings, own_of
+from scenarios.config.trust_settings import EXPECTED, SMALLEST, TELL
+
+if TYPE_CHECKING:
+    from coordinator.protocol.messages import Query
+    from coordinator.server.design import World
+    from scenarios.config.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shuffled:
+    """What one answer of a device is promised behind a shuffler: a central epsilon, by a local one and a number."""
+
+    local: Fraction  # Local epsilon of an answer [nats]
+    devices: int  # Honest devices of a round that the promise counts on
+    delta: float  # Of an answer
+    terms: Shuffling  # What the shuffler is told
+    randomizer: Randomizer
+
+    def central(self, devices: int) -> float:
+        """Return the central epsilon of an answer [nats] in a round of so many honest devices."""
+        bound, local = self.randomizer.bound, float(self.local)
+        least = max(devices, 1)
+        return shuffled_epsilon(bound, local_epsilon=local, devices=least, delta=self.delta, any_delta=True)
+
+
+def smallest_round(scenario: Scenario) -> int:
+    """Return how many devices the smallest round of a filled-in scenario asks."""
+    users = scenario.users or 0
+    if scenario.policy == ONE_ROUND:
+        return users
+    if scenario.policy == FIXED:
+        return users * scenario.answers_per_device // scenario.rounds
+    return min(users, scenario.smallest_round or max(1, users // SMALLEST))
+
+
+def check_shuffled(scenario: Scenario, half: ServerHalf) -> None:
+    """Refuse what a shuffler does nothing for, whatever the numbers are."""
+    if not half.private or half.trust != TRUST_LOCAL:
+        raise InputError(
+            f"trust is {scenario.trust}, but devices do not randomize their answers to {half.name}: a shuffler "
+            "amplifies local privacy; give grr, oue, subset or set"
+        )
+    if scenario.epsilon is None:
+        raise InputError(f"trust is {scenario.trust} and epsilon is inf; a shuffler amplifies a finite one, give one")
+    if scenario.policy == GROUPS:
+        raise InputError(
+            f"trust is {scenario.trust}, but {half.name} asks groups of devices different questions, each of which is "
+            "shuffled apart; `blindrec compare --trust-models ladder` has it, here give a design that asks all alike"
+        )
+    if scenario.delta == 0:
+        raise InputError(
+            "delta is 0, but shuffled reports keep more than their local epsilon with a positive one only; leave it out"
+        )
+    if scenario.smallest_round is not None and scenario.policy in (ONE_ROUND, FIXED):
+        raise InputError(
+            f"smallest_round is {scenario.smallest_round}, but the rounds of {scenario.policy} follow from the users; "
+            "leave it out"
+        )
+    custom = isinstance(scenario.settings, OwnSettings)  # which is looked at once it can be admitted
+    if not custom and public_half(half.query_name(scenario.settings)).by_address and not scenario.own_questions:
+        raise InputError(by_address(half.name))
+
+
+def shuffled_of(scenario: Scenario, half: ServerHalf) -> Shuffled:
+    """Return what an answer is promised in a filled-in scenario; see `check_shuffled`."""
+    assert scenario.epsilon is not None  # refused before
+    answers, expected = scenario.answers_per_device, scenario.expected_answers or EXPECTED
+    honest = 1 - (scenario.assume_malicious or 0.0)
+    devices = math.floor(smallest_round(scenario) * expected * honest)
+    delta = scenario.failure_chance / answers
+    if devices < 1 or delta > 1 / devices:
+        raise InputError(
+            f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; ask more users, or give a "
+            f"delta of at most {answers / max(devices, 1):g}"
+        )
+    world = replace(scenario.world, block=None)
+    local, randomizer = _local(half, scenario.settings, world, scenario.epsilon / answers, delta, devices)
+    reports = math.ceil(devices / honest)
+    terms = Shuffling(reports=reports, withhold=scenario.short_rounds != TELL)
+    return Shuffled(local=local, devices=devices, delta=delta, terms=terms, randomizer=randomizer)
+
+
+def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
+    """Return settings in which a subset has as many values as are best for the central epsilon, if none was given."""
+    settings = scenario.settings
+    if getattr(settings, "chosen", None) != 0:
+        return settings
+    promise = shuffled_of(scenario, half)
+    assert scenario.epsilon is not None  # refused before
+    query = _query(half, settings, scenario.world, scenario.epsilon)
+    subsets = public_half(query.design)
+    own, values = subsets.own(query), subsets.values(query)  # type: ignore[attr-defined] # of subsets
+    best = best_set(
+        items=values - own, padded=own, epsilon=scenario.epsilon, devices=promise.devices, delta=promise.delta
+    )
+    sizes = {"chosen": best.subset_size} | ({"padded": own} if "padded" in type(settings).model_fields else {})
+    return settings.model_copy(update=sizes)
+
+
+@lru_cache(maxsize=1 << 8)
+def _local(
+    half: ServerHalf,
+    settings: Settings,
+    world: World,
+    epsilon: Fraction,
+    delta: float,
+    devices: int,
+) -> tuple[Fraction, Randomizer]:
+    """Return the largest local epsilon of an answer that keeps a central one, and the randomizer that it makes."""
+    if isinstance(settings, OwnSettings):
+        require_same_everywhere(own_of(settings), _query(half, settings, world, epsilon))
+
+    def randomizer(local: float | Fraction) -> Randomizer:
+        query = _query(half, settings, world, local if isinstance(local, Fraction) else parse_epsilon(local))
+        return randomizer_of(public_half(query.design), query, half.name)
+
+    local = largest_local_epsilon(lambda nats: randomizer(nats).bound, epsilon=epsilon, devices=devices, delta=delta)
+    return local, randomizer(local)
+
+
+def _query(half: ServerHalf, settings: Settings, world: World, epsilon: Epsilon) -> Query:
+    design = half.design(settings, replace(world, epsilon=epsilon))
+    query = design.query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+    if isinstance(settings, OwnSettings):  # its channel is looked at before the run admits it at its local epsilon
+        admit(replace(own_of(settings), parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
+    return query
