@@ -1,4 +1,4 @@
-"""Shufflers that leak, each beside the one of runs, which does not; and devices whose questions follow from addresses."""
+"""Shufflers that leak, beside the one of runs, which does not; and devices whose questions follow from addresses."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -23,7 +23,7 @@ from scenarios.studies.scrutiny.mechanism import MechanismUnderTest, Size, subje
 
 def unchecked(kind: type, **values: Any) -> Any:
     """A message that nothing has checked."""
-    one = object.__new__(kind)
+    one: Any = object.__new__(kind)
     for name, value in values.items():
         object.__setattr__(one, name, value)
     return one
@@ -55,13 +55,19 @@ class Collecting:
         if len(self.rows) < self.terms.reports:
             return self.of(None)
         rows = [np.pad(self.rows[place], (0, width - self.rows[place].size)) for place in order.tolist()]
-        values = {"query_id": self.query.id, "first": 0, "count": len(rows), "width": width, "refused": 0}
+        values: dict[str, Any] = {
+            "query_id": self.query.id,
+            "first": 0,
+            "count": len(rows),
+            "width": width,
+            "refused": 0,
+        }
         values |= {"bits": pack(np.array(rows, np.uint8)), "answered": None, "pairs": None} | more
         return self.of(Release(**values) if checked else unchecked(Release, **values), checked=checked)
 
     def of(self, release: Release | None, *, checked: bool = True) -> ShuffledRound:
         numbers = {"asked": self.asked, "refused": 0, "answered": len(self.rows)}
-        values = {"query_id": self.query.id, **numbers, "release": release}
+        values: dict[str, Any] = {"query_id": self.query.id, **numbers, "release": release}
         return ShuffledRound(**values) if checked else unchecked(ShuffledRound, **values)
 
 

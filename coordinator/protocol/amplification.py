@@ -4,9 +4,9 @@ Every device runs the same local randomizer under epsilon0, a shuffler takes the
 multiset of n reports. One device's ratings are replaced; the central (epsilon, delta) holds for what the server sees.
 
 A bound from above is one of `TwoLevels`, `FiniteChannel` and `AnyRandomizer`; `BitsExactly`, `LevelsFromBelow` and
-`KnownOthers` say, for audits, how much of it is really there. `shuffled_delta`, `shuffled_epsilon` and `largest_local_epsilon` ask any of
-them; `best_set` also chooses how many values a report of the set mechanism names. Whatever is rounded, cut off or put
-on a grid here is counted towards more delta.
+`KnownOthers` say, for audits, how much of it is really there. `shuffled_delta`, `shuffled_epsilon` and
+`largest_local_epsilon` ask any of them; `best_set` also chooses how many values a report of the set mechanism names.
+Whatever is rounded, cut off or put on a grid here is counted towards more delta.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from coordinator.protocol.amplification import (
     largest_local_epsilon,
     shuffled_epsilon,
 )
-from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Ints, Words
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Floats2, Ints, Words
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.coins import as_words, derive
@@ -165,7 +165,7 @@ class Rounds:
         return np.append(np.nan_to_num(logs), 0.0)[reports]
 
     def histogram(self, reports: Ints) -> Floats2:
-        """Return how often each report comes in each round, shape (rounds, reports); no columns where there are many."""
+        """Return how often each report comes in each round, shape (rounds, reports); without columns if many."""
         rounds, size = len(reports), self._trio.chances.shape[1]
         if size > WIDE:
             return np.zeros((rounds, 0), np.float32)
@@ -184,7 +184,7 @@ class Rounds:
         """
         users, rounds, width = self._users, secret.size, self._law.query.bits
         victim = int(self._coins.integers(users))
-        user = np.full((users, rounds), 2, np.int32)
+        user = np.full((users, rounds), 2, np.int64)
         user[victim] = np.where(secret, 0, 1)
         bits = self._answers(user.ravel(), devices_secret, 0, user.size).reshape(users, rounds, width)
         bits = np.ascontiguousarray(bits.transpose(1, 0, 2))
@@ -205,10 +205,10 @@ class Rounds:
         reports[np.arange(users) >= counts[:, None]] = ABSENT
         places = np.stack([named, present[:, :victim].sum(axis=1)])
         by_place = np.where((places >= 0) & (places < counts), np.take_along_axis(reports.T, places, axis=0), ABSENT)
-        return ServerView(reports, *by_place, self._simulated(reports, victim * rounds, rounds))
+        return ServerView(reports, by_place[0], by_place[1], self._simulated(reports, victim * rounds, rounds))
 
-    def _shuffled(self, bits: Bits2, present: Bools, longer: int | None) -> Iterator[ShuffledRound]:
-        """Yield what a new shuffler makes of each round, whose devices come in one block or two; one report may be longer."""
+    def _shuffled(self, bits: Bits, present: Bools, longer: int | None) -> Iterator[ShuffledRound]:
+        """Yield what a new shuffler makes of each round, whose devices come in blocks; one report may be longer."""
         query, (rounds, users) = self._law.query, present.shape
         query_id = query.id
         if longer is not None:
@@ -257,7 +257,7 @@ class Rounds:
         row = np.arange(rounds)
         for side in (0, 1):
             user, drawn = (
-                np.full(first + rounds, side, np.int32),
+                np.full(first + rounds, side, np.int64),
                 np.tile(TRUST * self._trio.chances[side], (rounds, 1)),
             )
             for number in range(SIMULATIONS):

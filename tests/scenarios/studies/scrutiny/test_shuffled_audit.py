@@ -16,12 +16,12 @@ from scipy.stats import binom
 from coordinator.protocol.amplification import BitsExactly, KnownOthers, LevelsFromBelow, kary_levels, shuffled_delta
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.randomizers import randomizer_of
+from coordinator.protocol.trust import Shuffling
 from coordinator.protocol.value_channels import kary_channel
 from coordinator.shuffler.shuffler import Shuffler
 from scenarios.studies.scrutiny.attacks import at_least
 from scenarios.studies.scrutiny.mechanism import Size
 from scenarios.studies.scrutiny.shuffled_audit import (
-    BLOCK,
     GAMES,
     MakeShuffler,
     audit_shuffled,
@@ -31,6 +31,7 @@ from scenarios.studies.scrutiny.shuffled_audit import (
 from scenarios.studies.scrutiny.verdicts import ShuffledAudit
 
 ROUNDS: dict[str, Any] = {"users": 100, "epsilon_local": 2, "delta": 1e-2, "releases": 300_000}
+FLAGS = ("--users", "100", "--epsilon-local", "2", "--audit-delta", "0.01", "--releases", "300000")
 SIZE = Size(items=5, rated=3, users=200)
 
 
@@ -110,7 +111,7 @@ def test_a_question_by_public_address_is_found_and_one_by_private_coins_passes()
 
 
 def test_a_bound_with_delta_holds_as_often_as_it_says() -> None:
-    """Of 400 games whose event has (P - delta) / Q of 1, 40 may be above it with a doubt of 10 %; its twin has no delta.
+    """Of 400 games whose (P - delta) / Q is 1, 40 may be above it with a doubt of 10 %; the twin leaves delta out.
 
     More than 70 come with probability below 1e-5, by the binomial law.
     """
@@ -178,17 +179,23 @@ def test_the_command_says_claim_bound_and_measurement(blindrec: Command, tmp_pat
     assert "if the shuffler tells who sent what" in " ".join(ended.out.split())
 
 
-def test_a_leak_ends_with_exit_code_two(monkeypatch: pytest.MonkeyPatch, blindrec: Command) -> None:
-    monkeypatch.setattr("scenarios.studies.scrutiny.shuffled_audit.REPORTS", BLOCK)
-    ended = blindrec("audit", "--trust", "shuffled", "--design", "nonsense")
+@pytest.mark.statistical
+def test_a_shuffler_of_runs_that_no_longer_sorts_ends_with_exit_code_two(
+    monkeypatch: pytest.MonkeyPatch, blindrec: Command
+) -> None:
+    """The leak is in the code that runs use; its twin is the command above, which ends with 0."""
+    monkeypatch.setattr("coordinator.shuffler.shuffler.ascending", lambda rows: rows)
+    ended = blindrec("audit", "--trust", "shuffled", "--design", "grr", *FLAGS)
     assert ended.code == 2
+    assert "attack multiset, by order, measured at least" in " ".join(ended.out.split())
 
 
 def test_a_shuffled_round_refuses_to_name_devices() -> None:
     """What a leaking shuffler hands on unchecked, the message itself refuses."""
-    collecting = planted.Numbered(planted.asking(public=True).query(SIZE, Fraction(1)), planted.Shuffling(reports=1))
+    collecting = planted.Numbered(planted.asking(public=True).query(SIZE, Fraction(1)), Shuffling(reports=1))
+    collecting.rows.append(np.zeros(7, np.uint8))
+    collecting.addresses.append(3)
+    collecting.asked = 1
+    assert collecting.close().release is not None
     with pytest.raises(InputError, match="says who answered"):
-        collecting.rows.append(np.zeros(7, np.int64))
-        collecting.addresses.append(3)
-        collecting.asked = 1
         collecting.round(np.array([0]), width=7, pairs=bytes(8))
