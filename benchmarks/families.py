@@ -88,6 +88,19 @@ FAMILIES: Final = {
         table="items.parquet",
         kinds=("worker", "devices", "coordinator"),
     ),
+    "shuffled": Family(
+        command=(
+            *("run", "--design", "set", "--policy", "fixed", "--rounds", "3", "--answers-per-device", "3"),
+            *("--items", "300", "--rated", "40", "--epsilon", "3", "--trust", "shuffled"),
+        ),
+        size="--users",
+        default=400_000,
+        far=booked,
+        whole=lambda result: int(result["asked"]),
+        lasting=("releases_sha256", "spent_max", "spent_mean", "answered", "epsilon", "epsilon_local"),
+        table="items.parquet",
+        kinds=("shuffler", "devices", "coordinator"),
+    ),
     "online": Family(
         command=("online", "--rounds", "400", "--voters", "2000", "--peers", "50", "--budget", "1e6"),
         size="--clients",
@@ -110,4 +123,4 @@ FAMILIES: Final = {
         kinds=("devices", "public", "coordinator"),
     ),
 }
-"""The three families by their commands."""
+"""The three families by their commands, and a run behind a shuffler."""

@@ -10,6 +10,7 @@ ACTORS: Final = {
     "devices": "ray::DeviceHost",
     "public": "ray::PublicHost",
     "coordinator": "ray::Coordinator",
+    "shuffler": "ray::ShufflerHost",
 }
 """Names of actors' processes by kind; while a method runs, its name is appended."""
 

@@ -1,9 +1,10 @@
 """All families of runs; a history's number determines its family."""
 
 from benchmarks.faults.online import Online
-from benchmarks.faults.queries import Queries
+from benchmarks.faults.queries import Queries, behind_shuffler
 from benchmarks.faults.two_tier import TwoTier
-from benchmarks.faults.world import Family
+from benchmarks.faults.world import Family, World
+from scenarios.store.manifest import RUN
 
 FAMILIES: dict[str, Family] = {one.name: one for one in (Queries(), Online(), TwoTier())}
 
@@ -11,6 +12,13 @@ FAMILIES: dict[str, Family] = {one.name: one for one in (Queries(), Online(), Tw
 def family_of(number: int) -> Family:
     """Return the family of a history."""
     return list(FAMILIES.values())[number % len(FAMILIES)]
+
+
+def world_of(number: int, place: int) -> World:
+    """Return the world at a place of a history's family; every second run of queries goes through a shuffler."""
+    family = family_of(number)
+    world = family.worlds[place]
+    return behind_shuffler(world) if family.name == RUN and number // len(FAMILIES) % 2 else world
 
 
 def numbers_of(first: int, count: int, family: str | None) -> list[int]:

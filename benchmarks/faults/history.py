@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.faults.disk import Disk, Image
 from benchmarks.faults.driver import Driver, DriverFailed
-from benchmarks.faults.families import family_of
+from benchmarks.faults.families import family_of, world_of
 from benchmarks.faults.processes import KeepersProcess, Site
 from benchmarks.faults.scheduler import CoordinatorDiedError, Fault, Killed, PowerCut, Scheduler, Violation
 from benchmarks.faults.server import Edge, SimulatedFleet
@@ -75,7 +75,7 @@ class History:
     def __init__(self, number: int, root: Path) -> None:
         self._scheduler = Scheduler(number)
         self._family = family_of(number)
-        self._world = self._family.worlds[self._scheduler.below(len(self._family.worlds))]
+        self._world = world_of(number, self._scheduler.below(len(self._family.worlds)))
         self._disk = Disk(root, self._scheduler)
         self._witness = self._family.witness(self._world, self._disk)
         self._out = root / "out"

@@ -1,7 +1,7 @@
 """Small worlds for rounds of queries, and the conditions that must hold there."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
@@ -13,19 +13,21 @@ from actors.device import Cohort
 from actors.ratings import BlockRatings
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
-from benchmarks.faults.server import blocks_of
+from benchmarks.faults.server import LAYOUT, blocks_of, shuffle
 from benchmarks.faults.witness import Charging
 from benchmarks.faults.world import Straight, World, straight
 from coordinator.protocol.arrays import Bits2, Bools
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.trust import Shuffling
 from coordinator.server.fleet.cohorts import Cohorts, cut
+from coordinator.server.fleet.shuffled import read_shuffled
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.rounds.transcript import digest
+from coordinator.server.rounds.transcript import Sealed, digest
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.backends.session import DeviceGroup
 from scenarios.store.journal import Journal
@@ -60,6 +62,12 @@ class Rounds:
 
 
 @cache
+def behind_shuffler(world: World) -> World:
+    """Return a world whose reports a shuffler hands on, however few they are."""
+    return replace(world, plan=replace(world.plan, trust=Shuffling(reports=1, withhold=False)))  # type: ignore[type-var]
+
+
+@cache
 def query_of(number: int, epsilon: Fraction) -> Query:
     """Return the query of a round."""
     return SIGN.query(round_number=number, public_seed=PUBLIC, epsilon=epsilon)
@@ -81,14 +89,16 @@ def truth(query: Query) -> Bits2:
 class _Recording:
     """Carries queries to devices without faults, and notes who answers, by query id."""
 
-    def __init__(self, cohorts: Cohorts, block: int, answered: dict[bytes, Bools]) -> None:
-        self._cohorts, self._block, self._answered = cohorts, block, answered
+    def __init__(self, cohorts: Cohorts, world: World, answered: dict[bytes, Bools]) -> None:
+        self._cohorts, self._world, self._answered = cohorts, world, answered
 
-    def ask(self, ask: Ask) -> tuple[Statistic, list[Release]]:
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask all of them."""
-        blocks = blocks_of(self._cohorts, ask, self._block)
+        blocks = blocks_of(self._cohorts, ask, self._world.block)
         releases = [one.host.ask(ask.query, one.first, one.stop) for one in blocks]
         self._answered[ask.query.id] = np.concatenate([release.answered_mask() for release in releases])
+        if terms := self._world.plan.trust:
+            return read_shuffled(ask, shuffle(ask.query, releases, terms), terms, LAYOUT)
         return merge(*(aggregate(ask.query, release) for release in releases)), releases
 
 
@@ -96,7 +106,7 @@ class _Recording:
 def undisturbed(world: World) -> tuple[Outcome, dict[bytes, Bools]]:
     """Return how a world's run ends without faults, and who answers in each round, by query id."""
     answered: dict[bytes, Bools] = {}
-    fleet = Straight(world, lambda cohorts: _Recording(cohorts, world.block, answered))
+    fleet = Straight(world, lambda cohorts: _Recording(cohorts, world, answered))
     return straight(world, fleet), answered
 
 
@@ -118,10 +128,10 @@ class QueryWitness(Charging):
         query_id = question.id.hex()
         self.must_be_booked({(device, query_id) for device in devices.tolist()}, question)
 
-    def round_over(self, query: Any, releases: list[Any]) -> None:
-        """Note who answered in a finished round."""
+    def round_over(self, query: Any, releases: list[Any], handed: Sequence[Any]) -> None:
+        """Note who answered in a finished round, by the digest of what the server got of it."""
         mask = np.concatenate([release.answered_mask() for release in releases])
-        self._masks[query.id, digest(releases)] = mask
+        self._masks[query.id, digest(handed)] = mask
 
     def keeps(self, over: Any) -> None:
         """Refuse a stored round whose releases the witness has not seen."""

@@ -22,6 +22,7 @@ KINDS = {
     "disk error": 0.02,
     "server's host dies": 0.05,
     "driver lags": 0.5,
+    "shuffler dies": 0.3,
 }
 """Kinds of faults, and the largest probability of each wherever it can happen."""
 SHARE = 0.4  # Share of the kinds that occur in one history
@@ -85,7 +86,12 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         self.coins = random.Random(self.number)
-        self._rates = {kind: rate * self.coins.random() for kind, rate in KINDS.items() if self.coins.random() < SHARE}
+        self._rates = {}
+        for kind, rate in KINDS.items():
+            # A later kind has coins of its own, so that histories that were found wrong once stay the same
+            coins = random.Random(f"{kind} {self.number}") if kind == "shuffler dies" else self.coins
+            if coins.random() < SHARE:
+                self._rates[kind] = rate * coins.random()
 
     def say(self, what: str) -> None:
         """Note what happens."""

@@ -10,14 +10,19 @@ from benchmarks.faults.scheduler import CoordinatorDiedError, Scheduler, Violati
 from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import World
 from coordinator.protocol.custom import CustomMechanism
-from coordinator.protocol.messages import Release
-from coordinator.server.fleet.cohorts import Cohorts, cut, side_by_side
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.trust import ShuffledRound, Shuffling
+from coordinator.server.fleet.cohorts import Cohorts, Layout, cut, side_by_side
 from coordinator.server.fleet.panel import BlockRequest, Panel
+from coordinator.server.fleet.shuffled import read_shuffled
 from coordinator.server.mechanisms import aggregate, require_answer
 from coordinator.server.rounds.conductor import Block, Check
 from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic, merge
+from coordinator.shuffler.shuffler import Shuffler
 
+LAYOUT = Layout(devices=1, workers=1, devices_per_actor=1)  # Of small rounds, which are read as one block
 OnAnswer = Callable[[Any], None]  # Called with every answer that counts
 
 
@@ -75,13 +80,28 @@ class SimulatedHosts:
 
 
 class SimulatedQueries:
-    """Carries queries through the scheduler; see `coordinator.server.rounds.conductor.Transport`."""
+    """Carries queries through the scheduler; see `coordinator.server.rounds.conductor.Transport`.
+
+    Where a shuffler hears the devices, its process may die before it hands anything on; the next one asks them again.
+    """
 
     def __init__(self, edge: Edge, cohorts: Cohorts, world: World) -> None:
         self._edge, self._cohorts, self._world = edge, cohorts, world
 
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every device of a round; see `coordinator.server.rounds.conductor.Transport`."""
+        statistic, releases = self._asked(ask)
+        if (terms := self._world.plan.trust) is None:
+            self._edge.witness.round_over(ask.query, releases, releases)
+            return statistic, releases
+        while self._edge.scheduler.happens("shuffler dies", f"in round {ask.query.round}"):
+            _, releases = self._asked(ask)
+        shuffled = shuffle(ask.query, releases, terms)
+        statistic, handed = read_shuffled(ask, shuffled, terms, LAYOUT)
+        self._edge.witness.round_over(ask.query, releases, handed)
+        return statistic, handed
+
+    def _asked(self, ask: Ask) -> tuple[Statistic, list[Release]]:
         blocks = blocks_of(self._cohorts, ask, self._world.block)
         panel = Panel(
             blocks,
@@ -90,9 +110,15 @@ class SimulatedQueries:
         )
         statistics: list[Statistic] = []
         self._edge.carry(panel, ask.query, landed=lambda answer: statistics.append(aggregate(ask.query, answer)))
-        releases = sorted(panel.answers(), key=lambda release: release.first)
-        self._edge.witness.round_over(ask.query, releases)
-        return merge(*statistics), releases
+        return merge(*statistics), sorted(panel.answers(), key=lambda release: release.first)
+
+
+def shuffle(query: Query, releases: Sequence[Release], terms: Shuffling) -> ShuffledRound:
+    """Return what a shuffler hands on of releases."""
+    shuffler = Shuffler(query, terms)
+    for release in releases:
+        shuffler.take(release)
+    return shuffler.close()
 
 
 def blocks_of(cohorts: Cohorts, ask: Ask, size: int) -> list[Block]:

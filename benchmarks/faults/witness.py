@@ -1,7 +1,7 @@
 """The conditions that must hold in every history, checked with every answer that leaves a device, and at the end."""
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -58,8 +58,8 @@ class Witness:
         """Check what leaves devices ``first`` to ``stop - 1``."""
         raise NotImplementedError
 
-    def round_over(self, query: Any, releases: list[Any]) -> None:
-        """Note the answers to a query that count."""
+    def round_over(self, query: Any, releases: list[Any], handed: Sequence[Any]) -> None:
+        """Note the answers to a query that count, and what the server got of them."""
 
     def keeps(self, over: Any) -> None:
         """Check what the server stores of a round, which must follow from the releases."""

@@ -55,7 +55,11 @@ def test_every_kind_is_killed_three_times_in_twenty(seed: int, name: str) -> Non
     assert {kill.kind for kill in wanted} == {*of.kinds, "driver", "node"}
     assert all(EARLIEST <= kill.share <= LATEST for kill in wanted)
     assert wanted == plan([name], 20, seed) != plan([name], 20, seed + 1)
-    assert plan([name], 33, seed)[:20] == wanted == plan(list(FAMILIES), 60, seed)[list(FAMILIES).index(name) :: 3]
+    assert (
+        plan([name], 33, seed)[:20]
+        == wanted
+        == plan(list(FAMILIES), 80, seed)[list(FAMILIES).index(name) :: len(FAMILIES)]
+    )
 
 
 @pytest.mark.parametrize("runs", [1, 4, 5, 14])
@@ -79,14 +83,14 @@ def test_a_run_that_ends_alike_counts(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_soak_goes_on_where_it_was_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As if the machine had stopped in the middle of a line: that run is made again, the others are not."""
     file, names, first = tmp_path / "soak.jsonl", list(FAMILIES), Played(END)
-    whole = measure(plan(names, 7, 0), first, file)
+    whole = measure(plan(names, 9, 0), first, file)
     content = file.read_bytes()
     file.write_bytes(content[: content.rindex(b"{") + 30])
     again = Played(END)
-    assert measure(plan(names, 9, 0), again, file)[:7] == whole
-    assert again.killed == plan(names, 9, 0)[6:]
+    assert measure(plan(names, 12, 0), again, file)[:9] == whole
+    assert again.killed == plan(names, 12, 0)[8:]
     assert first.whole_ones == again.whole_ones == names
-    assert len(read(file)) == 9
+    assert len(read(file)) == 12
     assert file.read_bytes().startswith(content)
 
 

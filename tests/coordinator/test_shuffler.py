@@ -1,0 +1,172 @@
+"""The shuffler: what it hands on says nothing of who sent it, counts as answers do, and stays back if it is short."""
+
+import itertools
+import pickle
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import complains
+
+from coordinator.protocol.arrays import Bits2, Bools
+from coordinator.protocol.errors import WithheldError
+from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.trust import ShuffledRound, Shuffling
+from coordinator.server.fleet.cohorts import Layout, plan_layout
+from coordinator.server.fleet.shuffled import read_shuffled
+from coordinator.server.rounds.state import Ask
+from coordinator.shuffler import shuffler as room
+from coordinator.shuffler.shuffler import Shuffler, ascending
+
+EVERY = Shuffling(reports=1)
+
+
+def query(bits: int) -> Query:
+    return Query(
+        design="grr",
+        items=100,
+        round=0,
+        public_seed=bytes(16),
+        epsilon=None,
+        questions=bits,
+        parameters={"values": 1.0},
+    )
+
+
+def released(asked: Query, bits: Bits2, mask: Bools, cuts: Sequence[int], refused: int = 0) -> list[Release]:
+    """The releases of blocks that end at ``cuts``; those that do not answer are zeros."""
+    edges = [0, *cuts, len(bits)]
+    return [
+        Release(
+            query_id=asked.id,
+            first=first,
+            count=stop - first,
+            width=bits.shape[1],
+            bits=np.packbits(bits[first:stop] * mask[first:stop, None]).tobytes(),
+            answered=pack(mask[first:stop].astype(np.uint8)),
+            refused=min(refused, int((~mask[first:stop]).sum())),
+        )
+        for first, stop in itertools.pairwise(edges)
+    ]
+
+
+def shuffled(asked: Query, releases: Sequence[Release], terms: Shuffling = EVERY) -> ShuffledRound:
+    shuffler = Shuffler(asked, terms)
+    for release in releases:
+        shuffler.take(release)
+    return shuffler.close()
+
+
+@st.composite
+def rounds(draw: Any) -> tuple[Bits2, Bools, list[int], list[int]]:
+    """Bits of some devices, who answers, two ways to cut them into blocks, and another order of the devices."""
+    devices, width = draw(st.integers(1, 60)), draw(st.integers(1, 80))
+    coins = np.random.default_rng(draw(st.integers(0, 2**32)))
+    bits = coins.integers(2, size=(devices, width)).astype(np.uint8)
+    bits[devices // 2 :] = bits[: devices - devices // 2]  # some reports are equal
+    cuts = draw(st.lists(st.integers(0, devices), max_size=4).map(sorted))
+    return bits, coins.random(devices) < 0.8, cuts, coins.permutation(devices).tolist()
+
+
+@given(rounds())
+def test_whoever_sent_which_report_the_bytes_are_the_same(case: tuple[Bits2, Bools, list[int], list[int]]) -> None:
+    bits, mask, cuts, order = case
+    asked = query(bits.shape[1])
+    one = shuffled(asked, released(asked, bits, mask, cuts))
+    other = shuffled(asked, released(asked, bits[order], mask[order], [])[::-1])
+    assert pickle.dumps(one) == pickle.dumps(other)
+
+
+def test_without_the_order_the_bytes_would_say_who_sent_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: a shuffler that hands reports on as they come."""
+    monkeypatch.setattr(room, "ascending", lambda rows: rows)
+    bits, mask = np.array([[0, 1], [1, 0], [1, 1]], np.uint8), np.ones(3, np.bool_)
+    asked = query(2)
+    one, other = (shuffled(asked, released(asked, bits[order], mask, [])) for order in ([0, 1, 2], [1, 0, 2]))
+    assert pickle.dumps(one) != pickle.dumps(other)
+
+
+@given(rounds())
+def test_all_reports_of_who_answered_are_handed_on(case: tuple[Bits2, Bools, list[int], list[int]]) -> None:
+    bits, mask, cuts, _ = case
+    asked = query(bits.shape[1])
+    done = shuffled(asked, released(asked, bits, mask, cuts), Shuffling(reports=1, withhold=False))
+    assert done.release is not None
+    rows = [row.tobytes() for row in done.release.unpacked()]
+    assert Counter(rows) == Counter(row.tobytes() for row in bits[mask])
+    assert rows == sorted(rows)
+    assert (done.asked, done.answered) == (len(bits), int(mask.sum()))
+
+
+@given(st.integers(0, 2**32), st.integers(0, 40), st.integers(1, 20))
+def test_rows_ascend_as_bytes_do(seed: int, count: int, width: int) -> None:
+    rows = np.random.default_rng(seed).integers(256, size=(count, width)).astype(np.uint8)
+    assert [row.tobytes() for row in ascending(rows)] == sorted(row.tobytes() for row in rows)
+
+
+def test_large_rounds_are_packed_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    coins = np.random.default_rng(5)
+    bits, mask, asked = coins.integers(2, size=(100, 3)).astype(np.uint8), coins.random(100) < 0.7, query(3)
+    releases = released(asked, bits, mask, [33])
+    whole = shuffled(asked, releases)
+    monkeypatch.setattr(room, "PIECE", 16)
+    assert shuffled(asked, releases) == whole
+
+
+def test_devices_that_stay_away_hide_nobody() -> None:
+    bits, asked = np.ones((10, 1), np.uint8), query(1)
+    mask = np.arange(10) < 6
+    releases = released(asked, bits, mask, [8], refused=1)
+    short = shuffled(asked, releases, Shuffling(reports=7))
+    assert (short.release, short.answered, short.asked, short.refused) == (None, 6, 10, 2)
+    enough = shuffled(asked, releases, Shuffling(reports=6))
+    assert enough.release is not None
+    told = shuffled(asked, releases, Shuffling(reports=7, withhold=False))
+    assert told == enough
+
+
+LAYOUT: Layout = plan_layout(devices=10, workers=1, devices_per_actor=None)
+
+
+def test_a_withheld_round_is_an_error_that_says_what_to_do() -> None:
+    asked = query(1)
+    ask = Ask(query=asked, first=0, stop=10)
+    short = ShuffledRound(query_id=asked.id, asked=10, refused=0, answered=6, release=None)
+    with pytest.raises(WithheldError) as raised:
+        read_shuffled(ask, short, Shuffling(reports=7), LAYOUT)
+    assert "6 of 10 devices answered" in str(raised.value)
+    assert "needs 7" in str(raised.value)
+    assert "expected_answers" in str(raised.value)
+
+
+def test_public_pairs_name_devices() -> None:
+    asked = query(1)
+    release = Release(query_id=asked.id, first=0, count=1, width=1, bits=b"\x80", pairs=bytes(8))
+    with complains("public pairs", "without a shuffler"):
+        shuffled(asked, [release])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"first": 4}, "hand on all of them"),
+        ({"answered": b"\x80"}, "take that off"),
+        ({"pairs": bytes(8)}, "take that off"),
+        ({"refused": 1}, "take that off"),
+    ],
+)
+def test_a_round_that_says_more_is_refused_where_it_arrives(changes: dict[str, Any], words: str) -> None:
+    asked = query(1)
+    fields = {"query_id": asked.id, "first": 0, "count": 1, "width": 1, "bits": b"\x80", **changes}
+    with complains(words):
+        ShuffledRound(query_id=asked.id, asked=1, refused=0, answered=1, release=Release(**fields))
+
+
+def test_a_round_of_another_query_is_refused() -> None:
+    other = shuffled(query(2), released(query(2), np.ones((3, 2), np.uint8), np.ones(3, np.bool_), []))
+    with complains("got query 0"):
+        read_shuffled(Ask(query=query(1), first=0, stop=3), other, EVERY, LAYOUT)

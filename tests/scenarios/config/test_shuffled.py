@@ -1,0 +1,159 @@
+"""A scenario behind a shuffler: its promise, the local epsilon under which devices answer, and what is refused."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from runs import alike, complains, here, small
+
+from coordinator.protocol.amplification import TwoLevels, shuffled_epsilon
+from coordinator.protocol.errors import WithheldError
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import settle
+from scenarios.families.main.main_seed import record
+from scenarios.studies.scrutiny.shuffling import local_epsilon
+
+SEED = 7  # One of whose two rounds the second alone falls short
+
+
+def behind(**changes: Any) -> Scenario:
+    """A small scenario behind a shuffler."""
+    return small(**{"design": "grr", "trust": "shuffled", "users": 2000, **changes})
+
+
+def settled(**changes: Any) -> RunSpec:
+    return RunSpec(settle(behind(**changes).complete()))
+
+
+def test_devices_answer_under_the_largest_local_epsilon_that_keeps_the_central_one() -> None:
+    spec = settled()
+    promise = spec.shuffled
+    assert promise is not None
+    other = local_epsilon("grr", 1800, epsilon=1, items=40, rated=5)
+    assert (float(promise.local), promise.devices) == (other.epsilon_local, 1800)
+    assert spec.budget == promise.local > 1
+    assert spec.setting.epsilon == promise.local
+    assert promise.central(promise.devices) <= 1 < promise.central(promise.devices - 20)
+    assert (spec.trust, spec.neighbours, spec.delta) == ("shuffled", "replace", 1e-6)
+    assert promise.terms.reports == 1800
+
+
+def test_several_answers_of_a_device_share_epsilon_and_delta() -> None:
+    spec = settled(policy="fixed", rounds=4, answers_per_device=2)
+    promise = spec.shuffled
+    assert promise is not None
+    assert promise.devices == 900  # of the thousand that each of four rounds asks
+    alone = local_epsilon("grr", 900, epsilon=Fraction(1, 2), delta=5e-7, items=40, rated=5)
+    assert float(promise.local) == alone.epsilon_local
+    assert spec.budget == 2 * promise.local
+
+
+def test_liars_hide_nobody() -> None:
+    honest, lied = settled().shuffled, settled(assume_malicious=0.5).shuffled
+    assert honest is not None
+    assert lied is not None
+    assert (lied.devices, lied.terms.reports) == (900, 1800)
+    assert lied.local < honest.local
+
+
+@pytest.mark.parametrize("design", ["subset", "set"])
+def test_subsets_have_the_size_that_is_best_for_the_central_epsilon(design: str) -> None:
+    spec, local = settled(design=design), RunSpec(settle(small(design=design, users=2000).complete()))
+    chosen = spec.design.query(**spec.setting.terms(_start(spec))).parameters["chosen"]
+    assert chosen < local.design.query(**local.setting.terms(_start(local))).parameters["chosen"]
+    assert spec.scenario.settings.model_dump()["chosen"] == chosen
+
+
+def _start(spec: RunSpec) -> Any:
+    from coordinator.server.rounds.state import ServerState  # noqa: PLC0415 (only here)
+
+    return ServerState(devices=2000, budget=spec.budget)
+
+
+REFUSALS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"design": "maxsense"}, ("public address", "grr, oue, subset or set")),
+    ({"epsilon": "inf"}, ("epsilon is inf", "finite")),
+    ({"design": "curator-items"}, ("do not randomize",)),
+    ({"design": "full-reveal", "epsilon": "inf"}, ("do not randomize",)),
+    ({"design": "pairs"}, ("groups of devices", "ladder")),
+    ({"delta": 0}, ("delta is 0", "positive")),
+    ({"delta": 0.01}, ("delta is 0.01", "at most 0.000555")),
+    ({"users": 1}, ("delta is 1e-06", "ask more users")),
+    ({"smallest_round": 10}, ("smallest_round is 10", "one-round")),
+    ({"trust": "local", "delta": 1e-6}, ("delta is 1e-06", "the trust is local")),
+    ({"trust": "local", "expected_answers": 0.5}, ("expected_answers is 0.5", "shuffled")),
+    ({"trust": "local", "short_rounds": "tell"}, ("short_rounds", "shuffled")),
+    ({"trust": "local", "assume_malicious": 0.1}, ("assume_malicious is 0.1",)),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), REFUSALS)
+def test_what_is_refused_and_why(changes: dict[str, Any], words: tuple[str, ...]) -> None:
+    with complains(*words):
+        RunSpec(behind(**changes))
+
+
+def test_the_layout_changes_nothing() -> None:
+    one = here(behind(seed=5))
+    for workers, size in ((2, 700), (1, 64)):
+        assert alike(here(behind(seed=5), workers=workers, devices_per_actor=size), one)
+
+
+def test_reports_count_as_they_would_without_a_shuffler() -> None:
+    through = here(behind(seed=5, dropout=0.05))
+    local = here(through.spec.local_scenario)
+    assert through.statistic.answered == local.statistic.answered < 2000
+    assert through.statistic.devices == local.statistic.devices == 2000
+    for name in through.statistic.counts:
+        assert (getattr(through.statistic, name) == getattr(local.statistic, name)).all()
+    assert through.outcome.releases_sha256 != local.outcome.releases_sha256
+
+
+def test_a_record_says_whom_to_trust_and_what_is_left() -> None:
+    values = record(here(behind(seed=5)))
+    local = values["epsilon_local"]
+    assert (values["epsilon"], values["amplified_for"], values["smallest_round"]) == (1.0, 1800, 2000)
+    assert values["trust_model"] == "shuffled"
+    assert (values["delta"], values["neighbours"], values["person_delta"]) == (1e-6, "replace", 1e-6)
+    assert f"{local:g} nats" in values["if_trust_fails"]
+    assert values["spent_max"] == local
+
+
+def test_a_short_round_is_withheld_and_nobody_learns() -> None:
+    with pytest.raises(WithheldError, match="was withheld"):
+        here(behind(dropout=0.3))
+
+
+def test_a_short_round_that_is_told_has_a_larger_epsilon() -> None:
+    run = here(behind(dropout=0.3, short_rounds="tell"))
+    values, levels = record(run), run.spec.shuffled
+    assert levels is not None
+    assert isinstance(levels.randomizer.bound, TwoLevels)
+    answered = values["answered"]
+    assert answered < levels.devices
+    exact = shuffled_epsilon(levels.randomizer.bound, local_epsilon=float(levels.local), devices=answered, delta=1e-6)
+    assert values["epsilon"] == exact > 1
+    assert values["person_epsilon"] == exact
+
+
+def test_a_later_round_that_is_withheld_ends_the_run_with_what_was_learned() -> None:
+    run = here(behind(policy="fixed", rounds=2, dropout=0.1, seed=SEED))
+    assert run.outcome.failure is not None
+    assert "round 1 was withheld: 8" in run.outcome.failure
+    assert run.statistic.answered >= 900
+    assert record(run)["rounds"] == 1
+
+
+def test_rounds_are_no_smaller_than_the_promise_counts_on() -> None:
+    changes = {"told": "rated", "policy": "eliminate", "users": 2000}
+    setting = settled(design="subset", smallest_round=300, **changes).setting
+    state = _start(settled(design="subset", **changes))
+    first = setting.ask(state, users=10)
+    assert first is not None
+    assert (first.first, first.stop) == (0, 300)
+    most = setting.ask(state, users=1701)
+    assert most is not None
+    assert most.stop == 2000  # no round could ask the 299 that are left
+    assert settled(design="subset", **changes).setting.smallest_round == 200
+    assert small(design="subset", **changes).complete().users == 2000
