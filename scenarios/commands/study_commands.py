@@ -78,9 +78,7 @@ def plan(
     if malicious is not None:
         check_share(malicious)
         if others["trust"] not in (None, LOCAL):
-            raise InputError(
-                f"malicious is {malicious:g}, which plans know without a shuffler; leave one out"
-            )
+            raise InputError(f"malicious is {malicious:g}, which plans know without a shuffler; leave one out")
     world = {name: others.pop(name) for name in (*WORLD, *TRUST, *(name for name, *_ in _TARGETS))}
     request = PlanRequest(
         settings=others,

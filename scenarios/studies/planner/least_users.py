@@ -42,6 +42,7 @@ from scenarios.theory.emulated_runs import (
 from scenarios.theory.predictors import Predictor, from_moments, predictor
 from scenarios.theory.sufficient_users import inseparable
 
+FEW = 10  # users of a scenario behind a shuffler, where nobody says how many
 _WORLD = ("items", "rated", "clusters", "like", "class_shares", "cluster_shares", "seed")
 
 
@@ -79,7 +80,8 @@ class Candidate:
         shared = type(self.world.settings).model_fields.keys() & self.half.settings.model_fields.keys()
         world |= {name: getattr(self.world.settings, name) for name in shared}
         nats = "inf" if epsilon is None or not self.half.private else epsilon
-        flags = {**world, **self.settings, **self.trust, "epsilon": nats, **changes}
+        few = {"users": FEW} if self.trust else {}  # what a shuffler may promise depends on how many there are
+        flags = {**world, **few, **self.settings, **self.trust, "epsilon": nats, **changes}
         return self._scenarios.setdefault(cache_key, settle(validated(Scenario, None, flags).complete()))
 
     def blind(self, epsilon: Epsilon) -> str:

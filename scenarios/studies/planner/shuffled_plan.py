@@ -16,6 +16,7 @@ from coordinator.server.moments.probabilities import root_between
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.config.shuffled import check_shuffled
+from scenarios.config.trust_settings import EXPECTED
 from scenarios.studies.planner.least_users import Candidate, Target
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.predictors import Predictor, predictor
@@ -28,7 +29,7 @@ LEAST_EPSILON = Fraction(1, 1000)  # central, that is looked at
 def can_be_shuffled(candidate: Candidate) -> bool:
     """Return whether a shuffler can hide the devices of a candidate's design."""
     try:
-        check_shuffled(candidate.at(candidate.world.epsilon, users=FEWEST), candidate.half)
+        check_shuffled(candidate.at(candidate.world.epsilon), candidate.half)
     except InputError:
         return False
     return True
@@ -47,7 +48,9 @@ def shuffled_row(
         return row | ({"note": notes[1]} if least is None else plans.about(least, users) | {"users": users})
     needed = plans.least_users(epsilon)
     if needed is None:
-        return row | {"epsilon": as_json(epsilon), "note": notes[0]}
+        most = plans.most_users
+        beyond = f"more than {most:,} users, for whom this delta is too large; give a smaller one"
+        return row | {"epsilon": as_json(epsilon), "note": notes[0] if most == MOST_USERS else beyond}
     return row | plans.about(epsilon, users or needed) | {"users": needed}
 
 
@@ -58,13 +61,21 @@ class ShuffledPlans:
         self._candidate, self._target = candidate, target
         self._prediction = lru_cache(maxsize=None)(self._predicted)
 
+    @property
+    def most_users(self) -> int:
+        """Most users for whom delta is at most 1 / answers, or whom a plan looks at."""
+        scenario = self._candidate.at(self._candidate.world.epsilon)
+        answers = 1 / scenario.failure_chance / (scenario.expected_answers or EXPECTED)
+        return min(MOST_USERS, math.floor(answers))
+
     def least_users(self, epsilon: Fraction) -> int | None:
         """Return the smallest number of users that meets the target at a central epsilon, to a hundredth of it."""
-        low, high = 1, FEWEST
+        most = self.most_users
+        low, high = 1, min(FEWEST, most)
         while self.margin(epsilon, high) < 0:
-            if high >= MOST_USERS:
+            if high >= most:
                 return None
-            low, high = high, min(STRIDE * high, MOST_USERS)
+            low, high = high, min(STRIDE * high, most)
         if low == 1:  # below so few the search goes by whole numbers
             while high > 1 and self.margin(epsilon, max(high // 2, 1)) >= 0:
                 high = max(high // 2, 1)
