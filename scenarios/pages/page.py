@@ -24,8 +24,8 @@ from scenarios.show.figures import check_target, pictures_of, rendered
 from scenarios.show.picture import Picture
 from scenarios.show.records import write_target
 from scenarios.store.whole_files import to_json
-from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, SHUFFLED, TWO_SERVERS
-from scenarios.studies.compare.rows.trusted import DELTA, PAIRS_WITH_EASE
+from scenarios.studies.compare.comparison_settings import DELTA, PUBLIC_RATES, SHUFFLED, TWO_SERVERS
+from scenarios.studies.compare.rows.trusted import PAIRS_WITH_EASE
 from scenarios.studies.compare.summary import RESAMPLED_NOTE
 
 Lines = Sequence[tuple[str, Cell]]  # Words and values

@@ -51,6 +51,7 @@ def custom_rows(settings: Comparison) -> Mapping[str, LocalRow]:
 def rows_of(settings: Comparison) -> Mapping[str, Row]:
     """Return all rows that are to be measured, by name, in the order of tables."""
     named = {name: row for name, row in registered_rows().items() if settings.includes(row.trust_model, row.mechanism)}
+    named = {name: row for name, row in named.items() if row.offered(settings)}
     return {**named, **custom_rows(settings)}
 
 

@@ -22,11 +22,10 @@ from coordinator.protocol.noise import dummies_delta, gaussian_deviation, least_
 from coordinator.protocol.value_channels import subset_channel
 from scenarios.show.figures import pictures_of
 from scenarios.studies.compare import sum_laws
-from scenarios.studies.compare.comparison_settings import EVERY_MODEL, LADDER, Comparison
+from scenarios.studies.compare.comparison_settings import DELTA, EVERY_MODEL, LADDER, Comparison
 from scenarios.studies.compare.row import AGGREGATE, LearnedScores, RowRequest
 from scenarios.studies.compare.rows import registered_rows, shuffled, two_servers
 from scenarios.studies.compare.rows.shuffled import ShuffledRow, amplified
-from scenarios.studies.compare.rows.trusted import DELTA
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.worlds import FileWorld, LikesFold, world_of
 
@@ -99,7 +98,7 @@ def test_totals_that_change_where_a_person_is_replaced_are_counted(monkeypatch: 
     asked: list[tuple[str, Fraction, int]] = []
     for name in ("both_gaussian", "both_laplace"):
 
-        def look(epsilon: Fraction, number: int, name: str = name) -> Any:
+        def look(epsilon: Fraction, number: int, *_: float, name: str = name) -> Any:
             asked.append((name, epsilon, number))
             return two_servers.no_noise()
 
@@ -111,7 +110,7 @@ def test_totals_that_change_where_a_person_is_replaced_are_counted(monkeypatch: 
         row.advise(small, request(ONE, likes=3, curated=3, co_liked=3))
     (_, whole, of_totals), (_, _, most), (_, choice, chosen_by), (_, rest, of_pairs) = asked
     assert [name for name, *_ in asked] == ["both_gaussian", "both_laplace", "both_laplace", "both_gaussian"]
-    assert (of_totals, 2 * most, 2 * chosen_by, of_pairs) == (single, single, single, paired)
+    assert (of_totals, most, chosen_by, of_pairs) == (single, single, single, paired)
     assert whole == choice + rest == ONE
 
 
@@ -252,7 +251,7 @@ def test_rows_stand_in_the_order_of_trust() -> None:
     assert EVERY_MODEL[:7] == ("none", "curator", "two-servers", "shuffled", "two-tier", "local", "public-rates")
     assert [name for name in ROWS if name.startswith(("two-servers", "shuffled"))] == [
         *("two-servers: popularity", "two-servers: popularity (Laplace)", "two-servers: pairs with EASE"),
-        *("shuffled: subset", "shuffled: set", "shuffled: ones", "shuffled: pairs"),
+        *("shuffled: subset", "shuffled: set", "shuffled: set (few likes)", "shuffled: ones", "shuffled: pairs"),
     ]
 
 
