@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,13 @@ class RowRequest:
         return places
 
 
+class Liar(NamedTuple):
+    """What devices that lie are worth."""
+
+    likes: float  # Likes of one item that one liar is worth, at most
+    share: float  # Share of liars that lifts an item that nobody likes to the tenth place
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedScores:
     """Scores that a row learned, and how devices rank items by them."""
@@ -69,6 +76,7 @@ class LearnedScores:
     # Under a shuffler: the largest epsilon of a device's own report [nats], None where there is none
     epsilon_local: float | None = None
     messages: float | None = None  # Under a shuffler: messages that a device sends, on average
+    liar: Liar | None = None  # What a device that lies is worth, where that is known
 
     @classmethod
     def noisy(cls, popularity: Floats, noise: float, simulated: str | None = None) -> LearnedScores:

@@ -27,7 +27,7 @@ from scenarios.families.online.online_scenario import REFERENCE
 from scenarios.families.online.online_worlds import OnlineWorld, world_of_table
 from scenarios.show.tables import Cell, percent, remark, show_rows
 from scenarios.studies.compare.comparison_settings import COORDINATOR, Comparison
-from scenarios.studies.compare.row import DEVICES, LearnedScores, Row, RowRequest
+from scenarios.studies.compare.row import DEVICES, LearnedScores, Liar, Row, RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.local import LocalRow
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
@@ -249,6 +249,7 @@ class CompareMeasurement:
     seconds: float  # Time taken
     epsilon_local: float | None = None  # See `scenarios.studies.compare.row.LearnedScores`
     messages: float | None = None  # See there
+    liar: Liar | None = None  # See there
     losses: tuple[dict[str, Any], ...] = ()  # Of the coordinator's panel: a record of each client, instead of scores
 
 
@@ -271,4 +272,5 @@ def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
         seconds=time.perf_counter() - begin,
         epsilon_local=learned.epsilon_local,
         messages=learned.messages,
+        liar=learned.liar,
     )

@@ -187,6 +187,8 @@ def _row(
     return {
         **columns,
         "coverage": float(np.mean([one.coverage for one in scores])),
+        "liar_likes": None if unit.liar is None else unit.liar.likes,
+        "liar_share": None if unit.liar is None else float(np.mean([one.liar.share for _, one, _ in of if one.liar])),
         "seeds": len(of),
         "people": first.people,
         "seconds": float(np.mean([unit.seconds for _, unit, _ in of])),
@@ -273,6 +275,12 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     reached = [row for row in result["people"] if not row["features"]]
     if reached:
         _people(console, reached)
+    lied_to = [row for row in result["rows"] if row.get("liar_likes") is not None and not row["features"]]
+    if lied_to:
+        named = [
+            {**row, "mechanism": f"{row['trust_model']}: {row['mechanism']}", "simulated": None} for row in lied_to
+        ]
+        _pivoted(console, named, "users", whole, _LIARS, _liar)
     remark(console, *result["remarks"], "intervals are of 95 %, over seeds and people")
 
 
@@ -343,6 +351,16 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 def _left(row: Mapping[str, Any]) -> str:
     return "none" if row["epsilon_local"] is None else f"{row['epsilon_local']:.3f}"
+
+
+_LIARS = (
+    "devices that lie: likes of an item that one is worth, and the share of them that lifts an item that nobody likes "
+    "to rank ten, by people; of two servers with an ideal proof"
+)
+
+
+def _liar(row: Mapping[str, Any]) -> str:
+    return f"{row['liar_likes']:.3g} ({100 * row['liar_share']:.2g} %)"
 
 
 def _people(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:

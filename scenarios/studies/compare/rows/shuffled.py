@@ -29,16 +29,19 @@ from scenarios.studies.compare.row import (
     AGGREGATE,
     BY_PEOPLE,
     LearnedScores,
+    Liar,
     PromisedRow,
     Row,
     RowRequest,
     is_promise,
 )
-from scenarios.studies.compare.rows.local import LocalRow
+from scenarios.studies.compare.rows.local import LocalRow, liar_of
 from scenarios.studies.compare.rows.trusted import contributors, counts_of, limited_likes
 from scenarios.studies.compare.worlds import FileWorld
+from scenarios.theory.liars import share_to_lift
 
 FEW_LIKES = "set (few likes)"  # Sets as small as those of pairs: one of w likes is named, and w f is its variance
+DEVIATIONS = 6  # Of the number of dummies; of more messages than that a shuffler knows that a device lies
 SHARE = 0.15  # Share of people who like an item whose estimate has the least variance
 
 
@@ -94,17 +97,18 @@ class ShuffledRow(Row):
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Draw the sums of shuffled reports, group by group; each group has its own n, local epsilon and k."""
-        epsilons: list[float] = []
+        epsilons, liars = list[float](), list[Liar | None]()
 
         def shuffled(ask: Ask) -> Ask:
             query = amplified(self.padded(ask.query, request, world.items), ask.stop - ask.first, request.settings)
             if query.epsilon is not None:
                 epsilons.append(as_float(query.epsilon))
+            liars.append(liar_of(query, world))
             return replace(ask, query=query)
 
         model = self.local.model_of_sample(world, request, shuffled)
         learned = self.local.advice(world, request, model, AGGREGATE)
-        return replace(learned, epsilon_local=max(epsilons, default=None), messages=1.0)
+        return replace(learned, epsilon_local=max(epsilons, default=None), messages=1.0, liar=liars[0])
 
     def padded(self, query: Query, request: RowRequest, items: int) -> Query:
         """Return a query about single items with the number of likes that is declared for them."""
@@ -137,7 +141,11 @@ def ones(world: FileWorld, request: RowRequest) -> LearnedScores:
     named = counts + request.coins.binomial(thrown, dummies.rate, counts.size)
     noise = math.sqrt(thrown * dummies.rate * (1 - dummies.rate))
     learned = LearnedScores.noisy(named - thrown * dummies.rate, noise, AGGREGATE)
-    return replace(learned, messages=messages + world.items * dummies.per_item)
+    # A shuffler sees how many messages a device sends and not what they name: all may name one item
+    mean = world.items * dummies.per_item
+    through = mean + DEVIATIONS * math.sqrt(mean * (1 - dummies.rate)) + most
+    liar = Liar(through, share_to_lift(through, laws.tenth_share(world.fold, most)))
+    return replace(learned, messages=messages + mean, liar=liar)
 
 
 @dataclass(frozen=True, slots=True)

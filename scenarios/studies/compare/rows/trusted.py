@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -20,8 +20,10 @@ from coordinator.server.decoding.pair_model import item_to_item
 from coordinator.server.decoding.threads import one_thread
 from scenarios.studies.compare.advisors import MODELS, pair_advice, pair_design
 from scenarios.studies.compare.comparison_settings import DELTA
-from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, RowRequest, TabledRow
+from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, Liar, RowRequest, TabledRow
+from scenarios.studies.compare.sum_laws import tenth_share
 from scenarios.studies.compare.worlds import FileWorld
+from scenarios.theory.liars import share_to_lift
 
 MOST = 20_000  # Matrices of up to this many rows, people or items, are inverted
 
@@ -104,13 +106,18 @@ def counts_of(likes: Any) -> Floats:
     return np.asarray(likes.power(2).sum(axis=0), np.float64)
 
 
+def honest_sets(world: FileWorld, most: int) -> Liar:
+    """Return what a liar is worth of whom at most so many likes count, each of them once: one like of an item."""
+    return Liar(1.0, share_to_lift(1.0, tenth_share(world.fold, most)))
+
+
 def laplace_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
     """Count at most ``curated`` likes of each person, with discrete Laplace noise: epsilon-private."""
     most = request.settings.curated
     noise = laplace_noise(request.epsilon, most, request.settings.relation)
     counts = np.rint(counts_of(limited_likes(world, request, contributors(world, request), most))).astype(np.int64)
     noisy = (counts + noise.draw(counts.size, request.coins)).astype(np.float64)
-    return LearnedScores.noisy(noisy, math.sqrt(noise.variance))
+    return replace(LearnedScores.noisy(noisy, math.sqrt(noise.variance)), liar=honest_sets(world, most))
 
 
 def gaussian_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
@@ -119,7 +126,8 @@ def gaussian_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
     most = pair_design(settings, world.items).device_likes
     noise = gaussian_noise(request.epsilon, item_change(most, settings.relation), settings.delta)
     counts = counts_of(limited_likes(world, request, contributors(world, request), most))
-    return LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
+    learned = LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
+    return replace(learned, liar=honest_sets(world, most))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -18,6 +19,7 @@ from scenarios.studies.compare.rows.trusted import (
     SumNoise,
     contributors,
     counts_of,
+    honest_sets,
     item_totals,
     limited_likes,
     pair_totals,
@@ -68,7 +70,8 @@ def totals(world: FileWorld, request: RowRequest, most: int, noise: SumNoise) ->
     """Return what both servers' noisy sums of at most so many likes a person say of items."""
     counts = np.rint(counts_of(limited_likes(world, request, contributors(world, request), most)))
     noisy = counts + noise.draw(request.coins, counts.size)
-    return LearnedScores.noisy(noisy, noise.deviation, AGGREGATE)
+    learned = LearnedScores.noisy(noisy, noise.deviation, AGGREGATE)
+    return replace(learned, liar=honest_sets(world, most))  # An ideal proof has every device send at most so many bits
 
 
 def gaussian_totals(world: FileWorld, request: RowRequest) -> LearnedScores:
