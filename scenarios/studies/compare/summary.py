@@ -15,7 +15,18 @@ from coordinator.protocol.budget import as_json, parse_epsilon
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from scenarios.data.datasets import RatingTable
 from scenarios.show.intervals import CONFIDENCE
-from scenarios.show.tables import Cell, interval_of, percent, ratio, remark, short, show_rows, show_table, whole
+from scenarios.show.tables import (
+    Cell,
+    interval_of,
+    percent,
+    ratio,
+    relation_text,
+    remark,
+    short,
+    show_rows,
+    show_table,
+    whole,
+)
 from scenarios.studies.compare.comparison_settings import (
     CHOSEN_RELATION,
     LADDER,
@@ -282,22 +293,6 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
         ]
         _pivoted(console, named, "users", whole, _LIARS, _liar)
     remark(console, *result["remarks"], "intervals are of 95 %, over seeds and people")
-
-
-def relation_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return neighbours and delta of rows in words: those that most have, then the mechanisms that have others.
-
-    >>> rows = [{"mechanism": name, "neighbours": "replace", "delta": by} for name, by in (("a", None), ("b", 1e-6))]
-    >>> relation_text(rows[:1]), relation_text(rows), relation_text([])
-    ('neighbours replace, delta 0', 'neighbours replace, delta 0; b: neighbours replace, delta 1e-06', '')
-    """
-    promised: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        if row.get("neighbours"):
-            names = promised[f"neighbours {row['neighbours']}, delta {row['delta'] or 0:g}"]
-            names += [] if row["mechanism"] in names else [row["mechanism"]]
-    ordered = sorted(promised, key=lambda said: -len(promised[said]))
-    return "; ".join(f"{', '.join(promised[said])}: {said}" if place else said for place, said in enumerate(ordered))
 
 
 def mechanism_of(row: Mapping[str, Any]) -> str:
