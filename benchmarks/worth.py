@@ -64,9 +64,18 @@ KEPT: tuple[str, ...] = (
     "seeds",
 )
 KEPT += ("ndcg", "ndcg_low", "ndcg_high", "hit_rate", "recall", "coverage")
-OF_RUNGS = ("trust_model", "mechanism", "features", "epsilon", "users", "public", "neighbours", "delta")
+OF_RUNGS: tuple[str, ...] = (
+    "trust_model",
+    "mechanism",
+    "features",
+    "epsilon",
+    "users",
+    "public",
+    "neighbours",
+    "delta",
+)
 OF_RUNGS += ("compared", "ndcg", "ndcg_low", "ndcg_high", "epsilon_local", "messages", "liar_likes", "liar_share")
-SHOWN_RUNGS = (
+SHOWN_RUNGS: tuple[str, ...] = (
     *("curator: popularity (Gaussian)", "curator: pairs with EASE", "two-servers: popularity"),
     *("two-servers: pairs with EASE", "shuffled: set (few likes)", "shuffled: pairs", "local: set", "local: pairs"),
 )

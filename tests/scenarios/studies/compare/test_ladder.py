@@ -13,7 +13,7 @@ import pytest
 from runs import Command, planted_ratings, refused, write_movielens
 from statistical import normal_radius, variance_fits
 
-from benchmarks.worth import FILES
+from benchmarks.worth import FILES, LIED_TO, SHOWN_RUNGS
 from coordinator.protocol.amplification import best_set, shuffled_delta
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.mechanisms import half_of as public_half
@@ -331,15 +331,20 @@ def test_a_shuffler_and_two_servers_save_people(ratings: Path, blindrec: Command
 
 
 def test_published_tables_are_of_the_rows_that_they_name() -> None:
-    for options in FILES.values():
-        assert {"two-servers", "shuffled"}.isdisjoint(options["trust_models"].split(","))
+    for name, options in FILES.items():
+        named = {*options["trust_models"].split(",")}
+        assert {"two-servers", "shuffled", "ladder"}.isdisjoint(named) == (name != "ladder")
+    listed = FILES["ladder"]["mechanisms"].split(",")
+    assert {row.mechanism for row in ROWS.values() if row.trust_model in ("two-servers", "shuffled")} <= {*listed}
+    for names in (SHOWN_RUNGS, LIED_TO):
+        assert {*names} <= {*ROWS}
 
 
 # Delta and the relation of neighbours
 
 
 def offered(**settings: Any) -> set[str]:
-    return {*rows_of(Comparison(ratings=Path("none.csv"), trust_models="ladder", **settings))}
+    return {*rows_of(Comparison(ratings=Path("none.csv"), trust_models=LADDER, **settings))}
 
 
 def test_delta_zero_leaves_laplace_noise_and_nothing_shuffled(ratings: Path, blindrec: Command) -> None:
