@@ -82,7 +82,7 @@ SHOWN_RUNGS: tuple[str, ...] = (
 """Rows of README's table."""
 LIED_TO = ("curator: popularity", "two-servers: popularity", "shuffled: set", "shuffled: ones", "local: set")
 """Rows of the table of liars, all with sets of up to 50 likes but the curator's, of 10."""
-SHOWN = ("set", "pairs")  # Local rows of README's table, beside all of the curator's
+SHOWN = ("set", "pairs")  # Local rows of the sentences that read latest-small's tables
 SMALL = 1e-3  # Numbers below it keep four digits
 POINTS = "Points"  # Under this name the picture holds the digest of what is drawn in it
 OFTEN = "†"  # Marks cells whose delta exceeds 1 / n
@@ -93,7 +93,7 @@ With {most} people at epsilon {high} pairs have an NDCG of {best}, where popular
 {public} people of the file who publish their ratings are worth {tier} with EASE; {many} private devices at epsilon
 {high} are worth {singles} by the set mechanism and {both} by pairs. Numbers in brackets are intervals of 95 %. Every
 epsilon, the curator's too, is about one person's ratings replaced by any others."""
-"""What README says beside the picture: each number with its mechanism and interval."""
+"""How docs/worth.md reads latest-small's tables: each number with its mechanism and interval."""
 RUNG_SENTENCES = """\
 At epsilon 1 a list that is worth 95 % of plain popularity takes {local} people where nobody is trusted,
 {shuffled} with a shuffler{fewer_shuffled}, {servers} with two
@@ -112,7 +112,8 @@ def measured(path: Path, features: Path | None, options: Mapping[str, Any], out:
     result = swept(sweep, opened(InProcess()), out, console()).result
     of_rungs = result["trust_models"] == result["rungs"]
     rows = [{name: _short(row[name]) for name in (OF_RUNGS if of_rungs else KEPT)} for row in result["rows"]]
-    names = ("ratings", "people_in_file", "items", "split_by", "held_out", "like_from", "people", "coordinator")
+    names: tuple[str, ...] = ("ratings", "people_in_file", "items", "split_by", "held_out", "like_from", "people")
+    names += ("coordinator",)
     names += ("trust_models", "rungs", "neighbours", "delta") if of_rungs else ()
     settings: Comparison = sweep.settings
     return {**{name: result[name] for name in names}, "devices": settings.devices, "rows": rows}

@@ -56,6 +56,22 @@ POWERS = {"local": 2, "curator": 1, TWO_SERVERS: 1, SHUFFLED: 1}
 Noise of a shuffler's counts hardly depends on the number of people, as that of a curator: each device adds less."""
 REPORTS = frozenset({"local", "two-tier", PUBLIC_RATES})
 """Trust models in which a device's own report has the row's epsilon."""
+TRUST_IN_WORDS = {
+    "none": "no privacy: whoever learns has all ratings",
+    "curator": "a trusted curator has all ratings and publishes noisy totals; if it lies, nothing is left",
+    TWO_SERVERS: (
+        "each of two servers sees random shares, and both publish noisy sums; if one lies, epsilon still holds by the "
+        "other's noise; if both collude, nothing is left"
+    ),
+    SHUFFLED: (
+        "the server sees all reports and not who sent which, the shuffler who sent and not what; if the shuffler "
+        "lies, each device keeps its own epsilon, below, and with ones nothing"
+    ),
+    "two-tier": "some people's ratings are public; the others are evaluated",
+    "local": "nobody is trusted: a device answers one question under its whole epsilon, which holds whoever lies",
+    "public-rates": "as local, but totals of all ratings are public; not compared",
+}
+"""Who learns what with each trust model, and what is left if who is trusted lies."""
 RESAMPLED_NOTE = (
     "more people than the file has are drawn from it with replacement: the noise is what so many people would have, "
     "and nobody in the file is protected by it"
@@ -90,6 +106,7 @@ def summarize(
         "level": CONFIDENCE,
         "trust_models": list(settings.trust_models),
         "rungs": list(LADDER),
+        "trust_in_words": {model: TRUST_IN_WORDS[model] for model in dict.fromkeys(row["trust_model"] for row in rows)},
         "rows": rows,
         "neighbours": settings.relation,
         "delta": settings.delta,
@@ -249,23 +266,6 @@ def _with_samples(scores: Mapping[int, ListScores]) -> Floats:
     return np.array([[scores[seed].ndcg, *scores[seed].resampled["ndcg"]] for seed in sorted(scores)])
 
 
-_TITLES = {
-    "none": "no privacy: whoever learns has all ratings",
-    "curator": "a trusted curator publishes noisy totals",
-    TWO_SERVERS: (
-        "each of two servers sees random shares, and both publish noisy sums; if one lies, epsilon still holds by the "
-        "other's noise; if both collude, nothing is left"
-    ),
-    SHUFFLED: (
-        "the server sees all reports and not who sent which, the shuffler who sent and not what; if the shuffler "
-        "lies, each device keeps its own epsilon, below, and with ones nothing"
-    ),
-    "two-tier": "some people's ratings are public; the others are evaluated",
-    "local": "a device answers one question under its whole epsilon",
-    "public-rates": "as local, but totals of all ratings are public; not compared",
-}
-
-
 def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     """Print the measurements, a table for each trust model."""
     summary = f"{result['people_in_file']:,} people, {result['items']:,} items, split {result['split_by']}"
@@ -274,15 +274,17 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
         listed = list(rows)
         about = f"; {said}" if (said := relation_text(listed)) else ""
         if any(row["public"] for row in listed):
-            _pivoted(console, listed, "public", percent, f"{model}: {_TITLES[model]}; NDCG by their share{about}")
+            _pivoted(
+                console, listed, "public", percent, f"{model}: {TRUST_IN_WORDS[model]}; NDCG by their share{about}"
+            )
         elif any(row["epsilon"] is not None for row in listed):
-            _pivoted(console, listed, "users", whole, f"{model}: {_TITLES[model]}; NDCG by people{about}")
+            _pivoted(console, listed, "users", whole, f"{model}: {TRUST_IN_WORDS[model]}; NDCG by people{about}")
             if model == SHUFFLED:
                 title = f"{model}: what is left if the shuffler lies: epsilon of a device's own report, by people"
                 left = [row for row in listed if row["epsilon"] != "inf" and not row["features"]]
                 _pivoted(console, left, "users", whole, title, _left)
         else:
-            show_rows(console, _COLUMNS, listed, title=f"{model}: {_TITLES[model]}", words=("mechanism",))
+            show_rows(console, _COLUMNS, listed, title=f"{model}: {TRUST_IN_WORDS[model]}", words=("mechanism",))
     reached = [row for row in result["people"] if not row["features"]]
     if reached:
         _people(console, reached)
