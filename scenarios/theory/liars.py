@@ -131,13 +131,13 @@ def likes_of_liar(query: Query) -> float | None:
     return values_shift(inputs, 1, subset_rates(query))
 
 
-def share_to_lift(likes: float, held: float) -> float:
-    """Return the share of liars f that lifts an item from nothing to a share ``held``: ``f / (1 - f) = held / likes``.
+def share_to_lift(likes: float, reach: float) -> float:
+    """Return the share of liars f that lifts an item from nothing to a share ``reach``: ``f / (1 - f) = reach / likes``.
 
     >>> round(share_to_lift(1.0, 0.139), 3)
     0.122
     """
-    return held / (held + likes)
+    return reach / (reach + likes)
 
 
 def _support(query: Query, promoted: int, rates: Rates) -> tuple[float, float] | None:

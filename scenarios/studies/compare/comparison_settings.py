@@ -206,8 +206,8 @@ class Comparison(BaseModel):
         digests = {f"{name}_sha256": path and file_sha256(path, "file") for name, path in files.items()}
         columns = None if self.columns is None else list(self.columns)
         # What is as ever is not named, so that folders of before such settings go on
-        chosen = {"delta": (self.delta, DELTA), "relation": (self.relation, REPLACE)}
-        other = {name: value for name, (value, ever) in chosen.items() if value != ever}
+        changes = {"delta": (self.delta, DELTA), "relation": (self.relation, REPLACE)}
+        other = {name: value for name, (value, ever) in changes.items() if value != ever}
         return {"sweep": "compare", "columns": columns, **digests, **shared, **other}
 
     def includes(self, trust_model: str, mechanism: str) -> bool:
