@@ -15,7 +15,7 @@ from actors.mechanisms import half_of
 from actors.packed_releases import wipe
 from actors.ratings import Ratings
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2, Words32
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2, Words, Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
@@ -72,14 +72,21 @@ class ChargedQuery:
             mask[start - self.first : end - self.first] = 0
         return mask
 
-    def release(self, bits: Bits2 | Bits, able: Bools | None = None, pairs: Indices2 | None = None) -> Release:
+    def release(
+        self,
+        bits: Bits2 | Bits,
+        able: Bools | None = None,
+        pairs: Indices2 | None = None,
+        questions: Words | None = None,
+    ) -> Release:
         """Return the release, which is everything that leaves the devices.
 
-        Shapes: ``bits`` (devices, bits); ``pairs`` (devices, 2).
+        Shapes: ``bits`` (devices, bits); ``pairs`` (devices, 2); ``questions`` (devices,).
         """
         answered, packed = self.answering(able), np.packbits(bits) if bits.ndim == 2 else bits
         if answered is not None:
             wipe(packed, self.query.bits, answered)
+            questions = None if questions is None else np.where(answered, questions, np.uint64(0))
         return Release(
             query_id=self.query.id,
             first=self.first,
@@ -89,6 +96,7 @@ class ChargedQuery:
             answered=None if answered is None else pack(answered),
             refused=sum(end - start for start, end in self.refused),
             pairs=None if pairs is None else pairs.astype("<i4").tobytes(),
+            questions=None if questions is None else questions.astype("<u8").tobytes(),
         )
 
 
@@ -164,7 +172,9 @@ class Cohort(DeviceBlock):
         charged = self.book(query, first, stop)
         query = charged.query  # whose arrays nobody else can change
         pieces = [(start, min(start + PIECE, stop)) for start in range(first, stop, PIECE)] or [(first, stop)]
-        return charged.release(*join_reports([self._reports(query, *ends) for ends in pieces], pieces))
+        reports = join_reports([self._reports(query, *ends) for ends in pieces], pieces)
+        questions = self._coins(query, first, stop).streams(query) if query.own_questions else None
+        return charged.release(*reports, questions)
 
     def _reports(self, query: Query, first: int, stop: int) -> Reports:
         return reports_of(query, self._ratings, self._coins(query, first, stop))

@@ -49,7 +49,7 @@ class DeviceHalf:
             return private.view(np.uint8)
         channel = public.channel(query)
         if isinstance(channel, Likelihood):
-            return channel.draw(private, coins.streams(query.key), coins.release)
+            return channel.draw(private, coins.streams(query), coins.release)
         if not isinstance(channel, Sampled):
             raise TypeError(f"{type(channel).__name__} draws no releases; give {type(self).__name__} a randomize")
         return channel.draw(private, coins.release)

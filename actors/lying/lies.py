@@ -119,7 +119,7 @@ class LiarsView:
     @property
     def streams(self) -> Words:
         """The liars' public streams, uint64, shape (n,)."""
-        streams: Words = self.coins.streams(self.query.key)[self.liars]
+        streams: Words = self.coins.streams(self.query)[self.liars]
         return streams
 
     @property
@@ -379,7 +379,7 @@ class JudgedPairs(BitLie):
         pairs = view.pairs
         if pairs is None:  # the round's coins ask about pairs of all items
             sizes = np.full(view.coins.devices, view.query.items)
-            pairs = pairs_among(view.query.key, view.coins.first, sizes)[view.liars]
+            pairs = pairs_among(view.coins.streams(view.query), sizes)[view.liars]
         claims, wished = view.collusion.claims[pairs], view.collusion.wishes[pairs] != 0
         lies = (claims[:, 0] == claims[:, 1]).astype(np.uint8)
         return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]

@@ -233,7 +233,12 @@ class ServerHalf:
             return policies.eliminate(setting, options)
         if name == ITEM_BY_ITEM:
             return policies.ItemByItem(setting=setting)
-        return policies.OneRound(design=setting.design, epsilon=setting.epsilon, public_seed=setting.public_seed)
+        return policies.OneRound(
+            design=setting.design,
+            epsilon=setting.epsilon,
+            public_seed=setting.public_seed,
+            own_questions=setting.own_questions,
+        )
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
         """Return what learns from the answers; a half with another learner overrides this.

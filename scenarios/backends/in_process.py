@@ -131,7 +131,7 @@ def _one_loop(query: Query, ratings: Ratings, cohort: Cohort) -> BlockRatings | 
 
     Both would regenerate the public data; every other query goes message by message.
     """
-    if type(cohort) is not Cohort or half_of(query.design) is not registered()["maxsense"]:
+    if type(cohort) is not Cohort or half_of(query.design) is not registered()["maxsense"] or query.own_questions:
         return None
     return ratings if isinstance(ratings, BlockRatings) else None
 

@@ -108,7 +108,8 @@ def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
     devices = math.floor(smallest_round(scenario) * expected * honest)
     _require_delta(scenario, devices, least=devices)
     world = replace(scenario.world, block=None)
-    local, bound = _local(half, scenario.settings, world, scenario.epsilon / answers, delta, devices)
+    own = scenario.own_questions
+    local, bound = _local(half, scenario.settings, world, scenario.epsilon / answers, delta, devices, own)
     terms = Shuffling(reports=math.ceil(devices / honest), withhold=withhold)
     return CentralPromise(local=local, devices=devices, delta=delta, terms=terms, honest=honest, bound=bound)
 
@@ -140,12 +141,11 @@ def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
         return settings
     promise = shuffled_of(scenario, half)
     assert scenario.epsilon is not None  # refused before
-    query = _query(half, settings, scenario.world, scenario.epsilon)
+    epsilon = scenario.epsilon / scenario.answers_per_device
+    query = _query(half, settings, scenario.world, epsilon)
     subsets = public_half(query.design)
     own, values = subsets.own(query), subsets.values(query)  # type: ignore[attr-defined] # of subsets
-    best = best_set(
-        items=values - own, padded=own, epsilon=scenario.epsilon, devices=promise.devices, delta=promise.delta
-    )
+    best = best_set(items=values - own, padded=own, epsilon=epsilon, devices=promise.devices, delta=promise.delta)
     sizes = {"chosen": best.subset_size} | ({"padded": own} if "padded" in type(settings).model_fields else {})
     return settings.model_copy(update=sizes)
 
@@ -158,6 +158,7 @@ def _local(
     epsilon: Fraction,
     delta: float,
     devices: int,
+    own_questions: bool,
 ) -> tuple[Fraction, str]:
     """Return the largest local epsilon of an answer that keeps a central one, and the name of the bound."""
     if isinstance(settings, OwnSettings):
@@ -165,6 +166,7 @@ def _local(
 
     def randomizer(local: float | Fraction) -> Randomizer:
         query = _query(half, settings, world, local if isinstance(local, Fraction) else parse_epsilon(local))
+        query = replace(query, own_questions=own_questions)
         return randomizer_of(public_half(query.design), query, half.name)
 
     local = largest_local_epsilon(lambda nats: randomizer(nats).bound, epsilon=epsilon, devices=devices, delta=delta)

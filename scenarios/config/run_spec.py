@@ -60,6 +60,8 @@ class RunSpec:
         self.half = half_in(scenario)  # The server's half of the mechanism
         scenario.check_trust()
         check_servers(scenario, self.half)
+        if scenario.own_questions:
+            _check_own_questions(scenario, self.half)
         if scenario.trust == SHUFFLED:
             check_shuffled(scenario, self.half)
         self._check()
@@ -189,6 +191,7 @@ class RunSpec:
             assume_malicious=scenario.assume_malicious or 0.0,
             smallest_round=smallest_round(scenario) if self.shuffled else 0,
             groups=self.shuffled.groups if self.shuffled else None,
+            own_questions=scenario.own_questions,
         )
 
     @cached_property
@@ -279,6 +282,21 @@ def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
     if epsilon is not None and epsilon < SMALLEST_EPSILON:
         raise InputError(f"epsilon is {as_float(epsilon):g}; give at least {as_float(SMALLEST_EPSILON):g}")
     bit_channel(None if epsilon is None else epsilon / questions)
+
+
+def _check_own_questions(scenario: Scenario, half: ServerHalf) -> None:
+    """Refuse a design whose devices cannot draw their questions, and liars, who would choose theirs."""
+    if isinstance(scenario.settings, OwnSettings):
+        raise InputError(
+            f"own_questions is True, but {half.name} is a custom mechanism, whose question is the same for all devices "
+            "or follows from their addresses; leave it out"
+        )
+    half_of(half.query_name(scenario.settings)).check_own_questions(f"own_questions is True: {half.name}")
+    if scenario.malicious:
+        raise InputError(
+            f"malicious is {scenario.malicious:g} and own_questions is True: a liar would draw until a question suits, "
+            "which nobody plays here; leave one out"
+        )
 
 
 def _check_policy(scenario: Scenario, half: ServerHalf) -> None:

@@ -33,6 +33,8 @@ def check_question(query: Query) -> PublicHalf:
         if brought != needed:
             raise InputError(f"{query} has {part} {sorted(brought)}, not {sorted(needed)}")
     half.check(query)
+    if query.own_questions:
+        half.check_own_questions(str(query))
     most = half.questions(query)
     if not most.start <= query.questions < most.stop:
         possible = f"1 to {most.stop - 1}" if len(most) > 1 else str(most.start)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from coordinator.protocol.errors import WithheldError
-from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 from coordinator.server.fleet.cohorts import Layout, calls
 from coordinator.server.mechanisms import aggregate, no_release
@@ -37,7 +37,8 @@ def read_shuffled(
 def _part(release: Release, first: int, stop: int) -> Release:
     """Return reports ``first`` to ``stop - 1`` of a release; blocks begin at multiples of 8."""
     bits = release.bits[first * release.width // 8 : -(-stop * release.width // 8)]
-    return replace(release, first=first, count=stop - first, bits=bits)
+    questions = release.questions and release.questions[QUESTION_BYTES * first : QUESTION_BYTES * stop]
+    return replace(release, first=first, count=stop - first, bits=bits, questions=questions)
 
 
 def rehearse_reading(query: Query) -> None:

@@ -14,7 +14,6 @@ from pydantic import Field
 from coordinator.protocol.arrays import Floats, Indices, Ints, Words
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import COIN, odds_within, unary_channel
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.oracles import (
@@ -218,11 +217,10 @@ class Oue(FrequencyDesign):
 
 def _hashed_reports(query: Query, release: Release, outputs: int) -> tuple[Words, Indices]:
     """Return the public streams of the devices that answered, and what each of them reported."""
-    from coordinator.protocol.hashing import device_streams
+    from coordinator.protocol.public_draws import streams_of
 
     answered = release.answered_mask()
-    streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)
-    return streams[answered], reported(query, release, outputs)[answered]
+    return streams_of(query, release)[answered], reported(query, release, outputs)[answered]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

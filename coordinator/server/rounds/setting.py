@@ -1,7 +1,7 @@
 """What a policy knows before the first round, with the two operations of most policies: ask and believe."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -96,6 +96,8 @@ class Setting:
         Devices that a round asks at least, because a shuffler hides each among them; 0 where nobody shuffles.
     groups : GroupPromise or None
         What groups are promised that are each shuffled apart; None where nobody shuffles.
+    own_questions : bool
+        Whether devices draw their questions from private coins; then `send` says so in every query.
     """
 
     design: Design
@@ -108,6 +110,7 @@ class Setting:
     assume_malicious: float = 0.0
     smallest_round: int = 0
     groups: GroupPromise | None = None
+    own_questions: bool = False
 
     @property
     def pools(self) -> list[Indices]:
@@ -199,6 +202,7 @@ class Setting:
         first = state.answers_asked % state.devices
         stop = min(first + max(int(users), self.smallest_round), state.devices)
         left = state.devices - stop
+        query = replace(query, own_questions=self.own_questions)
         return Ask(query=query, first=first, stop=stop if left >= self.smallest_round else state.devices)
 
     def believe(self, state: ServerState) -> Posterior:

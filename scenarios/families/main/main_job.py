@@ -56,6 +56,7 @@ COLUMNS = (
     Column("person_delta", "  delta of a person", Average.WORST, unless_one="copies_max"),
     Column("copies_max", average=Average.WORST),
     Column("questions", "questions a device", unless_one="questions"),
+    Column("own_questions", "questions drawn by devices themselves"),
     Column("epsilon_per_question", "epsilon of a question [nats]", unless_one="questions"),
     Column("policy", "policy", unless_one="rounds"),
     Column("rounds", "rounds", Average.COUNT, unless_one="rounds"),

@@ -210,6 +210,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "epsilon": epsilon_kept(run),
         "from_the_file": ", ".join(run.population.from_the_file) or None,
         "questions": 1 if joint else questions,
+        **({"own_questions": True} if scenario.own_questions else {}),
         "epsilon_per_question": per_question,
         "policy": scenario.policy,
         "policy_error": run.outcome.failure,
