@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
 import worlds
 from statistical import chi_square_fits, variance_fits
 
@@ -16,15 +17,15 @@ from actors.device import Cohort
 from actors.host import DeviceHost
 from actors.ratings import BlockRatings
 from actors.seeds import Coins
-from actors.shares import add_noise, share_permit
-from coordinator.aggregators import gathering
+from actors.shares import add_noise, share_permit, side_of
+from coordinator.aggregators import gathering, ray_shares
 from coordinator.aggregators.gathering import LocalShares, ShareServer
 from coordinator.aggregators.seed_server import SeedServer
 from coordinator.aggregators.word_server import WordServer
 from coordinator.protocol.arrays import Ints, Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.errors import InputError, PermitError
+from coordinator.protocol.errors import InputError, LostError, PermitError
 from coordinator.protocol.mechanisms.totals import HONEST, Totals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import polya_share
@@ -411,3 +412,46 @@ print(json.dumps([name for name in sys.modules if name.partition(".")[0] in {"ac
             name for name in loaded if not name.startswith(("coordinator.aggregators", "coordinator.protocol"))
         }
         assert strangers == {"coordinator"}
+
+
+class Handle:
+    """A host behind a handle; some of its answers are lost."""
+
+    def __init__(self, cohort: Cohort, lost: int) -> None:
+        self.share = self
+        self.calls, self._cohort, self._lost = list[int](), cohort, lost
+
+    def remote(self, permit: bytes, query: Query, first: int, stop: int) -> Any:
+        self.calls.append(first)
+        self._lost -= 1
+        return None if self._lost >= 0 else self._cohort.share(side_of(permit, SECRET), query, first, stop)
+
+
+def taken(answer: Any) -> Any:
+    """What an answer is; raise Ray's error if it was lost."""
+    if answer is None:
+        raise ray.exceptions.ActorUnavailableError("the host is gone", None)
+    return answer
+
+
+@pytest.mark.parametrize("lost", [0, 2, ray_shares.ATTEMPTS])
+def test_a_block_whose_host_was_lost_is_asked_again_and_comes_in_its_place(
+    lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "BLOCK_WORDS", 50 * ITEMS)
+    monkeypatch.setattr(ray_shares, "PAUSE", 0.0)
+    monkeypatch.setattr(ray_shares, "_result", taken)
+    monkeypatch.setattr(ray_shares.ray, "put", lambda one: one)
+    cohort, query = cohort_of(ratings_of()), asked()
+    broken, good = Handle(cohort, lost), Handle(cohort, 0)
+    route = ray_shares.RayShares([(0, 100), (100, DEVICES)], [broken, good])
+    server = WordServer(bytes(16), share_permit(SECRET, WORDS_SERVER), route, 1e-6)
+    if lost == ray_shares.ATTEMPTS:
+        broken._lost = 1 << 10
+        with pytest.raises(LostError, match="devices 0 to 49 gave no share"):
+            server.collect(query, 0, DEVICES)
+        return
+    transcript = server.publish(query, server.collect(query, 0, DEVICES)).transcript
+    whole, _ = servers_of(cohort)
+    assert whole.publish(query, whole.collect(query, 0, DEVICES)).transcript == transcript
+    assert len(broken.calls) == 2 + lost
