@@ -22,6 +22,7 @@ from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import MainResult, run
 from scenarios.store.journal import Journal
 from scenarios.store.round_store import InMemoryRounds
+from scenarios.studies.scrutiny.audit import audit, every_name
 
 
 def total_of(over: Round) -> Any:
@@ -200,3 +201,9 @@ def test_a_journal_holds_what_each_server_got() -> None:
     read = Journal.codec.decode(*Journal.codec.encode(stored))
     assert (read.digest, read.transcripts) == (stored.digest, stored.transcripts)
     assert np.array_equal(total_of(read), total_of(stored))
+
+
+def test_what_is_answered_in_shares_has_no_release_that_an_audit_could_attack() -> None:
+    assert "totals" not in every_name()
+    with pytest.raises(InputError, match="uniform alone"):
+        audit("totals")
