@@ -78,6 +78,10 @@ class DeviceBlock:
         """Answer a question for devices ``first`` to ``stop - 1``; nothing but these answers ever leaves them."""
         raise NotImplementedError
 
+    def share(self, side: str, question: Any, first: int, stop: int) -> Any:
+        """Return devices' shares for one of two servers, where devices give any."""
+        raise InputError(f"{type(self).__name__} gives no shares of a {type(question).__name__}; ask it")
+
     def rehearse(self, question: Query) -> None:
         """Compile what a question will need; nothing is answered or charged."""
         raise InputError(f"{type(self).__name__} rehearses no {type(question).__name__}; ask it")

@@ -34,6 +34,10 @@ WORDS = np.uint64(11)
 """Purpose: the key of the words that a release of many bits is drawn from; questions 0 and 1 are its halves."""
 QUESTION = np.uint64(13)  # Purpose: the question that a device draws for itself, the word of its public stream
 LIARS = np.uint64(12)  # Purpose: whether a device lies, one coin for all queries; see `actors.lying`
+SHARES = np.uint64(21)
+"""Purpose: the seed that hides a device's vector from one of two servers; questions 0 and 1 are its halves."""
+NOISE = np.uint64(22)
+"""Purpose: the key of a device's share of the noise of published sums; questions 0 and 1 are its halves."""
 
 TILE = 1024
 """Devices whose secrets are in memory together: so many stay in the cache, those of a block would need fresh pages."""
@@ -114,6 +118,14 @@ class Coins(NamedTuple):
         """Return each device's 128-bit key as two arrays of uint64, shape (devices,); see `actors.packed_releases`."""
         low, high = (private_coins(self.master, self.first, self.devices, WORDS, self.query_id, k) for k in (0, 1))
         return low, high
+
+    def share_keys(self) -> Words2:
+        """Return each device's seed of its shares, uint64, shape (devices, 2)."""
+        return place_coins(self.master, self.first, self.devices, SHARES, self.query_id, 2)
+
+    def noise_keys(self) -> Words2:
+        """Return each device's key of its share of noise, uint64, shape (devices, 2)."""
+        return place_coins(self.master, self.first, self.devices, NOISE, self.query_id, 2)
 
     def sketch(self, question: int = 0) -> Words:
         """Return each device's coin for a random choice in its sketch, uint64, shape (devices,)."""

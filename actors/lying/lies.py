@@ -72,12 +72,14 @@ class Collusion:
     ordered: bool = True
     makes_up: str = ANSWERS  # `ANSWERS`, `SKETCHES` or `RATINGS`. Only the first gets around the local randomizer
     rated: int = 1  # Number of items that a liar claims to have rated, where it makes up its ratings
+    overflow: int = 0  # What a liar adds to wished items of a vector that nobody proves; 0 where a proof holds
 
     def __post_init__(self) -> None:
         require_array("wishes of liars", self.wishes, np.int32, [None], -1, 1)
         require_array("truth of liars", self.truth, np.int32, self.wishes.shape)
         require_array("shares of liars", self.shares, np.float64, [self.wishes.size + 1], 0, 1)
         require_whole("rated items of a liar", self.rated, 1, self.wishes.size)
+        require_whole("what a liar adds to an item", self.overflow, 0, 1 << 30)
         if self.makes_up not in (ANSWERS, SKETCHES, RATINGS):
             raise InputError(f"liars make up {self.makes_up!r}; choose {ANSWERS}, {SKETCHES} or {RATINGS}")
 

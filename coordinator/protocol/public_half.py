@@ -35,6 +35,8 @@ class PublicHalf:
     by_address : bool
         Whether a device's question follows from its public address, as a sensing set does, unless the query has devices
         draw their own. Where it follows, whoever reads a report must know its sender, and a shuffler cannot hide it.
+    shares : bool
+        Whether devices answer in shares alone, which two servers add up; see `coordinator.protocol.mechanisms.totals`.
     """
 
     name: str
@@ -46,6 +48,7 @@ class PublicHalf:
     pooled: ClassVar[bool | None] = False
     centred: ClassVar[bool] = False
     by_address: ClassVar[bool] = False
+    shares: ClassVar[bool] = False
 
     def promise_under(self, neighbours: str) -> str:
         """Return the promise in words under a relation of neighbours; a device's own is always about replacement."""

@@ -1,5 +1,6 @@
 """Who stands between devices and server: the terms of a shuffler, and what it hands on of a round."""
 
+import math
 from dataclasses import dataclass, field
 
 from coordinator.protocol import checked
@@ -19,6 +20,8 @@ class Shuffling(Checked):
     ----------
     reports : int
         Reports that a round needs, so that the devices' local epsilon keeps the central one that they were promised.
+    share : float
+        Share of the asked devices whose reports it needs, where rounds are promised each by their own size.
     withhold : bool
         Whether a round with fewer reports stays with the shuffler, so that nobody learns from it; else it is handed on,
         and its central epsilon is larger.
@@ -31,12 +34,40 @@ class Shuffling(Checked):
 
     reports: int
     withhold: bool = True
+    share: float = 0.0
+
+    def least(self, devices: int) -> int:
+        """Return how many reports a round needs that so many devices were asked."""
+        return max(self.reports, math.floor(devices * self.share))
 
     def check(self) -> None:
         """Refuse terms without a whole number of reports; see `Checked.check`."""
+        checked.require_real("share of the reports", self.share, 0.0)
         checked.require_whole("reports of a round", self.reports, 1, MOST_DEVICES)
         if type(self.withhold) is not bool:
             raise InputError(f"withhold is {self.withhold!r}; say True or False")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoServers(Checked):
+    """What two servers that add up shares agree to before anything is asked.
+
+    Attributes
+    ----------
+    delta : float
+        The largest chance that a promise about published sums fails, which neither goes beyond.
+
+    Raises
+    ------
+    InputError
+        If it is no chance.
+    """
+
+    delta: float
+
+    def check(self) -> None:
+        """Refuse a delta that is no chance; see `Checked.check`."""
+        checked.require_real("delta", self.delta, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,7 @@ class Shuffler:
     def close(self) -> ShuffledRound:
         """Return the round, whose reports are withheld if there are too few and the terms say so."""
         answered = sum(map(len, self._reports))
-        short = answered < self._terms.reports and self._terms.withhold
+        short = answered < self._terms.least(self._devices) and self._terms.withhold
         return ShuffledRound(
             query_id=self._query.id,
             devices=self._devices,

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.protocol.custom import UNCHECKED
-from coordinator.server.server_half import TRUST_CURATOR
+from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS
 from scenarios.config.files import printable
 from scenarios.config.mechanism_settings import server_half
 from scenarios.show.columns import Column
@@ -172,6 +172,8 @@ def trust_of(row: Mapping[str, Any]) -> str:
         return OPEN
     if row["trust_model"] == TRUST_CURATOR:
         return "trusted curator"
+    if row["trust_model"] == TRUST_TWO_SERVERS:
+        return "two servers"
     if row.get("channel") == UNCHECKED:
         return UNCHECKED
     return "rated items public" if row.get("rated_items") == "public" else SAFE

@@ -45,8 +45,8 @@ def check_question(query: Query) -> PublicHalf:
         raise InputError(f"{query} brings centres, which the design cannot use")
     if query.answer_bits != (bits := half.answer_bits(query)):
         raise InputError(f"{query} wants {query.answer_bits} bits an answer, it has {bits}")
-    if half.private:
+    if half.private and not half.shares:
         half.channel(query)
-    elif query.epsilon is not None:
+    elif query.epsilon is not None and not half.private:
         raise InputError(f"{query} promises an epsilon, but the design is not private; ask it with epsilon inf")
     return half

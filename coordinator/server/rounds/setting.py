@@ -62,6 +62,15 @@ LARGEST_ROUND = 1 << 40  # Users of a round at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPromise:
+    """What groups of devices are promised that are each shuffled apart."""
+
+    epsilon: Epsilon  # The central epsilon of an answer [nats]
+    delta: float  # And its delta
+    honest: float  # Share of a group's devices that are counted on to answer, and honestly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """The public facts from which a policy is made.
 
@@ -87,6 +96,8 @@ class Setting:
         Devices that a round asks at least, because a shuffler hides each among them; 0 where nobody shuffles.
     own_questions : bool
         Whether devices draw their questions from private coins; then `send` says so in every query.
+    groups : GroupPromise or None
+        What groups are promised that are each shuffled apart; None where nobody shuffles.
     """
 
     design: Design
@@ -99,6 +110,7 @@ class Setting:
     assume_malicious: float = 0.0
     smallest_round: int = 0
     own_questions: bool = False
+    groups: GroupPromise | None = None
 
     @property
     def pools(self) -> list[Indices]:

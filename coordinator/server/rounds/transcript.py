@@ -32,6 +32,7 @@ class Sealed:
     width: int
     leaves: bytes  # SHA-256 of every whole leaf of these devices, one after the other
     size: int  # Bytes of the release as a message
+    transcripts: tuple[str, ...] = ()  # SHA-256 of what each of two servers got, where a release is their sum
 
 
 def seal(release: Release | Sealed) -> Release | Sealed:
@@ -133,6 +134,11 @@ def digest(releases: Sequence[Release | Sealed]) -> bytes:
 def chain(digests: Sequence[bytes]) -> str:
     """Return the digest of a run in hexadecimal: of one round its own, of several the SHA-256 of theirs in order."""
     return (digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()).hex()
+
+
+def transcripts_of(releases: Sequence[Release | Sealed]) -> tuple[str, ...]:
+    """Return the digests of what each of two servers got of a round; none where nobody has shares."""
+    return tuple(one for release in releases if isinstance(release, Sealed) for one in release.transcripts)
 
 
 def size_of(releases: Sequence[Release | Sealed]) -> int:

@@ -71,7 +71,7 @@ def test_rounds_about_some_items_are_promised_whatever_pools_there_will_be() -> 
     )
     assert promise is not None
     assert whole is not None
-    assert (promise.randomizer.name, whole.randomizer.name) == ("any randomizer", "two levels")
+    assert (promise.bound, whole.bound) == ("any randomizer", "two levels")
     of_one_item, twin = (
         shuffled_epsilon(kary_levels(3), local_epsilon=one.local, devices=one.devices, delta=one.delta)
         for one in (promise, whole)
@@ -79,7 +79,7 @@ def test_rounds_about_some_items_are_promised_whatever_pools_there_will_be() -> 
     assert of_one_item <= 1 < twin
     bits = RunSpec(small(design="sign", policy="eliminate", trust="shuffled", own_questions=True)).shuffled
     assert bits is not None
-    assert bits.randomizer.name == "two levels"
+    assert bits.bound == "two levels"
 
 
 def test_a_shuffler_refuses_questions_by_address() -> None:
