@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from scenarios.from_python import PlanResult, Result, RunResult, SweepResult, compare, plan, report, run, sweep
     from scenarios.studies.scrutiny.audit import audit
     from scenarios.studies.scrutiny.checks import check
+    from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
     from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon
-    from scenarios.studies.scrutiny.verdicts import Amplification, Audit, Conformance
+    from scenarios.studies.scrutiny.verdicts import Amplification, Audit, Conformance, ShuffledAudit
 
 __version__ = "0.1.0"
 
@@ -55,6 +56,7 @@ __all__ = [
     "Scenario",
     "ServerState",
     "Setting",
+    "ShuffledAudit",
     "SweepResult",
     "Tally",
     "TwoTierScenario",
@@ -70,6 +72,7 @@ __all__ = [
     "plan",
     "report",
     "run",
+    "shuffled_audit",
     "sweep",
 ]
 
@@ -84,8 +87,9 @@ _HOMES = {
     "scenarios.families.two_tier.two_tier_scenario": "TwoTierScenario",
     "scenarios.studies.scrutiny.audit": "audit",
     "scenarios.studies.scrutiny.checks": "check",
+    "scenarios.studies.scrutiny.shuffled_audit": "shuffled_audit",
     "scenarios.studies.scrutiny.shuffling": "amplified local_epsilon",
-    "scenarios.studies.scrutiny.verdicts": "Amplification Audit Conformance",
+    "scenarios.studies.scrutiny.verdicts": "Amplification Audit Conformance ShuffledAudit",
     "scenarios.from_python": "PlanResult Result RunResult SweepResult compare plan report run sweep",
 }
 """The names that each module holds."""

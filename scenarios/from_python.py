@@ -392,6 +392,9 @@ def plan(
     features: str | Path | None = None,
     worth: float | None = None,
     design: str | None = None,
+    trust: Literal["local", "shuffled"] | None = None,
+    delta: float | None = None,
+    expected_answers: float | None = None,
     **settings: Any,
 ) -> PlanResult:
     """Compute how many users each design needs, and which to use, as `blindrec plan` does, before anything is run.
@@ -423,6 +426,9 @@ def plan(
         Share of what plain popularity is worth that advice is to reach; default: 0.95.
     design : str, optional
         A custom design to plan for beside ours, ``package.module:Name``.
+    trust, delta, expected_answers : optional
+        Whom devices trust: with ``"shuffled"`` epsilon is the central one, and each row has the local epsilon that
+        follows from its users; the delta of that promise, and the share of users on whose answers it counts.
     **settings
         Settings that several mechanisms share, such as ``theta``.
 
@@ -454,6 +460,9 @@ def plan(
         cluster_shares=cluster_shares,
         settings=settings,
         own=None if design is None else {"design": design},
+        trust=trust,
+        delta=delta,
+        expected_answers=expected_answers,
     )
     return PlanResult(*planned(request))
 

@@ -3,10 +3,10 @@
 Every device runs the same local randomizer under epsilon0, a shuffler takes the senders away, and the server sees the
 multiset of n reports. One device's ratings are replaced; the central (epsilon, delta) holds for what the server sees.
 
-A bound from above is one of `TwoLevels`, `FiniteChannel` and `AnyRandomizer`; `BitsExactly` and `LevelsFromBelow` say,
-for audits, how much of it is really there. `shuffled_delta`, `shuffled_epsilon` and `largest_local_epsilon` ask any of
-them; `best_set` also chooses how many values a report of the set mechanism names. Whatever is rounded, cut off or put
-on a grid here is counted towards more delta.
+A bound from above is one of `TwoLevels`, `FiniteChannel` and `AnyRandomizer`; `BitsExactly`, `LevelsFromBelow` and
+`KnownOthers` say, for audits, how much of it is really there. `shuffled_delta`, `shuffled_epsilon` and
+`largest_local_epsilon` ask any of them; `best_set` also chooses how many values a report of the set mechanism names.
+Whatever is rounded, cut off or put on a grid here is counted towards more delta.
 """
 
 from __future__ import annotations
@@ -376,6 +376,30 @@ class LevelsFromBelow:
             every = [(first, second, third) for first, second in pairs for third in (True, False)]
             by_number = 1 - 3 * pi + 3 * both - common, pi - 2 * both + common, both - common, common
             yield {met: by_number[sum(met)] for met in every}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOthers:
+    """Three inputs of any finite channel, exactly: all other devices hold the third one, and the server knows that.
+
+    ``delta = E[(L_1 + ... + L_n)_+] / n`` with ``L = (R_x0(y) - E R_x1(y)) / R_x2(y)`` and y drawn from ``R_x2``, and
+    the same with x0 and x1 exchanged; the larger one. It is computed on the grid of the bounds from above; see
+    `LevelsFromBelow`.
+
+    Attributes
+    ----------
+    rows : sequence of three sequences of Fraction or float
+        Chances of every report: of x0 and x1, which are told apart, and of x2.
+    """
+
+    rows: Sequence[Sequence[Fraction | float]]
+
+    def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:  # noqa: ARG002 (rows have their own)
+        """Return the larger delta of both directions; see `ShufflerBound.delta`."""
+        one, other, third = np.array([[float(chance) for chance in row] for row in self.rows])
+        one, other, third = (row[third > 0] for row in (one, other, third))
+        sides = ((p - math.exp(epsilon) * q) / third for p, q in ((one, other), (other, one)))
+        return max(_mean_excess(values, third, devices) for values in sides)
 
 
 Summand: TypeAlias = tuple[Ints, Floats, int]

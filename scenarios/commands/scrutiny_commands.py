@@ -1,9 +1,10 @@
 """The commands of scrutiny: `blindrec check`, `audit` and `amplify` of mechanisms, `adversary` of recommenders."""
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic.fields import FieldInfo
@@ -14,14 +15,25 @@ from rich.text import Text
 
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.trust import LOCAL, SHUFFLED
 from scenarios.backends.selection import InProcess
 from scenarios.commands.flags import Json, Output, with_fields
 from scenarios.config.identity import read_settings
 from scenarios.config.signals import BAD_INPUT
 from scenarios.show.records import STDOUT, check_target, deliver
 from scenarios.show.tables import percent, printed, remark, show_table
-from scenarios.studies.scrutiny.verdicts import FAILED, HELD, Amplification, Audit, Conformance, in_words
+from scenarios.studies.scrutiny.verdicts import (
+    FAILED,
+    HELD,
+    Amplification,
+    Audit,
+    Conformance,
+    Scrutiny,
+    ShuffledAudit,
+    in_words,
+)
 
+A = TypeVar("A", bound=Scrutiny)
 NATS = "epsilon in nats of one release"
 STYLES = {HELD: "green", FAILED: "bold red"}
 
@@ -78,45 +90,98 @@ def audit(
     design: Annotated[
         str | None, typer.Option(help="A mechanism's name, or your own package.module:Name [all that are found].")
     ] = None,
-    epsilon: Annotated[str, typer.Option(help="What one release may cost, in nats.")] = "1",
+    epsilon: Annotated[
+        str | None, typer.Option(help="What one release may cost, in nats; behind a shuffler the central epsilon [1].")
+    ] = None,
     setting: Annotated[
         list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [its default].")
     ] = None,
-    releases: Annotated[int, typer.Option(help="Releases that each attack looks at.")] = 1_000_000,
-    rounds: Annotated[int, typer.Option(help="Queries that the attacks over several rounds look at.")] = 4,
+    releases: Annotated[
+        int | None, typer.Option(help="Releases that each attack looks at; shuffled: all of them [1000000; 8000000].")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Queries that the attacks over several rounds look at [4].")
+    ] = None,
     items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 5,
     rated: Annotated[int, typer.Option(help="Items that a device rated at most.")] = 3,
     confidence: Annotated[float, typer.Option(help="Probability that all lower bounds of a mechanism hold.")] = 0.999,
+    trust: Annotated[
+        str, typer.Option(help="Who gets the releases: local, the server itself; shuffled, a shuffler before it.")
+    ] = LOCAL,
+    users: Annotated[int | None, typer.Option(help="Shuffled: devices of a round [200].")] = None,
+    audit_delta: Annotated[float | None, typer.Option(help="Shuffled: delta of claim and measurement [0.001].")] = None,
+    epsilon_local: Annotated[
+        str | None, typer.Option(help="Shuffled: each device's epsilon in nats; the central one follows.")
+    ] = None,
     *,
     output: Output,
 ) -> None:
     """Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.
 
     Two inputs that an attacker distinguishes best are given to devices by a fair coin; what they release, also asked
-    again, beside devices whose inputs are known, and over several rounds, is held against what is claimed.
+    again, beside devices whose inputs are known, and over several rounds, is held against what is claimed. With --trust
+    shuffled rounds of devices go through the shuffler, and what it hands on is held against the central epsilon.
     """
+    of_shufflers = {"users": users, "audit_delta": audit_delta, "epsilon_local": epsilon_local}
+    if trust == SHUFFLED:
+        if rounds is not None:
+            raise InputError(f"rounds is {rounds}, but behind a shuffler each device answers once; leave it out")
+        options = {"settings": read_settings(setting or ()), "items": items, "rated": rated, "confidence": confidence}
+        options |= {"epsilon": epsilon, "epsilon_local": epsilon_local}
+        chosen = {"users": users, "delta": audit_delta, "releases": releases}
+        options |= {name: value for name, value in chosen.items() if value is not None}
+        _audit_shuffled(design, options, output)
+        return
+    if trust != LOCAL:
+        raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}")
+    for name, value in of_shufflers.items():
+        if value is not None:
+            raise InputError(f"{name} is {value}, which is about shufflers; give --trust {SHUFFLED}, or leave it out")
+    from scenarios.studies.scrutiny.audit import RELEASES, ROUNDS, every_name
     from scenarios.studies.scrutiny.audit import audit as audit_one
-    from scenarios.studies.scrutiny.audit import every_name
 
     settings = read_settings(setting or ())
     audits = [
         audit_one(
             name,
-            epsilon=epsilon,
+            epsilon="1" if epsilon is None else epsilon,
             settings=settings,
-            releases=releases,
-            rounds=rounds,
+            releases=RELEASES if releases is None else releases,
+            rounds=ROUNDS if rounds is None else rounds,
             items=items,
             rated=rated,
             confidence=confidence,
         )
         for name in (every_name() if design is None else [design])
     ]
+    _deliver(audits, design, output, show_audits, show_audit)
+
+
+def _audit_shuffled(design: str | None, options: dict[str, Any], output: Output) -> None:
+    """Audit one mechanism behind a shuffler, or all whose devices it can hide; bounds of all of them hold together."""
+    from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit, shuffled_names
+
+    names = shuffled_names() if design is None else [design]
+    each = options | {"confidence": 1 - (1 - options["confidence"]) / len(names)}
+    audits = [shuffled_audit(name, **each) for name in names]
+    show = partial(show_shuffled_audits, confidence=options["confidence"])
+    _deliver(audits, design, output, show, lambda console, one: show(console, [one]))
+
+
+def _deliver(
+    audits: Sequence[A],
+    design: str | None,
+    output: Output,
+    show_all: Callable[[Console, Sequence[A]], None],
+    show_one: Callable[[Console, A], None],
+) -> None:
     passed = all(one.held for one in audits)
     records = [one.as_json() for one in audits]
     record = {"held": passed, "audits": records} if design is None else records[0]
     output.deliver(
-        "audit", record, lambda: show_audits(printed(), audits) if design is None else show_audit(printed(), audits[0])
+        "audit",
+        record,
+        lambda: show_all(printed(), audits) if design is None else show_one(printed(), audits[0]),
     )
     if not passed:
         raise typer.Exit(BAD_INPUT)
@@ -129,7 +194,7 @@ def in_nats(value: float | None) -> str:
     return "inf" if math.isinf(value) else f"{value:.4f}"
 
 
-def show_audits(console: Console, audits: list[Audit]) -> None:
+def show_audits(console: Console, audits: Sequence[Audit]) -> None:
     """Print a table with a row for each mechanism."""
     rows = []
     for one in audits:
@@ -159,7 +224,30 @@ def show_audit(console: Console, one: Audit) -> None:
     remark(console, f"promised: {one.guarantee}", *verdict, *_power([one]))
 
 
-def _power(audits: list[Audit]) -> list[str]:
+def show_shuffled_audits(console: Console, audits: Sequence[ShuffledAudit], *, confidence: float) -> None:
+    """Print a row for each mechanism behind a shuffler: what is claimed, given away at least, and measured."""
+    rows = []
+    for one in audits:
+        figures = [in_nats(value) for value in (one.epsilon_local, one.epsilon, one.epsilon_at_least, one.measured)]
+        rows.append([one.design, f"{one.amplified_for:,}", *figures, "yes" if one.held else "NO"])
+    columns = ["mechanism", "devices", "local", "claimed", "given away", "measured, at least", "held"]
+    title = f"central epsilon in nats of one round at delta {audits[0].delta:g}, "
+    title += f"bounds hold together with probability {confidence:g}"
+    show_table(console, columns, rows, title=title, words=["mechanism", "held"])
+    lines = [f"{one.design}: {line}" for one in audits for line in one.failures]
+    games = [f"{attack.name}: {attack.meaning}" for attack in audits[0].attacks]
+    remark(
+        console,
+        *(lines or ["nothing contradicts the claim"]),
+        "given away: what the multiset tells of a device where all others hold one input that is known; "
+        "what is measured is the best event among "
+        f"{audits[0].attacks[0].plays:,} rounds",
+        f"attacks: {'; '.join(games)}",
+        "neighbours: one user's ratings are replaced; if the shuffler tells who sent what, the local epsilon is left",
+    )
+
+
+def _power(audits: Sequence[Audit]) -> list[str]:
     """Return which leaks would have been found, a line; none where nothing is claimed."""
     powers = [one.power for one in audits if one.power is not None]
     return [in_words(powers)] if powers else []

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.trust import LOCAL
 from scenarios.commands.flags import BackendFlags, Output, Setting, With, with_fields
 from scenarios.config.files import names_of_columns
 from scenarios.config.identity import import_helpers, read_settings
@@ -26,7 +27,9 @@ from scenarios.studies.compare.comparison_settings import Comparison
 
 WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "bad_lines", "features")
 """Fields that a plan takes as a run does."""
-_PLANNED = {name: (Comparison if name == "features" else Scenario).model_fields[name] for name in WORLD} | {
+TRUST = ("trust", "delta", "expected_answers")
+"""Fields of whom devices trust that a plan takes as a run does."""
+_PLANNED = {name: (Comparison if name == "features" else Scenario).model_fields[name] for name in (*WORLD, *TRUST)} | {
     name: all_settings()[name] for name in shared_settings()
 }
 
@@ -74,7 +77,9 @@ def plan(
         raise InputError(f"seed is {seed}; it must be at least 0 and below 2^63")
     if malicious is not None:
         check_share(malicious)
-    world = {name: others.pop(name) for name in (*WORLD, *(name for name, *_ in _TARGETS))}
+        if others["trust"] not in (None, LOCAL):
+            raise InputError(f"malicious is {malicious:g}, which plans know without a shuffler; leave one out")
+    world = {name: others.pop(name) for name in (*WORLD, *TRUST, *(name for name, *_ in _TARGETS))}
     request = PlanRequest(
         settings=others,
         own=_own(design, setting or ()),

@@ -158,12 +158,11 @@ def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
         return settings
     promise = shuffled_of(scenario, half)
     assert scenario.epsilon is not None  # refused before
-    query = _query(half, settings, scenario.world, scenario.epsilon)
+    epsilon = scenario.epsilon / scenario.answers_per_device
+    query = _query(half, settings, scenario.world, epsilon)
     subsets = public_half(query.design)
     own, values = subsets.own(query), subsets.values(query)  # type: ignore[attr-defined] # of subsets
-    best = best_set(
-        items=values - own, padded=own, epsilon=scenario.epsilon, devices=promise.devices, delta=promise.delta
-    )
+    best = best_set(items=values - own, padded=own, epsilon=epsilon, devices=promise.devices, delta=promise.delta)
     sizes = {"chosen": best.subset_size} | ({"padded": own} if "padded" in type(settings).model_fields else {})
     return settings.model_copy(update=sizes)
 

@@ -59,9 +59,9 @@ class RunSpec:
         self.scenario, self._public = scenario, public
         self.half = half_in(scenario)  # The server's half of the mechanism
         scenario.check_trust()
+        check_servers(scenario, self.half)
         if scenario.own_questions:
             _check_own_questions(scenario, self.half)
-        check_servers(scenario, self.half)
         if scenario.trust == SHUFFLED:
             check_shuffled(scenario, self.half)
         self._check()
@@ -190,8 +190,8 @@ class RunSpec:
             pool_size=scenario.pool_size,
             assume_malicious=scenario.assume_malicious or 0.0,
             smallest_round=smallest_round(scenario) if self.shuffled else 0,
-            own_questions=scenario.own_questions,
             groups=self.shuffled.groups if self.shuffled else None,
+            own_questions=scenario.own_questions,
         )
 
     @cached_property

@@ -94,10 +94,10 @@ class Setting:
         Share of liars in each round's answers that decided items must withstand; 0 if nobody is thought to lie.
     smallest_round : int
         Devices that a round asks at least, because a shuffler hides each among them; 0 where nobody shuffles.
-    own_questions : bool
-        Whether devices draw their questions from private coins; then `send` says so in every query.
     groups : GroupPromise or None
         What groups are promised that are each shuffled apart; None where nobody shuffles.
+    own_questions : bool
+        Whether devices draw their questions from private coins; then `send` says so in every query.
     """
 
     design: Design
@@ -109,8 +109,8 @@ class Setting:
     pool_size: int | None = None
     assume_malicious: float = 0.0
     smallest_round: int = 0
-    own_questions: bool = False
     groups: GroupPromise | None = None
+    own_questions: bool = False
 
     @property
     def pools(self) -> list[Indices]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ from scenarios.theory.emulated_runs import (
 from scenarios.theory.predictors import Predictor, from_moments, predictor
 from scenarios.theory.sufficient_users import inseparable
 
+FEW = 10  # users of a scenario behind a shuffler, where nobody says how many
 _WORLD = ("items", "rated", "clusters", "like", "class_shares", "cluster_shares", "seed")
 
 
@@ -51,6 +52,7 @@ class Candidate:
 
     world: Scenario  # A block model; its design does not matter
     settings: dict[str, Any]  # Design, decoder and the design's own settings
+    trust: Mapping[str, Any] = field(default_factory=dict)  # Whom devices trust, as scenarios say it; nobody by default
     _scenarios: dict[Any, Scenario] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -78,7 +80,8 @@ class Candidate:
         shared = type(self.world.settings).model_fields.keys() & self.half.settings.model_fields.keys()
         world |= {name: getattr(self.world.settings, name) for name in shared}
         nats = "inf" if epsilon is None or not self.half.private else epsilon
-        flags = {**world, **self.settings, "epsilon": nats, **changes}
+        few = {"users": FEW} if self.trust else {}  # what a shuffler may promise depends on how many there are
+        flags = {**world, **few, **self.settings, **self.trust, "epsilon": nats, **changes}
         return self._scenarios.setdefault(cache_key, settle(validated(Scenario, None, flags).complete()))
 
     def blind(self, epsilon: Epsilon) -> str:
@@ -94,7 +97,10 @@ def any_design() -> dict[str, Any]:
 
 
 def candidates(
-    world: Scenario, own: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None
+    world: Scenario,
+    own: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    trust: Mapping[str, Any] | None = None,
 ) -> list[Candidate]:
     """Return a custom design with its settings, if any, and every mechanism's variants with each of their decoders.
 
@@ -105,9 +111,10 @@ def candidates(
         half.name: {name: (settings or {})[name] for name in half.settings.model_fields if name in (settings or {})}
         for half in designs().values()
     }
-    custom = [] if own is None else [Candidate(world=world, settings={**own, "decoder": KMEANS})]
+    make = partial(Candidate, world=world, trust=trust or {})
+    custom = [] if own is None else [make(settings={**own, "decoder": KMEANS})]
     return custom + [
-        Candidate(world=world, settings={"design": half.name, **by_half[half.name], **variant, "decoder": decoder})
+        make(settings={"design": half.name, **by_half[half.name], **variant, "decoder": decoder})
         for half in designs().values()
         for variant in variants(half)
         for decoder in half.decoders

@@ -25,6 +25,7 @@ from scenarios.studies.planner.least_users import (
     to_epsilon,
     users_needed,
 )
+from scenarios.studies.planner.shuffled_plan import can_be_shuffled, shuffled_row
 from scenarios.theory.bounds import bounds_of, bounds_rows
 from scenarios.theory.emulated_runs import MOST_USERS, Estimate, goals
 from scenarios.theory.predictors import Predictor, predictor, why_not_predicted
@@ -89,9 +90,10 @@ def plan(
     inverse: bool = False,
     own: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    trust: Mapping[str, Any] | None = None,
 ) -> DesignPlan:
-    """Plan for a block model; ``settings`` are of the mechanisms that have them."""
-    options = candidates(world, own, settings)
+    """Plan for a block model; ``settings`` are of the mechanisms that have them, ``trust`` says whom devices trust."""
+    options = [one for one in candidates(world, own, settings, trust) if not trust or can_be_shuffled(one)]
     every = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in options]
     key = "epsilon" if inverse else "users"
     candidate, best = _recommended(every, key) or (None, None)
@@ -100,13 +102,14 @@ def plan(
     failure, mistakes = _failing(world, target)
     return DesignPlan(
         rows=[row for _, row in every],
-        bounds=bounds_rows(bounds_of(at.complete(), failure=failure, mistakes=mistakes)),
+        # which hold where nobody is trusted
+        bounds=[] if trust else bounds_rows(bounds_of(at.complete(), failure=failure, mistakes=mistakes)),
         recommended=candidate,
         best=best,
         why=_why(_able(every), best, key),
         failure=failure,
         mistakes=mistakes,
-        sufficient=_sufficient(at, failure),
+        sufficient=None if trust else _sufficient(at, failure),
         target=target,
         world=world,
         users_here=None if inverse else users,
@@ -202,6 +205,9 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
             row["channel"] = own[1].how
         if note := candidate.blind(epsilon):
             return row | {"epsilon": _epsilon_of(candidate, epsilon), "note": note}
+        if candidate.trust and epsilon is not None:
+            notes = TOO_MANY, NO_EPSILON
+            return row | shuffled_row(candidate, epsilon, target, users, inverse=inverse, notes=notes)
         if inverse and users and half.private:
             if (":" in candidate.design or half.learns_all) and predictor(candidate.at(epsilon)) is None:
                 return row | {"note": "not predicted at several epsilons: say one by --epsilon"}

@@ -53,6 +53,6 @@ def check_plan(scenario: Scenario, session: Backend, *, repeat: int, console: Co
     """Run a scenario and return its result with what was predicted for it."""
     measurement = run_seeds(MainJob(), scenario, Running(session=session, console=console), repeat)
     as_run = Scenario.model_validate(measurement.scenario)
-    prediction, answered = predictor(as_run), measurement.values["answered"]
+    prediction, answered = predictor(RunSpec(as_run).local_scenario), measurement.values["answered"]
     sides = (None, None) if prediction is None else (prediction.accuracy(answered), prediction.exact(answered))
     return {"intervals": {}, **measurement.values, "accuracy_predicted": sides[0], "exact_predicted": sides[1]}

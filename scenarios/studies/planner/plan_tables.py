@@ -12,6 +12,7 @@ from rich.text import Text
 from coordinator.protocol.custom import UNCHECKED
 from scenarios.show.tables import OPEN, SAFE, failing, name_of, number, remark, titled, trust_of
 from scenarios.studies.planner.plan import EMULATED, SIMULATED, TOO_MANY, DesignPlan, in_words
+from scenarios.studies.planner.shuffled_plan import promise_in_words
 from scenarios.theory.emulated_runs import MOST_USERS
 
 NOTHING_LEARNABLE = (
@@ -43,7 +44,9 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
     notes = dict.fromkeys(row["note"] for row in made.rows if row["note"] and row["note"] != TOO_MANY)
     lines = [note if note.startswith(SIMULATED) else f"{_short(note)}: {note}" for note in notes]
     allowed = failing(made.failure, made.mistakes)
-    lines.append(f"users that any epsilon-LDP learner needs {allowed}: {', '.join(bounds)}")
+    if bounds:
+        lines.append(f"users that any epsilon-LDP learner needs {allowed}: {', '.join(bounds)}")
+    lines += [promise_in_words(row) for row in made.rows if row.get("epsilon_local") is not None]
     unchecked = [name_of(row) for row in made.rows if row.get("channel") == UNCHECKED]
     lines += [f"{UNCHECKED}: that {name} protects all a device holds; it is never recommended" for name in unchecked]
     lines += _neighbours(made.rows)

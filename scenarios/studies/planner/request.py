@@ -11,6 +11,7 @@ import numpy as np
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.trust import LOCAL, SHUFFLED
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.config.files import brief
@@ -129,6 +130,10 @@ class PlanRequest:
     # Settings that several mechanisms share, by their names; see `scenarios.config.mechanism_settings.shared_settings`
     settings: Mapping[str, Any] = field(default_factory=dict)
     own: dict[str, Any] | None = None  # A user's own design to plan for as well: ``design`` and its settings
+    # Whom devices trust; see `scenarios.config.trust_settings.TrustSettings`
+    trust: str | None = None
+    delta: float | None = None
+    expected_answers: float | None = None
 
 
 def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
@@ -153,8 +158,10 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
                 raise InputError(f"{name} is {value!r}, but {file} brings its own; give one of them")
         table, like_from = read_for(request), like_bar(request.columns, request.like_from)
         world, users = shape_of(table, like_from=like_from, **_world(request)), request.users or table.users
-    made = plan(world, target, users=users, inverse=inverse, own=request.own, settings=_of_mechanisms(request))
-    local = {row["note"] for row in made.rows if row["private"] and row["trust_model"] == TRUST_LOCAL}
+    options = {"own": request.own, "settings": _of_mechanisms(request), "trust": _trust_of(request)}
+    made = plan(world, target, users=users, inverse=inverse, **options)
+    models = (TRUST_LOCAL, SHUFFLED)
+    local = {row["note"] for row in made.rows if row["private"] and row["trust_model"] in models}
     if made.best is None and TOO_MANY in local:  # more users than anybody has
         others = "; ".join(sorted(local - {TOO_MANY, ""}))
         raise InputError(
@@ -162,6 +169,26 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
             f"{f' ({others})' if others else ''}; raise epsilon or ask for less"
         )
     return made, {**made.as_json(), "not_for": None if request.ratings is None else NOT_THE_FILE}
+
+
+def _trust_of(request: PlanRequest) -> dict[str, Any]:
+    """Return whom devices trust, as scenarios say it; nothing where that is nobody."""
+    names = ("delta", "expected_answers")
+    options = {name: getattr(request, name) for name in names if getattr(request, name) is not None}
+    if request.trust in (None, LOCAL):
+        for name, value in options.items():
+            raise InputError(f"{name} is {value}, which is about shufflers; give --trust {SHUFFLED}, or leave it out")
+        return {}
+    if request.trust != SHUFFLED:
+        raise InputError(f"trust is {request.trust!r}; a plan takes {LOCAL} or {SHUFFLED}")
+    if request.ratings is not None:
+        raise InputError(
+            f"trust is {SHUFFLED}, and a plan for a file is about advice without trust; leave --ratings out, or see "
+            "blindrec compare --trust-models ladder"
+        )
+    if parse_epsilon(1 if request.epsilon is None else request.epsilon) is None:
+        raise InputError("epsilon is inf; a shuffler amplifies a finite one")
+    return {"trust": SHUFFLED, **options}
 
 
 def _world(request: PlanRequest, *names: str) -> dict[str, Any]:

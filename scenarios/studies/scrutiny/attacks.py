@@ -51,16 +51,17 @@ def parts_of(plays: int, coins: np.random.Generator) -> Ints:
     return coins.choice([FIT, CHOOSE, MEASURE], plays, p=[0.25, 0.25, 0.5])
 
 
-def at_least(hits: Ints, misses: Ints, plays: int, doubt: float) -> Floats:
-    """Return lower bounds of ``log(P(E | a) / P(E | b))`` by Clopper and Pearson (1934) [nats].
+def at_least(hits: Ints, misses: Ints, plays: int, doubt: float, delta: float = 0.0) -> Floats:
+    """Return lower bounds of ``log((P(E | a) - delta) / P(E | b))`` by Clopper and Pearson (1934) [nats].
 
     Whether the victim holds a or b is a fair coin, so that ``hits`` of the event with a, and ``misses`` of it with b,
     are counts among all plays whose means have the ratio of the two chances. Where the chances differ from play to
     play, a count is less spread than a binomial one with its mean (Hoeffding, 1956), so that the bound holds as well.
     """
     hit_bound = np.where(hits > 0, beta.ppf(doubt / 2, np.maximum(hits, 1), plays - hits + 1), 0.0)
+    beyond = np.maximum(hit_bound - delta / 2, 0)  # as half of all plays have a
     with np.errstate(divide="ignore"):
-        bounds: Floats = np.log(hit_bound) - np.log(_at_most(misses, plays, doubt))
+        bounds: Floats = np.log(beyond) - np.log(_at_most(misses, plays, doubt))
     return bounds
 
 
@@ -69,11 +70,12 @@ def _at_most(misses: Floats | Ints, plays: int, doubt: float) -> Floats:
     return np.where(misses < plays, beta.isf(doubt / 2, misses + 1, np.maximum(plays - misses, 1)), 1.0)
 
 
-def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: float) -> Event:
+def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: float, delta: float = 0.0) -> Event:
     """Return what the event shows that the choosing plays like best; a score is larger where the victim rather holds a.
 
     Scores have shape (plays,), and are fitted on no play but those of `FIT`; ``secret`` says whether the victim holds
-    a, ``parts`` what each play is for, and ``doubt`` how probable it is that the bound is wrong.
+    a, ``parts`` what each play is for, ``doubt`` how probable it is that the bound is wrong, and ``delta`` how much of
+    the event's probability the claim does not cover.
     """
     choosing, measuring = parts == CHOOSE, parts == MEASURE
     plays, measured = int(choosing.sum()), int(measuring.sum())
@@ -86,14 +88,14 @@ def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: 
             own, other = (np.sort(rather[choosing & (secret == one)]) for one in (side, not side))
             cuts = _cuts(np.concatenate([own, other]))
             hits, misses = own.size - np.searchsorted(own, cuts), other.size - np.searchsorted(other, cuts)
-            nats, right = at_least(hits, misses, plays, doubt), (hits + other.size - misses) / max(plays, 1)
+            nats, right = at_least(hits, misses, plays, doubt, delta), (hits + other.size - misses) / max(plays, 1)
             if nats.size and nats.max() > best + MARGIN:
                 best, by = float(nats.max()), name
                 event, with_side = rather >= cuts[nats.argmax()], secret == side
             if right.size and right.max() > surest + MARGIN / 10:
                 surest, guess = float(right.max()), (rather >= cuts[right.argmax()]) == side
     hits, misses = (np.array([np.count_nonzero(event & measuring & one)]) for one in (with_side, ~with_side))
-    bound = max(float(at_least(hits, misses, measured, doubt)[0]), 0.0)
+    bound = max(float(at_least(hits, misses, measured, doubt, delta)[0]), 0.0)
     share = float((secret == guess)[measuring].mean()) if measured else 0.5
     return Event(measured=bound, right=share, plays=measured, hits=int(hits[0]), misses=int(misses[0]), by=by)
 

@@ -96,7 +96,7 @@ def amplified(
             raise InputError(f"epsilon is {epsilon}, but a channel has its own; leave it out")
         randomizer, local, name = of_channel(mechanism), mechanism.epsilon, type(mechanism).__name__
     else:
-        nats = _finite(1 if epsilon is None else epsilon)
+        nats = finite_epsilon(1 if epsilon is None else epsilon)
         randomizer_at = _randomizer_of(mechanism, settings, _size(items, rated, users), own_questions=own_questions)
         randomizer, local = randomizer_at(nats), float(nats)
         name = _name_of(mechanism)
@@ -144,16 +144,16 @@ def local_epsilon(
     """
     if isinstance(mechanism, ExactChannel):
         raise InputError("a channel has one epsilon; give the mechanism that makes it, or see amplified")
-    central, size = _finite(epsilon), _size(items, rated, users)
+    central, size = finite_epsilon(epsilon), _size(items, rated, users)
     options, sizes = dict(settings or {}), dict[str, int]()
     if mechanism == "set" and not int(options.get("chosen", 0)):
-        query = _subject(mechanism, options, size).query(size, central)
+        query = shuffled_subject(mechanism, options, size).query(size, central)
         padded = int(query.parameters[PADDED])
         best = best_set(items=items, padded=padded, epsilon=central, devices=users, delta=delta)
         sizes = {"padded": padded, "chosen": best.subset_size}
     randomizer_at = _randomizer_of(mechanism, options | sizes, size, own_questions=own_questions)
     local = largest_local_epsilon(
-        lambda nats: randomizer_at(_finite(nats)).bound, epsilon=central, devices=users, delta=delta
+        lambda nats: randomizer_at(finite_epsilon(nats)).bound, epsilon=central, devices=users, delta=delta
     )
     return _result(
         _name_of(mechanism), randomizer_at(local), local=float(local), users=users, delta=delta, settings=sizes
@@ -175,7 +175,7 @@ def _randomizer_of(
                 'own_questions is True, but "any" stands for what is the same on all devices; leave it out'
             )
         return lambda _: Randomizer(AnyRandomizer(), CLONES)
-    subject = _subject(mechanism, settings, size, own_questions=own_questions)
+    subject = shuffled_subject(mechanism, settings, size, own_questions=own_questions)
 
     def randomizer(local: Fraction) -> Randomizer:
         query = replace(subject.query(size, local), own_questions=own_questions)
@@ -184,7 +184,7 @@ def _randomizer_of(
     return randomizer
 
 
-def _subject(
+def shuffled_subject(
     mechanism: str | Mechanism, settings: Choice | None, size: Size, *, own_questions: bool = False
 ) -> MechanismUnderTest:
     """Return a mechanism whose reports a shuffler can hide, or refuse it."""
@@ -235,7 +235,8 @@ def _result(
     )
 
 
-def _finite(epsilon: Fraction | float | str) -> Fraction:
+def finite_epsilon(epsilon: Fraction | float | str) -> Fraction:
+    """Return an epsilon [nats], which must be finite."""
     nats = epsilon if isinstance(epsilon, Fraction) else parse_epsilon(epsilon)
     if nats is None or not math.isfinite(as_float(nats)):
         raise InputError("epsilon is inf; shuffling amplifies a finite one")

@@ -258,6 +258,78 @@ class Audit(Scrutiny):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffledAudit(Scrutiny):
+    """The result of an audit of a mechanism's reports behind a shuffler.
+
+    Attributes
+    ----------
+    design : str
+        The mechanism, with its settings where they are not the default.
+    amplified_for : int
+        Devices of a round, for which the central epsilon is claimed.
+    epsilon : float
+        Central epsilon that is claimed at the audit's delta, from above [nats].
+    epsilon_local : float
+        Epsilon of each device's report [nats], which is left if the shuffler tells who sent what.
+    delta : float
+        The audit's delta.
+    bound : str
+        The bound from above: ``"two levels"``, ``"finite channel"``, or ``"any randomizer"``.
+    epsilon_at_least : float
+        What the multiset really gives away where all other devices hold one input that is known [nats], to some 1e-5.
+    confidence : float
+        Probability that all lower bounds hold.
+    attacks : tuple of AttackResult
+        Those that were made.
+    neighbours : str
+        ``"replace"``: one device's ratings are replaced by any others.
+    """
+
+    table = "attacks"
+    design: str
+    amplified_for: int
+    epsilon: float
+    epsilon_local: float
+    delta: float
+    bound: str
+    epsilon_at_least: float
+    confidence: float
+    attacks: tuple[AttackResult, ...]
+    neighbours: str = "replace"
+
+    @property
+    def measured(self) -> float:
+        """Largest lower bound of what a round gives away of a device [nats]."""
+        return max((one.measured for one in self.attacks), default=0.0)
+
+    @property
+    def failures(self) -> list[str]:
+        """The violations of the claim, a line each."""
+        lines = []
+        if self.epsilon_at_least > self.epsilon * (1 + 1e-3):
+            lines.append(f"the multiset gives away {self.epsilon_at_least:.5g}, above the claimed {self.epsilon:.5g}")
+        return lines + [
+            f"attack {one.name}, by {one.by}, measured at least {one.measured:.4g}, claimed are {self.epsilon:.5g}"
+            for one in self.attacks
+            if one.measured > self.epsilon
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `blindrec audit --trust shuffled --json` writes."""
+        rows = [one.as_json() for one in self.attacks]
+        for row in rows:
+            del row["right_at_most"]  # which holds at delta 0
+        names = "design epsilon epsilon_local delta neighbours amplified_for bound epsilon_at_least measured confidence"
+        own = {name: getattr(self, name) for name in names.split()}
+        return {"trust_model": "shuffled"} | own | {"held": self.held, "failures": self.failures, "attacks": rows}
+
+    def __repr__(self) -> str:
+        verdict = "held" if self.held else f"{len(self.failures)} failed"
+        figures = f"claimed {self.epsilon:.4f}, at least {self.epsilon_at_least:.4f}, measured {self.measured:.4f}"
+        return f"<{self.design}, {self.amplified_for} devices shuffled: {figures}, {verdict}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Amplification:
     """The guarantees of shuffled reports: the central one that holds, and what is left if the shuffler lies.
 

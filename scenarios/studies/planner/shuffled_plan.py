@@ -1,0 +1,147 @@
+"""Plans behind a shuffler: a row's local epsilon, and what else follows from it, change with the number of users."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from coordinator.protocol.budget import as_json
+from coordinator.protocol.channels import LARGEST_EPSILON
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.trust import SHUFFLED
+from coordinator.server.moments.probabilities import root_between
+from coordinator.server.server_half import GROUPS
+from scenarios.config.central_promise import check_shuffled
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.config.trust_settings import EXPECTED
+from scenarios.studies.planner.least_users import Candidate, Target
+from scenarios.theory.emulated_runs import MOST_USERS
+from scenarios.theory.predictors import Predictor, predictor
+
+FINENESS = 0.01  # a number of users, and an epsilon, are searched for to this share of them
+FEWEST, STRIDE = 1000, 8  # users that a search begins with, and by how much it goes on
+LEAST_EPSILON = Fraction(1, 1000)  # central, that is looked at
+
+
+def can_be_shuffled(candidate: Candidate) -> bool:
+    """Return whether a shuffler can hide the devices of a candidate's design, all of which have one epsilon."""
+    scenario = candidate.at(candidate.world.epsilon)
+    try:
+        check_shuffled(scenario, candidate.half)
+    except InputError:
+        return False
+    return scenario.policy != GROUPS  # each of which has its own, so that nothing is predicted
+
+
+def shuffled_row(
+    candidate: Candidate, epsilon: Fraction, target: Target, users: int | None, *, inverse: bool, notes: tuple[str, str]
+) -> dict[str, Any]:
+    """Return what a row says of the users that a central epsilon takes, or if ``inverse`` of the least such epsilon.
+
+    ``notes`` say that no number of users is enough, and no epsilon.
+    """
+    plans, row = ShuffledPlans(candidate, target), {"trust_model": SHUFFLED}
+    if inverse and users:
+        least = plans.least_epsilon(users)
+        return row | ({"note": notes[1]} if least is None else plans.about(least, users) | {"users": users})
+    needed = plans.least_users(epsilon)
+    if needed is None:
+        most = plans.most_users
+        beyond = f"more than {most:,} users, for whom this delta is too large; give a smaller one"
+        return row | {"epsilon": as_json(epsilon), "note": notes[0] if most == MOST_USERS else beyond}
+    return row | plans.about(epsilon, users or needed) | {"users": needed}
+
+
+class ShuffledPlans:
+    """What a candidate needs behind a shuffler; each number of users has its own local epsilon."""
+
+    def __init__(self, candidate: Candidate, target: Target) -> None:
+        self._candidate, self._target = candidate, target
+        self._prediction = lru_cache(maxsize=None)(self._predicted)
+
+    @property
+    def most_users(self) -> int:
+        """Most users for whom delta is at most 1 / answers, or whom a plan looks at."""
+        scenario = self._candidate.at(self._candidate.world.epsilon)
+        answers = 1 / scenario.failure_chance / (scenario.expected_answers or EXPECTED)
+        return min(MOST_USERS, math.floor(answers))
+
+    def least_users(self, epsilon: Fraction) -> int | None:
+        """Return the smallest number of users that meets the target at a central epsilon, to a hundredth of it."""
+        most = self.most_users
+        low, high = 1, min(FEWEST, most)
+        while self.margin(epsilon, high) < 0:
+            if high >= most:
+                return None
+            low, high = high, min(STRIDE * high, most)
+        if low == 1:  # below so few the search goes by whole numbers
+            while high > 1 and self.margin(epsilon, max(high // 2, 1)) >= 0:
+                high = max(high // 2, 1)
+            low = max(high // 2, 1)
+        if high == 1:
+            return 1
+        log_users = root_between(
+            lambda log: self.margin(epsilon, round(math.exp(log))), math.log(low), math.log(high), width=FINENESS
+        )
+        needed = math.ceil(math.exp(log_users))
+        while self.margin(epsilon, needed) < 0:  # the root lies within the tolerance, on either side
+            needed += max(1, math.ceil(needed * FINENESS))
+        return needed
+
+    def least_epsilon(self, users: int) -> Fraction | None:
+        """Return the smallest central epsilon with which so many users meet the target, to a hundredth of it."""
+        low, high = LEAST_EPSILON, LEAST_EPSILON
+        while self.margin(high, users) < 0:
+            if high >= LARGEST_EPSILON:
+                return None
+            low, high = high, min(4 * high, Fraction(LARGEST_EPSILON))
+        while high / low > 1 + FINENESS:
+            middle = Fraction(math.sqrt(low * high)).limit_denominator(10**6)
+            low, high = (low, middle) if self.margin(middle, users) >= 0 else (middle, high)
+        return high
+
+    def margin(self, epsilon: Fraction, users: int) -> float:
+        """Return by how much so many users meet the target, in log-odds; negative where they do not."""
+        prediction = self._prediction(epsilon, users)
+        return -1e3 if prediction is None else self._target.margin(prediction, users)
+
+    def about(self, epsilon: Fraction, users: int) -> dict[str, Any]:
+        """Return what a row says of so many users: their shares right, and what each device keeps by itself."""
+        spec = RunSpec(self._scenario(epsilon, users))
+        promise, prediction = spec.shuffled, self._prediction(epsilon, users)
+        assert promise is not None  # behind a shuffler
+        assert prediction is not None  # of what was looked for
+        settings = spec.local_scenario.settings.model_dump()
+        return {
+            "accuracy": prediction.accuracy(users),
+            "exact": prediction.exact(users),
+            "epsilon": as_json(epsilon),
+            "epsilon_local": as_json(promise.local),
+            "amplified_for": promise.devices,
+            "guarantee": spec.guarantee,
+            "neighbours": spec.neighbours,
+            "delta": spec.delta,
+            "bound": promise.bound,
+            **{name: settings[name] for name in ("padded", "chosen") if name in settings},
+        }
+
+    def _predicted(self, epsilon: Fraction, users: int) -> Predictor | None:
+        try:
+            return predictor(RunSpec(self._scenario(epsilon, users)).local_scenario)
+        except InputError:  # of so few users that delta is above 1 / answers, or of an epsilon that no channel has
+            return None
+
+    def _scenario(self, epsilon: Fraction, users: int) -> Scenario:
+        return self._candidate.at(epsilon, users=users)
+
+
+def promise_in_words(row: Mapping[str, Any]) -> str:
+    """Say under which local epsilon devices of a row answer, and what that counts on."""
+    return (
+        f"{row['design']}: devices answer under a local epsilon of {row['epsilon_local']:.4g}, which is left if the "
+        f"shuffler tells who sent what; counted on {row['amplified_for']:,} answers"
+    )

@@ -1,0 +1,461 @@
+"""Audits of shuffled reports: rounds of real devices behind the real shuffler, and what a server infers of one of them.
+
+The attacker sees what the shuffler hands on, knows what all other devices hold, and which two inputs the victim has by
+a fair coin. What is measured is held against the central epsilon that is claimed at the audit's delta.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import permutations
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from actors.seeds import Coins
+from coordinator.protocol.amplification import (
+    KnownOthers,
+    ShufflerBound,
+    largest_local_epsilon,
+    shuffled_epsilon,
+)
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Floats2, Ints, Words
+from coordinator.protocol.budget import as_float
+from coordinator.protocol.checked import MOST_ITEMS, require_whole
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.randomizers import Randomizer, randomizer_of
+from coordinator.protocol.trust import ShuffledRound, Shuffling
+from coordinator.shuffler.shuffler import Shuffler
+from scenarios.config.mechanism_settings import designs as local_mechanisms
+from scenarios.studies.scrutiny.attacks import CHOOSE, FEWEST, FIT, MEASURE, attack_of, best_event, learned_scores
+from scenarios.studies.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Rated, Size, inputs, stored
+from scenarios.studies.scrutiny.release_laws import MOST_BITS, PILOTS, ClaimedLaw, patterns_of
+from scenarios.studies.scrutiny.shuffling import finite_epsilon, shuffled_subject
+from scenarios.studies.scrutiny.verdicts import AttackResult, ShuffledAudit
+
+REPORTS, USERS, DELTA, CONFIDENCE = 8_000_000, 200, 1e-3, 0.999
+MOST_REPORTS, FEWEST_ROUNDS = 1 << 27, 1500  # reports that are looked at in all, and rounds of an attack at least
+BLOCK = 1 << 18  # reports that are drawn at once
+MOST_SKETCHES = 24  # sketches of which every three are compared, to find the worst
+SIMULATIONS = 16  # reports of the victim that an attacker draws itself, with coins of its own, for either input
+TRUST = 4.0  # simulated reports that the stated channel counts for, beside those
+LEARNABLE = 500  # rounds that a learner needs at least
+WIDE = 64  # different reports of which a learner counts every one
+PRESENT = 4  # other devices that answer in short rounds, on average
+LONGER = 8  # bits by which one report is longer than others where lengths are told apart
+ABSENT = -1  # stands for a report that is not there
+PARTS = (0.1, 0.2, 0.7)  # shares of the rounds that fit looks, choose an event, and measure it
+
+
+class RoundShuffler(Protocol):
+    """What is audited besides the mechanism: a shuffler of one round."""
+
+    def take(self, release: Release) -> None:
+        """Take a block's release."""
+        ...
+
+    def close(self) -> ShuffledRound:
+        """Return what the server gets of the round."""
+        ...
+
+
+MakeShuffler = Callable[[Query, Shuffling], RoundShuffler]
+
+
+class Trio(NamedTuple):
+    """Two inputs that are told apart, and what all other devices hold, with the chances of every report."""
+
+    rows: tuple[Rated, Rated, Rated]
+    chances: Floats2  # shape (3, reports)
+
+    @property
+    def bound(self) -> KnownOthers:
+        """What the multiset really gives away."""
+        return KnownOthers(self.chances.tolist())
+
+
+class Game(NamedTuple):
+    """The rounds that an attack plays."""
+
+    name: str
+    meaning: str
+    share: float  # of all reports
+    short: bool = False  # whether only few devices answer
+    longer: bool = False  # whether the victim's report is longer than others'
+
+
+GAMES = (
+    Game("multiset", "two inputs of one device, where all others' are known", 0.7),
+    Game("short rounds", "the same, where few of the devices answer", 0.15, short=True),
+    Game("lengths", "the same, where the device's report is longer than others'", 0.15, longer=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """What the server gets of some rounds; a round's reports stand where the shuffler put them."""
+
+    reports: Ints  # numbers of reports in their order, `ABSENT` behind the last one, shape (rounds, users)
+    named: Ints  # the report that a device number or a length of its own says to be the victim's, shape (rounds,)
+    place: Ints  # the victim's place among the devices that answered
+    simulated: Floats2  # weights of reports by what the victim's device would send, shape (2, rounds)
+
+
+def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio:
+    """Return two inputs and what others hold so that the multiset gives away most at a central epsilon.
+
+    Looked at are inputs that a device sketches the same whatever its coins, or so many of them at even distances.
+    """
+    sketches = dict[tuple[int, ...], tuple[Rated, Floats]]()
+    for row in inputs(size, np.random.default_rng(0)):
+        private, able = law.sketch(stored([row], [0] * PILOTS, law.query.items))
+        if able.all() and (private == private[0]).all():
+            chances = np.array([float(one) for one in law.chances(private[0].copy(), np.uint64(0))])
+            sketches.setdefault(tuple(private[0].tolist()), (row, chances))
+    every = list(sketches.values())
+    if len({chances.tobytes() for _, chances in every}) < 2:
+        raise InputError(
+            "no two inputs have a sketch that depends on them alone; an audit behind a shuffler tells such two apart"
+        )
+    every = [every[place] for place in np.unique(np.linspace(0, len(every) - 1, MOST_SKETCHES).astype(int)).tolist()]
+    seen, best, most = set[bytes](), list[int](), -1.0
+    for one, other in permutations(range(len(every)), 2):
+        for third in range(len(every)):
+            table = np.stack([every[place][1] for place in (one, other, third)])
+            kind = np.unique(np.round(table, 12), axis=1, return_counts=True)
+            if one == other or (key := kind[0].tobytes() + kind[1].tobytes()) in seen:
+                continue
+            seen.add(key)
+            delta = KnownOthers(table.tolist()).delta(epsilon, 0.0, users)
+            if delta > most:
+                best, most = [one, other, third], delta
+    rows = every[best[0]][0], every[best[1]][0], every[best[2]][0]
+    return Trio(rows, np.stack([every[place][1] for place in best]))
+
+
+class Rounds:
+    """Rounds of devices of which one, the victim, holds either of two inputs, and all others a third one."""
+
+    def __init__(self, law: ClaimedLaw, trio: Trio, users: int, make: MakeShuffler, coins: np.random.Generator) -> None:
+        self._law, self._trio, self._users, self._make, self._coins = law, trio, users, make, coins
+        self._terms = Shuffling(reports=users)
+        self._ratios = trio.chances[:2] / np.where(trio.chances[2] > 0, trio.chances[2], np.inf)
+
+    def views(self, game: Game, rounds: int) -> Iterator[tuple[ServerView, Bools]]:
+        """Yield what the server gets, block by block, and whether the victim holds the first input in each round."""
+        most = max(1, BLOCK // self._users)
+        for number, first in enumerate(range(0, rounds, most)):
+            count = min(most, rounds - first)
+            secret = self._coins.random(count) < 0.5
+            yield self._view(game, secret, as_words(derive(number, f"devices of {game.name}"))), secret
+
+    def weights(self, reports: Ints, table: Floats2) -> Floats2:
+        """Return sums of weights of each round's reports, shape (2, rounds); those that are not there weigh nothing."""
+        padded = np.concatenate([table, np.zeros((len(table), 1))], axis=1)  # the last column is that of `ABSENT`
+        return np.stack([row[reports].sum(axis=1) for row in padded])
+
+    def log_ratio(self, reports: Ints) -> Floats:
+        """Return the log-ratio of the two inputs' chances of single reports; 0 where there is none."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(self._trio.chances[0]) - np.log(self._trio.chances[1])
+        return np.append(np.nan_to_num(logs), 0.0)[reports]
+
+    def histogram(self, reports: Ints) -> Floats2:
+        """Return how often each report comes in each round, shape (rounds, reports); without columns if many."""
+        rounds, size = len(reports), self._trio.chances.shape[1]
+        if size > WIDE:
+            return np.zeros((rounds, 0), np.float32)
+        keys = np.arange(rounds)[:, None] * (size + 1) + reports % (size + 1)
+        counts = np.bincount(keys.ravel(), minlength=rounds * (size + 1)).reshape(rounds, size + 1)
+        return counts[:, :size].astype(np.float32)
+
+    def multiset_score(self, reports: Ints) -> Floats:
+        """Return the log-ratio of the two inputs' chances of each round's multiset: no look at it is better."""
+        return _log_ratio(self.weights(reports, self._ratios))
+
+    def _view(self, game: Game, secret: Bools, devices_secret: Words) -> ServerView:
+        """Let devices answer, one round after another, and shuffle each round.
+
+        The device at place j of round p has the address ``j * rounds + p``, so that victims' addresses are consecutive.
+        """
+        users, rounds, width = self._users, secret.size, self._law.query.bits
+        victim = int(self._coins.integers(users))
+        user = np.full((users, rounds), 2, np.int64)
+        user[victim] = np.where(secret, 0, 1)
+        bits = self._answers(user.ravel(), devices_secret, 0, user.size).reshape(users, rounds, width)
+        bits = np.ascontiguousarray(bits.transpose(1, 0, 2))
+        present = np.ones((rounds, users), np.bool_)
+        if game.short:
+            present = self._coins.random(present.shape) < PRESENT / users
+            present[:, victim] = True
+            bits[~present] = 0
+        seen, counts = np.zeros(bits.shape, np.uint8), np.zeros(rounds, np.int64)
+        named = np.full(rounds, ABSENT)
+        for number, one in enumerate(self._shuffled(bits, present, victim if game.longer else None)):
+            if one.release is not None:
+                released = one.release.unpacked()[:users]
+                counts[number] = len(released)
+                seen[number, : len(released)] = released[:, :width]
+                named[number] = _place_named(one.release, victim, width)
+        reports = patterns_of(seen.reshape(-1, width)).reshape(rounds, users)
+        reports[np.arange(users) >= counts[:, None]] = ABSENT
+        places = np.stack([named, present[:, :victim].sum(axis=1)])
+        by_place = np.where((places >= 0) & (places < counts), np.take_along_axis(reports.T, places, axis=0), ABSENT)
+        return ServerView(reports, by_place[0], by_place[1], self._simulated(reports, victim * rounds, rounds))
+
+    def _shuffled(self, bits: Bits, present: Bools, longer: int | None) -> Iterator[ShuffledRound]:
+        """Yield what a new shuffler makes of each round, whose devices come in blocks; one report may be longer."""
+        query, (rounds, users) = self._law.query, present.shape
+        query_id = query.id
+        if longer is not None:
+            present = present.copy()
+            present[:, longer] = False
+            extra = np.concatenate([bits[:, longer], np.ones((rounds, LONGER), np.uint8)], axis=1)
+            reports, bits = np.packbits(extra, axis=1), np.where(present[:, :, None], bits, 0).astype(np.uint8)
+        every = bool(present.all())
+        blocks = [(0, users)] if every else [(0, users // 2), (users // 2, users)]
+        packed = [np.packbits(bits[:, first:stop].reshape(rounds, -1), axis=1) for first, stop in blocks]
+        masks = [np.packbits(present[:, first:stop], axis=1) for first, stop in blocks]
+        for number in range(rounds):
+            shuffler = self._make(query, self._terms)
+            for (first, stop), of_block, mask in zip(blocks, packed, masks, strict=True):
+                answered = None if every else mask[number].tobytes()
+                shuffler.take(
+                    Release(
+                        query_id=query_id,
+                        first=first,
+                        count=stop - first,
+                        width=query.bits,
+                        bits=of_block[number].tobytes(),
+                        answered=answered,
+                    )
+                )
+            if longer is not None:
+                width, one = query.bits + LONGER, reports[number].tobytes()
+                with suppress(InputError):  # who takes no report of another length is right
+                    shuffler.take(Release(query_id=query_id, first=longer, count=1, width=width, bits=one))
+            yield shuffler.close()
+
+    def _answers(self, user: Ints, secret: Words, first: int, count: int) -> Bits2:
+        """Return the reports of devices from an address on as bits; ``user`` says which input each address has."""
+        law, query = self._law, self._law.query
+        coins = Coins(secret, first, count, query.words)
+        sketch = law.device.sketch(query, stored(self._trio.rows, user, query.items), coins)
+        packed = law.device.packed(sketch.private, query, coins)
+        return np.unpackbits(packed, count=count * query.bits).reshape(count, query.bits)
+
+    def _simulated(self, reports: Ints, first: int, rounds: int) -> Floats2:
+        """Return weights of each round's reports by what the victim's device sends with coins of the attacker's own.
+
+        So an attacker learns what a report owes to the victim's address. The stated channel counts as well.
+        """
+        size, weights = self._trio.chances.shape[1], []
+        row = np.arange(rounds)
+        for side in (0, 1):
+            user, drawn = (
+                np.full(first + rounds, side, np.int64),
+                np.tile(TRUST * self._trio.chances[side], (rounds, 1)),
+            )
+            for number in range(SIMULATIONS):
+                secret = as_words(derive(number, "devices that an attacker simulates"))
+                drawn[row, patterns_of(self._answers(user, secret, first, rounds))] += 1
+            ratio = drawn / np.where(self._trio.chances[2] > 0, self._trio.chances[2], np.inf)
+            padded = np.concatenate([ratio, np.zeros((rounds, 1))], axis=1)
+            weights.append(np.take_along_axis(padded, reports % (size + 1), axis=1).sum(axis=1))
+        return np.stack(weights)
+
+
+def _place_named(release: Release, victim: int, width: int) -> int:
+    """Return the place of the report that a device number, or a length of its own, says to be the victim's, if any."""
+    pairs = release.public_pairs()
+    if pairs is not None and (places := np.flatnonzero((pairs == victim).any(axis=1))).size:
+        return int(places[0])
+    if release.width > width and (places := np.flatnonzero(release.unpacked()[:, width:].any(axis=1))).size:
+        return int(places[0])
+    return 0 if release.first and release.first == victim else ABSENT
+
+
+def _log_ratio(weights: Floats2) -> Floats:
+    """Return the logarithm of a ratio of weights, shape (2, rounds); 0 where there are none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios: Floats = np.nan_to_num(np.log(weights[0]) - np.log(weights[1]), nan=0.0)
+    return ratios
+
+
+def shuffled_attack(
+    rounds: Rounds, game: Game, number: int, *, claimed: float, delta: float, doubt: float, coins: np.random.Generator
+) -> AttackResult:
+    """Play so many rounds of a game, and return what the event shows that the server counts."""
+    parts_of_scores, secrets, histograms = list[dict[str, Floats]](), list[Bools](), list[Floats]()
+    for view, secret in rounds.views(game, number):
+        parts_of_scores.append(
+            {
+                "multiset": rounds.multiset_score(view.reports),
+                "order": rounds.log_ratio(view.place),
+                "number or length": rounds.log_ratio(view.named),
+                "simulated device": _log_ratio(view.simulated),
+            }
+        )
+        secrets.append(secret)
+        histograms.append(rounds.histogram(view.reports))
+    scores = {name: np.concatenate([part[name] for part in parts_of_scores]) for name in parts_of_scores[0]}
+    held, counts = np.concatenate(secrets), np.concatenate(histograms)
+    use = coins.choice([FIT, CHOOSE, MEASURE], held.size, p=PARTS)
+    if counts.shape[1] and np.count_nonzero(use == FIT) >= LEARNABLE:
+        scores |= learned_scores(counts, held, use)
+    event = best_event(scores, held, use, doubt, delta)
+    return attack_of(event, name=game.name, meaning=game.meaning, times=1, claimed=Fraction(claimed))
+
+
+def audit_shuffled(
+    subject: MechanismUnderTest,
+    query: Query,
+    randomizer: Randomizer,
+    *,
+    users: int,
+    delta: float,
+    size: Size,
+    reports: int,
+    doubt: float,
+    make: MakeShuffler = Shuffler,
+) -> ShuffledAudit:
+    """Attack rounds of a query's reports behind a shuffler, and hold them against the bound of the randomizer."""
+    if query.bits > MOST_BITS:
+        raise InputError(
+            f"reports have {query.bits} bits, and an audit behind a shuffler enumerates up to {MOST_BITS}; lower items"
+        )
+    local = as_float(query.epsilon)
+    claimed = _smallest(randomizer.bound, local, users, delta)
+    law, coins = ClaimedLaw(subject, query), np.random.default_rng(20261126)
+    trio = worst_trio(law, size, epsilon=min(claimed, 0.9 * local), users=users)
+    rounds = Rounds(law, trio, users, make, coins)
+    attacks = tuple(
+        shuffled_attack(
+            rounds,
+            game,
+            max(FEWEST_ROUNDS, int(game.share * reports) // users),
+            claimed=claimed,
+            delta=delta,
+            doubt=doubt / len(GAMES),
+            coins=coins,
+        )
+        for game in GAMES
+    )
+    return ShuffledAudit(
+        design=subject.label,
+        amplified_for=users,
+        epsilon=claimed,
+        epsilon_local=local,
+        delta=delta,
+        bound=randomizer.name,
+        epsilon_at_least=_smallest(trio.bound, local, users, delta),
+        confidence=1 - doubt,
+        attacks=attacks,
+    )
+
+
+def _smallest(bound: ShufflerBound, local: float, users: int, delta: float) -> float:
+    return shuffled_epsilon(bound, local_epsilon=local, devices=users, delta=delta, any_delta=True)
+
+
+def shuffled_audit(
+    design: str | Mechanism,
+    *,
+    users: int = USERS,
+    epsilon: Fraction | float | str | None = None,
+    epsilon_local: Fraction | float | str | None = None,
+    delta: float = DELTA,
+    settings: Choice | None = None,
+    releases: int = REPORTS,
+    items: int = TINY.items,
+    rated: int = TINY.rated,
+    confidence: float = CONFIDENCE,
+    shuffler: MakeShuffler = Shuffler,
+) -> ShuffledAudit:
+    """Attack a mechanism's real reports behind a shuffler, and hold what they give away against the central epsilon.
+
+    The server sees what the shuffler hands on, and knows what all other devices hold. A sound mechanism behind a sound
+    shuffler fails with probability ``1 - confidence`` at most (Clopper and Pearson, 1934, Bonferroni over the attacks).
+
+    Parameters
+    ----------
+    design : str or Mechanism
+        A mechanism's name, or ``package.module:Name`` of a custom one, or a custom one itself.
+    users : int
+        Devices of a round, all honest; the claim is about so many.
+    epsilon : Fraction, float or str, optional
+        Central epsilon [nats]; by default 1. Devices answer under the largest local one that keeps it.
+    epsilon_local : Fraction, float or str, optional
+        Or epsilon of each device's report [nats]; the central one follows.
+    delta : float
+        Of the central guarantee. At those that a run should have nothing can be measured.
+    settings : dict, optional
+        The mechanism's settings that are not the default.
+    releases : int
+        How many reports are looked at in all.
+    items, rated : int
+        Size of the catalogue, and how many items a device rated at most.
+    confidence : float
+        Probability that all lower bounds hold.
+    shuffler : callable, optional
+        What makes the shuffler of a round from its query and terms; by default that of runs.
+
+    Raises
+    ------
+    InputError
+        If a shuffler cannot hide the mechanism's devices, or the numbers are none.
+
+    Examples
+    --------
+    >>> result = shuffled_audit("grr", users=50, epsilon_local=2, releases=100_000)
+    >>> result.held, result.epsilon < result.epsilon_local
+    (True, True)
+    """
+    require_whole("users", users, 2, BLOCK)
+    require_whole("releases", releases, FEWEST, MOST_REPORTS)
+    size = Size(
+        items=require_whole("items", items, 2, MOST_ITEMS), rated=require_whole("rated", rated, 1, items), users=users
+    )
+    if not 0.5 <= confidence < 1:
+        raise InputError(f"confidence is {confidence:g}; give a probability from 0.5 to below 1")
+    if epsilon is not None and epsilon_local is not None:
+        raise InputError(f"epsilon is {epsilon} and epsilon_local {epsilon_local}; give one, the other follows")
+    subject = shuffled_subject(design, settings, size)
+
+    def randomizer(local: Fraction) -> Randomizer:
+        return randomizer_of(subject.public, subject.query(size, local), subject.label)
+
+    if epsilon_local is None:
+        local = largest_local_epsilon(
+            lambda nats: randomizer(finite_epsilon(nats)).bound,
+            epsilon=finite_epsilon(1 if epsilon is None else epsilon),
+            devices=users,
+            delta=delta,
+            any_delta=True,
+        )
+    else:
+        local = finite_epsilon(epsilon_local)
+    return audit_shuffled(
+        subject,
+        subject.query(size, local),
+        randomizer(local),
+        users=users,
+        delta=delta,
+        size=size,
+        reports=releases,
+        doubt=1 - confidence,
+        make=shuffler,
+    )
+
+
+def shuffled_names() -> list[str]:
+    """Return the mechanisms whose devices a shuffler can hide."""
+    names = []
+    for name in local_mechanisms():
+        with suppress(InputError):
+            names.append(shuffled_subject(name, None, TINY).server.name)
+    return names

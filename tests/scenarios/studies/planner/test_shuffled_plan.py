@@ -1,0 +1,120 @@
+"""Plans behind a shuffler: what runs do with as many users, the inverse question, and what is refused."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import Command, refused
+
+from scenarios.config.scenario import Scenario
+from scenarios.studies.planner import plan as planning
+from scenarios.studies.planner.least_users import Candidate, Target, candidates, users_needed
+from scenarios.studies.planner.plan import DesignPlan, plan
+from scenarios.studies.planner.shuffled_plan import FINENESS, ShuffledPlans, can_be_shuffled
+
+TRUST = {"trust": "shuffled", "delta": 1e-5}
+WORLD: dict[str, Any] = {"items": 40, "rated": 6}
+ACCURATE = Target(success=None, accuracy=0.9)
+
+
+def candidate(design: str, **settings: Any) -> Candidate:
+    world = Scenario.model_validate(WORLD)
+    return Candidate(world=world, settings={"design": design, "decoder": "k-means", **settings}, trust=TRUST)
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, *designs: str, **options: Any) -> DesignPlan:
+    """A plan behind a shuffler among some designs: all of them take half a minute."""
+
+    def few(*names: Any) -> list[Candidate]:
+        return [one for one in candidates(*names) if one.design in designs]
+
+    monkeypatch.setattr(planning, "candidates", few)
+    return plan(Scenario.model_validate(WORLD | {"epsilon": 1}), ACCURATE, trust=TRUST, **options)
+
+
+@pytest.mark.parametrize("design", ["grr", "set"])
+def test_a_plan_says_what_a_run_with_as_many_users_does(
+    design: str, monkeypatch: pytest.MonkeyPatch, blindrec: Command
+) -> None:
+    row = planned(monkeypatch, design).rows[0]
+    flags = ["--items", 40, "--rated", 6, "--design", design, "--users", row["users"], "--epsilon", 1]
+    ended = blindrec("run", *flags, "--trust", "shuffled", "--delta", 1e-5, "--backend", "inprocess", "--json", "-")
+    assert ended.code == 0, ended.err
+    record = ended.result
+    for name in ("trust_model", "epsilon", "epsilon_local", "delta", "neighbours", "amplified_for", "bound"):
+        assert row[name] == record[name], name
+    assert row["accuracy"] == pytest.approx(record["accuracy_predicted"])
+    assert row["accuracy"] >= 0.9
+    assert row["amplified_for"] == row["users"] * 9 // 10
+
+
+def test_fewer_users_do_not_meet_the_target_and_a_smaller_epsilon_neither() -> None:
+    """To the fineness of both searches; twice for a number that was rounded up."""
+    plans = ShuffledPlans(candidate("grr"), ACCURATE)
+    users = plans.least_users(Fraction(1))
+    assert users is not None
+    assert plans.margin(Fraction(1), users) >= 0 > plans.margin(Fraction(1), int(users * (1 - 2 * FINENESS)))
+    least = plans.least_epsilon(users)
+    assert least is not None
+    assert 0.9 < least <= 1 + FINENESS
+    assert plans.margin(least, users) >= 0 > plans.margin(least * Fraction(95, 100), users)
+
+
+def test_a_shuffler_takes_fewer_users_than_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = planned(monkeypatch, "grr", "maxsense", users=3000)
+    assert [row["design"] for row in made.rows] == ["grr"]  # a question by address hides nobody
+    alone = Candidate(world=Scenario.model_validate(WORLD), settings=candidate("grr").settings)
+    local = users_needed(alone, Fraction(1), ACCURATE)
+    assert local.users is not None
+    assert made.rows[0]["users"] < local.users / 10
+    assert (made.bounds, made.sufficient) == ([], None)  # those of local privacy do not hold
+    assert made.best is not None
+    assert made.rows[0]["amplified_for"] == 2700  # of the users that there are
+
+
+def test_a_delta_that_is_too_large_for_enough_users_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TRUST, "delta", 1e-2)
+    (row,) = planned(monkeypatch, "grr").rows
+    assert (row["users"], row["trust_model"]) == (None, "shuffled")
+    assert row["note"] == "more than 111 users, for whom this delta is too large; give a smaller one"
+
+
+def test_what_a_shuffler_can_hide_is_planned_and_nothing_else() -> None:
+    every = [one for one in candidates(Scenario.model_validate(WORLD), trust=TRUST) if can_be_shuffled(one)]
+    assert {one.design for one in every} == {"grr", "oue", "subset", "set"}
+
+
+def test_the_command_says_what_is_left_without_the_shuffler(
+    monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path
+) -> None:
+    def few(*names: Any) -> list[Candidate]:
+        return [one for one in candidates(*names) if one.design == "grr"]
+
+    monkeypatch.setattr(planning, "candidates", few)
+    flags = ["--items", 40, "--rated", 6, "--accuracy", 0.9, "--trust", "shuffled", "--users", 2000]
+    ended = blindrec("plan", *flags, "--json", tmp_path / "plan.json")
+    assert (ended.code, ended.err) == (0, "")
+    (row,) = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["designs"]
+    assert (row["users"], row["amplified_for"], row["trust_model"]) == (2000, 1800, "shuffled")
+    assert row["epsilon"] < row["epsilon_local"]
+    page = " ".join(ended.out.split())
+    assert "behind a shuffler" in page
+    assert f"a local epsilon of {row['epsilon_local']:.4g}, which is left if the shuffler tells" in page
+    assert "any epsilon-LDP learner" not in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--trust", "two-servers"], ["trust is 'two-servers'", "local or shuffled"]),
+        (["--delta", "1e-5"], ["delta is 1e-05", "--trust shuffled"]),
+        (["--expected-answers", "0.5"], ["expected_answers is 0.5", "--trust shuffled"]),
+        (["--trust", "shuffled", "--epsilon", "inf"], ["epsilon is inf"]),
+        (["--trust", "shuffled", "--malicious", "0.1"], ["malicious is 0.1"]),
+    ],
+)
+def test_what_cannot_be_planned_ends_with_one_line(arguments: list[str], parts: list[str], blindrec: Command) -> None:
+    line = refused(blindrec, "plan", *arguments)
+    assert all(part in line for part in parts), line
