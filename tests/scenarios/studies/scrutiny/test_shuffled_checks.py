@@ -58,19 +58,19 @@ def test_levels_that_are_a_hundredth_off_are_found(parts: dict[str, float]) -> N
 def test_a_channel_without_levels_is_not_checked_for_them() -> None:
     class Plain(Grr):
         def levels(self, query: Query) -> None:  # type: ignore[override] # as any custom half
-            return None
+            assert query.design == "grr"
 
     assert CHECKS["levels"].of(replace(grr(), public=Plain())).verdict == UNCHECKED
 
 
 @dataclass(frozen=True)
 class Changed:
-    """K-ary levels whose delta is multiplied."""
+    """K-ary levels whose delta is another one: ``change`` gets the honest bound and what is asked of it."""
 
-    factor: Callable[[float, float, int], float]
+    change: Callable[[Callable[[float, float, int], float], float, float, int], float]
 
     def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:
-        return kary_levels(6).delta(epsilon, local_epsilon, devices) * self.factor(epsilon, local_epsilon, devices)
+        return self.change(kary_levels(6).delta, epsilon, local_epsilon, devices)
 
 
 def row_of_bound(monkeypatch: pytest.MonkeyPatch, name: str, bound: ShufflerBound) -> CheckRow:
@@ -79,23 +79,28 @@ def row_of_bound(monkeypatch: pytest.MonkeyPatch, name: str, bound: ShufflerBoun
 
 
 @pytest.mark.parametrize(
-    ("factor", "told"),
+    ("change", "told"),
     [
-        (lambda _, local, __: 1 if local < 2.5 else 1e-3, "in the local epsilon"),
-        (lambda _, __, devices: 1 if devices < 1000 else 1e6, "as devices get fewer"),
-        (lambda epsilon, local, _: 1 if epsilon < 0.6 * local else 1e9, "as epsilon falls"),
+        (lambda honest, epsilon, local, n: honest(epsilon, min(local, 4.5 - local), n), "in the local epsilon"),
+        (lambda honest, epsilon, local, n: honest(epsilon, local, n if n < 1000 else 200), "as devices get fewer"),
+        (
+            lambda honest, epsilon, local, n: honest(
+                0.1 * local if local > 0.9 and epsilon > 0.6 * local else epsilon, local, n
+            ),
+            "as epsilon falls",
+        ),
     ],
 )
-def test_a_delta_that_moves_the_wrong_way_is_found(factor: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = row_of_bound(monkeypatch, "monotone", Changed(factor))
+def test_a_delta_that_moves_the_wrong_way_is_found(change: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = row_of_bound(monkeypatch, "monotone", Changed(change))
     assert (row.verdict, told in row.told) == (FAILED, True), row
-    assert row_of_bound(monkeypatch, "monotone", Changed(lambda *_: 1)).verdict == HELD
+    assert row_of_bound(monkeypatch, "monotone", Changed(lambda honest, *of: honest(*of))).verdict == HELD
 
 
 def test_a_bound_below_what_is_given_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = row_of_bound(monkeypatch, "from below", Changed(lambda *_: 0.99))
+    row = row_of_bound(monkeypatch, "from below", Changed(lambda honest, *of: 0.99 * honest(*of)))
     assert (row.verdict, "by three inputs" in row.told) == (FAILED, True), row
-    assert row_of_bound(monkeypatch, "from below", Changed(lambda *_: 1)).verdict == HELD
+    assert row_of_bound(monkeypatch, "from below", Changed(lambda honest, *of: honest(*of))).verdict == HELD
 
 
 @pytest.mark.parametrize(
