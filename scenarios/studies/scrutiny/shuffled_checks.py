@@ -154,7 +154,7 @@ def _from_below(
 
 
 def rounding(subject: MechanismUnderTest) -> str:
-    """Check that a local epsilon is in whole thousandths, keeps the central one, is not below it, and is the largest."""
+    """Check that a local epsilon is in whole thousandths, keeps the central one, is not below it, and largest."""
     figures = []
     for devices, central in product(DEVICES, (Fraction(1, 10), Fraction(1), Fraction(7, 3))):
         query = subject.query(TINY, PLAIN)
