@@ -12,7 +12,7 @@ from numba import uint8, uint32, uint64
 from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Counts, Indices, Indices2, Ints, Words
 from coordinator.protocol.compiled import borrowing, compiled, inlined
-from coordinator.protocol.hashing import device_streams, draw, zeros_below
+from coordinator.protocol.hashing import draw, zeros_below
 from coordinator.protocol.public_draws import sense
 from coordinator.protocol.sensing import SensingTable
 
@@ -252,20 +252,18 @@ def sense_and_like(
 
 @compiled
 def block_model_maxsense(
-    model: BlockModel, master: Words, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits
+    model: BlockModel, master: Words, public: Words, table: SensingTable, pool: Indices, first: int, bits: Bits
 ) -> None:
     """Write MaxSense's private bit of synthetic devices ``first``, ``first + 1``, ...: 1 if a sensed item was liked.
 
-    ``bits`` (uint8, one a device) receives them; ``key`` and ``table`` are the round's public coins. Items are sensed
-    at the places of ``pool``, `sensing.items_of` the query.
+    ``bits`` (uint8, one a device) receives them; ``public`` holds the devices' public streams, and ``table`` says how
+    sets are drawn from them. Items are sensed at the places of ``pool``, `sensing.items_of` the query.
     """
     scratch, stamp = scratch_for(model, table), 0
     for start in range(0, bits.size, TILE):
         tile = bits[start : start + TILE]
         secret = ratings_streams(master, first + start, tile.size)
-        stamp = _some_bits(
-            model, secret, device_streams(key, first + start, tile.size), table, pool, scratch, stamp, tile
-        )
+        stamp = _some_bits(model, secret, public[start : start + TILE], table, pool, scratch, stamp, tile)
 
 
 @borrowing
@@ -287,10 +285,11 @@ def _some_bits(
 
 
 @compiled
-def stored_maxsense(likes: StoredLikes, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits) -> None:
+def stored_maxsense(
+    likes: StoredLikes, public: Words, table: SensingTable, pool: Indices, first: int, bits: Bits
+) -> None:
     """Write MaxSense's private bit of real devices; see `block_model_maxsense`."""
     marks, stamp, sensed = np.zeros(likes.items + 1, np.uint8), 0, np.empty(table.room, np.uint32)
-    public = device_streams(key, first, bits.size)
     for k in range(bits.size):
         stamp = next_stamp(marks, stamp)
         user = likes.user[first + k]

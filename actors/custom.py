@@ -98,7 +98,7 @@ class CustomDevice(DeviceHalf):
         return channel.draw(private, coins.release)
 
     def _sample(self, channel: Likelihood, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
-        arguments = private, coins.streams(query.key), coins.release
+        arguments = private, coins.streams(query), coins.release
         sample = guarded(self.own.mechanism, "sampler", query.round, *arguments, private=True, function=channel.draw)
         released = self._array(sample, (coins.devices, query.bits), query.round, "sampler")
         if released.size and (released.min() < 0 or released.max() > 1):

@@ -15,25 +15,37 @@ from actors.mechanisms import half_of
 from actors.packed_releases import wipe
 from actors.ratings import Ratings
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2, Words, Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, PermitError
 from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.mechanisms import check_question
+from coordinator.protocol.mechanisms import half_of as public_half_of
+from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Model, Query, Release, pack
+from coordinator.protocol.shares import WORD_BYTES, WORDS_SERVER, SeedShare, WordShare, as_bytes_of_words
 
 
-def check(query: Query, ratings: Ratings) -> Query:
-    """Return a copy of a query, with arrays of its own, that devices can answer; refuse one that they cannot."""
+def check(query: Query, ratings: Ratings, *, shares: bool = False) -> Query:
+    """Return a copy of a query, with arrays of its own, that devices can answer; refuse one that they cannot.
+
+    A query about a vector is answered in ``shares`` alone, each against the permit of its server.
+    """
     query = Query.arrived(query)
     if query.items != ratings.items:  # first, because the other checks take longer in a larger catalogue
         raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
     half = check_question(query)
     if half.names_rated and not ratings.rated_public:
         raise InputError(f"{query} would have devices name items that they rated; which those are is private here")
+    if half.shares and not shares:
+        raise PermitError(
+            f"{query} is answered in shares for two servers, each against its own permit; nobody gets more"
+        )
+    if shares and not half.shares:
+        raise InputError(f"{query} is not answered in shares; ask it of devices")
     return query
 
 
@@ -60,14 +72,21 @@ class ChargedQuery:
             mask[start - self.first : end - self.first] = 0
         return mask
 
-    def release(self, bits: Bits2 | Bits, able: Bools | None = None, pairs: Indices2 | None = None) -> Release:
+    def release(
+        self,
+        bits: Bits2 | Bits,
+        able: Bools | None = None,
+        pairs: Indices2 | None = None,
+        questions: Words | None = None,
+    ) -> Release:
         """Return the release, which is everything that leaves the devices.
 
-        Shapes: ``bits`` (devices, bits); ``pairs`` (devices, 2).
+        Shapes: ``bits`` (devices, bits); ``pairs`` (devices, 2); ``questions`` (devices,).
         """
         answered, packed = self.answering(able), np.packbits(bits) if bits.ndim == 2 else bits
         if answered is not None:
             wipe(packed, self.query.bits, answered)
+            questions = None if questions is None else np.where(answered, questions, np.uint64(0))
         return Release(
             query_id=self.query.id,
             first=self.first,
@@ -77,6 +96,7 @@ class ChargedQuery:
             answered=None if answered is None else pack(answered),
             refused=sum(end - start for start, end in self.refused),
             pairs=None if pairs is None else pairs.astype("<i4").tobytes(),
+            questions=None if questions is None else questions.astype("<u8").tobytes(),
         )
 
 
@@ -152,15 +172,60 @@ class Cohort(DeviceBlock):
         charged = self.book(query, first, stop)
         query = charged.query  # whose arrays nobody else can change
         pieces = [(start, min(start + PIECE, stop)) for start in range(first, stop, PIECE)] or [(first, stop)]
-        return charged.release(*join_reports([self._reports(query, *ends) for ends in pieces], pieces))
+        reports = join_reports([self._reports(query, *ends) for ends in pieces], pieces)
+        questions = self._coins(query, first, stop).streams(query) if query.own_questions else None
+        return charged.release(*reports, questions)
 
     def _reports(self, query: Query, first: int, stop: int) -> Reports:
         return reports_of(query, self._ratings, self._coins(query, first, stop))
 
-    def book(self, query: Query, first: int, stop: int) -> ChargedQuery:
+    def share(self, side: str, query: Query, first: int, stop: int) -> WordShare | SeedShare:
+        """Return the shares of devices ``first`` to ``stop - 1`` for one of two servers; both cost one question.
+
+        Devices that refuse, drop out or are late give none, as in `answer`, and the same ones at both servers.
+        """
+        charged = self.book(query, first, stop, shares=True)
+        query, count = charged.query, stop - first
+        half, coins = _vector_half(query), self._coins(query, first, stop)
+        from actors.shares import seeds_to_share, words_to_share  # noqa: PLC0415 (compiled; others need none of it)
+
+        answered, refused = charged.answering(), sum(end - start for start, end in charged.refused)
+        heard = np.ones(count, np.uint8) if answered is None else answered
+        if side == WORDS_SERVER:
+            words = words_to_share(coins, heard, self._vectors(query, half, coins, heard))
+            return WordShare(
+                query_id=query.id,
+                first=first,
+                count=count,
+                width=half.width(query),
+                words=as_bytes_of_words(words),
+                answered=pack(heard),
+                refused=refused,
+            )
+        return SeedShare(
+            query_id=query.id,
+            first=first,
+            count=count,
+            width=half.width(query),
+            seeds=seeds_to_share(coins, heard),
+            answered=pack(heard),
+            refused=refused,
+        )
+
+    def _vectors(self, query: Query, half: SharedVector, coins: Coins, heard: Bits) -> Words32:
+        """Return devices' vectors, with their shares of noise where devices add it; nothing of this leaves them."""
+        from actors.shares import noisy, vectors_of  # noqa: PLC0415 (as above)
+
+        words = vectors_of(ones_in(query, self._ratings, coins), half.width(query))
+        noisy(query, half, coins, heard, words)
+        return words
+
+    def book(self, query: Query, first: int, stop: int, *, shares: bool = False) -> ChargedQuery:
         """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""
-        query = check(query, self._ratings)
-        needed = round_bytes(min(stop - first, PIECE), query.bits) if stop > first else 0
+        query = check(query, self._ratings, shares=shares)
+        needed = round_bytes(min(stop - first, PIECE), query.bits) if stop > first and not shares else 0
+        if shares:
+            needed = 4 * WORD_BYTES * max(0, stop - first) * _vector_half(query).width(query)
         require_memory(needed, f"{query}, {query.bits:,} bits a device,", "ask for fewer, or fewer devices at once")
         refused = self.ledger.charge(query, first, stop)
         present = self._absence.present(self._master, query.words, first, stop - first)
@@ -171,8 +236,14 @@ class Cohort(DeviceBlock):
 
     def rehearse(self, query: Query) -> None:
         """Compile what ``query`` needs by answering it on one device; the bit is dropped, and nothing is charged."""
-        query = check(query, self._ratings)
+        query = check(query, self._ratings, shares=public_half_of(query.design).shares)
         if self.first == self.stop:
+            return
+        if public_half_of(query.design).shares:
+            from actors.shares import words_to_share  # noqa: PLC0415 (compiled)
+
+            coins, heard = self._coins(query, self.first, self.first + 1), np.ones(1, np.uint8)
+            words_to_share(coins, heard, self._vectors(query, _vector_half(query), coins, heard))
             return
         half, coins = half_of(query.design), self._coins(query, self.first, self.first + 1)
         half.packed(half.sketch(query, self._ratings, coins).private, query, coins)
@@ -203,6 +274,18 @@ class Cohort(DeviceBlock):
         if (count := len(features.has)) != self._ratings.items:
             raise InputError(f"features are of {count} items, the device's catalogue has {self._ratings.items}")
         return recommend_featured(model, features, rated, k=k)
+
+
+def ones_in(query: Query, ratings: Ratings, coins: Coins) -> Indices2:
+    """Return the places of the ones of devices' vectors; places outside of these stand for nothing."""
+    return half_of(query.design).sketch(query, ratings, coins).private.view(np.int32)
+
+
+def _vector_half(query: Query) -> SharedVector:
+    """Return the public half of a query that is answered in shares, which was checked."""
+    half = public_half_of(query.design)
+    assert isinstance(half, SharedVector)  # no other half has shares
+    return half
 
 
 class AdviceRequest(NamedTuple):

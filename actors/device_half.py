@@ -49,7 +49,7 @@ class DeviceHalf:
             return private.view(np.uint8)
         channel = public.channel(query)
         if isinstance(channel, Likelihood):
-            return channel.draw(private, coins.streams(query.key), coins.release)
+            return channel.draw(private, coins.streams(query), coins.release)
         if not isinstance(channel, Sampled):
             raise TypeError(f"{type(channel).__name__} draws no releases; give {type(self).__name__} a randomize")
         return channel.draw(private, coins.release)
@@ -77,6 +77,10 @@ class DeviceBlock:
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
         """Answer a question for devices ``first`` to ``stop - 1``; nothing but these answers ever leaves them."""
         raise NotImplementedError
+
+    def share(self, side: str, question: Any, first: int, stop: int) -> Any:
+        """Return devices' shares for one of two servers, where devices give any."""
+        raise InputError(f"{type(self).__name__} gives no shares of a {type(question).__name__}; ask it")
 
     def rehearse(self, question: Query) -> None:
         """Compile what a question will need; nothing is answered or charged."""

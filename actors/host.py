@@ -11,6 +11,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.device_half import DeviceBlock, DeviceKind
 from actors.keeper import Keeper, LedgerClient, UnreachableError
+from actors.shares import side_of
 from coordinator.protocol import losses
 from coordinator.protocol.checked import MOST_DEVICES, require_block, require_whole
 from coordinator.protocol.coins import derive
@@ -61,6 +62,14 @@ class DeviceHost:
         if type(permit) is not bytes or not hmac.compare_digest(permit, permit_of(self._secret)):
             raise PermitError("what devices hold stays there; only the experimenter may look at it")
         return self._cohort_of(first, stop).inspect(question, first, stop)
+
+    def share(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
+        """Give one of two servers its shares of devices of one cohort; see `actors.device.Cohort.share`.
+
+        Which server it is follows from its ``permit``, so that none can get the other one's share, nor anybody both.
+        """
+        side = side_of(permit, self._secret)
+        return self._cohort_of(first, stop).share(side, question, first, stop)
 
 
 def permit_of(secret: bytes) -> bytes:

@@ -14,6 +14,7 @@ from numba import uint64
 from coordinator.protocol.arrays import Words, Words2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import device_streams, siphash1, siphash4
+from coordinator.protocol.messages import Query
 
 RATINGS = np.uint64(1)  # Purpose: what a synthetic device rated, and how
 RELEASE = np.uint64(2)  # Purpose: the local randomizer's coin for one question of one query
@@ -31,7 +32,12 @@ VOTE = np.uint64(9)
 SKETCH = np.uint64(10)  # Purpose: what a device picks at random for its sketch, such as one of its rated items
 WORDS = np.uint64(11)
 """Purpose: the key of the words that a release of many bits is drawn from; questions 0 and 1 are its halves."""
+QUESTION = np.uint64(13)  # Purpose: the question that a device draws for itself, the word of its public stream
 LIARS = np.uint64(12)  # Purpose: whether a device lies, one coin for all queries; see `actors.lying`
+SHARES = np.uint64(21)
+"""Purpose: the seed that hides a device's vector from one of two servers; questions 0 and 1 are its halves."""
+NOISE = np.uint64(22)
+"""Purpose: the key of a device's share of the noise of published sums; questions 0 and 1 are its halves."""
 
 TILE = 1024
 """Devices whose secrets are in memory together: so many stay in the cache, those of a block would need fresh pages."""
@@ -91,9 +97,14 @@ class Coins(NamedTuple):
     devices: int  # The devices that draw are ``first`` to ``first + devices - 1``
     query_id: Words  # The query's id as two words
 
-    def streams(self, key: Words) -> Words:
-        """Return each device's public stream under a round's public key, uint64, shape (devices,)."""
-        return device_streams(key, self.first, self.devices)
+    def streams(self, query: Query) -> Words:
+        """Return the public stream that each device's question follows from, uint64, shape (devices,).
+
+        It is that of the device's address in this round; or a private coin, which its release then brings.
+        """
+        if query.own_questions:
+            return private_coins(self.master, self.first, self.devices, QUESTION, self.query_id, 0)
+        return device_streams(query.key, self.first, self.devices)
 
     def release(self, question: int) -> Words:
         """Return each device's coin for the local randomizer of one question, uint64, shape (devices,)."""
@@ -107,6 +118,14 @@ class Coins(NamedTuple):
         """Return each device's 128-bit key as two arrays of uint64, shape (devices,); see `actors.packed_releases`."""
         low, high = (private_coins(self.master, self.first, self.devices, WORDS, self.query_id, k) for k in (0, 1))
         return low, high
+
+    def share_keys(self) -> Words2:
+        """Return each device's seed of its shares, uint64, shape (devices, 2)."""
+        return place_coins(self.master, self.first, self.devices, SHARES, self.query_id, 2)
+
+    def noise_keys(self) -> Words2:
+        """Return each device's key of its share of noise, uint64, shape (devices, 2)."""
+        return place_coins(self.master, self.first, self.devices, NOISE, self.query_id, 2)
 
     def sketch(self, question: int = 0) -> Words:
         """Return each device's coin for a random choice in its sketch, uint64, shape (devices,)."""

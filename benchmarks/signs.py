@@ -56,7 +56,7 @@ def measure(*, users: int, items: int, rival_users: int) -> dict[str, Any]:
     bits, all_of_them = np.random.default_rng(0).integers(0, 2, (users, 1)).astype(np.uint8), np.ones(users, np.bool_)
     words, counts = np.zeros(-(-items // 64), np.uint64), np.zeros(items, np.int64)
     before = seconds(lambda: draw_words(streams, words))
-    sliced = seconds(lambda: count_agreements(query, 0, bits, all_of_them))
+    sliced = seconds(lambda: count_agreements(query, streams, bits, all_of_them))
     after = seconds(lambda: draw_words(streams, words))
     rival = seconds(lambda: add_one_by_one(streams[:rival_users], counts)) * users / rival_users
     floor = (before + after) / 2

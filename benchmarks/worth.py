@@ -1,8 +1,9 @@
 """README's picture, table and sentences of what recommendations are worth, and docs/worth.md's tables: one command.
 
 ``python -m benchmarks.worth --small FOLDER --jester FILE`` measures MovieLens latest-small (the folder with ratings.csv
-and movies.csv) and Jester by `blindrec compare`, writes what was measured to docs/worth.json, and makes from that alone
-the picture, the tables and the sentences. Without files it only makes these anew. With ``--out FOLDER`` finished rows
+and movies.csv) and Jester by `blindrec compare`, and with ``--ladder FOLDER`` the rungs of the ladder of trust on
+latest-small; it writes what was measured to docs/worth.json, and makes from that alone the pictures, the tables and the
+sentences. Without files it only makes these anew. With ``--out FOLDER`` finished rows
 are kept there, and the command goes on where it was stopped. ``--quick`` measures little, to see that all works;
 ``--root`` is the project's folder to write to.
 """
@@ -12,7 +13,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +26,7 @@ from scenarios.backends.selection import InProcess, opened
 from scenarios.log import console
 from scenarios.show.drawing import draw_picture, styled
 from scenarios.show.figures import pictures_of
-from scenarios.show.result_figures import compared_points
+from scenarios.show.result_figures import compared_points, ladder_points
 from scenarios.show.tables import percent, short
 from scenarios.studies.compare.comparison import comparison
 from scenarios.studies.compare.comparison_settings import Comparison
@@ -35,9 +36,16 @@ from scenarios.studies.compare.summary import needed
 from scenarios.studies.sweep.sweep_folder import swept
 
 DATA, PICTURE, PAGE, README = "docs/worth.json", "docs/worth.png", "docs/worth.md", "README.md"
+LADDER, LIARS = "docs/ladder.png", "docs/lying.md"
 FILES: dict[str, dict[str, Any]] = {
     "small": {"like_from": 4.0, "epsilon": "1,2,4,inf", "scale": "1,10,100,1000,10000", "seeds": 5, "devices": 0}
     | {"trust_models": "none,curator,two-tier,local,coordinator"},
+    "ladder": {"like_from": 4.0, "epsilon": "0.5,1,2,4", "scale": "1,10,100,1000,10000", "seeds": 5, "devices": 0}
+    | {
+        "trust_models": "ladder",
+        "mechanisms": "popularity,popularity (Gaussian),popularity (Laplace),pairs with EASE,subset,set,"
+        "set (few likes),ones,pairs",
+    },
     "jester": {"rank": 8, "epsilon": "0.5,1,2,4", "trust_models": "none,curator,local", "seeds": 3, "devices": 0},
 }
 """What is measured of each file."""
@@ -56,7 +64,26 @@ KEPT: tuple[str, ...] = (
     "seeds",
 )
 KEPT += ("ndcg", "ndcg_low", "ndcg_high", "hit_rate", "recall", "coverage")
-SHOWN = ("set", "pairs")  # Local rows of README's table, beside all of the curator's
+OF_RUNGS: tuple[str, ...] = (
+    "trust_model",
+    "mechanism",
+    "features",
+    "epsilon",
+    "users",
+    "public",
+    "neighbours",
+    "delta",
+)
+OF_RUNGS += ("compared", "ndcg", "ndcg_low", "ndcg_high", "epsilon_local", "messages", "liar_likes", "liar_share")
+SHOWN_RUNGS: tuple[str, ...] = (
+    *("curator: popularity (Gaussian)", "curator: pairs with EASE", "two-servers: popularity"),
+    *("two-servers: pairs with EASE", "shuffled: set (few likes)", "shuffled: pairs", "local: set", "local: pairs"),
+)
+"""Rows of README's table."""
+LIED_TO = ("curator: popularity", "two-servers: popularity", "shuffled: set", "shuffled: ones", "local: set")
+"""Rows of the table of liars, all with sets of up to 50 likes but the curator's, of 10."""
+SHOWN = ("set", "pairs")  # Local rows of the sentences that read latest-small's tables
+SMALL = 1e-3  # Numbers below it keep four digits
 POINTS = "Points"  # Under this name the picture holds the digest of what is drawn in it
 OFTEN = "†"  # Marks cells whose delta exceeds 1 / n
 SENTENCES = """\
@@ -66,7 +93,16 @@ With {most} people at epsilon {high} pairs have an NDCG of {best}, where popular
 {public} people of the file who publish their ratings are worth {tier} with EASE; {many} private devices at epsilon
 {high} are worth {singles} by the set mechanism and {both} by pairs. Numbers in brackets are intervals of 95 %. Every
 epsilon, the curator's too, is about one person's ratings replaced by any others."""
-"""What README says beside the picture: each number with its mechanism and interval."""
+"""How docs/worth.md reads latest-small's tables: each number with its mechanism and interval."""
+RUNG_SENTENCES = """\
+At epsilon 1 a list that is worth 95 % of plain popularity takes {local} people where nobody is trusted,
+{shuffled} with a shuffler{fewer_shuffled}, {servers} with two
+servers{fewer_servers}, and {curator} with a curator{fewer_curator}.
+Pairs of items, for lists of each device's own taste, gain most: with {many} people at epsilon 1 their NDCG is {mixed}
+under a shuffler and {both} with two servers, where local ones have {alone}, and popularity
+without privacy {plain}. Numbers in brackets are intervals of 95 %. Every epsilon is about one person's
+ratings replaced by any others; it fails with probability delta."""
+"""What README says of the rungs of the ladder."""
 Record = Mapping[str, Any]
 
 
@@ -74,8 +110,11 @@ def measured(path: Path, features: Path | None, options: Mapping[str, Any], out:
     """Measure a file, and return of its result what is shown."""
     sweep = comparison({"ratings": path, "features": features, **options})
     result = swept(sweep, opened(InProcess()), out, console()).result
-    rows = [{name: _short(row[name]) for name in KEPT} for row in result["rows"]]
-    names = ("ratings", "people_in_file", "items", "split_by", "held_out", "like_from", "people", "coordinator")
+    of_rungs = result["trust_models"] == result["rungs"]
+    rows = [{name: _short(row[name]) for name in (OF_RUNGS if of_rungs else KEPT)} for row in result["rows"]]
+    names: tuple[str, ...] = ("ratings", "people_in_file", "items", "split_by", "held_out", "like_from", "people")
+    names += ("coordinator",)
+    names += ("trust_models", "rungs", "neighbours", "delta") if of_rungs else ()
     settings: Comparison = sweep.settings
     return {**{name: result[name] for name in names}, "devices": settings.devices, "rows": rows}
 
@@ -85,7 +124,9 @@ def _fast() -> list[str]:
 
 
 def _short(value: Any) -> Any:
-    return round(value, 4) if isinstance(value, float) else value
+    if not isinstance(value, float) or not value:
+        return value
+    return round(value, max(4, 3 - math.floor(math.log10(abs(value)))) if abs(value) < SMALL else 4)
 
 
 def drawn_of(record: Record) -> dict[str, Any]:
@@ -99,7 +140,7 @@ def digest(points: pd.DataFrame) -> str:
 
 
 def draw(record: Record, path: Path) -> None:
-    """Draw the picture, with the digest of its points in it."""
+    """Draw the first picture of a result, with the digest of its points in it."""
     picture = pictures_of("compare", drawn_of(record))[0]
     assert picture.points is not None  # it has some
     figure = Figure()
@@ -198,12 +239,10 @@ class Tables:
         head = f"NDCG{' (with features)' if self.featured else ''}", "epsilon", *(f"{one:,}" for one in users)
         return table(head, ([*name, *(cells.get(one, "") for one in users)] for name, cells in lines.items()))
 
-    def needed(self, *, few: bool = False) -> str:
-        """Return how many people reach 95 % of plain popularity, with intervals; or README's few rows of that."""
+    def needed(self) -> str:
+        """Return how many people reach 95 % of plain popularity, with intervals."""
         rows = [row for row in self.record["people"] if not row["features"]]
-        if few:
-            rows = [row for row in rows if row["trust_model"] == "curator" or row["mechanism"] in SHOWN]
-        epsilons = [one for one in dict.fromkeys(row["epsilon"] for row in rows) if not few or one != "inf"]
+        epsilons = list(dict.fromkeys(row["epsilon"] for row in rows))
         lines = {_name(row): {one["epsilon"]: needed(one) for one in rows if _name(one) == _name(row)} for row in rows}
         head = "people for 95 % of plain popularity", *(f"epsilon {_epsilon(one)}" for one in epsilons)
         return table(head, ([name, *(cells.get(one, "") for one in epsilons)] for name, cells in lines.items()))
@@ -307,14 +346,82 @@ class Tables:
         return f"{self.people:,} people and {self.record['items']:,} items; {'; '.join(remarks)}."
 
 
+class Rungs(Tables):
+    """The tables and sentences of the ladder of trust."""
+
+    def all_needed(self, names: Sequence[str] = ()) -> str:
+        """Return how many people reach 95 % of plain popularity, with neighbours and delta of each row."""
+        rows = [row for row in self.record["people"] if not names or _name(row) in names]
+        epsilons = list(dict.fromkeys(row["epsilon"] for row in rows))
+        lines = {_name(row): (row["neighbours"], f"{row['delta'] or 0:g}") for row in rows}
+        cells = {(_name(row), row["epsilon"]): needed(row) for row in rows}
+        head = "people for 95 % of plain popularity", "neighbours", "delta", *(f"epsilon {one:g}" for one in epsilons)
+        return table(head, ([name, *of, *(cells[name, one] for one in epsilons)] for name, of in lines.items()))
+
+    def _pivot(
+        self, head: str, names: Sequence[str], cell: Callable[[Record], str], most: int, *epsilons: float
+    ) -> str:
+        rows = [row for row in self.rows if _name(row) in names and row["users"] <= most]
+        rows = [row for row in rows if not epsilons or row["epsilon"] in epsilons]
+        users = sorted({row["users"] for row in rows})
+        lines: dict[tuple[str, str], dict[int, str]] = {}
+        for row in sorted(rows, key=lambda row: names.index(_name(row))):
+            lines.setdefault((_name(row), _epsilon(row["epsilon"])), {})[row["users"]] = cell(row)
+        columns = head, "central epsilon", *(f"{one:,}" for one in users)
+        return table(columns, ([*name, *(cells.get(one, "") for one in users)] for name, cells in lines.items()))
+
+    def left(self) -> str:
+        """Return the epsilon of a device's own report, which is left if the shuffler lies."""
+        names = ("shuffled: set", "shuffled: set (few likes)")
+        head = "epsilon of a device's own report"
+        return self._pivot(head, names, lambda row: f"{row['epsilon_local']:.3f}", 1000 * self.people)
+
+    def liars(self) -> str:
+        """Return what one liar is worth, and the share of liars that lifts an unknown item to rank ten, by people."""
+
+        def cell(row: Record) -> str:
+            likes = row["liar_likes"]
+            return f"{f'{likes:,.0f}' if likes >= 1000 else f'{likes:.3g}'} ({100 * row['liar_share']:.2g} %)"
+
+        return self._pivot("likes that one liar is worth (share)", LIED_TO, cell, 1000 * self.people, 1.0)
+
+    def _fewer_than_local(self, other: Record) -> str:
+        """Say how many times fewer people a row takes than the set mechanism."""
+        ours = self._people("local", "set", other["epsilon"])
+        if None in [row[name] for row in (ours, other) for name in ("users", "users_low", "users_high")]:
+            return ""
+        ratio = ours["users"] / other["users"]
+        reach = math.hypot(*(math.log(row["users_high"] / row["users_low"]) / 2 for row in (ours, other)))
+        ends = (float(f"{ratio * math.exp(way * reach):.2g}") for way in (-1, 1))
+        return f" (some {float(f'{ratio:.1g}'):g} [{', '.join(f'{end:g}' for end in ends)}] times fewer)"
+
+    def of_rungs(self) -> str:
+        """Return what README says beside the picture of the ladder."""
+        rows = {
+            "shuffled": self._people("shuffled", "set (few likes)", 1.0),
+            "servers": self._people("two-servers", "popularity", 1.0),
+            "curator": self._people("curator", "popularity (Gaussian)", 1.0),
+        }
+        pairs = {
+            "mixed": ("shuffled", "pairs"),
+            "both": ("two-servers", "pairs with EASE"),
+            "alone": ("local", "pairs"),
+        }
+        many = 100 * self.people
+        return RUNG_SENTENCES.format(
+            many=f"{many:,}",
+            local=_in_words(self._people("local", "set", 1.0)),
+            plain=_interval(self._row("none", "popularity")),
+            **{name: _in_words(row) for name, row in rows.items()},
+            **{f"fewer_{name}": self._fewer_than_local(row) for name, row in rows.items()},
+            **{name: _interval(self._row(*row, epsilon=1.0, users=many)) for name, row in pairs.items()},
+        )
+
+
 def blocks(data: Mapping[str, Record]) -> Iterator[tuple[str, str, str]]:
     """Yield page, name and text of all that is made from the data."""
     if "small" in data:
         small = Tables(data["small"])
-        picture = (
-            "![NDCG at 10 against the people who contribute, a curve for each trust model, a panel for each epsilon]"
-        )
-        yield README, "worth", f"{picture}({PICTURE})\n\n{small.needed(few=True)}\n\n{small.sentences()}"
         yield PAGE, "small", f"{small.how()}\n\n{small.without_privacy()}"
         yield PAGE, "small by people", small.by_people()
         yield PAGE, "small needed", small.needed()
@@ -322,6 +429,13 @@ def blocks(data: Mapping[str, Record]) -> Iterator[tuple[str, str, str]]:
         yield PAGE, "small coordinator", small.coordinator()
         yield PAGE, "small pairs", small.by_people(("local: pairs",))
         yield PAGE, "small read", small.sentences()
+    if "ladder" in data:
+        rungs = Rungs(data["ladder"])
+        picture = "![People who are needed against epsilon, a curve for each rung of the ladder of trust]"
+        yield README, "worth", f"{picture}({LADDER})\n\n{rungs.all_needed(SHOWN_RUNGS)}\n\n{rungs.of_rungs()}"
+        yield PAGE, "ladder needed", rungs.all_needed()
+        yield PAGE, "ladder left", rungs.left()
+        yield LIARS, "ladder liars", rungs.liars()
     if "jester" in data:
         jester = Tables(data["jester"])
         yield PAGE, "jester", f"{jester.how()}\n\n{jester.without_privacy()}"
@@ -349,6 +463,10 @@ def differing(data: Mapping[str, Record], root: Path = ROOT) -> list[str]:
         content = (root / PICTURE).read_bytes()
         if digest(compared_points(drawn_of(data["small"]))).encode() not in content:
             wrong.append(PICTURE)
+    if "ladder" in data:
+        content = (root / LADDER).read_bytes()
+        if digest(ladder_points(data["ladder"])).encode() not in content:
+            wrong.append(LADDER)
     return wrong
 
 
@@ -359,11 +477,14 @@ def write(data: Mapping[str, Record], root: Path) -> None:
         path.write_text(replaced(path.read_text(encoding="utf-8"), name, block), encoding="utf-8")
     if "small" in data:
         draw(data["small"], root / PICTURE)
+    if "ladder" in data:
+        draw(data["ladder"], root / LADDER)
 
 
 def main(
     small: Annotated[Path | None, typer.Option(help="Folder of MovieLens latest-small.")] = None,
     jester: Annotated[Path | None, typer.Option(help="Jester's archive.")] = None,
+    ladder: Annotated[Path | None, typer.Option(help="Folder of MovieLens latest-small: the ladder of trust.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to keep finished rows in.")] = None,
     root: Annotated[Path, typer.Option(help="The project's folder.")] = ROOT,
     *,
@@ -374,6 +495,7 @@ def main(
     data = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
     files: dict[str, tuple[Path, Path | None]] = {}
     files |= {"small": (small / "ratings.csv", small / "movies.csv")} if small else {}
+    files |= {"ladder": (ladder / "ratings.csv", None)} if ladder else {}
     files |= {"jester": (jester, None)} if jester else {}
     with tempfile.TemporaryDirectory() as folder:
         for name, (ratings, features) in files.items():

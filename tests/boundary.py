@@ -66,7 +66,7 @@ ALLOWED: dict[type, set[str]] = {
     Estimates: {"weighted", "information"},
     Posterior: {"cluster", "doubt", "expected", "mixture", "apart", "disputed"},
     Mixture: {"levels", "shares", "doubts", "likelihood"},
-    Round: {"ask", "statistic", "digest", "size"},
+    Round: {"ask", "statistic", "digest", "size", "transcripts"},
     QueryPlan: {"policy", "learner", "devices", "budget", "most_rounds"},
     Setting: {
         "design",
@@ -82,7 +82,7 @@ ALLOWED: dict[type, set[str]] = {
     Eliminate: {"setting", "share"},
     ItemByItem: {"setting"},
     Verifying: {"policy", "setting", "size"},
-    Outcome: {"state", "model", "releases_sha256", "size", "posterior", "failure"},
+    Outcome: {"state", "model", "releases_sha256", "size", "posterior", "failure", "transcripts"},
     OneRound: {"design", "epsilon", "public_seed"},
     UntilLearned: {"design", "public_seed"},
     AnchorPolicy: {"setting", "learner"},

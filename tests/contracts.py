@@ -18,7 +18,7 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.learner import SumLearner
-from coordinator.server.server_half import TRUST_CURATOR, ServerHalf
+from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS, ServerHalf
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.run_spec import RunSpec, half_in
@@ -95,11 +95,11 @@ class MechanismContract:
         subject, check = examination
         row = check.of(subject)
         assert row.verdict != FAILED, row.told
-        if subject.public.private and check.name in OF_CHANNELS:
+        if subject.public.private and not subject.public.shares and check.name in OF_CHANNELS:
             assert row.verdict == HELD, row.told
 
     def test_an_epsilon_at_either_end_is_held_too(self, subject: MechanismUnderTest) -> None:
-        if subject.public.private:
+        if subject.public.private and not subject.public.shares:
             ends = sample([Fraction(1, 10**9), Fraction(1, 200), Fraction(29), Fraction(7)], 2)
             log_ratio(replace(subject, epsilons=tuple(ends)))
 
@@ -108,6 +108,12 @@ class MechanismContract:
         ran = here(small(**case, seed=SEED, like="0.9,0.2;0.1,0.7", users=601), workers=2, devices_per_actor=100)
         statistic = type(ran.statistic)
         assert issubclass(statistic, Statistic)
+        if (
+            half_in(ran.scenario).trust == TRUST_TWO_SERVERS
+        ):  # to whom all crosses; see tests/coordinator/test_shares.py
+            assert not wire.crossed
+            assert not shows_a_secret([ran.outcome, RunSpec(ran.scenario).policy, RunSpec(ran.scenario).learner], SEED)
+            return
         assert {type(value) for value in wire.crossed} == {Query, int, Release, statistic}
         learner = RunSpec(ran.scenario).learner
         curated = isinstance(learner, SumLearner) and learner.how.curator is not None

@@ -149,7 +149,7 @@ class Asker(DeviceHalf):
         return Sketch(liked)
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
-        question = (coins.streams(query.key) if self.public else coins.release(1)) >> np.uint64(64 - QUESTIONS)
+        question = (coins.streams(query) if self.public else coins.release(1)) >> np.uint64(64 - QUESTIONS)
         flip = coins.release(0) < np.uint64(bit_channel(query.epsilon).flips)
         shifts = np.arange(QUESTIONS)[::-1].astype(np.uint64)
         bits = (question[:, None] >> shifts) & np.uint64(1)

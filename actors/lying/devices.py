@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.device import Cohort, Reports, reports_of
+from actors.device import Cohort, Reports, ones_in, reports_of
 from actors.lying.lies import (
     NO_QUERY,
     RATINGS,
@@ -24,14 +24,29 @@ from actors.lying.lies import (
     put_rows,
     rows_of,
 )
+from actors.lying.vectors import promoting
 from actors.mechanisms import half_of
 from actors.ratings import StoredRatings
 from actors.second_order.cohort import PrivateCohort
 from actors.seeds import LIARS, Coins, private_coins
+from actors.shares import noisy, vectors_of
 from actors.voters import Voters
-from coordinator.protocol.arrays import Bits2, Bools, Bools2, Floats, Floats2, Indices, Indices2, Ints, Words
+from coordinator.protocol.arrays import (
+    Bits,
+    Bits2,
+    Bools,
+    Bools2,
+    Floats,
+    Floats2,
+    Indices,
+    Indices2,
+    Ints,
+    Words,
+    Words32,
+)
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import Rows, RowTable
 
@@ -86,6 +101,24 @@ class LyingCohort(Cohort):
             return self._of_made_up_ratings(query, coins, liars)
         view = LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
         return self._of_sketches(lie, view) if makes_up == SKETCHES else self._of_answers(lie, view)
+
+    def _vectors(self, query: Query, half: SharedVector, coins: Coins, heard: Bits) -> Words32:
+        """Return devices' vectors; liars add no noise to theirs, which nobody counts on."""
+        liars = self.collusion.liars(query, coins)
+        if not liars.size:
+            return super()._vectors(query, half, coins, heard)
+        width = half.width(query)
+        words = vectors_of(ones_in(query, self._ratings, coins), width)
+        if self.collusion.makes_up == RATINGS:
+            made_up_ones: Indices2 = np.ascontiguousarray(ones_in(query, self._made_up, coins)[liars])
+            words[liars] = vectors_of(made_up_ones, width)
+        else:
+            view = LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
+            words[liars] = promoting(view, width, half.ones(query))
+        honest = heard.copy()
+        honest[liars] = 0
+        noisy(query, half, coins, honest, words)
+        return words
 
     @cached_property
     def _made_up(self) -> StoredRatings:

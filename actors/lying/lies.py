@@ -72,12 +72,14 @@ class Collusion:
     ordered: bool = True
     makes_up: str = ANSWERS  # `ANSWERS`, `SKETCHES` or `RATINGS`. Only the first gets around the local randomizer
     rated: int = 1  # Number of items that a liar claims to have rated, where it makes up its ratings
+    overflow: int = 0  # What a liar adds to wished items of a vector that nobody proves; 0 where a proof holds
 
     def __post_init__(self) -> None:
         require_array("wishes of liars", self.wishes, np.int32, [None], -1, 1)
         require_array("truth of liars", self.truth, np.int32, self.wishes.shape)
         require_array("shares of liars", self.shares, np.float64, [self.wishes.size + 1], 0, 1)
         require_whole("rated items of a liar", self.rated, 1, self.wishes.size)
+        require_whole("what a liar adds to an item", self.overflow, 0, 1 << 30)
         if self.makes_up not in (ANSWERS, SKETCHES, RATINGS):
             raise InputError(f"liars make up {self.makes_up!r}; choose {ANSWERS}, {SKETCHES} or {RATINGS}")
 
@@ -117,7 +119,7 @@ class LiarsView:
     @property
     def streams(self) -> Words:
         """The liars' public streams, uint64, shape (n,)."""
-        streams: Words = self.coins.streams(self.query.key)[self.liars]
+        streams: Words = self.coins.streams(self.query)[self.liars]
         return streams
 
     @property
@@ -377,7 +379,7 @@ class JudgedPairs(BitLie):
         pairs = view.pairs
         if pairs is None:  # the round's coins ask about pairs of all items
             sizes = np.full(view.coins.devices, view.query.items)
-            pairs = pairs_among(view.query.key, view.coins.first, sizes)[view.liars]
+            pairs = pairs_among(view.coins.streams(view.query), sizes)[view.liars]
         claims, wished = view.collusion.claims[pairs], view.collusion.wishes[pairs] != 0
         lies = (claims[:, 0] == claims[:, 1]).astype(np.uint8)
         return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]

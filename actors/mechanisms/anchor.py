@@ -12,7 +12,7 @@ from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
 from coordinator.protocol.compiled import borrowing, compiled, inlined
-from coordinator.protocol.hashing import below, device_streams, draw
+from coordinator.protocol.hashing import below, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import item_coins, level_bits
@@ -138,14 +138,14 @@ def _paired_bit(
 
 @compiled
 def block_model_turned(
-    model: BlockModel, master: Words, key: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
+    model: BlockModel, master: Words, public: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
 ) -> None:
-    """Write synthetic devices' private bits, uint8, shape (devices,); ``key`` is the round's public key."""
+    """Write synthetic devices' private bits, uint8, shape (devices,); ``public`` holds their public streams."""
     items = model.items
     room, stamp = room_for(items), 0
     rated, likes = room.subset, np.empty(model.rated, np.bool_)
     sensed_ratings, scores = np.empty(model.rated, np.int64), np.empty(tables.prior.size, np.int64)
-    secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
+    secret = ratings_streams(master, first, bits.size)
     for k in range(bits.size):
         stamp = list_rated(secret[k], items, model.rated, room, stamp)
         own_class = device_class(secret[k], model.class_marks)
@@ -156,14 +156,14 @@ def block_model_turned(
 
 @compiled
 def block_model_paired(
-    model: BlockModel, master: Words, key: Words, coins: Words, tables: PairQuery, first: int, bits: Bits
+    model: BlockModel, master: Words, public: Words, coins: Words, tables: PairQuery, first: int, bits: Bits
 ) -> None:
     """Write synthetic devices' private bits; see `block_model_turned`."""
     items = model.items
     room, stamp = room_for(items), 0
     rated, likes = room.subset, np.empty(model.rated, np.bool_)
     values, rated_places = np.empty(tables.centres.size, np.int32), np.empty(tables.centres.size + 1, np.int64)
-    secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
+    secret = ratings_streams(master, first, bits.size)
     for k in range(bits.size):
         stamp = list_rated(secret[k], items, model.rated, room, stamp)
         own_class = device_class(secret[k], model.class_marks)
@@ -173,9 +173,11 @@ def block_model_paired(
 
 
 @compiled
-def stored_turned(rows: StoredOpinions, key: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits) -> None:
+def stored_turned(
+    rows: StoredOpinions, public: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
+) -> None:
     """Write real devices' private bits; see `block_model_turned`."""
-    public, items = device_streams(key, first, bits.size), tables.sensed.size
+    items = tables.sensed.size
     rated, likes = rows.rated, rows.likes
     sensed_ratings, scores = np.empty(items, np.int64), np.empty(tables.prior.size, np.int64)
     for k in range(bits.size):
@@ -185,9 +187,8 @@ def stored_turned(rows: StoredOpinions, key: Words, coins: Words, tables: Turned
 
 
 @compiled
-def stored_paired(rows: StoredOpinions, key: Words, coins: Words, tables: PairQuery, first: int, bits: Bits) -> None:
+def stored_paired(rows: StoredOpinions, public: Words, coins: Words, tables: PairQuery, first: int, bits: Bits) -> None:
     """Write real devices' private bits; see `block_model_turned`."""
-    public = device_streams(key, first, bits.size)
     rated, likes = rows.rated, rows.likes
     values, rated_places = np.empty(tables.centres.size, np.int32), np.empty(tables.centres.size + 1, np.int64)
     for k in range(bits.size):
@@ -204,11 +205,11 @@ class PairSigns(DeviceHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         assert query.pool is not None
         tables = PairQuery(places_in(query.pool, ratings.items), *centres_of(query))
-        key, own, bits = query.key, coins.choices(), np.empty(coins.devices, np.uint8)
+        public, own, bits = coins.streams(query), coins.choices(), np.empty(coins.devices, np.uint8)
         if isinstance(ratings, BlockRatings):
-            block_model_paired(ratings.model(), coins.master, key, own, tables, coins.first, bits)
+            block_model_paired(ratings.model(), coins.master, public, own, tables, coins.first, bits)
         else:
-            stored_paired(ratings.stored_opinions, key, own, tables, coins.first, bits)
+            stored_paired(ratings.stored_opinions, public, own, tables, coins.first, bits)
         return Sketch(bits[:, None])
 
 
@@ -220,11 +221,11 @@ class Anchor(DeviceHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         prior, guess, counts, lean, sensed = (query.arrays[name] for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED))
         tables = TurnedQuery(prior, guess, counts, lean, sensed, level_bits(int(query.parameters[LEVELS])))
-        key, own, bits = query.key, coins.choices(), np.empty(coins.devices, np.uint8)
+        public, own, bits = coins.streams(query), coins.choices(), np.empty(coins.devices, np.uint8)
         if isinstance(ratings, BlockRatings):
-            block_model_turned(ratings.model(), coins.master, key, own, tables, coins.first, bits)
+            block_model_turned(ratings.model(), coins.master, public, own, tables, coins.first, bits)
         else:
-            stored_turned(ratings.stored_opinions, key, own, tables, coins.first, bits)
+            stored_turned(ratings.stored_opinions, public, own, tables, coins.first, bits)
         return Sketch(bits[:, None])
 
 

@@ -19,24 +19,25 @@ from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Words
 from coordinator.protocol.compiled import borrowing, compiled
-from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import random_order
 from coordinator.protocol.sensing import items_of, sensing_of
 
 
 @compiled
-def block_model_partition(model: BlockModel, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:
+def block_model_partition(
+    model: BlockModel, master: Words, public: Words, set_size: int, first: int, bits: Bits2
+) -> None:
     """Write the bits of synthetic devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked.
 
-    ``bits`` (uint8, devices x sets) receives them; ``key`` is the round's public key.
+    ``bits`` (uint8, devices x sets) receives them; ``public`` holds the devices' public streams.
     """
     items, inverted = model.items, 2 * model.rated > model.items
     size = items - model.rated if inverted else model.rated
     room, stamp = room_for(items), 0
     order, partition = np.arange(items).astype(np.uint32), np.empty(min(items, set_size * bits.shape[1]), np.uint32)
     swaps = np.empty_like(partition)
-    secret, public = ratings_streams(master, first, len(bits)), device_streams(key, first, len(bits))
+    secret = ratings_streams(master, first, len(bits))
     bits[:] = 0
     for k in range(len(bits)):
         stamp, stream = next_stamp(room.marks, stamp), secret[k]
@@ -68,13 +69,12 @@ def _meet(
 
 
 @compiled
-def stored_partition(likes: StoredLikes, key: Words, set_size: int, first: int, bits: Bits2) -> None:
+def stored_partition(likes: StoredLikes, public: Words, set_size: int, first: int, bits: Bits2) -> None:
     """Write the bits of real devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked."""
     marks, stamp = np.zeros(likes.items, np.uint8), 0
     order = np.arange(likes.items).astype(np.uint32)
     partition = np.empty(min(likes.items, set_size * bits.shape[1]), np.uint32)
     swaps = np.empty_like(partition)
-    public = device_streams(key, first, len(bits))
     bits[:] = 0
     for k in range(len(bits)):
         stamp = next_stamp(marks, stamp)
@@ -96,12 +96,12 @@ class MaxSense(DeviceHalf):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device that liked some sensed item."""
-        key, table, pool = query.key, sensing_of(query), items_of(query)
+        public, table, pool = coins.streams(query), sensing_of(query), items_of(query)
         bits = np.empty(coins.devices, np.uint8)
         if isinstance(ratings, BlockRatings):
-            block_model_maxsense(ratings.model(), coins.master, key, table, pool, coins.first, bits)
+            block_model_maxsense(ratings.model(), coins.master, public, table, pool, coins.first, bits)
         else:
-            stored_maxsense(ratings.liked, key, table, pool, coins.first, bits)
+            stored_maxsense(ratings.liked, public, table, pool, coins.first, bits)
         return Sketch(bits.reshape(coins.devices, 1))
 
 
@@ -112,12 +112,12 @@ class MultiMaxSense(DeviceHalf):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each set in which the device liked some item."""
-        key, size = query.key, int(query.parameters["set_size"])
+        public, size = coins.streams(query), int(query.parameters["set_size"])
         bits = np.empty((coins.devices, query.questions), np.uint8)
         if isinstance(ratings, BlockRatings):
-            block_model_partition(ratings.model(), coins.master, key, size, coins.first, bits)
+            block_model_partition(ratings.model(), coins.master, public, size, coins.first, bits)
         else:
-            stored_partition(ratings.liked, key, size, coins.first, bits)
+            stored_partition(ratings.liked, public, size, coins.first, bits)
         return Sketch(bits)
 
 

@@ -111,7 +111,7 @@ class Olh(OneItem):
     names = ("olh",)
 
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
-        return buckets_of(coins.streams(query.key), values, int(query.parameters[BUCKETS]))[:, None]
+        return buckets_of(coins.streams(query), values, int(query.parameters[BUCKETS]))[:, None]
 
 
 class Hadamard(OneItem):
@@ -120,7 +120,7 @@ class Hadamard(OneItem):
     names = ("hadamard",)
 
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
-        return signs_of(coins.streams(query.key), values, int(query.parameters[ROWS]), columns(query))[:, None]
+        return signs_of(coins.streams(query), values, int(query.parameters[ROWS]), columns(query))[:, None]
 
 
 class Subset(PackedHalf, OneItem):

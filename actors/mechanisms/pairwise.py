@@ -33,8 +33,7 @@ class Pairwise(DeviceHalf):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device that agrees about a pair among all items."""
-        key = query.key
-        pairs = pairs_among(key, coins.first, np.full(coins.devices, query.items))
+        pairs = pairs_among(coins.streams(query), np.full(coins.devices, query.items))
         opinions = ratings.opinions(coins.master, coins.first, pairs)
         return Sketch(self.agree(opinions[:, 0], opinions[:, 1]).astype(np.uint8).reshape(coins.devices, 1))
 
@@ -45,7 +44,7 @@ class PairwiseOfRated(Pairwise):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device that agrees about a pair among its rated items, and the pairs."""
         rated = ratings.rated(coins.master, coins.first, coins.devices)
-        places = pairs_among(query.key, coins.first, rated.degrees)
+        places = pairs_among(coins.streams(query), rated.degrees)
         able = places[:, 0] >= 0
         rows = np.where(able[:, None], rated.starts[:-1, None] + places, 0)
         pairs = np.full((coins.devices, 2), -1, np.int32)

@@ -9,7 +9,7 @@ from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
 from coordinator.protocol.compiled import compiled, inlined
-from coordinator.protocol.hashing import below, device_streams
+from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms.sign import Sign as PublicSign
 from coordinator.protocol.mechanisms.sign import to_bits
 from coordinator.protocol.messages import CENTRE_UNIT, Query
@@ -41,16 +41,23 @@ def _add_rating(stream: np.uint64, place: int, words: int, value: int, sums: Ind
 
 @compiled
 def block_model_signs(
-    model: BlockModel, master: Words, key: Words, place: Indices, centre: Indices, unit: int, first: int, sums: Indices2
+    model: BlockModel,
+    master: Words,
+    public: Words,
+    place: Indices,
+    centre: Indices,
+    unit: int,
+    first: int,
+    sums: Indices2,
 ) -> None:
-    """Write synthetic devices' sums, int32, shape (devices, sign vectors); ``key`` is the round's public key.
+    """Write synthetic devices' sums, int32, shape (devices, sign vectors); ``public`` holds their streams.
 
     A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place in the pool.
     """
     items, words = model.items, -(-centre.size // 64)
     room, stamp = room_for(items), 0
     rated = room.subset
-    secret, public = ratings_streams(master, first, len(sums)), device_streams(key, first, len(sums))
+    secret = ratings_streams(master, first, len(sums))
     for k in range(len(sums)):
         stream = secret[k]
         stamp = list_rated(stream, items, model.rated, room, stamp)
@@ -65,10 +72,10 @@ def block_model_signs(
 
 @compiled
 def stored_signs(
-    opinions: StoredOpinions, key: Words, places: Indices, centres: Indices, unit: int, first: int, sums: Indices2
+    opinions: StoredOpinions, public: Words, places: Indices, centres: Indices, unit: int, first: int, sums: Indices2
 ) -> None:
     """Write real devices' sums; see `block_model_signs`."""
-    public, words = device_streams(key, first, len(sums)), -(-centres.size // 64)
+    words = -(-centres.size // 64)
     for k in range(len(sums)):
         user = opinions.user[first + k]
         sums[k] = 0
@@ -123,13 +130,13 @@ class Sign(DeviceHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return the sums of ratings of the pool under each sign vector, less their centres if any, int32."""
         assert query.pool is not None
-        key, places = query.key, places_in(query.pool, ratings.items)
+        public, places = coins.streams(query), places_in(query.pool, ratings.items)
         centres, unit = centres_of(query)
         sums = np.empty((coins.devices, int(query.parameters["vectors"])), np.int32)
         if isinstance(ratings, BlockRatings):
-            block_model_signs(ratings.model(), coins.master, key, places, centres, unit, coins.first, sums)
+            block_model_signs(ratings.model(), coins.master, public, places, centres, unit, coins.first, sums)
         else:
-            stored_signs(ratings.stored_opinions, key, places, centres, unit, coins.first, sums)
+            stored_signs(ratings.stored_opinions, public, places, centres, unit, coins.first, sums)
         return Sketch(sums)
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:

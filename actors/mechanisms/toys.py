@@ -70,7 +70,7 @@ class Reveal(PackedHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return the revealed ratings, int32; with probability ``1 - share``, by a public coin, a device has none."""
         first, count = coins.first, coins.devices
-        streams = coins.streams(query.key)
+        streams = coins.streams(query)
         rated = ratings.rated(coins.master, first, count)
         revealing = reveals(streams, query.parameters["share"])
         mask = random_subset(streams, rated.starts, int(query.parameters["most"]))

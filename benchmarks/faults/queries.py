@@ -21,7 +21,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.trust import Shuffling
 from coordinator.server.fleet.cohorts import Cohorts, cut
-from coordinator.server.fleet.shuffled import read_shuffled
+from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
@@ -97,7 +97,7 @@ class _Recording:
         blocks = blocks_of(self._cohorts, ask, self._world.block)
         releases = [one.host.ask(ask.query, one.first, one.stop) for one in blocks]
         self._answered[ask.query.id] = np.concatenate([release.answered_mask() for release in releases])
-        if terms := self._world.plan.trust:
+        if isinstance(terms := self._world.plan.trust, Shuffling):
             return read_shuffled(ask, shuffle(ask.query, releases, terms), terms, LAYOUT)
         return merge(*(aggregate(ask.query, release) for release in releases)), releases
 

@@ -1,7 +1,9 @@
 """The three things that cross the boundary: a query to the devices, their release, and the learned item model."""
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from itertools import zip_longest
 
 import numpy as np
 
@@ -26,6 +28,7 @@ def unpack(packed: bytes, count: int) -> Bits:
 
 CENTRE_UNIT = 32  # Steps of a centre between nothing expected and a sure like
 ID_BYTES = 16  # Bytes of a message's id
+QUESTION_BYTES = 8  # Bytes of a question that a device drew itself
 MOST_NAMES = 64  # Parameters, and arrays, that a query has at most; no design has more than five
 MOST_BITS_RELEASED = 1 << 32  # Bits that a device releases at most
 
@@ -58,6 +61,9 @@ class Query(Checked):
         What ratings of the pool's items are counted from, where a design has it: in units of ``1 / CENTRE_UNIT``.
     arrays : dict of str to ndarray
         The design's own public arrays by name: int32, int64, uint64 or finite float64, of one or two dimensions.
+    own_questions : bool
+        Whether devices draw their questions from private coins and report them with their answers, `Release.questions`;
+        otherwise a device's question follows from its public address, or is the same for all.
 
     Raises
     ------
@@ -76,6 +82,7 @@ class Query(Checked):
     answer_bits: int = 1
     centres: Indices | None = field(default=None, repr=False)
     arrays: dict[str, PublicArray] = field(default_factory=dict, repr=False)
+    own_questions: bool = False
 
     def reals(self) -> dict[str, object]:
         """Return the parameters as floats; see `Checked.reals`."""
@@ -107,6 +114,7 @@ class Query(Checked):
         _require_dict("arrays", "arrays", self.arrays)
         for name, array in self.arrays.items():
             checked.require_public_array(f"array {checked.require_name('name of an array', name)}", array)
+        checked.require_bool("own questions", self.own_questions)
 
     @property
     def id(self) -> bytes:
@@ -125,6 +133,8 @@ class Query(Checked):
                 content[name] = _digest(array)
         if self.arrays:
             content["arrays"] = {name: _described(array) for name, array in sorted(self.arrays.items())}
+        if self.own_questions:
+            content["own_questions"] = True
         return digest_of(content)
 
     def __eq__(self, other: object) -> bool:
@@ -199,6 +209,9 @@ class Release(Checked):
     pairs : bytes or None
         Where rated items are public: ``count`` public pairs of items that the bits are about, little-endian int32,
         -1 of devices without a pair. None where public coins alone decide the question.
+    questions : bytes or None
+        Where devices draw their own questions: ``count`` words, little-endian uint64, each the stream that its device's
+        sensing set, signs, hash or rows follow from; 0 of devices that did not answer. None elsewhere.
 
     Raises
     ------
@@ -214,6 +227,17 @@ class Release(Checked):
     answered: bytes | None = None
     refused: int = 0
     pairs: bytes | None = None
+    questions: bytes | None = None
+
+    def __getstate__(self) -> list[object]:
+        """Return the fields as a message carries them; questions take no byte where there are none."""
+        values = [getattr(self, part.name) for part in fields(self)]
+        return values[:-1] if self.questions is None else values
+
+    def __setstate__(self, values: Sequence[object]) -> None:
+        """Take the fields out of a message; see `__getstate__`."""
+        for part, value in zip_longest(fields(self), values):
+            object.__setattr__(self, part.name, value)
 
     def check(self) -> None:
         """Refuse a release whose parts do not fit each other; see `Checked.check`."""
@@ -227,6 +251,8 @@ class Release(Checked):
             checked.require_bytes("mask of who answered", self.answered, -(-self.count // 8))
         if self.pairs is not None:
             checked.require_bytes("pairs of a release", self.pairs, 8 * self.count)
+        if self.questions is not None:
+            checked.require_bytes("questions of a release", self.questions, QUESTION_BYTES * self.count)
 
     def require(self, query: Query) -> None:
         """Raise InputError if this is no release of ``query``."""
@@ -234,6 +260,11 @@ class Release(Checked):
             raise InputError(f"release of query id {self.query_id.hex()[:8]} is no answer to {query}")
         if self.width != query.bits:
             raise InputError(f"release has {self.width} bits a device, {query} asks for {query.bits}")
+        if (self.questions is not None) != query.own_questions:
+            problem = (
+                "lacks the questions that devices drew" if query.own_questions else "brings questions of devices' own"
+            )
+            raise InputError(f"release {problem}, which does not suit {query}; let both sides run the same code")
 
     def answered_mask(self) -> Bools:
         """Return which devices answered, bool, shape (count,)."""
@@ -244,6 +275,10 @@ class Release(Checked):
     def public_pairs(self) -> Indices2 | None:
         """Return the public pairs of items that the bits are about, int32, shape (count, 2), or None."""
         return None if self.pairs is None else np.frombuffer(self.pairs, "<i4").reshape(self.count, 2)
+
+    def words(self) -> Words | None:
+        """Return the questions that the devices drew, uint64, shape (count,), or None where they drew none."""
+        return None if self.questions is None else np.frombuffer(self.questions, "<u8").astype(np.uint64)
 
     def unpacked(self) -> Bits2:
         """Return the bits, uint8, shape (count, width)."""

@@ -8,9 +8,16 @@ from numba import int64, uint8, uint32, uint64
 from coordinator.protocol.arrays import Bits2, Bools, Counts, Indices, Indices2, Ints, Words, Words2
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import LOW, below, device_streams, draw
+from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import DRAWN, SensingTable
 
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+def streams_of(query: Query, release: Release) -> Words:
+    """Return the stream that each device's question follows from, uint64, shape (count,): its own, or its address's."""
+    words = release.words()
+    return device_streams(query.key, release.first, release.count) if words is None else words
 
 
 @inlined
@@ -101,12 +108,12 @@ def item_coins(stream: np.uint64, item: int, level: int, bits: int) -> tuple[int
 
 
 @compiled
-def pairs_among(key: Words, first: int, sizes: Ints) -> Indices2:
+def pairs_among(streams: Words, sizes: Ints) -> Indices2:
     """Return two places of a list of each device's, uniform over all pairs a < b: of the catalogue, or a public list.
 
-    Shapes: ``key`` (2,); ``sizes`` (count,), the lists' sizes; -1 and -1 of a list of fewer than two.
+    Shapes: ``streams``, ``sizes`` (count,), the lists' sizes; -1 and -1 of a list of fewer than two.
     """
-    streams, places = device_streams(key, first, sizes.size), np.full((sizes.size, 2), -1, np.int32)
+    places = np.full((sizes.size, 2), -1, np.int32)
     for k in range(sizes.size):
         if sizes[k] >= 2:
             one, other = below(streams[k], 0, sizes[k]), below(streams[k], 1, sizes[k] - 1)

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from coordinator.protocol.amplification import TwoLevels
+from coordinator.protocol.amplification import TwoLevels, one_bit_levels
 from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, flipped_bits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
@@ -33,8 +33,10 @@ class PublicHalf:
     centred : bool
         Whether the query may bring centres that ratings of the pool's items are counted from.
     by_address : bool
-        Whether a device's question follows from its public address, as a sensing set does. Then whoever reads a report
-        must know its sender, and a shuffler cannot hide it.
+        Whether a device's question follows from its public address, as a sensing set does, unless the query has devices
+        draw their own. Where it follows, whoever reads a report must know its sender, and a shuffler cannot hide it.
+    shares : bool
+        Whether devices answer in shares alone, which two servers add up; see `coordinator.protocol.mechanisms.totals`.
     """
 
     name: str
@@ -46,6 +48,7 @@ class PublicHalf:
     pooled: ClassVar[bool | None] = False
     centred: ClassVar[bool] = False
     by_address: ClassVar[bool] = False
+    shares: ClassVar[bool] = False
 
     def promise_under(self, neighbours: str) -> str:
         """Return the promise in words under a relation of neighbours; a device's own is always about replacement."""
@@ -72,10 +75,28 @@ class PublicHalf:
             raise InputError(f"{query} is not private: ratings are told as they are, through no channel")
         raise NotImplementedError(f"{type(self).__name__} says no channel; give it a method that returns one")
 
+    def addressed(self, query: Query) -> bool:
+        """Return whether whoever reads a report needs its sender's address."""
+        return self.by_address and not query.own_questions
+
+    def check_own_questions(self, label: str) -> None:
+        """Refuse a query, named by its label, that has devices draw their questions, where they cannot."""
+        if self.names_rated:
+            raise InputError(
+                f"{label} has devices draw their own questions, but a release names items that its device rated, which "
+                "are public and name the device; leave own questions out, or ask about pairs of all items"
+            )
+        if not self.by_address:
+            raise InputError(
+                f"{label} has devices draw their own questions, but no question of this design follows from a device's "
+                "address in a way that a private coin could replace; leave own questions out"
+            )
+
     def levels(self, query: Query) -> TwoLevels | None:
         """Return the two levels of the channel's chances at the query's epsilon; None: it has others, or none is known.
 
-        With them a shuffler's bound is smallest; see `coordinator.protocol.amplification.TwoLevels`.
+        With them a shuffler's bound is smallest; see `coordinator.protocol.amplification.TwoLevels`. Where devices draw
+        their own questions, a report is the pair of question and answer.
         """
         return None
 
@@ -88,6 +109,10 @@ class OneBit(PublicHalf):
     def channel(self, query: Query) -> IndependentBits:
         """Return randomized response on the bit."""
         return flipped_bits(1, query.epsilon)
+
+    def levels(self, query: Query) -> TwoLevels | None:
+        """Return the levels of one bit about a question of one's own; two inputs' bits may always differ."""
+        return one_bit_levels() if query.own_questions else None
 
 
 def require_whole_parameter(query: Query, name: str, most: int) -> int:

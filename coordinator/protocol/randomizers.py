@@ -34,16 +34,19 @@ def by_address(label: str) -> str:
     """Return why a shuffler cannot hide the devices of a design, and what to do."""
     return (
         f"design {label} asks each device what its public address says, so that a report is read by who sent it: "
-        "shuffling hides nobody, and the central epsilon is the local one; give grr, oue, subset or set"
+        "shuffling hides nobody, and the central epsilon is the local one; let devices draw their own questions where "
+        "they can (own-questions), or give grr, oue, subset or set"
     )
 
 
 def randomizer_of(public: PublicHalf, query: Query, label: str) -> Randomizer:
     """Return the randomizer of a query's answers; refuse one whose question follows from an address."""
-    if public.by_address:
+    if public.addressed(query):
         raise InputError(by_address(label))
     if (levels := public.levels(query)) is not None:
         return Randomizer(levels, TWO_LEVELS)
+    if query.own_questions:  # a report is the pair of question and answer, whose channel is no matrix of answers
+        return Randomizer(AnyRandomizer(), CLONES)
     channel = public.channel(query)
     if isinstance(channel, Likelihood):
         raise InputError(by_address(label))

@@ -32,6 +32,9 @@ class World:
     epsilon: Epsilon  # What a device may spend in all, or a curator publishes under [nats]; None for no noise
     same_rated: bool = True  # Whether every user rated exactly w items
     block: BlockParameters | None = None  # The block model of a simulated world; None with a ratings file
+    delta: float = 0.0  # Chance that a promise about published sums fails
+    expected_answers: float = 1.0  # Share of the devices that answers at least, where their noise must be enough
+    assume_malicious: float = 0.0  # Share of these whose noise nobody counts on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,19 @@ class TotalMoments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SumMoments:
+    """Two servers' noisy totals of likes."""
+
+    level: Floats  # shape (L,); Probability that a user's vector has a one for one item of each cluster
+    noise: float  # Variance of all noise in a total
+
+    @property
+    def profile(self) -> Floats:
+        """What totals without noise say of each cluster's items, one row a cluster."""
+        return self.level[:, None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairTotals:
     """A curator's noisy totals of pairs of items."""
 
@@ -71,7 +84,7 @@ ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR = (
 POSTERIOR = "posterior"  # Name of the decoder that takes every item's most probable cluster
 POOLED = (ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM)  # Policies that a `PoolDesign` can follow
 SETS = ("centred", "paper")  # Decoders of scores: ours and the paper's
-TRUST_LOCAL, TRUST_CURATOR = "local", "curator"
+TRUST_LOCAL, TRUST_CURATOR, TRUST_TWO_SERVERS = "local", "curator", "two-servers"
 Theta = Annotated[float, Field(ge=1e-9, allow_inf_nan=False, description="Sensed items a user rated, on average [1].")]
 """A setting that all mechanisms share that ask about sets."""
 
@@ -128,7 +141,7 @@ class ServerHalf:
         Names of its decoders and of the policies that it can follow, the default first.
     all_policies_with : str
         The setting that lets it follow all of them, if some settings do not; for errors.
-    trust : {"local", "curator"}
+    trust : {"local", "curator", "two-servers"}
         Who is untrusted; see the threat model.
     private : bool
         Whether it has a guarantee at finite epsilon.
@@ -220,7 +233,12 @@ class ServerHalf:
             return policies.eliminate(setting, options)
         if name == ITEM_BY_ITEM:
             return policies.ItemByItem(setting=setting)
-        return policies.OneRound(design=setting.design, epsilon=setting.epsilon, public_seed=setting.public_seed)
+        return policies.OneRound(
+            design=setting.design,
+            epsilon=setting.epsilon,
+            public_seed=setting.public_seed,
+            own_questions=setting.own_questions,
+        )
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
         """Return what learns from the answers; a half with another learner overrides this.

@@ -2,14 +2,15 @@
 
 Of a multiset an ascending order is as good as a random one, and the same on every layout, so that the digest of a run
 does not depend on who answered first. Reports of a round have one length, since a query says how many bits an answer
-has. In a deployment reports are sealed for the server; here the shuffler could read them, and only compares them.
+has, and whether a report is the pair of a question that the device drew and its answer. In a deployment reports are
+sealed for the server; here the shuffler could read them, and only compares them.
 """
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bits2, Words2
+from coordinator.protocol.arrays import Bits2, Words, Words2
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 
 PIECE = 1 << 16  # Reports, a multiple of 8, whose bits are unpacked at the same time
@@ -21,7 +22,8 @@ class Shuffler:
     def __init__(self, query: Query, terms: Shuffling) -> None:
         self._query, self._terms = query, Shuffling.arrived(terms)
         self._reports = list[Bits2]()
-        self._asked = self._refused = 0
+        self._questions = list[Words]()
+        self._devices = self._refused = 0
 
     def take(self, release: Release) -> None:
         """Take a block's release: the reports of devices that answered, without anything that names them."""
@@ -30,7 +32,9 @@ class Shuffler:
         if release.pairs is not None:
             raise InputError(f"{self._query} has public pairs of items, which name the devices; ask without a shuffler")
         mask = release.answered_mask()
-        self._asked += release.count
+        if (words := release.words()) is not None:
+            self._questions.append(words[mask])
+        self._devices += release.count
         self._refused += release.refused
         for first in range(0, release.count, PIECE):
             inside = mask[first : first + PIECE]
@@ -42,10 +46,10 @@ class Shuffler:
     def close(self) -> ShuffledRound:
         """Return the round, whose reports are withheld if there are too few and the terms say so."""
         answered = sum(map(len, self._reports))
-        short = answered < self._terms.reports and self._terms.withhold
+        short = answered < self._terms.least(self._devices) and self._terms.withhold
         return ShuffledRound(
             query_id=self._query.id,
-            asked=self._asked,
+            devices=self._devices,
             refused=self._refused,
             answered=answered,
             release=None if short else self._release(answered),
@@ -54,12 +58,26 @@ class Shuffler:
     def _release(self, answered: int) -> Release:
         width = self._query.bits
         rows = np.concatenate(self._reports) if self._reports else np.zeros((0, -(-width // 8)), np.uint8)
+        questions: bytes | None = None
+        if self._query.own_questions:  # a report is the pair, so that the question is its first bytes
+            words = np.concatenate([*self._questions, np.empty(0, np.uint64)]).astype(">u8")
+            rows = np.concatenate([words.view(np.uint8).reshape(answered, QUESTION_BYTES), rows], axis=1)
         rows = ascending(rows)
+        if self._query.own_questions:
+            head = np.ascontiguousarray(rows[:, :QUESTION_BYTES]).view(">u8").ravel()
+            questions, rows = head.astype("<u8").tobytes(), rows[:, QUESTION_BYTES:]
         packed = [
             np.packbits(np.unpackbits(rows[first : first + PIECE], axis=1, count=width)).tobytes()
             for first in range(0, answered, PIECE)
         ]
-        return Release(query_id=self._query.id, first=0, count=answered, width=width, bits=b"".join(packed))
+        return Release(
+            query_id=self._query.id,
+            first=0,
+            count=answered,
+            width=width,
+            bits=b"".join(packed),
+            questions=questions,
+        )
 
 
 def ascending(rows: Bits2) -> Bits2:

@@ -25,11 +25,12 @@ from coordinator.protocol.coins import as_words, round_key
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.mechanisms import half_of as public_half_of
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
-from coordinator.protocol.trust import Shuffling
+from coordinator.protocol.trust import Shuffling, TwoServers
 from coordinator.server.fleet.cohorts import Cohorts, Layout, LocalHosts, calls, require_round, spread_here
-from coordinator.server.fleet.shuffled import read_shuffled
+from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate, load_decoder, no_release
 from coordinator.server.rounds.conductor import Transport, run_rounds
 from coordinator.server.rounds.state import Ask
@@ -116,7 +117,9 @@ def answer(
 
 def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> None:
     """Compile the kernels that `answer` needs; nothing is charged and nothing is answered."""
-    if (synthetic := _one_loop(query, ratings, cohort)) is None:
+    if public_half_of(query.design).shares:
+        cohort.rehearse(query)
+    elif (synthetic := _one_loop(query, ratings, cohort)) is None:
         cohort.rehearse(query)
         aggregate(query, no_release(query))
     else:
@@ -128,7 +131,7 @@ def _one_loop(query: Query, ratings: Ratings, cohort: Cohort) -> BlockRatings | 
 
     Both would regenerate the public data; every other query goes message by message.
     """
-    if type(cohort) is not Cohort or half_of(query.design) is not registered()["maxsense"]:
+    if type(cohort) is not Cohort or half_of(query.design) is not registered()["maxsense"] or query.own_questions:
         return None
     return ratings if isinstance(ratings, BlockRatings) else None
 
@@ -191,6 +194,11 @@ class LocalFleet:
     def queries(self, _: CustomMechanism | None) -> Transport:
         """Return the transport that carries queries to devices: the fleet itself, or a shuffler in front of it."""
         terms = self._job.plan.trust
+        if isinstance(terms, TwoServers):
+            from scenarios.backends.share_servers import servers_here  # noqa: PLC0415 (others need none of it)
+
+            _, secret, cohorts = _only(self._job, self._cast)
+            return servers_here(cohorts, secret, self._job.server_secrets, terms, self.report_progress, self._threads)
         return self if terms is None else ShuffledHere(self, terms, self._job.layout)
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:

@@ -14,8 +14,11 @@ import ray
 
 from actors.host import HostedKeeper, permit_of, start_host, start_keeper
 from actors.keeper import LedgerClient, require_there
+from actors.shares import share_permit
+from coordinator.aggregators.ray_shares import RayShares, start_server
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.trust import TwoServers
 from coordinator.server.fleet.calls import ENDS, LOST, in_a_line, pause, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.coordinator_actor import start_coordinator
@@ -24,6 +27,7 @@ from coordinator.server.fleet.shuffler_actor import start_shuffler
 from coordinator.server.rounds.conductor import ServerSpec
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.session import NAMED, A, BackendJob, Costs, O, Progress, R, T
+from scenarios.backends.share_servers import KINDS
 from scenarios.config.custom_halves import travelling
 
 POLL, POLL_AGAIN = 0.2, 0.02
@@ -66,8 +70,9 @@ def run_supervised(
             before, loss = before + time.perf_counter() - begin, error
         finally:
             for actor in (server, middle):
-                if actor is not None:
-                    ray.kill(actor)
+                for one in actor if isinstance(actor, tuple) else (actor,):
+                    if one is not None:
+                        ray.kill(one)
         pause(restarts, "the coordinator was lost", loss)
     raise AssertionError  # counting does not end
 
@@ -78,6 +83,14 @@ def _middle(work: BackendJob[Any, Any, Any], devices: Mapping[str, Cohorts]) -> 
     if trust is None:
         return None, devices
     (cohorts,) = devices.values()
+    if isinstance(trust, TwoServers):
+        route = RayShares(cohorts.bounds, cohorts.hosts)
+        secrets = work.server_secrets
+        with suppress_stderr():
+            return tuple(
+                start_server(kind, secrets[kind.side], share_permit(work.secret, kind.side), route, trust.delta)
+                for kind in KINDS
+            ), {}
     return start_shuffler(cohorts, work.layout, trust, work.plan.own), {}
 
 

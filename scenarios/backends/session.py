@@ -108,6 +108,8 @@ class BackendJob(Generic[R, O, T]):
     ledger: Path | None = None  # Folder of the devices' book; None to hold it in memory only
     # A context in which the first query is tried, so that a refusal names the policy that asks it
     naming: Callable[[], AbstractContextManager[None]] = nullcontext
+    # Private, of two servers by name: each gets its own alone, and the server's plan has neither
+    server_secrets: dict[str, bytes] = field(default_factory=dict, repr=False)
     packages: frozenset[str] = frozenset()  # Packages of custom mechanisms, whose code is sent to workers
 
 

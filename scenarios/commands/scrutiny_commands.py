@@ -281,6 +281,9 @@ def amplify(
     ] = None,
     items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 200,
     rated: Annotated[int | None, typer.Option(help="Items that a device rated, typically [20, or all].")] = None,
+    own_questions: Annotated[
+        bool, typer.Option("--own-questions", help="Devices draw their questions from private coins, and report them.")
+    ] = False,
     json: Json = None,
 ) -> None:
     """Show what a shuffler makes of a mechanism's epsilon, certified: the local epsilon for a central one, or back.
@@ -302,6 +305,7 @@ def amplify(
         settings=read_settings(setting or ()),
         items=items,
         rated=rated,
+        own_questions=own_questions,
     )
     result = find(epsilon=epsilon_local or epsilon or "1")
     deliver(json, result.as_json())

@@ -7,8 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from actors.custom import RatedBlock, SketchCoins
-from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Floats, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import COIN, CoinOf, Likelihood, LogRatio, MatrixChannel
@@ -192,6 +190,9 @@ TRIED = 24  # Devices that are tried there
 
 def require_same_everywhere(own: CustomMechanism, query: Query) -> None:
     """Refuse a custom mechanism that sketches or counts differently at other addresses, with the same coins."""
+    from actors.custom import RatedBlock, SketchCoins  # noqa: PLC0415 (loads what is compiled)
+    from actors.seeds import Coins  # noqa: PLC0415
+
     question, random = question_of(query), np.random.default_rng(20261126)
     rated = random.integers(1, min(12, query.items) + 1, TRIED)
     items = [np.sort(random.choice(query.items, count, replace=False)) for count in rated]

@@ -17,7 +17,7 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.server.mechanisms import server_halves
-from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, ServerHalf, Settings
+from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, TRUST_TWO_SERVERS, ServerHalf, Settings
 from scenarios import PACKAGES
 from scenarios.config.custom_halves import OwnSettings, half_of_class, settings_in
 from scenarios.config.files import first_line
@@ -32,7 +32,7 @@ _PATH = re.compile(r"[\w.]+:[\w.]+")  # The import path of a custom mechanism, `
 
 ORDER = (
     "maxsense", "sign", "anchor", "multi-maxsense", "grr", "oue", "olh", "hadamard", "subset", "set", "pairs",
-    "pairwise", "curator-items", "curator-pairs", "item-query", "full-reveal",
+    "pairwise", "totals", "curator-items", "curator-pairs", "item-query", "full-reveal",
 )  # fmt: skip
 """Mechanisms as they are listed; others come after them, by name."""
 VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
@@ -105,7 +105,8 @@ def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any
     adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in half.decoders
     epsilon = {} if half.private else {"epsilon": "inf"}
     decoder = POSTERIOR if adapts else half.decoders[0]
-    return {"decoder": decoder, "policy": policy, **epsilon, **rest, "settings": settings}
+    trust = {"trust": half.trust} if half.trust == TRUST_TWO_SERVERS else {}
+    return {"decoder": decoder, "policy": policy, **epsilon, **trust, **rest, "settings": settings}
 
 
 def _require_default(half: ServerHalf, name: str, value: Any) -> None:

@@ -12,7 +12,7 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import half_of
-from coordinator.protocol.trust import SHUFFLED
+from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS, Shuffling, TwoServers
 from coordinator.server.custom import server_half
 from coordinator.server.design import Design, LearnerOptions, World
 from coordinator.server.server_half import (
@@ -23,18 +23,20 @@ from coordinator.server.server_half import (
     POSTERIOR,
     TRUST_CURATOR,
     TRUST_LOCAL,
+    TRUST_TWO_SERVERS,
     UNTIL_LEARNED,
     ServerHalf,
 )
 from scenarios.config.admission import admitted_of_run
+from scenarios.config.central_promise import CentralPromise, check_shuffled, shuffled_of, smallest_round
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import brief
 from scenarios.config.identity import import_object
+from scenarios.config.lying_settings import INPUT, PROMOTE
 from scenarios.config.mechanism_settings import designs
 from scenarios.config.mechanism_settings import server_half as named_half
 from scenarios.config.scenario import SET, Scenario
 from scenarios.config.settings import validated
-from scenarios.config.shuffled import Shuffled, check_shuffled, shuffled_of, smallest_round
 from scenarios.config.trust_settings import TrustSettings
 
 if TYPE_CHECKING:
@@ -57,6 +59,9 @@ class RunSpec:
         self.scenario, self._public = scenario, public
         self.half = half_in(scenario)  # The server's half of the mechanism
         scenario.check_trust()
+        check_servers(scenario, self.half)
+        if scenario.own_questions:
+            _check_own_questions(scenario, self.half)
         if scenario.trust == SHUFFLED:
             check_shuffled(scenario, self.half)
         self._check()
@@ -89,7 +94,7 @@ class RunSpec:
             _check_channel(scenario.epsilon, settings.shares(world))
 
     @cached_property
-    def shuffled(self) -> Shuffled | None:
+    def shuffled(self) -> CentralPromise | None:
         """What devices behind a shuffler are promised; None where there is none."""
         return shuffled_of(self.scenario.complete(), self.half) if self.scenario.trust == SHUFFLED else None
 
@@ -125,13 +130,22 @@ class RunSpec:
         return self.half.trust if self.shuffled is None else SHUFFLED
 
     @property
+    def terms(self) -> Shuffling | TwoServers | None:
+        """What whoever stands between devices and server is told; None where nobody does."""
+        if self.half.trust == TRUST_TWO_SERVERS:
+            return TwoServers(delta=self.scenario.failure_chance)
+        return None if self.shuffled is None else self.shuffled.terms
+
+    @property
     def guarantee(self) -> str:
         """What the scenario promises its users, in words."""
         if self.half.private and self.scenario.epsilon is None:
             return NO_GUARANTEE
         if self.shuffled is not None:
             return CENTRAL
-        return half_of(self.half.query_name(self.scenario.settings)).promise_under(self._relation)
+        promise = half_of(self.half.query_name(self.scenario.settings)).promise_under(self._relation)
+        approximate = self.half.trust == TRUST_TWO_SERVERS and self.scenario.failure_chance > 0
+        return f"(epsilon, delta)-{promise.removeprefix('epsilon-')}" if approximate else promise
 
     @property
     def neighbours(self) -> str | None:
@@ -140,8 +154,8 @@ class RunSpec:
 
     @property
     def delta(self) -> float | None:
-        """The probability that the guarantee fails, 0 but behind a shuffler; None where nothing is promised."""
-        if self.shuffled is not None:
+        """The probability that the guarantee fails, 0 but in central ones; None where nothing is promised."""
+        if self.shuffled is not None or (self.half.trust == TRUST_TWO_SERVERS and self.neighbours is not None):
             return self.scenario.failure_chance
         return None if self.neighbours is None else 0.0
 
@@ -176,6 +190,8 @@ class RunSpec:
             pool_size=scenario.pool_size,
             assume_malicious=scenario.assume_malicious or 0.0,
             smallest_round=smallest_round(scenario) if self.shuffled else 0,
+            groups=self.shuffled.groups if self.shuffled else None,
+            own_questions=scenario.own_questions,
         )
 
     @cached_property
@@ -230,11 +246,57 @@ def load_scenario(path: Path | None, flags: dict[str, Any], *, allow_code: bool 
     return scenario
 
 
+def check_servers(scenario: Scenario, half: ServerHalf) -> None:
+    """Refuse two servers for what is no share, shares without them, and a delta that promises nothing."""
+    shared = half.trust == TRUST_TWO_SERVERS
+    if scenario.trust == TWO_SERVERS and not shared:
+        sums = ", ".join(one.name for one in designs().values() if one.trust == TRUST_TWO_SERVERS)
+        raise InputError(
+            f"trust is {scenario.trust}, but {half.name} is no sum of shares; devices that randomize their answers and "
+            f"servers that add noise would pay twice; give {sums}"
+        )
+    if shared and scenario.trust != TWO_SERVERS:
+        raise InputError(f"trust is {scenario.trust}, but {half.name} is added up by two servers; say {TWO_SERVERS}")
+    if not shared:
+        return
+    if scenario.epsilon is not None:
+        _check_channel(scenario.epsilon)
+    if scenario.users is not None and scenario.failure_chance * scenario.users > 1:
+        raise InputError(
+            f"delta is {scenario.failure_chance:g} for {scenario.users:,} users; at more than 1 / users all that some "
+            "device holds could be published: lower it"
+        )
+    if (attack := scenario.plotted) is not None and attack.name not in (PROMOTE, INPUT):
+        raise InputError(
+            f"attack is {attack.name}, but who lies about {half.name} can only add to items, and knows no answers of "
+            f"others; choose {PROMOTE}:R or {INPUT}:R"
+        )
+    for name in ("expected_answers", "assume_malicious"):
+        value = getattr(scenario, name)
+        if value is not None and scenario.value("noise") != "devices":
+            raise InputError(f"{name} is {value:g}, which is about noise of devices; here servers add it, leave it out")
+
+
 def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
     """Refuse a privacy parameter that coins cannot express, or under which they say next to nothing."""
     if epsilon is not None and epsilon < SMALLEST_EPSILON:
         raise InputError(f"epsilon is {as_float(epsilon):g}; give at least {as_float(SMALLEST_EPSILON):g}")
     bit_channel(None if epsilon is None else epsilon / questions)
+
+
+def _check_own_questions(scenario: Scenario, half: ServerHalf) -> None:
+    """Refuse a design whose devices cannot draw their questions, and liars, who would choose theirs."""
+    if isinstance(scenario.settings, OwnSettings):
+        raise InputError(
+            f"own_questions is True, but {half.name} is a custom mechanism, whose question is the same for all devices "
+            "or follows from their addresses; leave it out"
+        )
+    half_of(half.query_name(scenario.settings)).check_own_questions(f"own_questions is True: {half.name}")
+    if scenario.malicious:
+        raise InputError(
+            f"malicious is {scenario.malicious:g} and own_questions is True: a liar would draw until a question suits, "
+            "which nobody plays here; leave one out"
+        )
 
 
 def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
@@ -290,8 +352,8 @@ def _check_against_liars(scenario: Scenario, half: ServerHalf) -> None:
         )
     for name in ("assume_malicious", "verify"):
         value = getattr(scenario, name)
-        if name == "assume_malicious" and scenario.trust == SHUFFLED:
-            continue  # fewer honest devices hide one another
+        if name == "assume_malicious" and scenario.trust in (SHUFFLED, TWO_SERVERS):
+            continue  # fewer honest devices hide one another, or add noise
         if value is not None and (scenario.policy != "eliminate" or half.name != "sign"):
             raise InputError(
                 f"{name} is {value:g}, which is about sign sensing with policy eliminate; the run is of "

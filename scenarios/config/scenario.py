@@ -214,6 +214,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
     @property
     def world(self) -> World:
         """What the mechanism knows of the world, once the scenario is filled in."""
+        delta, expected, liars = self.terms_of_servers
         return World(
             items=self.items or 0,
             rated=self.rated or 0,
@@ -221,6 +222,9 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
             clusters=self.clusters or 0,
             epsilon=self.epsilon,
             same_rated=self.ratings is None,
+            delta=delta,
+            expected_answers=expected,
+            assume_malicious=liars,
         )
 
     def flat(self) -> dict[str, Any]:

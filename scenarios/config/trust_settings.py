@@ -13,7 +13,8 @@ DELTA = 1e-6  # Probability that a central guarantee fails, if nothing else is s
 EXPECTED = 0.9  # Share of the devices that are expected to answer, if nothing else is said
 SMALLEST = 10  # A round of a policy that goes on asks at least one device in so many, if nothing else is said
 WITHHOLD, TELL = "withhold", "tell"
-_SHUFFLED = ("expected_answers", "short_rounds", "smallest_round")
+EXPECTATION = "expected_answers"
+_SHUFFLED = (EXPECTATION, "short_rounds", "smallest_round")
 
 
 class TrustSettings(ExperimentScenario):
@@ -30,8 +31,8 @@ class TrustSettings(ExperimentScenario):
     )
     expected_answers: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
-        description=f"Shuffled: share of the devices of a round that answers at least, on which their local epsilon "
-        f"counts [{EXPECTED:g}].",
+        description=f"Shuffled, and two servers with noise of devices: share of the devices of a round that answers at "
+        f"least, on which epsilon counts [{EXPECTED:g}].",
     )
     short_rounds: Literal["withhold", "tell"] | None = Field(
         default=None,
@@ -51,11 +52,20 @@ class TrustSettings(ExperimentScenario):
 
     def check_trust(self) -> None:
         """Refuse settings of another trust model than the scenario's."""
-        for name in ("delta", *_SHUFFLED) if self.trust == LOCAL else _SHUFFLED if self.trust == TWO_SERVERS else ():
+        theirs = {LOCAL: ("delta", *_SHUFFLED), TWO_SERVERS: tuple(name for name in _SHUFFLED if name != EXPECTATION)}
+        for name in theirs.get(self.trust, ()):
             value: Any = getattr(self, name)
             if value is not None:
                 model = f"{SHUFFLED} or {TWO_SERVERS}" if name == "delta" else SHUFFLED
                 raise InputError(f"{name} is {brief(value)}, which is about --trust {model}; the trust is {self.trust}")
+
+    @property
+    def terms_of_servers(self) -> tuple[float, float, float]:
+        """Delta, the share of devices that answers and that of liars among these, where two servers add up; else 0."""
+        if self.trust != TWO_SERVERS:
+            return 0.0, 1.0, 0.0
+        liars: float | None = getattr(self, "assume_malicious", None)  # of all scenarios that have liars
+        return self.failure_chance, EXPECTED if self.expected_answers is None else self.expected_answers, liars or 0.0
 
     @property
     def failure_chance(self) -> float:

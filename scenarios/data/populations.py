@@ -17,9 +17,9 @@ from coordinator.server.decoding.estimates import PublicCounts
 from coordinator.server.design import World
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.server_half import GROUPS
+from scenarios.config.central_promise import sizes_behind_shuffler
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
-from scenarios.config.shuffled import sizes_behind_shuffler
 from scenarios.data.datasets import read_for
 from scenarios.data.item_files import ItemDescriptions, read_descriptions
 from scenarios.data.rating_split import Split, hold_out

@@ -24,8 +24,8 @@ from scenarios.show.figures import check_target, pictures_of, rendered
 from scenarios.show.picture import Picture
 from scenarios.show.records import write_target
 from scenarios.store.whole_files import to_json
-from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, SHUFFLED, TWO_SERVERS
-from scenarios.studies.compare.rows.trusted import DELTA, PAIRS_WITH_EASE
+from scenarios.studies.compare.comparison_settings import DELTA, LADDER_NAME, PUBLIC_RATES, SHUFFLED, TWO_SERVERS
+from scenarios.studies.compare.rows.trusted import PAIRS_WITH_EASE
 from scenarios.studies.compare.summary import RESAMPLED_NOTE
 
 Lines = Sequence[tuple[str, Cell]]  # Words and values
@@ -65,6 +65,20 @@ class ReportSection:
     def pictures(self) -> Sequence[Picture]:
         """Its pictures."""
         return pictures_of(self.subject.family, self.subject.documents["result"], self.subject.tables)
+
+    @property
+    def first_pictures(self) -> Sequence[Picture]:
+        """Those that stand before everything else: the ladder of trust, where several epsilons make curves of it."""
+        return [
+            one
+            for one in self.pictures
+            if one.name == LADDER_NAME and one.points is not None and one.points["x"].nunique() > 1
+        ]
+
+    @property
+    def other_pictures(self) -> Sequence[Picture]:
+        """Those that stand below its tables."""
+        return [one for one in self.pictures if one not in self.first_pictures]
 
     @property
     def in_short(self) -> tuple[Markup, Markup] | None:
@@ -355,7 +369,10 @@ def section_of_audit(subject: Subject) -> ReportSection:
     )
 
 
-_COMPARED = "mechanism features epsilon epsilon_local users public ndcg over_popularity hit_rate recall coverage"
+_COMPARED = (
+    "mechanism features epsilon neighbours delta epsilon_local users public ndcg over_popularity hit_rate recall "
+)
+_COMPARED += "coverage liar_likes liar_share"
 _ABOUT_DATA = "ratings people_in_file items split_by held_out like_from min_ratings public_constants"
 
 

@@ -117,7 +117,7 @@ client = recommender: recommender; to_random_share: number; to_random_share_low 
     epsilon? epsilon_proved? epsilon_most? epsilon_exact?: privacy
 recommenders = distinct_clients: whole; recommenders: list 1 client
 compared = trust_model mechanism: text; features: truth; users: positive; public: amount or null; epsilon: privacy;
-    ndcg: number; ndcg_low ndcg_high: share
+    ndcg: number; ndcg_low ndcg_high: share; neighbours?: text or null; delta? liar_likes? liar_share?: share
 compare = people_in_file items: whole; ratings: text; rows: list 1 compared; coordinator?: recommenders or null
 
 scheme = label: text; items: positive; users predicted: amount or null; low high: share; epsilon?: privacy

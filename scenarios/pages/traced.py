@@ -199,6 +199,8 @@ _OWN = {
     "hit_rate": "hit rate at 10",
     "recall": "recall at 10",
     "coverage": "share of the catalogue",
+    "liar_likes": "likes that one liar is worth",
+    "liar_share": "share of liars that lifts an unknown item to rank ten",
 }
 """What has no words of its own in tables of experiments, or is of no experiment."""
 

@@ -1,7 +1,7 @@
 """Pictures of one result: of experiments, plans, files of ratings, audits, bounds, adversaries and comparisons."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -317,6 +317,7 @@ def _worth_by_people(record: Mapping[str, Any]) -> Pictures:
         alt = "NDCG at 10 against the people who contribute, a curve for each trust model, a panel for each epsilon."
         heading = f"{record['ratings']}: {record['people_in_file']:,} people, {record['items']:,} items"
         heading += "; the best mechanism of each trust model, chosen afterwards"
+        heading += _relations(record["rows"])
         levels, curves = points[points["kind"] == "level"], points[points["kind"] == "curve"]
         epsilons = [one for one in dict.fromkeys(curves["epsilon"]) if one] or [""]
         plain = by_place(label.replace(_FEATURES, "") for label in curves["label"])
@@ -367,9 +368,22 @@ def _ladder(record: Mapping[str, Any]) -> Pictures:
     ]
     share = next(row["share"] for row in record["people"])
     heading = f"{record['ratings']}: people until lists are worth {share:.0%} of plain popularity without privacy"
+    heading += _relations(record["people"])
     alt = "People who are needed against epsilon, with intervals: a curve for each rung of the ladder of trust."
     size = (5.2, 4.4)
     yield Picture("ladder", "The ladder of trust", alt, panels, points, heading=heading, size=size)
+
+
+def _relations(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a line of a heading that says neighbours and delta of rows, if they have any."""
+    models: dict[str, dict[str, None]] = {}
+    for row in (row for row in rows if row.get("neighbours")):
+        models.setdefault(str(row["neighbours"]), {})[str(row["trust_model"])] = None
+    if not models:
+        return ""
+    of = (f"{name} ({', '.join(named)})" if len(models) > 1 else name for name, named in models.items())
+    deltas = sorted({row.get("delta") or 0 for row in rows if row.get("neighbours")})
+    return f"\nneighbours {', '.join(of)}; delta {' or '.join(f'{delta:g}' for delta in deltas)}"
 
 
 def ladder_points(record: Mapping[str, Any]) -> pd.DataFrame:

@@ -6,6 +6,7 @@ import importlib.util
 import math
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from coordinator.protocol.custom import UNCHECKED
 from coordinator.protocol.trust import SHUFFLED
-from coordinator.server.server_half import TRUST_CURATOR
+from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS
 from scenarios.config.files import printable
 from scenarios.config.mechanism_settings import server_half
 from scenarios.show.columns import Column
@@ -73,6 +74,22 @@ def show_table(
     if title:
         console.print(Text(title, style="italic"))
     console.print(table)
+
+
+def relation_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return neighbours and delta of rows in words: those that most have, then the mechanisms that have others.
+
+    >>> rows = [{"mechanism": name, "neighbours": "replace", "delta": by} for name, by in (("a", None), ("b", 1e-6))]
+    >>> relation_text(rows[:1]), relation_text(rows), relation_text([])
+    ('neighbours replace, delta 0', 'neighbours replace, delta 0; b: neighbours replace, delta 1e-06', '')
+    """
+    promised: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.get("neighbours"):
+            names = promised[f"neighbours {row['neighbours']}, delta {row['delta'] or 0:g}"]
+            names += [] if row["mechanism"] in names else [row["mechanism"]]
+    ordered = sorted(promised, key=lambda said: -len(promised[said]))
+    return "; ".join(f"{', '.join(promised[said])}: {said}" if place else said for place, said in enumerate(ordered))
 
 
 Cell = str | Callable[[Mapping[str, Any]], str]
@@ -173,6 +190,8 @@ def trust_of(row: Mapping[str, Any]) -> str:
         return OPEN
     if row["trust_model"] == TRUST_CURATOR:
         return "trusted curator"
+    if row["trust_model"] == TRUST_TWO_SERVERS:
+        return "two servers"
     if row["trust_model"] == SHUFFLED:
         return "behind a shuffler"
     if row.get("channel") == UNCHECKED:

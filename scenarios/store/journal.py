@@ -81,6 +81,7 @@ def _encode(over: Round) -> Numbers:
         "stop": over.ask.stop,
         **({"verifies": True} if over.ask.verifies else {}),
         "digest": over.digest.hex(),
+        **({"transcripts": list(over.transcripts)} if over.transcripts else {}),
         "query": {
             **{part.name: getattr(query, part.name) for part in fields(query) if part.name != "arrays"},
             "public_seed": query.public_seed.hex(),
@@ -115,7 +116,13 @@ def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
     statistic_numbers = {part.name: numbers[_key(kind, part.name)] for part in fields(kind) if part.name not in arrays}
     statistic: Statistic = kind(**arrays, **statistic_numbers)
     ask = Ask(query=query, first=numbers["first"], stop=numbers["stop"], verifies=numbers.get("verifies", False))
-    return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(numbers["digest"]), size=numbers["size"])
+    return Round(
+        ask=ask,
+        statistic=statistic,
+        digest=bytes.fromhex(numbers["digest"]),
+        size=numbers["size"],
+        transcripts=tuple(numbers.get("transcripts", ())),
+    )
 
 
 class Journal(RecordLog[Round]):

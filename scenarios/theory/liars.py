@@ -28,7 +28,7 @@ from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.decoding.posterior import believe
 from coordinator.server.design import PoolDesign
-from coordinator.server.mechanisms.oracles import FrequencyHalf
+from coordinator.server.mechanisms.oracles import FrequencyHalf, subset_rates
 from coordinator.server.moments.blocks import PairMoments, SketchMoments
 from coordinator.server.moments.count_moments import FrequencyMoments
 from coordinator.server.moments.sign_moments import SignMoments, sign_contrast
@@ -114,6 +114,30 @@ def values_shift(inputs: ShiftInputs, promoted: int, rates: Rates) -> float | No
     if inputs.makes_up == SKETCHES and (codes := _codes(query)):
         return (_fullest(promoted, codes) - 1 / codes) / (1 - 1 / codes)
     return 1 / promoted
+
+
+def likes_of_liar(query: Query) -> float | None:
+    """Return how many likes of an item one liar is worth who names it; None where it names no sets of items.
+
+    That is s(1), in devices: what a report that names the item adds to its estimate, beside another item's.
+
+    Examples
+    --------
+    Of 9,724 items, sets of 50 likes and 54 named values at epsilon 1 it is 195.
+    """
+    if query.design not in ("set", "subset"):
+        return None
+    inputs = ShiftInputs(query=query, rated=1, makes_up=ANSWERS)
+    return values_shift(inputs, 1, subset_rates(query))
+
+
+def share_to_lift(likes: float, reach: float) -> float:
+    """Return the share of liars f that lifts an item from nothing to a share: ``f / (1 - f) = reach / likes``.
+
+    >>> round(share_to_lift(1.0, 0.139), 3)
+    0.122
+    """
+    return reach / (reach + likes)
 
 
 def _support(query: Query, promoted: int, rates: Rates) -> tuple[float, float] | None:

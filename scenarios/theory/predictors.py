@@ -28,6 +28,7 @@ from coordinator.server.server_half import (
     UNTIL_LEARNED,
     PairTotals,
     RevealMoments,
+    SumMoments,
     TotalMoments,
     YesMoments,
 )
@@ -284,7 +285,7 @@ def from_moments(moments: object, scenario: Scenario) -> Predictor | None:
     return _predictor(moments, block_parameters(scenario), scenario.decoder)
 
 
-def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Predictor | None:
+def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: PLR0911
     """Return what moments of one kind predict; None where nobody has said what follows from them."""
     sizes = parameters.cluster_sizes
     match moments:
@@ -301,6 +302,10 @@ def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Pr
                     lambda users: sign_accuracy(parameters, contrast=contrast, users=users)
                 ),
                 exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
+            )
+        case SumMoments(level=level, noise=added):
+            return _of_mixture(
+                lambda users: mixture_of(level, level * (1 - level) / users + added / users**2, sizes), sizes
             )
         case TotalMoments(noise=noise):
             return Predictor(

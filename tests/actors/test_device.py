@@ -117,8 +117,12 @@ STORED = worlds.stored_ratings([{}, {4: True}, {0: True, 8: False, 5: True}, EVE
 
 
 SUBJECTS = [subject for name in servers_know() for subject in subjects(name) if subject.scenario]
-QUERIES = {one.design: one for one in (subject.query(Size(ITEMS, 4, 1000), Fraction(1)) for subject in SUBJECTS)}
-"""One of every design that a mechanism which is found asks."""
+QUERIES = {
+    one.design: one
+    for one in (subject.query(Size(ITEMS, 4, 1000), Fraction(1)) for subject in SUBJECTS)
+    if not public_halves()[one.design].shares
+}
+"""One of every design that a mechanism which is found asks; tests/coordinator/test_shares.py asks those in shares."""
 
 
 def test_a_server_cannot_have_private_rated_items_named() -> None:

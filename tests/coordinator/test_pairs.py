@@ -15,6 +15,7 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import pairs_among
@@ -50,7 +51,7 @@ def agreement_bit(name: str, first: int | None, second: int | None) -> bool:
 
 
 def pairs_of(items: int, users: int) -> tuple[list[int], list[int]]:
-    low, high = pairs_among(round_key(worlds.PUBLIC, 0), 0, np.full(users, items)).T
+    low, high = pairs_among(device_streams(round_key(worlds.PUBLIC, 0), 0, users), np.full(users, items)).T
     return low.tolist(), high.tolist()
 
 

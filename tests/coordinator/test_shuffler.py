@@ -17,7 +17,7 @@ from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 from coordinator.server.fleet.cohorts import Layout, plan_layout
-from coordinator.server.fleet.shuffled import read_shuffled
+from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.rounds.state import Ask
 from coordinator.shuffler import shuffler as room
 from coordinator.shuffler.shuffler import Shuffler, ascending
@@ -99,7 +99,7 @@ def test_all_reports_of_who_answered_are_handed_on(case: tuple[Bits2, Bools, lis
     rows = [row.tobytes() for row in done.release.unpacked()]
     assert Counter(rows) == Counter(row.tobytes() for row in bits[mask])
     assert rows == sorted(rows)
-    assert (done.asked, done.answered) == (len(bits), int(mask.sum()))
+    assert (done.devices, done.answered) == (len(bits), int(mask.sum()))
 
 
 @given(st.integers(0, 2**32), st.integers(0, 40), st.integers(1, 20))
@@ -122,7 +122,7 @@ def test_devices_that_stay_away_hide_nobody() -> None:
     mask = np.arange(10) < 6
     releases = released(asked, bits, mask, [8], refused=1)
     short = shuffled(asked, releases, Shuffling(reports=7))
-    assert (short.release, short.answered, short.asked, short.refused) == (None, 6, 10, 2)
+    assert (short.release, short.answered, short.devices, short.refused) == (None, 6, 10, 2)
     enough = shuffled(asked, releases, Shuffling(reports=6))
     assert enough.release is not None
     told = shuffled(asked, releases, Shuffling(reports=7, withhold=False))
@@ -135,7 +135,7 @@ LAYOUT: Layout = plan_layout(devices=10, workers=1, devices_per_actor=None)
 def test_a_withheld_round_is_an_error_that_says_what_to_do() -> None:
     asked = query(1)
     ask = Ask(query=asked, first=0, stop=10)
-    short = ShuffledRound(query_id=asked.id, asked=10, refused=0, answered=6, release=None)
+    short = ShuffledRound(query_id=asked.id, devices=10, refused=0, answered=6, release=None)
     with pytest.raises(WithheldError) as raised:
         read_shuffled(ask, short, Shuffling(reports=7), LAYOUT)
     assert "6 of 10 devices answered" in str(raised.value)
@@ -163,7 +163,7 @@ def test_a_round_that_says_more_is_refused_where_it_arrives(changes: dict[str, A
     asked = query(1)
     fields = {"query_id": asked.id, "first": 0, "count": 1, "width": 1, "bits": b"\x80", **changes}
     with complains(words):
-        ShuffledRound(query_id=asked.id, asked=1, refused=0, answered=1, release=Release(**fields))
+        ShuffledRound(query_id=asked.id, devices=1, refused=0, answered=1, release=Release(**fields))
 
 
 def test_a_round_of_another_query_is_refused() -> None:

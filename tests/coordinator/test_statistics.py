@@ -241,6 +241,11 @@ def answers(query: Query, devices: int, seed: int = 0) -> tuple[Bits2, Bools]:
     return world.integers(0, 2, (devices, query.bits), np.uint8), world.random(devices) < 0.9
 
 
+def agreements_of(query: Query, first: int, bits: Bits2, heard: Bools) -> Ints:
+    """Counts of devices whose signs follow from their addresses."""
+    return count_agreements(query, device_streams(query.key, first, len(bits)), bits, heard)
+
+
 def naive(query: Query, first: int, bits: Bits2, heard: Bools) -> Ints:
     """Sign by sign; the project's streams are the oracle's, which other tests hold."""
     assert query.pool is not None
@@ -267,7 +272,7 @@ def test_counts_are_those_of_a_naive_sum(devices: int, pool: int) -> None:
         query = query_about(pool, vectors)
         bits, heard = answers(query, devices, pool)
         expected = naive(query, first, bits, heard)
-        found = count_agreements(query, first, bits, heard)
+        found = agreements_of(query, first, bits, heard)
         assert found.tolist() == expected.tolist()
         assert found.dtype == np.int64
 
@@ -280,7 +285,7 @@ def test_counts_of_any_answers(data: st.DataObject, pool: int, devices: int, vec
         data.draw(st.lists(st.integers(0, 1), min_size=devices * query.bits, max_size=devices * query.bits)), np.uint8
     ).reshape(devices, query.bits)
     heard = np.array(data.draw(st.lists(st.booleans(), min_size=devices, max_size=devices)), np.bool_)
-    assert count_agreements(query, first, bits, heard).tolist() == naive(query, first, bits, heard).tolist()
+    assert agreements_of(query, first, bits, heard).tolist() == naive(query, first, bits, heard).tolist()
 
 
 @pytest.mark.parametrize("devices", [2**k + more for k in (1, 2, 3, 4, 9, 12) for more in (-1, 0, 1)])
@@ -289,8 +294,8 @@ def test_no_carry_is_lost_where_everybody_agrees(devices: int) -> None:
     query = query_about(1, 1)
     bits = np.array([[reference.sign(worlds.public_stream(query, k), 0, 0, 1) > 0] for k in range(devices)], np.uint8)
     heard = np.ones(devices, np.bool_)
-    assert count_agreements(query, 0, bits, heard).tolist() == [devices]
-    assert count_agreements(query, 0, 1 - bits, heard).tolist() == [0]
+    assert agreements_of(query, 0, bits, heard).tolist() == [devices]
+    assert agreements_of(query, 0, 1 - bits, heard).tolist() == [0]
 
 
 def test_the_statistic_tells_of_the_pool_and_counts_who_answered() -> None:
@@ -337,8 +342,8 @@ def test_devices_that_did_not_answer_do_not_count_whatever_their_bits() -> None:
     query = query_about(100, 2)
     bits, heard = answers(query, 99)
     other = np.where(heard[:, None], bits, 1 - bits).astype(np.uint8)
-    assert count_agreements(query, 5, bits, heard).tolist() == count_agreements(query, 5, other, heard).tolist()
-    assert not count_agreements(query, 5, bits, np.zeros(99, np.bool_)).any()
+    assert agreements_of(query, 5, bits, heard).tolist() == agreements_of(query, 5, other, heard).tolist()
+    assert not agreements_of(query, 5, bits, np.zeros(99, np.bool_)).any()
     silent = summed(query, bits, np.zeros(99, np.bool_))
     assert (silent.answered, silent.ones, silent.answer_rate, int(silent.sensed.sum())) == (0, 0, 0.0, 0)
 
@@ -349,10 +354,10 @@ def test_counts_beyond_a_million_devices() -> None:
     bits = np.random.default_rng(1).integers(0, 2, (1_100_001, 1), np.uint8)
     heard = np.ones(len(bits), np.bool_)
     pieces = [
-        count_agreements(query, first, bits[first : first + 99_999], heard[first : first + 99_999])
+        agreements_of(query, first, bits[first : first + 99_999], heard[first : first + 99_999])
         for first in range(0, len(bits), 99_999)
     ]
-    assert count_agreements(query, 0, bits, heard).tolist() == np.sum(pieces, axis=0).tolist()
+    assert agreements_of(query, 0, bits, heard).tolist() == np.sum(pieces, axis=0).tolist()
 
 
 LIKES = ((0.9, 0.2, 0.0, 0.7, 0.5), (0.1, 0.6, 1.0, 0.7, 0.3))

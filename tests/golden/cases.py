@@ -63,6 +63,11 @@ def _designs() -> dict[str, Case]:
             f"{name}, add-remove": Case(RUN + f"--design {name} --epsilon 2 --neighbours add-remove")
             for name in ("curator-items", "curator-pairs")
         },
+        "totals": Case(RUN + "--design totals", on_ray=True),
+        "totals, devices' noise, delta 0": Case(
+            RUN + "--design totals --noise devices --delta 0 --epsilon 3 --dropout 0.05 --neighbours add-remove"
+        ),
+        "totals, epsilon inf": Case(RUN + "--design totals --epsilon inf --most-likes 2"),
     }
 
 

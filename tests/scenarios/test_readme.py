@@ -35,14 +35,17 @@ def test_the_policy_in_the_readme_is_short_and_runs(
 def test_picture_tables_and_sentences_of_what_it_is_worth_say_what_was_measured() -> None:
     """They are all made from docs/worth.json; `python -m benchmarks.worth` makes them anew."""
     data = json.loads((ROOT / worth.DATA).read_text(encoding="utf-8"))
-    assert {page for page, *_ in worth.blocks(data)} == {worth.README, worth.PAGE}
+    assert {page for page, *_ in worth.blocks(data)} == {worth.README, worth.PAGE, worth.LIARS}
     assert worth.differing(data) == []
 
 
-@pytest.mark.parametrize("place", [worth.README, worth.PAGE, worth.PICTURE, worth.DATA])
+EVERYWHERE = (worth.README, worth.PAGE, worth.LIARS, worth.PICTURE, worth.LADDER, worth.DATA)
+
+
+@pytest.mark.parametrize("place", EVERYWHERE)
 def test_a_picture_a_table_or_a_sentence_that_says_something_else_is_found(place: str, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
-    for name in (worth.README, worth.PAGE, worth.PICTURE, worth.DATA):
+    for name in EVERYWHERE:
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     data = json.loads((ROOT / worth.DATA).read_text(encoding="utf-8"))
     worth.write(data, tmp_path)
@@ -51,12 +54,15 @@ def test_a_picture_a_table_or_a_sentence_that_says_something_else_is_found(place
         next(row for row in data["small"]["rows"] if row["trust_model"] == "local")["ndcg"] += 0.5
         assert worth.differing(data, tmp_path) == [f"{worth.PAGE}: block small by people", worth.PICTURE]
         return
-    if place == worth.PICTURE:
+    if place == worth.LADDER:
+        few = [row for row in data["ladder"]["people"] if row["trust_model"] != "shuffled"]
+        worth.draw({**data["ladder"], "people": few}, tmp_path / place)
+    elif place == worth.PICTURE:
         other = next(row for row in data["small"]["rows"] if row["trust_model"] == "curator")
         worth.draw({**data["small"], "rows": [other]}, tmp_path / place)
     else:
         text = (tmp_path / place).read_text(encoding="utf-8")
-        number = re.search(r"(?s)<!-- worth: .*?(\d\d)k", text)
+        number = re.search(rf"(?s)<!-- worth: .*?(\d\d){'k' if place != worth.LIARS else ' '}", text)
         assert number is not None
         changed = text[: number.start(1)] + f"{(int(number[1]) + 7) % 100:02}" + text[number.end(1) :]
         (tmp_path / place).write_text(changed, encoding="utf-8")

@@ -33,6 +33,8 @@ def check_question(query: Query) -> PublicHalf:
         if brought != needed:
             raise InputError(f"{query} has {part} {sorted(brought)}, not {sorted(needed)}")
     half.check(query)
+    if query.own_questions:
+        half.check_own_questions(str(query))
     most = half.questions(query)
     if not most.start <= query.questions < most.stop:
         possible = f"1 to {most.stop - 1}" if len(most) > 1 else str(most.start)
@@ -43,8 +45,8 @@ def check_question(query: Query) -> PublicHalf:
         raise InputError(f"{query} brings centres, which the design cannot use")
     if query.answer_bits != (bits := half.answer_bits(query)):
         raise InputError(f"{query} wants {query.answer_bits} bits an answer, it has {bits}")
-    if half.private:
+    if half.private and not half.shares:
         half.channel(query)
-    elif query.epsilon is not None:
+    elif query.epsilon is not None and not half.private:
         raise InputError(f"{query} promises an epsilon, but the design is not private; ask it with epsilon inf")
     return half

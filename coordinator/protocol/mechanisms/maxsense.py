@@ -1,5 +1,6 @@
 """MaxSense in public, and Multi-MaxSense: a bit for a sensing set, or for each set of a random partition."""
 
+from coordinator.protocol.amplification import TwoLevels, one_bit_levels
 from coordinator.protocol.channels import IndependentBits, flipped_bits
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import OneBit, PublicHalf, require_whole_parameter
@@ -37,6 +38,10 @@ class MultiMaxSense(PublicHalf):
 
     def channel(self, query: Query) -> IndependentBits:
         return flipped_bits(query.questions, query.epsilon_per_question)
+
+    def levels(self, query: Query) -> TwoLevels | None:
+        """Return the levels of one set's bit; the chances of several bits have more than two."""
+        return one_bit_levels() if query.own_questions and query.questions == 1 else None
 
 
 PUBLIC = (MaxSense(), MultiMaxSense())

@@ -7,7 +7,14 @@ random item was liked, M + j if it was disliked, and 2 M if it rated none.
 
 import numpy as np
 
-from coordinator.protocol.amplification import TwoLevels, kary_levels, subset_levels, unary_levels
+from coordinator.protocol.amplification import (
+    TwoLevels,
+    hadamard_levels,
+    hash_levels,
+    kary_levels,
+    subset_levels,
+    unary_levels,
+)
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import UnaryChannel, unary_channel
@@ -114,6 +121,9 @@ class Olh(OneItem):
     def channel(self, query: Query) -> KaryChannel:
         return kary_channel(query.epsilon, values=int(query.parameters[BUCKETS]))
 
+    def levels(self, query: Query) -> TwoLevels | None:
+        return hash_levels(int(query.parameters[BUCKETS])) if query.own_questions else None
+
 
 ROWS = "rows"  # Parameter of every query: rows t
 MOST_ROWS = 10  # Rows at most: the server adds up 2^t - 1 products of them for every device
@@ -135,6 +145,9 @@ class Hadamard(OneItem):
 
     def channel(self, query: Query) -> KaryChannel:
         return kary_channel(query.epsilon, values=1 << int(query.parameters[ROWS]))
+
+    def levels(self, query: Query) -> TwoLevels | None:
+        return hadamard_levels(int(query.parameters[ROWS])) if query.own_questions else None
 
 
 class Subset(OneItem):

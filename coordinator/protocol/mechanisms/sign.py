@@ -11,6 +11,7 @@ A device's answer is a signed vector: the bit of its sign first, then the vector
 
 import numpy as np
 
+from coordinator.protocol.amplification import TwoLevels
 from coordinator.protocol.arrays import Bits2, Bools, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
@@ -65,6 +66,11 @@ class Sign(PublicHalf):
     def channel(self, query: Query) -> ChoiceChannel:
         vectors, best_count = int(query.parameters["vectors"]), int(query.parameters["kept"])
         return choice_channel(query.epsilon, choices=2 * vectors, best_count=best_count)
+
+    def levels(self, query: Query) -> TwoLevels | None:
+        """Return the levels of the best answers: two inputs may share none, as opposite ratings of the pool do."""
+        share = query.parameters["kept"] / (2 * query.parameters["vectors"])
+        return TwoLevels(share, share) if query.own_questions else None
 
 
 PUBLIC = (Sign(),)

@@ -11,10 +11,11 @@ from ray.util.metrics import Gauge
 
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query
-from coordinator.protocol.trust import Shuffling
+from coordinator.protocol.trust import Shuffling, TwoServers
 from coordinator.server.fleet.calls import RayHosts
 from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side
 from coordinator.server.fleet.querying import WINDOW, Querying
+from coordinator.server.fleet.servers_querying import ServersQuerying
 from coordinator.server.fleet.shuffler_actor import ShuffledQuerying
 from coordinator.server.mechanisms import load_decoder
 from coordinator.server.rounds.conductor import ServerSpec, run_rounds
@@ -40,10 +41,14 @@ class RayFleet:
     """The devices and processes that a server can call on Ray; see `coordinator.server.rounds.conductor.Fleet`."""
 
     def __init__(
-        self, devices: Mapping[str, Cohorts], layout: Layout, trust: Shuffling | None = None, middle: Any = None
+        self,
+        devices: Mapping[str, Cohorts],
+        layout: Layout,
+        trust: Shuffling | TwoServers | None = None,
+        middle: Any = None,
     ) -> None:
         self._devices, self._layout, self._trust, self._middle = devices, layout, trust, middle
-        self._querying: Querying | ShuffledQuerying | None = None
+        self._querying: Querying | ShuffledQuerying | ServersQuerying | None = None
         self._held: list[Any] = []
         self.count = self.retries = 0
 
@@ -51,8 +56,11 @@ class RayFleet:
         """Return the devices of a kind."""
         return RayHosts(self._devices[kind], WINDOW * self._layout.workers, self._retried)
 
-    def queries(self, own: CustomMechanism | None) -> Querying | ShuffledQuerying:
+    def queries(self, own: CustomMechanism | None) -> Querying | ShuffledQuerying | ServersQuerying:
         """Return the transport that carries queries to devices: to a shuffler, or with aggregators that it starts."""
+        if isinstance(self._trust, TwoServers):
+            self._querying = ServersQuerying(self._middle, report_progress=self.report_progress, retried=self._retried)
+            return self._querying
         if self._trust is not None:
             self._querying = ShuffledQuerying(
                 self._middle,

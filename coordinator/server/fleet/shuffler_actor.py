@@ -14,7 +14,7 @@ from coordinator.protocol.trust import ShuffledRound, Shuffling
 from coordinator.server.fleet.calls import LOST, RayHosts, pause, result_of
 from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of
 from coordinator.server.fleet.querying import WINDOW, Count
-from coordinator.server.fleet.shuffled import read_shuffled, rehearse_reading
+from coordinator.server.fleet.shuffled_rounds import read_shuffled, rehearse_reading
 from coordinator.server.mechanisms import require_answer
 from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask

@@ -59,7 +59,8 @@ def require_answer(query: Query, release: Any, first: int, stop: int) -> None:
 
 def no_release(query: Query) -> Release:
     """Return a release without devices; aggregating it compiles what real releases need."""
-    return Release(query_id=query.id, first=0, count=0, width=query.bits, bits=b"")
+    questions = b"" if query.own_questions else None
+    return Release(query_id=query.id, first=0, count=0, width=query.bits, bits=b"", questions=questions)
 
 
 def load_decoder(query: Query) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
@@ -13,7 +14,6 @@ from pydantic import Field
 from coordinator.protocol.arrays import Floats, Indices, Ints, Words
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import COIN, odds_within, unary_channel
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.oracles import (
@@ -34,6 +34,7 @@ from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, 
 from coordinator.server.statistics.counts import CountStatistic, Rates, counted, reported
 
 if TYPE_CHECKING:
+    from coordinator.protocol.amplification import SetDesign
     from coordinator.server.decoding.estimates import Estimates
     from coordinator.server.moments.blocks import BlockParameters
     from coordinator.server.moments.count_moments import FrequencyMoments
@@ -216,11 +217,10 @@ class Oue(FrequencyDesign):
 
 def _hashed_reports(query: Query, release: Release, outputs: int) -> tuple[Words, Indices]:
     """Return the public streams of the devices that answered, and what each of them reported."""
-    from coordinator.protocol.hashing import device_streams
+    from coordinator.protocol.public_draws import streams_of
 
     answered = release.answered_mask()
-    streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)
-    return streams[answered], reported(query, release, outputs)[answered]
+    return streams_of(query, release)[answered], reported(query, release, outputs)[answered]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,6 +327,32 @@ def subset_supports(query: Query, release: Release) -> Ints:
     half = public_half(query.design)
     assert isinstance(half, PublicSubset)  # of no other query
     return subset_counts(query, release, values=half.values(query), subset_size=int(query.parameters[CHOSEN]))
+
+
+SHARE = 0.15  # Share of devices that hold an item whose estimate has the least variance, where nothing else is said
+
+
+def shuffled_query(query: Query, devices: int, delta: float, share: float = SHARE) -> Query:
+    """Return a query of subsets behind a shuffler, for so many honest devices: the given one has the central epsilon.
+
+    Its epsilon is the largest local one that keeps the central one, and it names as many values as are best for that.
+    """
+    half = public_half(query.design)
+    assert isinstance(half, PublicSubset)  # of no other query
+    if query.epsilon is None:
+        return query
+    own = half.own(query)
+    best = _best_set(half.values(query) - own, own, query.epsilon, max(devices, 1), delta, share)
+    parameters = {**query.parameters, CHOSEN: float(best.subset_size)}
+    local = replace(query, epsilon=best.local_epsilon, parameters=parameters)
+    return replace(local, questions=half.questions(local).start, answer_bits=half.answer_bits(local))
+
+
+@lru_cache(maxsize=1 << 10)
+def _best_set(items: int, padded: int, epsilon: Fraction, devices: int, delta: float, share: float) -> SetDesign:
+    from coordinator.protocol.amplification import best_set
+
+    return best_set(items=items, padded=padded, epsilon=epsilon, devices=devices, delta=delta, share=share)
 
 
 class SubsetSettings(FrequencySettings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,10 +22,12 @@ from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, query_of
 from coordinator.server.mechanisms.oracles import (
     KMEANS,
+    SHARE,
     Chosen,
     FrequencyHalf,
     Subset,
     design_fields,
+    shuffled_query,
     subset_rates,
     subset_supports,
 )
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
     from coordinator.server.moments.count_moments import FrequencyMoments
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.policies import PolicyOptions
-    from coordinator.server.rounds.setting import Setting
+    from coordinator.server.rounds.setting import GroupPromise, Setting
     from coordinator.server.rounds.state import Ask, Policy, ServerState
 
 
@@ -179,10 +182,52 @@ class Groups:
         return Ask(query=query, first=first, stop=ends[number])
 
 
-def groups_policy(setting: Setting) -> Groups:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffledGroups:
+    """Groups behind a shuffler, each of which is shuffled apart: its own number of devices amplifies its epsilon."""
+
+    groups: Groups  # What is asked, under the central epsilon
+    promise: GroupPromise
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next group's round, under the local epsilon that keeps the central one; None after the last."""
+        from coordinator.server.rounds.state import Ask
+
+        ask = self.groups.next_query(state)
+        return ask and Ask(query=self._local(ask.query, ask.stop - ask.first), first=ask.first, stop=ask.stop)
+
+    def rehearsal(self, devices: int) -> list[tuple[Query, int]]:
+        """Return each group's query for so many devices, as if the first items were most liked, and its honest ones."""
+        design = cast("LikedPairs", self.groups.design)
+        ends, queries = design.group_ends(devices), list[tuple[Query, int]]()
+        pool = np.arange(design.top, dtype=np.int32) if design.ranks_first else None
+        for (group, _), first, stop in zip(design.steps, (0, *ends), ends, strict=False):
+            ask = design.query if group == PAIRED else design.of_items
+            about = None if group == RANKED else pool
+            query = ask(pool=about, round_number=0, public_seed=self.groups.public_seed, epsilon=self.groups.epsilon)
+            queries.append((self._local(query, stop - first), self._honest(stop - first)))
+        return queries
+
+    def _honest(self, devices: int) -> int:
+        return math.floor(devices * self.promise.honest)
+
+    def _local(self, query: Query, devices: int) -> Query:
+        """Return a group's query under its local epsilon."""
+        design, share = cast("LikedPairs", self.groups.design), SHARE
+        if together(query) == 1:  # as many likes as its pairs are of, where the central epsilon would say fewer
+            query = replace(query, parameters={**query.parameters, PADDED: float(design.device_likes)})
+        else:
+            share = pairs_of(design.device_likes) / pairs_of(design.top) / 2
+        return shuffled_query(query, self._honest(devices), self.promise.delta, share)
+
+
+def groups_policy(setting: Setting) -> Groups | ShuffledGroups:
     """Return the policy of a setting whose design asks groups in turn."""
     design = cast("GroupedSets", setting.design)  # no other mechanism has this policy
-    return Groups(design=design, epsilon=setting.epsilon, public_seed=setting.public_seed)
+    if (promise := setting.groups) is None:
+        return Groups(design=design, epsilon=setting.epsilon, public_seed=setting.public_seed)
+    groups = Groups(design=design, epsilon=promise.epsilon, public_seed=setting.public_seed)
+    return ShuffledGroups(groups=groups, promise=promise)
 
 
 TYPICAL_LIKES = 20
@@ -330,7 +375,7 @@ class PairsHalf(ServerHalf):
         """Return pairs of liked items in a world."""
         return LikedPairs(items=world.items, rated=world.rated, **design_fields(settings))
 
-    def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Groups:
+    def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Groups | ShuffledGroups:
         """Return the only policy: groups that are asked in turn."""
         return groups_policy(setting)
 

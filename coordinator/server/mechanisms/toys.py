@@ -235,7 +235,8 @@ class CuratorSettings(Settings):
 
     neighbours: Literal["replace", "add-remove"] = Field(
         default="replace",
-        description="Curators: epsilon is about one user's ratings replaced, or one user added or removed [replace].",
+        description="Curators, two servers: epsilon is about one user's ratings replaced, or one user added or "
+        "removed [replace].",
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.trust import Shuffling
+from coordinator.protocol.trust import Shuffling, TwoServers
 from coordinator.server.rounds.state import Ask, RunProgress
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
@@ -92,7 +92,7 @@ class ServerSpec(Protocol[R, O_co]):
         """Whether a round must be stored before the next one begins, because later rounds depend on who answered it."""
 
     @property
-    def trust(self) -> Shuffling | None:
+    def trust(self) -> Shuffling | TwoServers | None:
         """Who stands between devices and server; None if nobody does."""
 
     def rehearsal(self) -> Query | None:

@@ -137,12 +137,14 @@ class OneRound:
     design: Design  # What is asked
     epsilon: Epsilon  # Privacy parameter of the answer [nats]; None for no noise
     public_seed: bytes  # Sixteen bytes that key the public coins
+    own_questions: bool = False  # Whether devices draw their questions from private coins
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the only round, or None once it was asked."""
         if state.round_number:
             return None
         query = self.design.query(round_number=0, public_seed=self.public_seed, epsilon=self.epsilon)
+        query = replace(query, own_questions=self.own_questions)
         return Ask(query=query, first=0, stop=state.devices)
 
 

@@ -11,14 +11,14 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError, WithheldError
 from coordinator.protocol.messages import Model, Query
-from coordinator.protocol.trust import Shuffling
+from coordinator.protocol.trust import Shuffling, TwoServers
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.rounds.conductor import Fleet, Transport, run_rounds
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.policies import PurityCheck, complaint_about, in_a_line, next_ask, policy_name
 from coordinator.server.rounds.state import Ask, Policy, RunProgress, ServerState, Spending
-from coordinator.server.rounds.transcript import chain, digest, size_of
+from coordinator.server.rounds.transcript import chain, digest, size_of, transcripts_of
 from coordinator.server.statistics.statistic import Statistic
 
 ANEW = "start in a new folder"  # Advice for a run that cannot be resumed
@@ -32,6 +32,7 @@ class Round:
     statistic: Statistic  # The sum of the answers
     digest: bytes  # SHA-256 of all releases
     size: int = 0  # Bytes of all releases as messages
+    transcripts: tuple[str, ...] = ()  # SHA-256 of what each of two servers got, in hexadecimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class Outcome:
     size: int = 0  # Bytes of all releases as messages, which went through the coordinator
     posterior: Posterior | None = None  # How sure the server is of every item's cluster, if there are estimates
     failure: str | None = None  # What went wrong with the policy, if the model was learned from the rounds before that
+    transcripts: tuple[str, ...] = ()  # SHA-256 of what each of two servers got in all rounds, in hexadecimal
 
 
 class QueryRounds:
@@ -59,6 +61,7 @@ class QueryRounds:
         planned = getattr(plan.policy, "rounds", None)
         self._progress = RunProgress(planned=planned if type(planned) is int else None)
         self._digests: list[bytes] = []
+        self._transcripts: list[tuple[str, ...]] = []
         self._size = 0
         self._failure: str | None = None
 
@@ -96,6 +99,7 @@ class QueryRounds:
             size=self._size,
             posterior=posterior,
             failure=self._failure,
+            transcripts=tuple(chain([*map(bytes.fromhex, one)]) for one in zip(*self._transcripts, strict=True)),
         )
 
     def progress(self) -> RunProgress:
@@ -123,7 +127,13 @@ class QueryRounds:
         """Return a round that was asked, or None and the failure if devices refused it."""
         try:
             statistic, releases = self._transport.ask(ask)
-            return Round(ask=ask, statistic=statistic, digest=digest(releases), size=size_of(releases))
+            return Round(
+                ask=ask,
+                statistic=statistic,
+                digest=digest(releases),
+                size=size_of(releases),
+                transcripts=transcripts_of(releases),
+            )
         except (LostError, LedgerError):
             raise  # not the policy's fault; the stored rounds can be resumed
         except WithheldError as error:
@@ -137,6 +147,7 @@ class QueryRounds:
 
     def _absorb(self, over: Round) -> None:
         self._digests.append(over.digest)
+        self._transcripts.append(over.transcripts)
         self._size += over.size
         self._state = self._learner.absorb(self._state, over.ask, over.statistic)
         self._spending.ask(over.ask.first, over.ask.stop, over.ask.query.epsilon)
@@ -183,7 +194,7 @@ class QueryPlan:
     devices: int  # Number of devices that can be asked
     budget: Epsilon = None  # What a device may spend in all [nats]; None for no limit
     most_rounds: int = MOST_ROUNDS  # Rounds after which the policy is assumed never to stop
-    trust: Shuffling | None = None  # Who stands between devices and server; None if nobody does
+    trust: Shuffling | TwoServers | None = None  # Who stands between devices and server; None if nobody does
 
     @property
     def own(self) -> CustomMechanism | None:

@@ -1,7 +1,7 @@
 """What a policy knows before the first round, with the two operations of most policies: ask and believe."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -62,6 +62,15 @@ LARGEST_ROUND = 1 << 40  # Users of a round at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPromise:
+    """What groups of devices are promised that are each shuffled apart."""
+
+    epsilon: Epsilon  # The central epsilon of an answer [nats]
+    delta: float  # And its delta
+    honest: float  # Share of a group's devices that are counted on to answer, and honestly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """The public facts from which a policy is made.
 
@@ -85,6 +94,10 @@ class Setting:
         Share of liars in each round's answers that decided items must withstand; 0 if nobody is thought to lie.
     smallest_round : int
         Devices that a round asks at least, because a shuffler hides each among them; 0 where nobody shuffles.
+    groups : GroupPromise or None
+        What groups are promised that are each shuffled apart; None where nobody shuffles.
+    own_questions : bool
+        Whether devices draw their questions from private coins; then `send` says so in every query.
     """
 
     design: Design
@@ -96,6 +109,8 @@ class Setting:
     pool_size: int | None = None
     assume_malicious: float = 0.0
     smallest_round: int = 0
+    groups: GroupPromise | None = None
+    own_questions: bool = False
 
     @property
     def pools(self) -> list[Indices]:
@@ -187,6 +202,7 @@ class Setting:
         first = state.answers_asked % state.devices
         stop = min(first + max(int(users), self.smallest_round), state.devices)
         left = state.devices - stop
+        query = replace(query, own_questions=self.own_questions)
         return Ask(query=query, first=first, stop=stop if left >= self.smallest_round else state.devices)
 
     def believe(self, state: ServerState) -> Posterior:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.protocol.messages import Release, pack, unpack
+from coordinator.protocol.messages import QUESTION_BYTES, Release, pack, unpack
 
 DIGEST = 32  # Bytes of a digest
 LEAF, LEAF_BITS = 1 << 19, 1 << 24  # Most devices, and most of their bits, that are digested together
@@ -32,6 +32,7 @@ class Sealed:
     width: int
     leaves: bytes  # SHA-256 of every whole leaf of these devices, one after the other
     size: int  # Bytes of the release as a message
+    transcripts: tuple[str, ...] = ()  # SHA-256 of what each of two servers got, where a release is their sum
 
 
 def seal(release: Release | Sealed) -> Release | Sealed:
@@ -57,37 +58,45 @@ def seal(release: Release | Sealed) -> Release | Sealed:
 
 
 class _Answers(NamedTuple):
-    """What devices of one leaf let out: packed masks and bits, and public pairs."""
+    """What devices of one leaf let out: packed masks and bits, public pairs, and questions of their own."""
 
     devices: int
     width: int
     mask: bytes
     bits: bytes
     pairs: bytes
+    questions: bytes
 
 
 def _masked(release: Release) -> _Answers:
     full, count = b"\xff", release.count
     mask = release.answered or full * (count // 8) + pack(np.ones(count % 8, np.uint8))
-    return _Answers(count, release.width, mask, release.bits, release.pairs or b"")
+    return _Answers(count, release.width, mask, release.bits, release.pairs or b"", release.questions or b"")
 
 
 def _part(answers: _Answers, start: int, count: int) -> _Answers:
     """Return ``count`` devices, a multiple of 8 as ``start`` is."""
-    mask, bits, pairs = (
+    mask, bits, pairs, questions = (
         content[start * width // 8 : (start + count) * width // 8]
-        for content, width in ((answers.mask, 1), (answers.bits, answers.width), (answers.pairs, 64))
+        for content, width in (
+            (answers.mask, 1),
+            (answers.bits, answers.width),
+            (answers.pairs, 64),
+            (answers.questions, 8 * QUESTION_BYTES),
+        )
     )
-    return _Answers(count, answers.width, mask, bits, pairs)
+    return _Answers(count, answers.width, mask, bits, pairs, questions)
 
 
 def _leaf(parts: Sequence[_Answers]) -> bytes:
-    """Return the SHA-256 of the masks, then of the bits, then of the pairs of consecutive devices."""
+    """Return the SHA-256 of the masks, the bits, the pairs and the questions of consecutive devices."""
     hasher = hashlib.sha256()
     _tell(hasher, [(one.devices, one.mask) for one in parts])
     _tell(hasher, [(one.devices * one.width, one.bits) for one in parts])
     for one in parts:
         hasher.update(one.pairs)
+    for one in parts:
+        hasher.update(one.questions)
     return hasher.digest()
 
 
@@ -105,8 +114,8 @@ def digest(releases: Sequence[Release | Sealed]) -> bytes:
 
     Devices are digested by leaves; see `seal`. The digest of a leaf is the SHA-256 of the mask of devices that
     answered, then of the bits, both in the order of devices, packed across blocks and padded once; then of the public
-    pairs that the bits are about, if releases carry them. The digest of a round is that of its only leaf, or the
-    SHA-256 of its leaves' digests in order.
+    pairs that the bits are about, and of the questions that devices drew, if releases carry them. The digest of a round
+    is that of its only leaf, or the SHA-256 of its leaves' digests in order.
     """
     ordered = sorted(map(seal, releases), key=lambda one: one.first)
     for left, right in itertools.pairwise(ordered):
@@ -125,6 +134,11 @@ def digest(releases: Sequence[Release | Sealed]) -> bytes:
 def chain(digests: Sequence[bytes]) -> str:
     """Return the digest of a run in hexadecimal: of one round its own, of several the SHA-256 of theirs in order."""
     return (digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()).hex()
+
+
+def transcripts_of(releases: Sequence[Release | Sealed]) -> tuple[str, ...]:
+    """Return the digests of what each of two servers got of a round; none where nobody has shares."""
+    return tuple(one for release in releases if isinstance(release, Sealed) for one in release.transcripts)
 
 
 def size_of(releases: Sequence[Release | Sealed]) -> int:

@@ -143,8 +143,7 @@ class PairStatistic(Statistic):
 
 def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
     """Return the statistic of one block's release; see `coordinator.server.statistics.scores.aggregate_scores`."""
-    from coordinator.protocol.coins import round_key  # noqa: PLC0415 (compiled)
-    from coordinator.protocol.public_draws import pairs_among  # noqa: PLC0415 (compiled)
+    from coordinator.protocol.public_draws import pairs_among, streams_of  # noqa: PLC0415 (compiled)
 
     release.require(query)
     check_items(query.items)
@@ -153,8 +152,7 @@ def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
         needed = "lacks the public pairs" if public is None else "brings public pairs, which are not those"
         raise InputError(f"release of device {release.first} on {needed} that {query} is about")
     if public is None:
-        key = round_key(query.public_seed, query.round)
-        low, high = pairs_among(key, release.first, np.full(release.count, query.items)).T
+        low, high = pairs_among(streams_of(query, release), np.full(release.count, query.items)).T
     else:
         low, high = public[:, 0], public[:, 1]
         heard = release.answered_mask()

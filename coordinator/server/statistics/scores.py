@@ -9,9 +9,9 @@ from numba import uint16, uint32, uint64
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Halves, Ints, Ints2, Words
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import borrowing, compiled, inlined
-from coordinator.protocol.hashing import device_streams, ones, zeros_below
+from coordinator.protocol.hashing import ones, zeros_below
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.public_draws import item_queries, random_order, sense
+from coordinator.protocol.public_draws import item_queries, random_order, sense, streams_of
 from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.server.statistics.counts import PairStatistic, check_items
 from coordinator.server.statistics.slices import part_of, words_of
@@ -86,12 +86,10 @@ def count_set(members: Counts, set_size: int, bit: int, counters: SetCounters, c
 
 
 @compiled
-def _add_up(
-    key: Words, table: SensingTable, first: int, bits: Bits, answered: Bits, sensed: Ints, scores: Ints
-) -> None:
+def _add_up(streams: Words, table: SensingTable, bits: Bits, answered: Bits, sensed: Ints, scores: Ints) -> None:
     """Regenerate every answering device's sensing set and count."""
     counters, members = counters_for(sensed, scores), np.empty(table.room, np.uint32)
-    _count_sets(device_streams(key, first, bits.size), table, members, bits, answered, counters)
+    _count_sets(streams, table, members, bits, answered, counters)
 
 
 @borrowing
@@ -110,10 +108,10 @@ def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
     """Return the statistic of one block's release, regenerating the sensing sets; see `mechanisms.aggregate`."""
     release.require(query)
     answered = release.answered_mask()
-    key, table = round_key(query.public_seed, query.round), sensing_of(query)
+    table = sensing_of(query)
     counts = np.zeros((2, table.items), np.int64)
     bits = release.unpacked()[:, 0] & answered
-    _add_up(key, table, release.first, bits, answered.view(np.uint8), counts[0], counts[1])
+    _add_up(streams_of(query, release), table, bits, answered.view(np.uint8), counts[0], counts[1])
     return score_statistic(query, release, counts)
 
 
@@ -135,14 +133,11 @@ def score_statistic(query: Query, release: Release, counts: Ints2) -> ScoreStati
 
 
 @compiled
-def _add_up_sets(
-    key: Words, set_size: int, first: int, bits: Bits2, answered: Bits, sensed: Ints, scores: Ints
-) -> None:
+def _add_up_sets(streams: Words, set_size: int, bits: Bits2, answered: Bits, sensed: Ints, scores: Ints) -> None:
     """Regenerate every answering device's sets and count."""
     order = np.arange(sensed.size).astype(np.uint32)
     sample = np.empty(min(sensed.size, set_size * bits.shape[1]), np.uint32)
     swaps, counts, since = np.empty_like(sample), np.zeros(sensed.size, np.uint32), 0
-    streams = device_streams(key, first, len(bits))
     for k in range(len(bits)):
         if answered[k]:
             random_order(streams[k], order, swaps, sample)
@@ -163,8 +158,8 @@ def aggregate_partition(query: Query, release: Release) -> ScoreStatistic:
     answered = release.answered_mask()
     bits = release.unpacked() & answered[:, None]
     sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
-    key, set_size = round_key(query.public_seed, query.round), int(query.parameters["set_size"])
-    _add_up_sets(key, set_size, release.first, bits, answered.view(np.uint8), sensed, scores)
+    streams, set_size = streams_of(query, release), int(query.parameters["set_size"])
+    _add_up_sets(streams, set_size, bits, answered.view(np.uint8), sensed, scores)
     return ScoreStatistic(
         sensed=sensed,
         scores=scores,

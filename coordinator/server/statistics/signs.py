@@ -7,14 +7,13 @@ import numpy as np
 from numba import uint64
 
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints, Words, Words2
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import borrowing
-from coordinator.protocol.hashing import device_streams, draw
+from coordinator.protocol.hashing import draw
 from coordinator.protocol.mechanisms.anchor import LEVELS, SENSED
 from coordinator.protocol.mechanisms.sets import pairs_of
 from coordinator.protocol.mechanisms.sign import from_bits, sign_words
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.public_draws import sensed_planes, word_coins
+from coordinator.protocol.public_draws import sensed_planes, streams_of, word_coins
 from coordinator.server.statistics.scores import ScoreStatistic, score_statistic
 from coordinator.server.statistics.slices import carry_on, planes_for, read_out
 from coordinator.server.statistics.statistic import Statistic, device_counts
@@ -56,34 +55,33 @@ def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
     release.require(query)
     assert query.pool is not None  # a device answers no other
     answered = release.answered_mask()
-    agreed = count_agreements(query, release.first, release.unpacked(), answered)
+    agreed = count_agreements(query, streams_of(query, release), release.unpacked(), answered)
     return score_statistic(query, release, np.stack([np.full_like(agreed, answered.sum()), agreed]))
 
 
-def count_agreements(query: Query, first: int, bits: Bits2, answered: Bools) -> Ints:
+def count_agreements(query: Query, streams: Words, bits: Bits2, answered: Bools) -> Ints:
     """Return how many devices named a vector whose sign of an item is +1, int64, one count an item of the pool.
 
-    Shapes: ``bits`` (devices, answer bits); ``answered`` (devices,).
+    Shapes: ``streams``, ``answered`` (devices,); ``bits`` (devices, answer bits).
     """
     assert query.pool is not None  # a device answers no other
     positive, vector = from_bits(bits)
-    key, pool = round_key(query.public_seed, query.round), query.pool.size
-    return agreements(key, first, positive, answered, pool, vector * sign_words(pool))
+    pool = query.pool.size
+    return agreements(streams, positive, answered, pool, vector * sign_words(pool))
 
 
-def agreements(key: Words, first: int, positive: Bools, answered: Bools, places: int, lanes: Ints | int = 0) -> Ints:
+def agreements(streams: Words, positive: Bools, answered: Bools, places: int, lanes: Ints | int = 0) -> Ints:
     """Return how many answering devices agree with the public sign of each place, int64, one count a place.
 
-    Shapes: ``key`` (2,); ``positive``, ``answered`` (devices,); ``lanes`` (devices,).
+    Shapes: ``streams``, ``positive``, ``answered``, ``lanes`` (devices,).
     """
     count = positive.size
     even = count + count % 2
-    streams = device_streams(key, first, even)
-    begin, flips, heard = np.zeros((3, even), np.uint64)
-    begin[:count], flips[:count] = lanes, np.where(positive, 0, _FULL)
+    public, begin, flips, heard = np.zeros((4, even), np.uint64)
+    public[:count], begin[:count], flips[:count] = streams, lanes, np.where(positive, 0, _FULL)
     heard[:count] = np.where(answered, _FULL, 0)
     counts = np.zeros(places, np.int64)
-    _add_up(streams, begin, flips, heard, *planes_for(even, places), counts)
+    _add_up(public, begin, flips, heard, *planes_for(even, places), counts)
     return counts
 
 
@@ -112,29 +110,28 @@ def aggregate_anchor(query: Query, release: Release) -> AnchorStatistic:
     """Return the statistic of one block's release to `PairSigns` or `Anchor`; see `mechanisms.aggregate`."""
     release.require(query)
     answered, positive = release.answered_mask(), release.unpacked()[:, 0].astype(np.bool_)
-    pairs, sensed, scores = np.zeros((3, 0), np.int64)
+    streams, (pairs, sensed, scores) = streams_of(query, release), np.zeros((3, 0), np.int64)
     if SENSED in query.arrays:
-        sensed, scores = turned_agreements(query, release.first, positive, answered)
+        sensed, scores = turned_agreements(query, streams, positive, answered)
     else:
         assert query.pool is not None  # a device answers no other
-        key = round_key(query.public_seed, query.round)
-        pairs = agreements(key, release.first, positive, answered, pairs_of(query.pool.size))
+        pairs = agreements(streams, positive, answered, pairs_of(query.pool.size))
     return AnchorStatistic(
         pairs=pairs, sensed=sensed, scores=scores, **device_counts(release), ones=int((positive & answered).sum())
     )
 
 
-def turned_agreements(query: Query, first: int, positive: Bools, answered: Bools) -> tuple[Ints, Ints]:
+def turned_agreements(query: Query, streams: Words, positive: Bools, answered: Bools) -> tuple[Ints, Ints]:
     """Return how many answering devices sensed each item, and how many of them agreed with its sign, int64, (N,)."""
     count = positive.size
     even = count + count % 2
-    streams = device_streams(round_key(query.public_seed, query.round), first, even)
-    flips, heard = np.zeros((2, even), np.uint64)
+    public, flips, heard = np.zeros((3, even), np.uint64)
+    public[:count] = streams
     flips[:count], heard[:count] = np.where(positive, 0, _FULL), np.where(answered, _FULL, 0)
     sensing = sensed_planes(query.arrays[SENSED], int(query.parameters[LEVELS]))
     sensed, scores = np.zeros((2, query.items), np.int64)
     of_sensed, of_scores = planes_for(even, query.items), planes_for(even, query.items)
-    _add_up_turned(streams, flips, heard, sensing, of_sensed, of_scores, sensed, scores)
+    _add_up_turned(public, flips, heard, sensing, of_sensed, of_scores, sensed, scores)
     return sensed, scores
 
 

@@ -1,5 +1,7 @@
 """What liars of a run agree on, from what the experimenter knows: their items, their share, and what they make up."""
 
+import math
+
 import numpy as np
 
 from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion, lie_about
@@ -8,7 +10,8 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.server_half import ANCHOR, ELIMINATE, FIXED, ONE_ROUND
+from coordinator.server.mechanisms.totals import IDEAL
+from coordinator.server.server_half import ANCHOR, ELIMINATE, FIXED, ONE_ROUND, TRUST_TWO_SERVERS
 from scenarios.config.lying_settings import EARLY, FEW, INPUT, INPUT_LATE, LATE, UNTARGETED, Attack
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
@@ -32,7 +35,19 @@ def collusion_of(population: Population) -> Collusion | None:
         ordered=ordered,
         makes_up=MAKES_UP.get(attack.name, ANSWERS),
         rated=scenario.rated or 1,
+        overflow=_overflow(scenario),
     )
+
+
+def _overflow(scenario: Scenario) -> int:
+    """Return what a liar adds to an item of a vector that nobody proves; 0 where vectors are proven, or there are none.
+
+    A word holds less than 2**31 in all before its sign is lost, so that liars, of whom there are hardly ever twice as
+    many as expected, share out half of that: 2**31 of a single one would make the item the last one.
+    """
+    if half_in(scenario).trust != TRUST_TWO_SERVERS or scenario.value("proofs") == IDEAL:
+        return 0
+    return (1 << 30) // (20 + math.ceil(2 * (scenario.malicious or 0.0) * (scenario.users or 1)))
 
 
 def truth_of(population: Population) -> Indices:

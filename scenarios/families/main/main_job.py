@@ -46,12 +46,17 @@ COLUMNS = (
     Column("amplified_for", "  answers of a round that this counts on"),
     Column("smallest_round", "  answers of the smallest round", Average.COUNT),
     Column("bound", "  bound of the amplification"),
+    Column("noise_deviation", "  deviation of the noise of a total", Average.MEAN),
+    Column("honest_noise", "  devices whose noise is enough"),
+    Column("bytes_per_device", "  bytes that a device sends to both servers"),
+    Column("proofs", "  proofs of devices' vectors"),
     Column("trusted", "trusted"),
     Column("if_trust_fails", "  if that is misplaced"),
     Column("person_epsilon", "epsilon of a person [nats]", Average.WORST),
-    Column("person_delta", "  delta of a person", Average.WORST),
+    Column("person_delta", "  delta of a person", Average.WORST, unless_one="copies_max"),
     Column("copies_max", average=Average.WORST),
     Column("questions", "questions a device", unless_one="questions"),
+    Column("own_questions", "questions drawn by devices themselves"),
     Column("epsilon_per_question", "epsilon of a question [nats]", unless_one="questions"),
     Column("policy", "policy", unless_one="rounds"),
     Column("rounds", "rounds", Average.COUNT, unless_one="rounds"),
@@ -96,6 +101,8 @@ COLUMNS = (
     Column("seconds", "seconds", Average.MEAN),
     Column("devices_per_second", "devices a second", Average.MEAN),
     Column("releases_sha256", "SHA-256 of all releases", Average.NOTHING),
+    Column("words_server_sha256", "  of the shares of the server of words", Average.NOTHING),
+    Column("seeds_server_sha256", "  of the shares of the server of seeds", Average.NOTHING),
 )
 """Columns of a record. In a block model all items of a cluster are equally popular: clusters tell more than lists."""
 

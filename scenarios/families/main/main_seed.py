@@ -24,8 +24,11 @@ from actors.lying.lies import Collusion
 from actors.ratings import BlockRatings, Ratings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
-from coordinator.protocol.coins import derive
-from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, UNTIL_LEARNED
+from coordinator.protocol.coins import SEED_BYTES, derive
+from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.mechanisms.totals import HONEST, SharedVector
+from coordinator.protocol.shares import WORD_BYTES
+from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, TRUST_TWO_SERVERS, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
@@ -117,11 +120,12 @@ def lying_scores(run: MainResult) -> dict[str, Any]:
     predicted, influence = prediction_of(run), influence_of(scenario, collusion.makes_up)
     if influence is not None and influence.tips_only and (collusion.wishes < 0).any():
         influence = None  # the formula is for items that all should seem liked more
+    local = run.spec.half.trust != TRUST_TWO_SERVERS  # the limit is about local privacy
     scores |= {
         "labels_wrong_predicted": predicted.wrong if predicted else None,
         "promoted_rank_predicted": predicted.rank if predicted else None,
         "tipping_share": influence.tipping(scores["lied_about"]) if influence else None,
-        "tipping_limit": universal_limit(scenario) if scenario.epsilon is not None else None,
+        "tipping_limit": universal_limit(scenario) if scenario.epsilon is not None and local else None,
     }
     if scenario.clusters != len(scenario.like[0]):
         return scores
@@ -157,7 +161,7 @@ def _lies(run: MainResult, collusion: Collusion) -> float:
 def prediction_of(run: MainResult) -> Prediction | None:
     """Return what should have come out among liars; None where nobody lies or nothing is predicted."""
     collusion, scenario, answered = run.job.collusion, run.spec.local_scenario, run.statistic.answered
-    if collusion is None:
+    if collusion is None or (run.spec.shuffled and run.spec.shuffled.groups):
         return None
     influence = influence_of(scenario, collusion.makes_up)
     if influence is None or influence.tips_only or not answered or scenario.clusters != influence.levels.size:
@@ -206,6 +210,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "epsilon": epsilon_kept(run),
         "from_the_file": ", ".join(run.population.from_the_file) or None,
         "questions": 1 if joint else questions,
+        **({"own_questions": True} if scenario.own_questions else {}),
         "epsilon_per_question": per_question,
         "policy": scenario.policy,
         "policy_error": run.outcome.failure,
@@ -221,6 +226,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "copies_max": run.population.copies_max,
         "person_epsilon": as_json(run.population.person_epsilon()),
         **shuffled_promise(run),
+        **servers_promise(run),
         "asked": statistic.devices,
         "answered": statistic.answered,
         "refused": statistic.refused,
@@ -244,16 +250,15 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
 
 def epsilon_kept(run: MainResult) -> float | str:
     """Return the epsilon of the promise [nats]: larger than it was asked for where a round fell short and was told."""
-    epsilon, promise = run.scenario.epsilon, run.spec.shuffled
-    if promise is None or (fewest := fewest_honest(run)) >= promise.devices:
+    epsilon, promise, state = run.scenario.epsilon, run.spec.shuffled, run.outcome.state
+    if promise is None:
         return as_json(epsilon)
-    return promise.central(fewest) * run.scenario.answers_per_device
-
-
-def fewest_honest(run: MainResult) -> int:
-    """Return how many honest devices answered in the smallest round, as many liars taken off as the run assumes."""
-    honest = 1 - (run.scenario.assume_malicious or 0.0)
-    return min(math.floor(counts.answered * honest) for counts in run.outcome.state.counts)
+    short = [
+        promise.central(ask.query, honest)
+        for ask, counts in zip(state.asked, state.counts, strict=True)
+        if (honest := math.floor(counts.answered * promise.honest)) < promise.counted(ask.stop - ask.first)
+    ]
+    return max([as_float(epsilon), *(run.scenario.answers_per_device * one for one in short)])
 
 
 def shuffled_promise(run: MainResult) -> dict[str, Any]:
@@ -267,11 +272,39 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
         "epsilon_local": as_json(local),
         "amplified_for": promise.devices,
         "smallest_round": min(counts.answered for counts in run.outcome.state.counts),
-        "bound": promise.randomizer.name,
+        "bound": promise.bound,
         # Of c devices of one person that answer apart: (c epsilon, c exp((c - 1) epsilon) delta), by group privacy
         "person_delta": min(1.0, copies * math.exp((copies - 1) * central) * run.scenario.failure_chance),
         "trusted": "the shuffler, not to say who sent what; it sees who sends, and what is sent is for the server",
         "if_trust_fails": f"each device keeps {as_float(local):.6g} nats of local differential privacy",
+    }
+
+
+def servers_promise(run: MainResult) -> dict[str, Any]:
+    """Return what two servers add to a promise, and what is left of it if they lie; nothing where there are none."""
+    query = run.outcome.state.asked[0].query
+    if not isinstance(half := public_half(query.design), SharedVector):
+        return {}
+    words, seeds = run.outcome.transcripts
+    copies, central = run.population.copies_max or 1, as_float(run.scenario.epsilon)
+    exponent = (copies - 1) * central  # of c devices of one person, by group privacy
+    devices = half.by_devices(query)
+    return {
+        "epsilon_local": None,  # a device randomizes nothing
+        "person_delta": min(1.0, copies * math.exp(min(exponent, 700.0)) * run.spec.delta) if run.spec.delta else 0.0,
+        "noise_deviation": half.deviation(query, run.statistic.answered),
+        "honest_noise": int(query.parameters[HONEST]) or None,
+        "bytes_per_device": WORD_BYTES * half.width(query) + SEED_BYTES,
+        "words_server_sha256": words,
+        "seeds_server_sha256": seeds,
+        "trusted": "one of two servers, not to show its shares to the other"
+        + (f", and {int(query.parameters[HONEST]):,} devices, to add their noise" if devices else ""),
+        "if_trust_fails": "if both servers collude, nothing is left: together they read every device's vector"
+        + (
+            "; if one opens other sums than was agreed, what devices add is too little noise"
+            if devices
+            else "; if one lies, the other one's noise keeps the whole promise"
+        ),
     }
 
 
@@ -326,6 +359,8 @@ def _known_truth(run: MainResult) -> dict[str, Any]:
 
 def _predicted(run: MainResult) -> float | None:
     """Return the predicted share of items right, among liars if there are any; None where nothing is predicted."""
+    if run.spec.shuffled and run.spec.shuffled.groups:
+        return None  # each group has an epsilon of its own
     if run.scenario.malicious:
         return prospect.accuracy if (prospect := prediction_of(run)) else None
     return None if _unlearned(run) else predict(run.spec.local_scenario, run.statistic.answered)

@@ -19,6 +19,7 @@ from coordinator.protocol.arrays import Bools, Indices2
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.item_models import PublicFeatures
+from coordinator.protocol.shares import SIDES, secret_of
 from coordinator.server.fleet.cohorts import Layout, plan_layout
 from coordinator.server.rounds.policies import policy_name
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, require_same
@@ -57,6 +58,7 @@ class Job:
     rounds: RoundStore = field(default_factory=NoStore)
     ledger: Path | None = None  # Folder in which the devices' keeper keeps what they have spent; None: in memory only
     absence: Absence = PRESENT  # Which devices drop out, or answer too late
+    server_secrets: dict[str, bytes] = field(default_factory=dict, repr=False)  # Private: each of two servers' own
     collusion: Collusion | None = None  # What liars among the devices agreed on; None if nobody lies
     population: Population | None = field(default=None, repr=False)  # What the experimenter knows, and no backend
     spec: RunSpec | None = field(default=None, repr=False)  # What the run began with
@@ -155,6 +157,7 @@ def run_job(
         ledger=job.ledger,
         naming=job.naming_policy,
         packages=_packages(job.plan),
+        server_secrets=job.server_secrets,
     )
     return session.run(work, progress)
 
@@ -189,7 +192,7 @@ def run(
         devices=users,
         budget=spec.budget,
         most_rounds=filled.most_rounds,
-        trust=spec.shuffled.terms if spec.shuffled else None,
+        trust=spec.terms,
     )
     if not records.trusted:
         require_same(plan.policy, plan.learner, records, devices=users, budget=plan.budget)
@@ -203,6 +206,7 @@ def run(
         ledger=ledger,
         absence=filled.absence,
         collusion=collusion_of(population),
+        server_secrets={side: secret_of(filled.seed, side) for side in SIDES},
         population=population,
         spec=spec,
     )

@@ -13,9 +13,9 @@ from rich.console import Console
 from coordinator.protocol.errors import InputError
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
-from scenarios.studies.compare.comparison_settings import COORDINATOR, TRUST_MODELS, Comparison
+from scenarios.studies.compare.comparison_settings import COORDINATOR, DELTA, TRUST_MODELS, Comparison
 from scenarios.studies.compare.crossing import REACHED, refined
-from scenarios.studies.compare.row import Row
+from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import (
     SERVED,
@@ -169,7 +169,18 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
             f"the file has {table_of(settings).count} items; lists of ten say something among more than 20"
         )
     check_custom(settings, table_of(settings).users, table_of(settings).count)
+    fewest = table_of(settings).users * settings.scale[0]
+    if not is_promise(settings.delta, fewest):
+        raise InputError(
+            f"delta is {settings.delta:g}; with {fewest:,} people it must be at most 1 / people, {1 / fewest:.2g}: at "
+            f"a larger one everything that somebody holds could be published; give --delta {DELTA:g}, or 0"
+        )
     served, why = served_in(settings)
+    if not (settings.delta or rows_of(settings) or served) and why is None:
+        raise InputError(
+            f"delta is 0, with which none of these rows promises anything: a shuffler and Gaussian noise take one "
+            f"above 0; give --delta {DELTA:g}, or name other trust models"
+        )
     if not rows_of(settings) and why is not None:
         raise InputError(why)
     if not rows_of(settings) and not served:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES
+from coordinator.protocol.public_half import REPLACE
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import NamedPath, brief, file_sha256
 from scenarios.config.mechanism_settings import own_designs
@@ -30,6 +31,8 @@ TRUST_MODELS = ("none", "curator", TWO_SERVERS, SHUFFLED, "two-tier", "local")
 say who sent what, a server with some people's public ratings, or nobody."""
 LADDER = ("none", "curator", TWO_SERVERS, SHUFFLED, "local")
 """The ladder of trust: trust models in which everybody's ratings are private, from most trust to none."""
+CHOSEN_RELATION = ("curator", TWO_SERVERS)
+"""Trust models whose noise can be for either relation of neighbours; in all others a person's ratings are replaced."""
 LADDER_NAME = "ladder"  # Stands for these in lists of trust models
 PUBLIC_RATES = "public-rates"
 """Nobody is trusted with ratings, but totals of everybody's are public, without noise: more than `local` knows. Rows of
@@ -42,6 +45,7 @@ EARLIER_NAMES = {
 }
 """Rows whose names held commas: a list from Python may still name them so, a text with commas cannot."""
 EVERY_MODEL = (*TRUST_MODELS, PUBLIC_RATES, COORDINATOR)
+DELTA = 1e-6
 SEEDS = 3  # With fewer splits an interval over splits says nothing: Student's has a factor of 12.7 for two
 PUBLIC = (
     *("likes", "counted", "sensed", "neighbours", "rank", "ridge"),
@@ -118,6 +122,16 @@ class Comparison(BaseModel):
     epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_epsilons)] = Field(
         default="0.5,1,2,4,8,inf", validate_default=True, description="Privacy in nats, by ',' [0.5,1,2,4,8,inf]."
     )
+    delta: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=DELTA,
+        description="Probability that the guarantee of rows with Gaussian noise or a shuffler fails, at most "
+        "1 / people; with 0 such noise is Laplace's, and nothing is shuffled [1e-6].",
+    )
+    relation: Literal["replace", "add-remove"] = Field(
+        default="replace",
+        description="Curator, two servers: neighbours replace one person's ratings, as in all other rows, or add or "
+        "remove a person [replace].",
+    )
     scale: Annotated[tuple[int, ...], _SCALES] = Field(
         default=(1, 10, 100, 1000),
         description="People, as multiples of the file's, drawn with replacement [1,10,100,1000].",
@@ -191,7 +205,10 @@ class Comparison(BaseModel):
         files = {"ratings": self.ratings, "features": self.features}
         digests = {f"{name}_sha256": path and file_sha256(path, "file") for name, path in files.items()}
         columns = None if self.columns is None else list(self.columns)
-        return {"sweep": "compare", "columns": columns, **digests, **shared}
+        # What is as ever is not named, so that folders of before such settings go on
+        changes = {"delta": (self.delta, DELTA), "relation": (self.relation, REPLACE)}
+        other = {name: value for name, (value, ever) in changes.items() if value != ever}
+        return {"sweep": "compare", "columns": columns, **digests, **shared, **other}
 
     def includes(self, trust_model: str, mechanism: str) -> bool:
         """Return whether a row is to be measured."""

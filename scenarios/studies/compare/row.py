@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,9 @@ from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.item_models import floor_of
+from coordinator.protocol.public_half import REPLACE
 from scenarios.data.datasets import RatingTable
-from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.comparison_settings import CHOSEN_RELATION, Comparison
 from scenarios.studies.compare.worlds import FileWorld
 
 Scorer = Callable[[Any], Floats2]
@@ -49,6 +50,13 @@ class RowRequest:
         return places
 
 
+class Liar(NamedTuple):
+    """What devices that lie are worth."""
+
+    likes: float  # Likes of one item that one liar is worth, at most
+    share: float  # Share of liars that lifts an item that nobody likes to the tenth place
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedScores:
     """Scores that a row learned, and how devices rank items by them."""
@@ -68,6 +76,7 @@ class LearnedScores:
     # Under a shuffler: the largest epsilon of a device's own report [nats], None where there is none
     epsilon_local: float | None = None
     messages: float | None = None  # Under a shuffler: messages that a device sends, on average
+    liar: Liar | None = None  # What a device that lies is worth, where that is known
 
     @classmethod
     def noisy(cls, popularity: Floats, noise: float, simulated: str | None = None) -> LearnedScores:
@@ -86,9 +95,21 @@ class Row:
     mechanism: str  # Its name, without commas: lists of names have these between them
     # The settings that it depends on, among ``epsilon``, ``scale`` (of people) and ``public`` (their share)
     asks: frozenset[str] = frozenset()
-    # The probability that its guarantee fails; None where it never does, or where there is none
-    delta: float | None = None
+    approximate: bool = False  # Whether its guarantee fails with the comparison's delta
+    pure: bool = False  # Whether such a row can do without a delta, too
     featured: bool = True  # Whether it is also shown with public features
+
+    def delta(self, settings: Comparison) -> float | None:
+        """Return the probability that its guarantee fails; None where it never does, or where there is none."""
+        return settings.delta or None if self.approximate else None
+
+    def neighbours(self, settings: Comparison) -> str:
+        """Return which data its guarantee takes as neighbours."""
+        return settings.relation if self.trust_model in CHOSEN_RELATION else REPLACE
+
+    def offered(self, settings: Comparison) -> bool:
+        """Return whether it promises anything with the comparison's delta: most of what needs one has no row for 0."""
+        return self.pure or not self.approximate or settings.delta > 0
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Learn from a world the scores that devices rank items by."""
@@ -115,7 +136,8 @@ class TabledRow(Row):
     mechanism: str
     learn: Callable[[FileWorld, RowRequest], LearnedScores]
     asks: frozenset[str] = frozenset()
-    delta: float | None = None
+    approximate: bool = False
+    pure: bool = False
     featured: bool = True
     suits: Callable[[RatingTable], bool] = lambda _: True
 
@@ -137,6 +159,6 @@ def is_promise(delta: float | None, users: int) -> bool:
 class PromisedRow(TabledRow):
     """A row that is not measured with so many people that its delta exceeds 1 / n."""
 
-    def reaches(self, users: int, settings: Comparison) -> bool:  # noqa: ARG002 (as others)
+    def reaches(self, users: int, settings: Comparison) -> bool:
         """Return whether its delta promises something."""
-        return is_promise(self.delta, users)
+        return is_promise(self.delta(settings), users)

@@ -27,7 +27,7 @@ from scenarios.families.online.online_scenario import REFERENCE
 from scenarios.families.online.online_worlds import OnlineWorld, world_of_table
 from scenarios.show.tables import Cell, percent, remark, show_rows
 from scenarios.studies.compare.comparison_settings import COORDINATOR, Comparison
-from scenarios.studies.compare.row import DEVICES, LearnedScores, Row, RowRequest
+from scenarios.studies.compare.row import DEVICES, LearnedScores, Liar, Row, RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.local import LocalRow
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
@@ -51,6 +51,7 @@ def custom_rows(settings: Comparison) -> Mapping[str, LocalRow]:
 def rows_of(settings: Comparison) -> Mapping[str, Row]:
     """Return all rows that are to be measured, by name, in the order of tables."""
     named = {name: row for name, row in registered_rows().items() if settings.includes(row.trust_model, row.mechanism)}
+    named = {name: row for name, row in named.items() if row.offered(settings)}
     return {**named, **custom_rows(settings)}
 
 
@@ -248,6 +249,7 @@ class CompareMeasurement:
     seconds: float  # Time taken
     epsilon_local: float | None = None  # See `scenarios.studies.compare.row.LearnedScores`
     messages: float | None = None  # See there
+    liar: Liar | None = None  # See there
     losses: tuple[dict[str, Any], ...] = ()  # Of the coordinator's panel: a record of each client, instead of scores
 
 
@@ -270,4 +272,5 @@ def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
         seconds=time.perf_counter() - begin,
         epsilon_local=learned.epsilon_local,
         messages=learned.messages,
+        liar=learned.liar,
     )

@@ -71,6 +71,7 @@ def group_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Gen
     return of_group(group_of(query), one)
 
 
+TENTH = 10  # The last place of a list
 FEW = 10  # Up to this many pairs of a device, all combinations of their signs are enumerated
 
 
@@ -168,6 +169,12 @@ def mean_of_likers(fold: LikesFold, weights: Floats) -> Floats:
     liked = fold.liked
     total = np.bincount(liked.items, weights=weights[liked.owners], minlength=liked.count)
     return total / liked.users
+
+
+def tenth_share(fold: LikesFold, most: int) -> float:
+    """Return the share of people in whose sets of at most so many likes the tenth most liked item is."""
+    share = mean_of_likers(fold, np.minimum(1.0, most / np.maximum(fold.liked.degrees, 1)))
+    return float(np.sort(share)[-TENTH])
 
 
 def set_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Generator) -> Statistic:

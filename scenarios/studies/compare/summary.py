@@ -12,10 +12,23 @@ from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import as_json, parse_epsilon
+from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from scenarios.data.datasets import RatingTable
 from scenarios.show.intervals import CONFIDENCE
-from scenarios.show.tables import Cell, interval_of, percent, ratio, remark, short, show_rows, show_table, whole
+from scenarios.show.tables import (
+    Cell,
+    interval_of,
+    percent,
+    ratio,
+    relation_text,
+    remark,
+    short,
+    show_rows,
+    show_table,
+    whole,
+)
 from scenarios.studies.compare.comparison_settings import (
+    CHOSEN_RELATION,
     LADDER,
     PUBLIC,
     PUBLIC_RATES,
@@ -25,21 +38,40 @@ from scenarios.studies.compare.comparison_settings import (
 )
 from scenarios.studies.compare.crossing import REACHED, among_files, over_seeds_and_people, people_for
 from scenarios.studies.compare.row import AGGREGATE
+from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
 from scenarios.studies.compare.worlds import world_of
 
-NEIGHBOURS = "replace"
-"""In every row with an epsilon, neighbours differ in one person's ratings; the number of people is public."""
-NEIGHBOURS_NOTE = (
-    "every epsilon is about one person's ratings replaced by any others, in all trust models alike; how many people "
-    "there are is public"
-)
+NEIGHBOURS_NOTES = {
+    REPLACE: "every epsilon is about one person's ratings replaced by any others, in all trust models alike; how many "
+    "people there are is public",
+    ADD_REMOVE: f"epsilon of {' and '.join(CHOSEN_RELATION)} is about one person added or removed, of all other rows "
+    "about one person's ratings replaced, which takes up to twice the epsilon: compare no row of one with one of the "
+    "other",
+}
+"""What results say of the relation of neighbours."""
 POWERS = {"local": 2, "curator": 1, TWO_SERVERS: 1, SHUFFLED: 1}
 """The power by which the required number of people depends on a share f of likes, by trust model: ``1 / f^power``.
 
 Noise of a shuffler's counts hardly depends on the number of people, as that of a curator: each device adds less."""
 REPORTS = frozenset({"local", "two-tier", PUBLIC_RATES})
 """Trust models in which a device's own report has the row's epsilon."""
+TRUST_IN_WORDS = {
+    "none": "no privacy: whoever learns has all ratings",
+    "curator": "a trusted curator has all ratings and publishes noisy totals; if it lies, nothing is left",
+    TWO_SERVERS: (
+        "each of two servers sees random shares, and both publish noisy sums; if one lies, epsilon still holds by the "
+        "other's noise; if both collude, nothing is left"
+    ),
+    SHUFFLED: (
+        "the server sees all reports and not who sent which, the shuffler who sent and not what; if the shuffler "
+        "lies, each device keeps its own epsilon, below, and with ones nothing"
+    ),
+    "two-tier": "some people's ratings are public; the others are evaluated",
+    "local": "nobody is trusted: a device answers one question under its whole epsilon, which holds whoever lies",
+    "public-rates": "as local, but totals of all ratings are public; not compared",
+}
+"""Who learns what with each trust model, and what is left if who is trusted lies."""
 RESAMPLED_NOTE = (
     "more people than the file has are drawn from it with replacement: the noise is what so many people would have, "
     "and nobody in the file is protected by it"
@@ -56,9 +88,9 @@ def summarize(
             grouped[(*key[:-1], one.features)].append((key, unit, one))
     scores = [(key, one) for key, unit in units.items() for one in unit.scores]
     plain = {key.seed: one for key, one in scores if key[:2] == ("none", "popularity") and not one.features}
-    deltas = {(row.trust_model, row.mechanism): row.delta for row in rows_of(settings).values()}
+    promises = {name: (row.neighbours(settings), row.delta(settings)) for name, row in rows_of(settings).items()}
     rows = [
-        _row(of, plain) | _promised(of[0][0], of[0][1], deltas)
+        _row(of, plain) | _promised(of[0][0], of[0][1], promises)
         for of in grouped.values()
         if of[0][0].users % table.users == 0  # others were measured for the numbers of people alone
     ]
@@ -74,12 +106,14 @@ def summarize(
         "level": CONFIDENCE,
         "trust_models": list(settings.trust_models),
         "rungs": list(LADDER),
+        "trust_in_words": {model: TRUST_IN_WORDS[model] for model in dict.fromkeys(row["trust_model"] for row in rows)},
         "rows": rows,
-        "neighbours": NEIGHBOURS,
-        "people": _reached(settings, grouped, plain),
+        "neighbours": settings.relation,
+        "delta": settings.delta,
+        "people": [{**row, **_relation(row, promises)} for row in _reached(settings, grouped, plain)],
         "remarks": [
             *([RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []),
-            *([NEIGHBOURS_NOTE] if any(row["neighbours"] for row in rows) else []),
+            *([NEIGHBOURS_NOTES[settings.relation]] if any(row["neighbours"] for row in rows) else []),
             *_too_often(rows),
             *_unmeasured(settings, table.users),
             _taken(settings),
@@ -87,9 +121,18 @@ def summarize(
     }
 
 
-def _promised(
-    key: CompareKey, unit: CompareMeasurement, deltas: Mapping[tuple[str, str], float | None]
-) -> dict[str, Any]:
+Promises = Mapping[str, tuple[str, float | None]]
+"""By the names of rows, which data their guarantees take as neighbours, and delta."""
+
+
+def _relation(row: Mapping[str, Any], promises: Promises) -> dict[str, Any]:
+    """Return neighbours and delta of a row's guarantee, None for each where it has none."""
+    name = f"{row['trust_model']}: {row['mechanism']}"
+    neighbours, delta = (None, None) if row["epsilon"] in {None, "inf"} else promises.get(name, (None, None))
+    return {"neighbours": neighbours, "delta": delta}
+
+
+def _promised(key: CompareKey, unit: CompareMeasurement, promises: Promises) -> dict[str, Any]:
     """Return neighbours, delta and local epsilon of a row's guarantee, None for each where it has none.
 
     The local epsilon is that of a device's own report: what is left whoever lies.
@@ -98,8 +141,7 @@ def _promised(
     local = _number(key.epsilon) if key.trust_model in REPORTS else unit.epsilon_local
     return {
         "compared": key.trust_model != PUBLIC_RATES,
-        "neighbours": NEIGHBOURS if private else None,
-        "delta": deltas.get((key.trust_model, key.mechanism)) if private else None,
+        **_relation({**key._asdict(), "epsilon": _number(key.epsilon)}, promises),
         "epsilon_local": local if private else None,
         "messages": unit.messages,
     }
@@ -123,12 +165,17 @@ def _unmeasured(settings: Comparison, people: int) -> list[str]:
     """Say which rows are not measured with how many people, because their delta would promise nothing there."""
     largest, left = people * max(settings.scale), defaultdict[float, list[str]](list)
     for name, row in rows_of(settings).items():
-        if row.delta is not None and not row.reaches(largest, settings):
-            left[row.delta].append(name)
+        if (delta := row.delta(settings)) is not None and not row.reaches(largest, settings):
+            left[delta].append(name)
+    without = [name for name, row in registered_rows().items() if settings.includes(*name.split(": "))]
+    without = [name for name in without if not registered_rows()[name].offered(settings)]
     return [
-        f"{', '.join(names)}: not measured from {math.floor(1 / delta) + 1:,} people on, where their delta, {delta:g}, "
-        "would exceed 1 / n"
-        for delta, names in left.items()
+        *([f"{', '.join(without)}: not measured with delta 0, with which they promise nothing"] if without else []),
+        *(
+            f"{', '.join(names)}: not measured from {math.floor(1 / delta) + 1:,} people on, where their delta, "
+            f"{delta:g}, would exceed 1 / n"
+            for delta, names in left.items()
+        ),
     ]
 
 
@@ -168,6 +215,8 @@ def _row(
     return {
         **columns,
         "coverage": float(np.mean([one.coverage for one in scores])),
+        "liar_likes": None if unit.liar is None else unit.liar.likes,
+        "liar_share": None if unit.liar is None else float(np.mean([one.liar.share for _, one, _ in of if one.liar])),
         "seeds": len(of),
         "people": first.people,
         "seconds": float(np.mean([unit.seconds for _, unit, _ in of])),
@@ -217,42 +266,34 @@ def _with_samples(scores: Mapping[int, ListScores]) -> Floats:
     return np.array([[scores[seed].ndcg, *scores[seed].resampled["ndcg"]] for seed in sorted(scores)])
 
 
-_TITLES = {
-    "none": "no privacy: whoever learns has all ratings",
-    "curator": "a trusted curator publishes noisy totals",
-    TWO_SERVERS: (
-        "each of two servers sees random shares, and both publish noisy sums; if one lies, epsilon still holds by the "
-        "other's noise; if both collude, nothing is left"
-    ),
-    SHUFFLED: (
-        "the server sees all reports and not who sent which, the shuffler who sent and not what; if the shuffler "
-        "lies, each device keeps its own epsilon, below, and with ones nothing"
-    ),
-    "two-tier": "some people's ratings are public; the others are evaluated",
-    "local": "a device answers one question under its whole epsilon",
-    "public-rates": "as local, but totals of all ratings are public; not compared",
-}
-
-
 def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     """Print the measurements, a table for each trust model."""
     summary = f"{result['people_in_file']:,} people, {result['items']:,} items, split {result['split_by']}"
     remark(console, f"{title}: {result['ratings']}, {summary}")
     for model, rows in groupby(result["rows"], key=lambda row: str(row["trust_model"])):
         listed = list(rows)
+        about = f"; {said}" if (said := relation_text(listed)) else ""
         if any(row["public"] for row in listed):
-            _pivoted(console, listed, "public", percent, f"{model}: {_TITLES[model]}; NDCG by their share")
+            _pivoted(
+                console, listed, "public", percent, f"{model}: {TRUST_IN_WORDS[model]}; NDCG by their share{about}"
+            )
         elif any(row["epsilon"] is not None for row in listed):
-            _pivoted(console, listed, "users", whole, f"{model}: {_TITLES[model]}; NDCG by people")
+            _pivoted(console, listed, "users", whole, f"{model}: {TRUST_IN_WORDS[model]}; NDCG by people{about}")
             if model == SHUFFLED:
                 title = f"{model}: what is left if the shuffler lies: epsilon of a device's own report, by people"
                 left = [row for row in listed if row["epsilon"] != "inf" and not row["features"]]
                 _pivoted(console, left, "users", whole, title, _left)
         else:
-            show_rows(console, _COLUMNS, listed, title=f"{model}: {_TITLES[model]}", words=("mechanism",))
+            show_rows(console, _COLUMNS, listed, title=f"{model}: {TRUST_IN_WORDS[model]}", words=("mechanism",))
     reached = [row for row in result["people"] if not row["features"]]
     if reached:
         _people(console, reached)
+    lied_to = [row for row in result["rows"] if row.get("liar_likes") is not None and not row["features"]]
+    if lied_to:
+        named = [
+            {**row, "mechanism": f"{row['trust_model']}: {row['mechanism']}", "simulated": None} for row in lied_to
+        ]
+        _pivoted(console, named, "users", whole, _LIARS, _liar)
     remark(console, *result["remarks"], "intervals are of 95 %, over seeds and people")
 
 
@@ -309,13 +350,28 @@ def _left(row: Mapping[str, Any]) -> str:
     return "none" if row["epsilon_local"] is None else f"{row['epsilon_local']:.3f}"
 
 
+_LIARS = (
+    "devices that lie: likes of an item that one is worth, and the share of them that lifts an item that nobody likes "
+    "to rank ten, by people; of two servers with an ideal proof"
+)
+
+
+def _liar(row: Mapping[str, Any]) -> str:
+    return f"{row['liar_likes']:.3g} ({100 * row['liar_share']:.2g} %)"
+
+
 def _people(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print how many people reach 95 % of plain popularity."""
     cells = {(f"{row['trust_model']}: {row['mechanism']}", row["epsilon"]): needed(row) for row in rows}
     names, epsilons = (list(dict.fromkeys(key[place] for key in cells)) for place in (0, 1))
-    lines = [[name, *(cells.get((name, epsilon), "") for epsilon in epsilons)] for name in names]
+    about = {f"{row['trust_model']}: {row['mechanism']}": row for row in rows if row.get("neighbours")}
+    of = {name: (str(row["neighbours"]), f"{row['delta'] or 0:g}") for name, row in about.items()}
+    lines = [
+        [name, *of.get(name, ("", "")), *(cells.get((name, epsilon), "") for epsilon in epsilons)] for name in names
+    ]
     title = "people for 95 % of plain popularity, at each epsilon, each with its interval"
-    show_table(console, ("mechanism", *map(epsilon_text, epsilons)), lines, title=title, words=("mechanism",))
+    columns = ("mechanism", "neighbours", "delta", *map(epsilon_text, epsilons))
+    show_table(console, columns, lines, title=title, words=("mechanism", "neighbours"))
 
 
 def needed(row: Mapping[str, Any]) -> str:

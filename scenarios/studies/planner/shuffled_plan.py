@@ -13,9 +13,10 @@ from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust import SHUFFLED
 from coordinator.server.moments.probabilities import root_between
+from coordinator.server.server_half import GROUPS
+from scenarios.config.central_promise import check_shuffled
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
-from scenarios.config.shuffled import check_shuffled
 from scenarios.config.trust_settings import EXPECTED
 from scenarios.studies.planner.least_users import Candidate, Target
 from scenarios.theory.emulated_runs import MOST_USERS
@@ -27,12 +28,13 @@ LEAST_EPSILON = Fraction(1, 1000)  # central, that is looked at
 
 
 def can_be_shuffled(candidate: Candidate) -> bool:
-    """Return whether a shuffler can hide the devices of a candidate's design."""
+    """Return whether a shuffler can hide the devices of a candidate's design, all of which have one epsilon."""
+    scenario = candidate.at(candidate.world.epsilon)
     try:
-        check_shuffled(candidate.at(candidate.world.epsilon), candidate.half)
+        check_shuffled(scenario, candidate.half)
     except InputError:
         return False
-    return True
+    return scenario.policy != GROUPS  # each of which has its own, so that nothing is predicted
 
 
 def shuffled_row(
@@ -123,7 +125,7 @@ class ShuffledPlans:
             "guarantee": spec.guarantee,
             "neighbours": spec.neighbours,
             "delta": spec.delta,
-            "bound": promise.randomizer.name,
+            "bound": promise.bound,
             **{name: settings[name] for name in ("padded", "chosen") if name in settings},
         }
 

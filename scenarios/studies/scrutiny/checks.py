@@ -23,6 +23,7 @@ from coordinator.protocol.custom import CustomPublic, Mechanism
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_half import PublicHalf
+from coordinator.protocol.shares import WORDS_SERVER
 from coordinator.server.custom import CustomDesign
 from coordinator.server.design import PoolDesign
 from coordinator.server.fleet.cohorts import cut
@@ -60,6 +61,13 @@ from scenarios.studies.scrutiny.release_laws import (
     AnyChannel,
     ClaimedLaw,
     releases_of_sketch,
+)
+from scenarios.studies.scrutiny.share_checks import (
+    UNKNOWN,
+    share_crossing,
+    share_layouts,
+    share_ledger,
+    share_merging,
 )
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
 from scenarios.theory.predictors import predictor
@@ -215,6 +223,8 @@ def all_devices() -> StoredRatings:
 def layouts(subject: MechanismUnderTest) -> str:
     """Check that one device an actor, blocks and threads release the same, and that the next round has other coins."""
     ratings, absence = all_devices(), Absence(dropout=0.2)
+    if subject.public.shares:
+        return share_layouts(subject, ratings)
 
     def digest(query: Query, size: int, threads: int) -> str:
         blocks, hashed = cut(0, ratings.users, size), hashlib.sha256()
@@ -242,6 +252,8 @@ def layouts(subject: MechanismUnderTest) -> str:
 
 def ledger(subject: MechanismUnderTest) -> str:
     """Check that a new query costs its epsilon, a repeat nothing and has the same bits, and one too many is refused."""
+    if subject.public.shares:
+        return share_ledger(subject, all_devices())
     query, later = subject.query(TINY, PLAIN), subject.query(TINY, PLAIN, round_number=1)
     ratings = all_devices()
     budget = None if query.epsilon is None else query.epsilon * Fraction(3, 2)
@@ -303,6 +315,8 @@ def private_law(
     subject: MechanismUnderTest, size: Size, epsilon: Fraction, number: int = 0, seed: bytes = PUBLIC
 ) -> tuple[AnyChannel, ClaimedLaw]:
     """Return the exact channel of a query at an epsilon, and its law; it raises a verdict where there is none."""
+    if subject.public.shares:
+        raise Unchecked(UNKNOWN)
     if not subject.public.private and subject.server.private:
         raise Unchecked("devices tell a trusted curator their ratings; its guarantee is about what it publishes")
     if not subject.public.private:
@@ -385,6 +399,8 @@ def sampler(subject: MechanismUnderTest) -> str:
 def crossing(subject: MechanismUnderTest) -> str:
     """Check types and sizes: a query, a release of its bits a device, whole numbers; silent devices release zeros."""
     query, ratings = subject.query(TINY, PLAIN), all_devices()
+    if subject.public.shares:
+        return share_crossing(subject, ratings)
     if type(query) is not Query:
         raise Failed(f"a {type(query).__name__} is asked, no Query")
     if query.public_seed != PUBLIC:
@@ -428,6 +444,8 @@ def silence(subject: MechanismUnderTest) -> str:
 def merging(subject: MechanismUnderTest) -> str:
     """Check that the statistic of a block is the sum of those of its parts, in any cut."""
     query, ratings = subject.query(TINY, PLAIN), all_devices()
+    if subject.public.shares:
+        return share_merging(subject, ratings)
     devices = Cohort(ratings, SECRET, 0, ratings.users, None, absence=Absence(dropout=0.1))
     whole = _values(aggregate(query, devices.answer(query, 0, ratings.users)))
     for size in (ratings.users // 2 + 1, 10, 1):
@@ -457,12 +475,13 @@ def refusals(subject: MechanismUnderTest) -> str:
     ratings = all_devices()
     for what, wrong in _no_queries(subject, query):
         tried += 1
-        if not _refuses(wrong, ratings):
+        if not _refuses(wrong, ratings, shares=subject.public.shares):
             raise Failed(f"{what} is answered")
     for name in query.parameters:
         for value in (-1.0, 0.0, 0.5, HUGE, -HUGE):
             tried += 1
-            _refuses(alter(query, parameters={**query.parameters, name: value}), ratings)
+            altered = alter(query, parameters={**query.parameters, name: value})
+            _refuses(altered, ratings, shares=subject.public.shares)
     return f"{tried} wrong queries"
 
 
@@ -510,11 +529,14 @@ def _of_pools(public: PublicHalf, query: Query) -> Iterator[tuple[str, Query]]:
         yield "centres", alter(query, pool=query.pool, centres=np.zeros_like(pool))
 
 
-def _refuses(query: Query, ratings: StoredRatings) -> bool:
+def _refuses(query: Query, ratings: StoredRatings, *, shares: bool) -> bool:
     """Return whether devices refuse a query; they may answer it, but not break, nor be charged for a refusal."""
     devices = Cohort(ratings, SECRET, 0, 3, None)
     try:
-        devices.answer(query, 0, 3)
+        if shares:
+            devices.share(WORDS_SERVER, query, 0, 3)
+        else:
+            devices.answer(query, 0, 3)
     except InputError as error:
         if "\n" in str(error):
             raise Failed(f"a refusal has several lines: {str(error).splitlines()[0]}") from None

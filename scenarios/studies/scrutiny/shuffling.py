@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from coordinator.protocol.amplification import (
@@ -48,6 +49,7 @@ def amplified(
     settings: Choice | None = None,
     items: int = RUN.items,
     rated: int | None = None,
+    own_questions: bool = False,
 ) -> Amplification:
     """Return the central epsilon of a mechanism's shuffled reports, certified from above.
 
@@ -68,27 +70,35 @@ def amplified(
         Items of the catalogue.
     rated : int, optional
         Items that a device rated, typically; by default 20, or all where there are fewer.
+    own_questions : bool
+        Whether devices draw their questions from private coins, so that a report is the pair of question and answer,
+        where otherwise a question follows from a device's public address.
 
     Raises
     ------
     InputError
-        If a device's question follows from its public address, as a sensing set does: then every report names its
-        sender, and shuffling changes nothing. If the mechanism is not private, asks groups of devices different
-        questions, or the numbers are none.
+        If a device's question follows from its public address, as a sensing set does, and devices do not draw their
+        own: then every report names its sender, and shuffling changes nothing. If they cannot draw their own. If the
+        mechanism is not private, asks groups of devices different questions, or the numbers are none.
 
     Examples
     --------
     >>> result = amplified("grr", 100_000, epsilon=4, items=99)
     >>> round(result.epsilon, 3), result.bound
     (0.068, 'two levels')
+    >>> round(amplified("maxsense", 100_000, epsilon=4, own_questions=True).epsilon, 3)
+    0.118
     """
     if isinstance(mechanism, ExactChannel):
+        if own_questions:
+            raise InputError("own_questions is True, but a channel asks nothing by address; leave it out")
         if epsilon is not None:
             raise InputError(f"epsilon is {epsilon}, but a channel has its own; leave it out")
         randomizer, local, name = of_channel(mechanism), mechanism.epsilon, type(mechanism).__name__
     else:
         nats = finite_epsilon(1 if epsilon is None else epsilon)
-        randomizer, local = _randomizer_of(mechanism, settings, _size(items, rated, users))(nats), float(nats)
+        randomizer_at = _randomizer_of(mechanism, settings, _size(items, rated, users), own_questions=own_questions)
+        randomizer, local = randomizer_at(nats), float(nats)
         name = _name_of(mechanism)
     return _result(name, randomizer, local=local, users=users, delta=delta)
 
@@ -102,6 +112,7 @@ def local_epsilon(
     settings: Choice | None = None,
     items: int = RUN.items,
     rated: int | None = None,
+    own_questions: bool = False,
 ) -> Amplification:
     """Return the largest local epsilon with which a mechanism's shuffled reports keep a central epsilon, certified.
 
@@ -110,7 +121,7 @@ def local_epsilon(
 
     Parameters
     ----------
-    mechanism, users, delta, settings, items, rated
+    mechanism, users, delta, settings, items, rated, own_questions
         As in `amplified`, but no channel, whose epsilon is fixed.
     epsilon : Fraction, float or str
         Central epsilon [nats].
@@ -140,7 +151,7 @@ def local_epsilon(
         padded = int(query.parameters[PADDED])
         best = best_set(items=items, padded=padded, epsilon=central, devices=users, delta=delta)
         sizes = {"padded": padded, "chosen": best.subset_size}
-    randomizer_at = _randomizer_of(mechanism, options | sizes, size)
+    randomizer_at = _randomizer_of(mechanism, options | sizes, size, own_questions=own_questions)
     local = largest_local_epsilon(
         lambda nats: randomizer_at(finite_epsilon(nats)).bound, epsilon=central, devices=users, delta=delta
     )
@@ -154,25 +165,36 @@ def _size(items: int, rated: int | None, users: int) -> Size:
     return Size(items, min(RUN.rated, items) if rated is None else rated, users)
 
 
-def _randomizer_of(mechanism: str | Mechanism, settings: Choice | None, size: Size) -> Callable[[Fraction], Randomizer]:
+def _randomizer_of(
+    mechanism: str | Mechanism, settings: Choice | None, size: Size, *, own_questions: bool
+) -> Callable[[Fraction], Randomizer]:
     """Return a function from a local epsilon to the randomizer of all devices."""
     if mechanism == ANY:
+        if own_questions:
+            raise InputError(
+                'own_questions is True, but "any" stands for what is the same on all devices; leave it out'
+            )
         return lambda _: Randomizer(AnyRandomizer(), CLONES)
-    subject = shuffled_subject(mechanism, settings, size)
+    subject = shuffled_subject(mechanism, settings, size, own_questions=own_questions)
 
     def randomizer(local: Fraction) -> Randomizer:
-        return randomizer_of(subject.public, subject.query(size, local), subject.label)
+        query = replace(subject.query(size, local), own_questions=own_questions)
+        return randomizer_of(subject.public, query, subject.label)
 
     return randomizer
 
 
-def shuffled_subject(mechanism: str | Mechanism, settings: Choice | None, size: Size) -> MechanismUnderTest:
+def shuffled_subject(
+    mechanism: str | Mechanism, settings: Choice | None, size: Size, *, own_questions: bool = False
+) -> MechanismUnderTest:
     """Return a mechanism whose reports a shuffler can hide, or refuse it."""
     half, own = half_and_settings(mechanism)
     subject = subject_of(half, own or settings or {}, size=size)
     if not subject.public.private:
         raise InputError(f"design {subject.label} is not private: it has no local epsilon that shuffling could amplify")
-    if subject.public.by_address:
+    if own_questions:
+        subject.public.check_own_questions(f"design {subject.label}")
+    elif subject.public.by_address:
         raise InputError(by_address(subject.label))
     if scenario_of(half, own or settings or {}, size, Fraction(1)).policy == GROUPS:
         raise InputError(

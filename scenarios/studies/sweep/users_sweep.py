@@ -17,6 +17,7 @@ from scipy.special import gammaincinv
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.trust import LOCAL
 from scenarios.config.files import first_line
 from scenarios.config.run_spec import RunSpec, half_in, load_scenario
 from scenarios.config.scenario import MOST_USERS, Scenario
@@ -104,6 +105,11 @@ class UsersSweep(GridSweep):
         if values.get("policy") == "fixed":
             raise InputError(
                 "policy is 'fixed', but a sweep grows one round; leave it out, or choose one that stops itself"
+            )
+        if (trust := values.get("trust", LOCAL)) != LOCAL:
+            raise InputError(
+                f"trust is {trust!r}, under which devices' noise follows from how many they are, but this sweep reads "
+                'fewer devices as a part of more; say sweep = "results" with a threshold, which runs each number alone'
             )
         values["users"] = self.most_users
         for decoder in self.decoders:

@@ -20,6 +20,7 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.item_models import LEAST_SCORE, likely, typical_error
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
 from coordinator.protocol.rating_table import Likes
+from coordinator.protocol.value_channels import PADDED
 from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.decoding.pair_model import Subspace, agreed, pair_matrix, subspace, tastes_of_pairs
 from coordinator.server.decoding.threads import one_thread
@@ -37,8 +38,9 @@ from scenarios.families.main.run import run
 from scenarios.studies.compare import sum_laws as laws
 from scenarios.studies.compare.advisors import pair_advice, pair_constants
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, Comparison
-from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Row, RowRequest
+from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Liar, Row, RowRequest
 from scenarios.studies.compare.worlds import FileWorld, world_of
+from scenarios.theory.liars import likes_of_liar, share_to_lift
 
 PRIOR = 1.0  # Likes and dislikes that are added to every item's public ones (a beta prior)
 
@@ -182,7 +184,12 @@ class LocalRow(Row):
         """Let devices answer, or sample the sum of their answers; devices apply a model of pairs to their own likes."""
         few = request.users <= request.settings.devices
         model = self.model_of_answers(world, request) if few else self.model_of_sample(world, request)
-        return self.advice(world, request, model, DEVICES if few else AGGREGATE)
+        learned = self.advice(world, request, model, DEVICES if few else AGGREGATE)
+        if self.design not in {"set", "subset"}:
+            return learned
+        state = ServerState(devices=request.users)
+        first = RunSpec(settle(self.scenario_of(world.items, request))).policy.next_query(state)
+        return replace(learned, liar=None if first is None else liar_of(first.query, world))
 
     @staticmethod
     def advice(world: FileWorld, request: RowRequest, model: Model, simulated: str) -> LearnedScores:
@@ -229,6 +236,14 @@ class LocalRow(Row):
             statistic = self.law(ask.query, world.fold, ask.stop - ask.first, request.coins)
             state = learner.absorb(state, ask, statistic)
         return learner.learn(state)[0]
+
+
+def liar_of(query: Query, world: FileWorld) -> Liar | None:
+    """Return what devices are worth that lie to a query about single items; None where it is no such query."""
+    if query.epsilon is None or (likes := likes_of_liar(query)) is None:
+        return None
+    own = int(query.parameters[PADDED]) if query.design == "set" else 1
+    return Liar(likes, share_to_lift(likes, laws.tenth_share(world.fold, own)))
 
 
 def set_sizes(settings: Comparison, items: int) -> Mapping[str, Any]:

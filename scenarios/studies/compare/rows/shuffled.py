@@ -29,23 +29,27 @@ from scenarios.studies.compare.row import (
     AGGREGATE,
     BY_PEOPLE,
     LearnedScores,
+    Liar,
     PromisedRow,
     Row,
     RowRequest,
     is_promise,
 )
-from scenarios.studies.compare.rows.local import LocalRow
-from scenarios.studies.compare.rows.trusted import DELTA, contributors, counts_of, limited_likes
+from scenarios.studies.compare.rows.local import LocalRow, liar_of
+from scenarios.studies.compare.rows.trusted import contributors, counts_of, limited_likes
 from scenarios.studies.compare.worlds import FileWorld
+from scenarios.theory.liars import share_to_lift
 
+FEW_LIKES = "set (few likes)"  # Sets as small as those of pairs: one of w likes is named, and w f is its variance
+DEVIATIONS = 6  # Of the number of dummies; of more messages than that a shuffler knows that a device lies
 SHARE = 0.15  # Share of people who like an item whose estimate has the least variance
 
 
 @lru_cache(maxsize=1 << 12)
-def certified(items: int, padded: int, epsilon: Epsilon, devices: int, share: float) -> SetDesign:
+def certified(items: int, padded: int, epsilon: Epsilon, devices: int, share: float, delta: float) -> SetDesign:
     """Return how many values a report names and under which local epsilon, so that the central one is certified."""
     assert epsilon is not None  # else nothing is amplified
-    return best_set(items=items, padded=padded, epsilon=epsilon, devices=devices, delta=DELTA, share=share)
+    return best_set(items=items, padded=padded, epsilon=epsilon, devices=devices, delta=delta, share=share)
 
 
 def amplified(query: Query, devices: int, settings: Comparison) -> Query:
@@ -62,7 +66,7 @@ def amplified(query: Query, devices: int, settings: Comparison) -> Query:
     # Of pairs the share is that of local pairs; of items that of a set, where a person's set has some of its likes only
     paired = query.design == "pairs" and together(query) == 2
     share = own / items / 2 if paired else SHARE * min(1.0, own / settings.likes)
-    best = certified(items, own, query.epsilon, devices, share)
+    best = certified(items, own, query.epsilon, devices, share, settings.delta)
     parameters = {**query.parameters, CHOSEN: float(best.subset_size)}
     local = replace(query, epsilon=best.local_epsilon, parameters=parameters)
     return replace(local, questions=half.questions(local).start, answer_bits=half.answer_bits(local))
@@ -80,30 +84,31 @@ class ShuffledRow(Row):
     padding: Padding | None = None  # Of the first group of pairs, which would be chosen for the central epsilon
     trust_model: str = SHUFFLED
     asks: frozenset[str] = BY_PEOPLE
-    delta: float | None = DELTA
+    approximate: bool = True
 
     @property
     def mechanism(self) -> str:  # type: ignore[override] # the local row's
         """The mechanism's name."""
         return self.local.mechanism
 
-    def reaches(self, users: int, settings: Comparison) -> bool:  # noqa: ARG002 (as others)
+    def reaches(self, users: int, settings: Comparison) -> bool:
         """Return whether its delta promises something to each of so many people."""
-        return is_promise(self.delta, users)
+        return is_promise(self.delta(settings), users)
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Draw the sums of shuffled reports, group by group; each group has its own n, local epsilon and k."""
-        epsilons: list[float] = []
+        epsilons, liars = list[float](), list[Liar | None]()
 
         def shuffled(ask: Ask) -> Ask:
             query = amplified(self.padded(ask.query, request, world.items), ask.stop - ask.first, request.settings)
             if query.epsilon is not None:
                 epsilons.append(as_float(query.epsilon))
+            liars.append(liar_of(query, world))
             return replace(ask, query=query)
 
         model = self.local.model_of_sample(world, request, shuffled)
         learned = self.local.advice(world, request, model, AGGREGATE)
-        return replace(learned, epsilon_local=max(epsilons, default=None), messages=1.0)
+        return replace(learned, epsilon_local=max(epsilons, default=None), messages=1.0, liar=liars[0])
 
     def padded(self, query: Query, request: RowRequest, items: int) -> Query:
         """Return a query about single items with the number of likes that is declared for them."""
@@ -114,10 +119,10 @@ class ShuffledRow(Row):
 
 
 @lru_cache(maxsize=1 << 10)
-def fewest(devices: int, likes: int, epsilon: Epsilon) -> Dummies:
+def fewest(devices: int, likes: int, epsilon: Epsilon, delta: float) -> Dummies:
     """Return the fewest dummies of each device with which the counts keep (epsilon, delta)."""
     assert epsilon is not None  # else there are none
-    return least_dummies(devices=devices, likes=likes, epsilon=epsilon, delta=DELTA)
+    return least_dummies(devices=devices, likes=likes, epsilon=epsilon, delta=delta)
 
 
 def ones(world: FileWorld, request: RowRequest) -> LearnedScores:
@@ -131,12 +136,16 @@ def ones(world: FileWorld, request: RowRequest) -> LearnedScores:
     messages = float(counts.sum()) / request.users
     if request.epsilon is None:
         return replace(LearnedScores.noisy(counts, 0.0, AGGREGATE), messages=messages)
-    dummies = fewest(request.users, most, request.epsilon)
+    dummies = fewest(request.users, most, request.epsilon, request.settings.delta)
     thrown = dummies.coins * request.users
     named = counts + request.coins.binomial(thrown, dummies.rate, counts.size)
     noise = math.sqrt(thrown * dummies.rate * (1 - dummies.rate))
     learned = LearnedScores.noisy(named - thrown * dummies.rate, noise, AGGREGATE)
-    return replace(learned, messages=messages + world.items * dummies.per_item)
+    # A shuffler sees how many messages a device sends and not what they name: all may name one item
+    mean = world.items * dummies.per_item
+    through = mean + DEVIATIONS * math.sqrt(mean * (1 - dummies.rate)) + most
+    liar = Liar(through, share_to_lift(through, laws.tenth_share(world.fold, most)))
+    return replace(learned, messages=messages + mean, liar=liar)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +167,7 @@ ROWS = (
     ShuffledRow(
         LocalRow("set", "set", laws.set_counts, lambda settings, items: {"padded": min(settings.likes, items)}),
     ),
-    DummiesRow(SHUFFLED, "ones", ones, BY_PEOPLE, DELTA),
+    ShuffledRow(LocalRow(FEW_LIKES, "set", laws.set_counts, lambda *names: {"padded": _device_likes(*names)})),
+    DummiesRow(SHUFFLED, "ones", ones, BY_PEOPLE, approximate=True),
     ShuffledRow(LocalRow("pairs", "pairs", laws.group_counts, pair_constants), _device_likes),
 )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -14,12 +14,16 @@ from scipy import sparse
 from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.item_models import LEAST_SCORE
+from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.pair_model import item_to_item
 from coordinator.server.decoding.threads import one_thread
 from scenarios.studies.compare.advisors import MODELS, pair_advice, pair_design
-from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, RowRequest, TabledRow
+from scenarios.studies.compare.comparison_settings import DELTA
+from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, Liar, RowRequest, TabledRow
+from scenarios.studies.compare.sum_laws import tenth_share
 from scenarios.studies.compare.worlds import FileWorld
+from scenarios.theory.liars import share_to_lift
 
 MOST = 20_000  # Matrices of up to this many rows, people or items, are inverted
 
@@ -41,7 +45,6 @@ def model(name: str, world: FileWorld, request: RowRequest) -> LearnedScores:
 
 
 COPIES = 4  # Where a person is sampled more often, this many of its copies choose which likes count
-DELTA = 1e-6  # Delta of the curator's totals with Gaussian noise
 CHOICE = 10  # One part in this many of the budget, in squares of sensitivity over noise, chooses which items are paired
 
 
@@ -103,21 +106,28 @@ def counts_of(likes: Any) -> Floats:
     return np.asarray(likes.power(2).sum(axis=0), np.float64)
 
 
+def honest_sets(world: FileWorld, most: int) -> Liar:
+    """Return what a liar is worth of whom at most so many likes count, each of them once: one like of an item."""
+    return Liar(1.0, share_to_lift(1.0, tenth_share(world.fold, most)))
+
+
 def laplace_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
     """Count at most ``curated`` likes of each person, with discrete Laplace noise: epsilon-private."""
     most = request.settings.curated
-    noise = laplace_noise(request.epsilon, most)
+    noise = laplace_noise(request.epsilon, most, request.settings.relation)
     counts = np.rint(counts_of(limited_likes(world, request, contributors(world, request), most))).astype(np.int64)
     noisy = (counts + noise.draw(counts.size, request.coins)).astype(np.float64)
-    return LearnedScores.noisy(noisy, math.sqrt(noise.variance))
+    return replace(LearnedScores.noisy(noisy, math.sqrt(noise.variance)), liar=honest_sets(world, most))
 
 
 def gaussian_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
-    """Count as many likes of each person as pairs do, with Gaussian noise as theirs: (epsilon, 1e-6)-private."""
-    most = pair_design(request.settings, world.items).device_likes
-    noise = gaussian_noise(request.epsilon, item_change(most))
+    """Count as many likes of each person as pairs do, with Gaussian noise as theirs: (epsilon, delta)-private."""
+    settings = request.settings
+    most = pair_design(settings, world.items).device_likes
+    noise = gaussian_noise(request.epsilon, item_change(most, settings.relation), settings.delta)
     counts = counts_of(limited_likes(world, request, contributors(world, request), most))
-    return LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
+    learned = LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
+    return replace(learned, liar=honest_sets(world, most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +143,35 @@ def gaussian(deviation: float) -> SumNoise:
     return SumNoise(deviation, lambda coins, shape: coins.normal(0, deviation, shape))
 
 
+def laplace(noise: DiscreteLaplace) -> SumNoise:
+    """Return discrete Laplace noise."""
+
+    def draw(coins: np.random.Generator, shape: int | tuple[int, int]) -> Floats:
+        return noise.draw(int(np.prod(shape)), coins).astype(np.float64).reshape(shape)
+
+    return SumNoise(math.sqrt(noise.variance), draw)
+
+
+def parts_of(epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
+    """Return the epsilon that chooses which items are paired, and the rest; both add up to all of it."""
+    return (None, None) if epsilon is None else (epsilon / CHOICE, epsilon * (CHOICE - 1) / CHOICE)
+
+
 def curated_pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
     """Choose the items liked most with a tenth of the budget, count their pairs with the rest, and apply EASE.
 
-    All noise is Gaussian: (epsilon, 1e-6)-private.
+    All noise is Gaussian: (epsilon, delta)-private. With delta 0 all of it is discrete Laplace noise.
     """
-    most = pair_design(request.settings, world.items).device_likes
+    settings = request.settings
+    most, relation = pair_design(settings, world.items).device_likes, settings.relation
+    if not settings.delta:
+        choice, rest = parts_of(request.epsilon)
+        of_pairs = DiscreteLaplace(budget=rest, sensitivity=pair_totals(most, relation))
+        return pairs_of_sums(world, request, laplace(laplace_noise(choice, most, relation)), laplace(of_pairs))
     # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
-    unit = gaussian_noise(request.epsilon, 1.0)
-    noise = unit * item_change(most) * math.sqrt(CHOICE)
-    deviation = unit * pair_change(most) * math.sqrt(CHOICE / (CHOICE - 1))
+    unit = gaussian_noise(request.epsilon, 1.0, settings.delta)
+    noise = unit * item_change(most, relation) * math.sqrt(CHOICE)
+    deviation = unit * pair_change(most, relation) * math.sqrt(CHOICE / (CHOICE - 1))
     return pairs_of_sums(world, request, gaussian(noise), gaussian(deviation))
 
 
@@ -162,22 +191,32 @@ def pairs_of_sums(
     return pair_advice(pairs, counts, ties, noise=of_items.deviation, simulated=simulated)
 
 
-def laplace_noise(epsilon: Epsilon, most: int) -> DiscreteLaplace:
-    """Return the noise of counts; replacing a person's ratings removes ``most`` likes and adds as many others."""
-    return DiscreteLaplace(budget=epsilon, sensitivity=2 * most)
+def item_totals(most: int, relation: str = REPLACE) -> int:
+    """Return how many counts change by one where a person with ``most`` likes is replaced, or added or removed."""
+    return most if relation == ADD_REMOVE else 2 * most
 
 
-def item_change(most: int) -> float:
-    """Return the L2 sensitivity of counts where the ratings of a person with ``most`` likes are replaced."""
-    return math.sqrt(2 * most)
+def pair_totals(most: int, relation: str = REPLACE) -> int:
+    """Return how many totals of pairs and of single items change by one, as `item_totals`.
 
-
-def pair_change(most: int) -> float:
-    """Return the L2 sensitivity of totals of pairs and of single items where a person's ratings are replaced.
-
-    Of w likes ``w (w + 1) / 2`` totals are 1 less, and as many others 1 more.
+    Of w likes ``w (w + 1) / 2`` totals are 1 less, and where a person is replaced as many others 1 more.
     """
-    return math.sqrt(most * (most + 1))
+    return item_totals(most * (most + 1) // 2, relation)
+
+
+def laplace_noise(epsilon: Epsilon, most: int, relation: str = REPLACE) -> DiscreteLaplace:
+    """Return the noise of counts of at most ``most`` likes a person."""
+    return DiscreteLaplace(budget=epsilon, sensitivity=item_totals(most, relation))
+
+
+def item_change(most: int, relation: str = REPLACE) -> float:
+    """Return the L2 sensitivity of counts of at most ``most`` likes a person."""
+    return math.sqrt(item_totals(most, relation))
+
+
+def pair_change(most: int, relation: str = REPLACE) -> float:
+    """Return the L2 sensitivity of totals of pairs and of single items."""
+    return math.sqrt(pair_totals(most, relation))
 
 
 def symmetric(noise: Floats2) -> Floats2:
@@ -196,6 +235,6 @@ ROWS = (
     # The model of an external library, for comparison
     *([TabledRow("none", "ALS", partial(model, "ALS"))] if find_spec("implicit") else []),
     TabledRow("curator", "popularity", laplace_counts, BY_PEOPLE),
-    TabledRow("curator", "popularity (Gaussian)", gaussian_counts, BY_PEOPLE, DELTA),
-    TabledRow("curator", PAIRS_WITH_EASE, curated_pairs, BY_PEOPLE, DELTA),
+    TabledRow("curator", "popularity (Gaussian)", gaussian_counts, BY_PEOPLE, approximate=True),
+    TabledRow("curator", PAIRS_WITH_EASE, curated_pairs, BY_PEOPLE, approximate=True, pure=True),
 )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -9,19 +10,21 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.noise import discrete_gaussian, gaussian_deviation
+from coordinator.server.decoding.curator import DiscreteLaplace
 from scenarios.studies.compare.advisors import pair_design
 from scenarios.studies.compare.comparison_settings import TWO_SERVERS
 from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, LearnedScores, PromisedRow, RowRequest
 from scenarios.studies.compare.rows.trusted import (
-    CHOICE,
-    DELTA,
     PAIRS_WITH_EASE,
     SumNoise,
     contributors,
     counts_of,
-    laplace_noise,
+    honest_sets,
+    item_totals,
     limited_likes,
+    pair_totals,
     pairs_of_sums,
+    parts_of,
 )
 from scenarios.studies.compare.worlds import FileWorld
 
@@ -45,21 +48,21 @@ def no_noise() -> SumNoise:
 
 
 @lru_cache(maxsize=64)
-def both_gaussian(epsilon: Epsilon, changes: int) -> SumNoise:
+def both_gaussian(epsilon: Epsilon, changes: int, delta: float) -> SumNoise:
     """Return discrete Gaussian noise of both servers, of which either keeps (epsilon, delta) alone.
 
-    ``changes`` totals change by one where a person's ratings are replaced.
+    ``changes`` totals change by one between neighbours.
     """
     if epsilon is None:
         return no_noise()
-    law = discrete_gaussian(gaussian_deviation(changes=changes, epsilon=epsilon, delta=DELTA))
+    law = discrete_gaussian(gaussian_deviation(changes=changes, epsilon=epsilon, delta=delta))
     return of_both(law.deviation, lambda count, coins: law.draw(coins.bytes(16), 0, count))
 
 
 @lru_cache(maxsize=64)
-def both_laplace(epsilon: Epsilon, most: int) -> SumNoise:
-    """Return discrete Laplace noise of both servers on counts of at most so many likes a person, with delta 0."""
-    noise = laplace_noise(epsilon, most)
+def both_laplace(epsilon: Epsilon, changes: int) -> SumNoise:
+    """Return discrete Laplace noise of both servers on so many totals that change by one, with delta 0."""
+    noise = DiscreteLaplace(budget=epsilon, sensitivity=changes)
     return of_both(math.sqrt(noise.variance), noise.draw)
 
 
@@ -67,37 +70,43 @@ def totals(world: FileWorld, request: RowRequest, most: int, noise: SumNoise) ->
     """Return what both servers' noisy sums of at most so many likes a person say of items."""
     counts = np.rint(counts_of(limited_likes(world, request, contributors(world, request), most)))
     noisy = counts + noise.draw(request.coins, counts.size)
-    return LearnedScores.noisy(noisy, noise.deviation, AGGREGATE)
+    learned = LearnedScores.noisy(noisy, noise.deviation, AGGREGATE)
+    return replace(learned, liar=honest_sets(world, most))  # An ideal proof has every device send at most so many bits
 
 
 def gaussian_totals(world: FileWorld, request: RowRequest) -> LearnedScores:
-    """Count at most ``likes`` likes of each person: (epsilon, 1e-6)-private, by the noise of either server."""
-    most = min(request.settings.likes, world.items)
-    return totals(world, request, most, both_gaussian(request.epsilon, 2 * most))
+    """Count at most ``likes`` likes of each person: (epsilon, delta)-private, by the noise of either server."""
+    settings = request.settings
+    most = min(settings.likes, world.items)
+    changes = item_totals(most, settings.relation)
+    return totals(world, request, most, both_gaussian(request.epsilon, changes, settings.delta))
 
 
 def laplace_totals(world: FileWorld, request: RowRequest) -> LearnedScores:
     """Count as many likes of each person as the curator with discrete Laplace noise does: epsilon-private."""
     most = min(request.settings.curated, world.items)
-    return totals(world, request, most, both_laplace(request.epsilon, most))
+    changes = item_totals(most, request.settings.relation)
+    return totals(world, request, most, both_laplace(request.epsilon, changes))
 
 
 def pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
     """Choose the items liked most with a tenth of epsilon, count their pairs with the rest, and apply EASE.
 
-    The choice has Laplace noise and all of delta is that of the pairs, so that the two epsilons add up.
+    The choice has Laplace noise and all of delta is that of the pairs, so that the two epsilons add up. With delta 0
+    the pairs have Laplace noise, too.
     """
-    most = pair_design(request.settings, world.items).device_likes
-    choice = None if request.epsilon is None else request.epsilon / CHOICE
-    rest = None if request.epsilon is None else request.epsilon * (CHOICE - 1) / CHOICE
-    # A person with w likes has w (w + 1) / 2 ones in a table of pairs and single items; as many others replace them
-    of_items, of_pairs = both_laplace(choice, most), both_gaussian(rest, most * (most + 1))
+    settings = request.settings
+    most = pair_design(settings, world.items).device_likes
+    choice, rest = parts_of(request.epsilon)
+    changes = pair_totals(most, settings.relation)
+    of_items = both_laplace(choice, item_totals(most, settings.relation))
+    of_pairs = both_gaussian(rest, changes, settings.delta) if settings.delta else both_laplace(rest, changes)
     return pairs_of_sums(world, request, of_items, of_pairs, AGGREGATE)
 
 
 _row = partial(PromisedRow, TWO_SERVERS, asks=BY_PEOPLE)
 ROWS = (
-    _row("popularity", gaussian_totals, delta=DELTA),
+    _row("popularity", gaussian_totals, approximate=True),
     _row("popularity (Laplace)", laplace_totals),
-    _row(PAIRS_WITH_EASE, pairs, delta=DELTA),
+    _row(PAIRS_WITH_EASE, pairs, approximate=True, pure=True),
 )

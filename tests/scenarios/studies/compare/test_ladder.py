@@ -13,22 +13,27 @@ import pytest
 from runs import Command, planted_ratings, refused, write_movielens
 from statistical import normal_radius, variance_fits
 
-from benchmarks.worth import FILES
+from benchmarks.worth import FILES, LIED_TO, SHOWN_RUNGS
 from coordinator.protocol.amplification import best_set, shuffled_delta
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import dummies_delta, gaussian_deviation, least_dummies
-from coordinator.protocol.value_channels import subset_channel
+from coordinator.protocol.value_channels import PADDED, subset_channel
+from coordinator.server.mechanisms.sets import LikedSet
+from coordinator.server.moments.count_moments import best_subset
 from scenarios.show.figures import pictures_of
 from scenarios.studies.compare import sum_laws
-from scenarios.studies.compare.comparison_settings import EVERY_MODEL, LADDER, Comparison
+from scenarios.studies.compare.advisors import pair_design
+from scenarios.studies.compare.comparison import comparison
+from scenarios.studies.compare.comparison_settings import DELTA, EVERY_MODEL, LADDER, Comparison
 from scenarios.studies.compare.row import AGGREGATE, LearnedScores, RowRequest
-from scenarios.studies.compare.rows import registered_rows, shuffled, two_servers
+from scenarios.studies.compare.rows import registered_rows, shuffled, trusted, two_servers
 from scenarios.studies.compare.rows.shuffled import ShuffledRow, amplified
-from scenarios.studies.compare.rows.trusted import DELTA
+from scenarios.studies.compare.scoring import rows_of
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.worlds import FileWorld, LikesFold, world_of
+from scenarios.theory.liars import likes_of_liar, share_to_lift
 
 ITEMS, SEEDS, LIKES = 60, 120, 12
 ONE, FOUR = Fraction(1), Fraction(4)
@@ -99,7 +104,7 @@ def test_totals_that_change_where_a_person_is_replaced_are_counted(monkeypatch: 
     asked: list[tuple[str, Fraction, int]] = []
     for name in ("both_gaussian", "both_laplace"):
 
-        def look(epsilon: Fraction, number: int, name: str = name) -> Any:
+        def look(epsilon: Fraction, number: int, *_: float, name: str = name) -> Any:
             asked.append((name, epsilon, number))
             return two_servers.no_noise()
 
@@ -111,7 +116,7 @@ def test_totals_that_change_where_a_person_is_replaced_are_counted(monkeypatch: 
         row.advise(small, request(ONE, likes=3, curated=3, co_liked=3))
     (_, whole, of_totals), (_, _, most), (_, choice, chosen_by), (_, rest, of_pairs) = asked
     assert [name for name, *_ in asked] == ["both_gaussian", "both_laplace", "both_laplace", "both_gaussian"]
-    assert (of_totals, 2 * most, 2 * chosen_by, of_pairs) == (single, single, single, paired)
+    assert (of_totals, most, chosen_by, of_pairs) == (single, single, single, paired)
     assert whole == choice + rest == ONE
 
 
@@ -252,7 +257,7 @@ def test_rows_stand_in_the_order_of_trust() -> None:
     assert EVERY_MODEL[:7] == ("none", "curator", "two-servers", "shuffled", "two-tier", "local", "public-rates")
     assert [name for name in ROWS if name.startswith(("two-servers", "shuffled"))] == [
         *("two-servers: popularity", "two-servers: popularity (Laplace)", "two-servers: pairs with EASE"),
-        *("shuffled: subset", "shuffled: set", "shuffled: ones", "shuffled: pairs"),
+        *("shuffled: subset", "shuffled: set", "shuffled: set (few likes)", "shuffled: ones", "shuffled: pairs"),
     ]
 
 
@@ -326,5 +331,187 @@ def test_a_shuffler_and_two_servers_save_people(ratings: Path, blindrec: Command
 
 
 def test_published_tables_are_of_the_rows_that_they_name() -> None:
-    for options in FILES.values():
-        assert {"two-servers", "shuffled"}.isdisjoint(options["trust_models"].split(","))
+    for name, options in FILES.items():
+        named = {*options["trust_models"].split(",")}
+        assert {"two-servers", "shuffled", "ladder"}.isdisjoint(named) == (name != "ladder")
+    listed = FILES["ladder"]["mechanisms"].split(",")
+    assert {row.mechanism for row in ROWS.values() if row.trust_model in ("two-servers", "shuffled")} <= {*listed}
+    for names in (SHOWN_RUNGS, LIED_TO):
+        assert {*names} <= {*ROWS}
+
+
+# Delta and the relation of neighbours
+
+
+def offered(**settings: Any) -> set[str]:
+    return {*rows_of(Comparison(ratings=Path("none.csv"), trust_models=LADDER, **settings))}
+
+
+def test_delta_zero_leaves_laplace_noise_and_nothing_shuffled(ratings: Path, blindrec: Command) -> None:
+    left = {"curator: popularity (Gaussian)", "two-servers: popularity"}
+    left |= {name for name in ROWS if name.startswith("shuffled")}
+    assert offered() - offered(delta=0) == left
+    options = ("--trust-models", "ladder", "--mechanisms", "popularity,pairs with EASE,set", "--epsilon", 2)
+    result = blindrec("compare", ratings, *FEW, *options, "--scale", 1, "--delta", 0).result
+    names = {f"{row['trust_model']}: {row['mechanism']}" for row in result["rows"]}
+    assert names == {
+        *("none: popularity", "curator: popularity", "curator: pairs with EASE"),
+        *("two-servers: pairs with EASE", "local: set"),
+    }
+    assert {row["delta"] for row in (*result["rows"], *result["people"])} == {None}
+    (told,) = [line for line in result["remarks"] if "delta 0" in line]
+    assert told.startswith("two-servers: popularity, shuffled: set: not measured with delta 0")
+    nothing = refused(blindrec, "compare", ratings, "--trust-models", "shuffled", "--delta", 0)
+    assert nothing.startswith("delta is 0, with which none of these rows promises anything")
+
+
+def test_a_delta_above_one_in_all_people_is_refused(ratings: Path, blindrec: Command) -> None:
+    """With 50 people .02 is the largest; with a hundred times as many rows that need one are left out."""
+    for scale, delta, most in ((1, 0.021, "0.02"), (10, 0.0021, "0.002")):
+        said = refused(blindrec, "compare", ratings, "--scale", scale, "--delta", delta)
+        people = f"{50 * scale:,} people"
+        assert said.startswith(f"delta is {delta:g}; with {people} it must be at most 1 / people, {most}: at a larger")
+    assert comparison({"ratings": ratings, "delta": 0.02, "scale": 1}).settings.delta == 0.02
+
+
+@pytest.mark.parametrize("model", ["curator", "two-servers"])
+def test_who_adds_or_removes_a_person_needs_less_noise(model: str, world: FileWorld) -> None:
+    """By half for Laplace noise, and by about the root of two for Gaussian noise; pairs by both of their releases."""
+    less = {"popularity": 2**-0.5, "popularity (Laplace)": 0.5, "popularity (Gaussian)": 2**-0.5}
+    less |= {"popularity": 0.5} if model == "curator" else {}
+    for name, ratio in less.items():
+        if (row := ROWS.get(f"{model}: {name}")) is not None:
+            noise = [row.advise(world, request(ONE, relation=one)).noise for one in ("replace", "add-remove")]
+            assert noise[1] / noise[0] == pytest.approx(ratio, rel=0.02), name
+    drawn: list[list[float]] = []
+    for one in ("replace", "add-remove"):
+        of_releases: list[float] = []
+
+        def look(*arguments: Any, noises: list[float] = of_releases) -> LearnedScores:
+            noises.extend(noise.deviation for noise in arguments[2:4])
+            return LearnedScores.noisy(world.popularity, 0.0)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(trusted if model == "curator" else two_servers, "pairs_of_sums", look)
+            ROWS[f"{model}: pairs with EASE"].advise(world, request(ONE, relation=one))
+        drawn.append(of_releases)
+    choice = 2**-0.5 if model == "curator" else 0.5
+    assert drawn[1] == pytest.approx([drawn[0][0] * choice, drawn[0][1] * 2**-0.5], rel=0.02)
+
+
+def test_laplace_noise_of_pairs_is_for_all_their_totals(world: FileWorld) -> None:
+    """With delta 0: nine tenths of epsilon for ``w (w + 1)`` totals, w being 6 here, and a tenth for 2 w counts."""
+    for model, module, doses in (("curator", trusted, 1), ("two-servers", two_servers, 2)):
+        drawn: list[float] = []
+
+        def look(*arguments: Any, noises: list[float] = drawn) -> LearnedScores:
+            noises.extend(noise.deviation for noise in arguments[2:4])
+            return LearnedScores.noisy(world.popularity, 0.0)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "pairs_of_sums", look)
+            ROWS[f"{model}: pairs with EASE"].advise(world, request(ONE, delta=0))
+        rates = [math.exp(-1 / 10 / 12), math.exp(-9 / 10 / 42)]
+        assert drawn == pytest.approx([math.sqrt(doses * 2 * one) / (1 - one) for one in rates])
+
+
+def test_rows_tables_and_pictures_say_relation_and_delta(ratings: Path, blindrec: Command) -> None:
+    options = ("--trust-models", "ladder", "--mechanisms", "popularity,popularity (Laplace),set", "--epsilon", "1,2")
+    ways = ("--scale", "1,1000", "--relation", "add-remove", "--delta", "1e-5")
+    figure = ratings.with_name("ladder.svg")
+    ended = blindrec("compare", ratings, *(one for one in FEW if one not in ("--json", "-")), *options, *ways)
+    result = blindrec("compare", ratings, *FEW, *options, *ways, "--figure", figure).result
+    assert (result["neighbours"], result["delta"]) == ("add-remove", 1e-5)
+    told = {(row["trust_model"], row["mechanism"]): (row["neighbours"], row["delta"]) for row in result["people"]}
+    assert told == {
+        ("curator", "popularity"): ("add-remove", None),
+        ("two-servers", "popularity"): ("add-remove", 1e-5),
+        ("two-servers", "popularity (Laplace)"): ("add-remove", None),
+        ("shuffled", "set"): ("replace", 1e-5),
+        ("local", "set"): ("replace", None),
+    }
+    assert {(row["trust_model"], row["mechanism"]): (row["neighbours"], row["delta"]) for row in result["rows"]} == {
+        **told,
+        ("none", "popularity"): (None, None),
+    }
+    assert any("added or removed, of all other rows" in line for line in result["remarks"])
+    shown = " ".join(ended.out.split())
+    for words in (
+        "NDCG by people; neighbours add-remove, delta 0",
+        "neighbours add-remove, delta 1e-05; popularity (Laplace): neighbours add-remove, delta 0",
+        "NDCG by people; neighbours replace, delta 1e-05",
+        "two-servers: popularity add-remove 1e-05",
+    ):
+        assert words in shown
+    for picture in pictures_of("compare", result):
+        assert picture.heading.endswith(
+            "\nneighbours add-remove (curator, two-servers), replace (shuffled, local); delta 0 or 1e-05"
+        )
+    assert figure.exists()
+
+
+def test_folders_of_before_go_on(ratings: Path) -> None:
+    """What is as ever is not named in what a folder is of; another relation is another folder."""
+    ever = comparison({"ratings": ratings}).content()
+    assert ever == comparison({"ratings": ratings, "delta": "1e-6", "relation": "replace"}).content()
+    assert not {"delta", "relation"} & ever.keys()
+    assert comparison({"ratings": ratings, "relation": "add-remove"}).content() == {**ever, "relation": "add-remove"}
+
+
+def test_sets_of_few_likes_are_as_small_as_those_of_pairs(world: FileWorld) -> None:
+    row = ROWS["shuffled: set (few likes)"]
+    assert isinstance(row, ShuffledRow)
+    ((query, _),) = asked_of(row, world, ONE, 9000)
+    assert query.parameters[PADDED] == pair_design(request(ONE).settings, world.items).device_likes == LIKES // 2
+    ((larger, _),) = asked_of(ROWS["shuffled: set"], world, ONE, 9000)  # type: ignore[arg-type] # as above
+    assert larger.parameters[PADDED] == LIKES
+
+
+# Devices that lie
+
+
+def set_query(subset_size: int = 0) -> Query:
+    """What devices are asked for sets of 50 of 9,724 items at epsilon 1."""
+    design = LikedSet(items=9724, rated=50, padded=50, subset_size=subset_size)
+    return design.query(round_number=0, public_seed=bytes(16), epsilon=ONE)
+
+
+def test_likes_that_one_liar_is_worth_are_those_of_the_reference() -> None:
+    """198, 53 and 1 likes, within 2 %, and the shares of liars that follow for an item that a share of .139 likes.
+
+    The reference names as many values as are best for that share; the row of the comparison 50, with 2 % more.
+    """
+    values = best_subset(9724 + 50, own=50, epsilon=ONE, share=0.139)
+    shuffled_query = amplified(set_query(), 61_000, Comparison(ratings=Path("none.csv")))
+    told = [likes_of_liar(set_query(values)), likes_of_liar(shuffled_query), 1.0]
+    assert told == pytest.approx([198, 53, 1], rel=0.02)
+    assert likes_of_liar(set_query()) == pytest.approx(198, rel=0.03)
+    shares = [share_to_lift(likes or 0, 0.139) for likes in told]
+    assert shares == pytest.approx([0.0007, 0.0026, 0.122], rel=0.02)
+
+
+def test_rows_say_what_a_liar_is_worth(world: FileWorld, ratings: Path, blindrec: Command) -> None:
+    tenth = np.sort(world.popularity)[-10] / world.people  # nobody likes more than fit into a set
+    few = {name: ROWS[name].advise(world, request(ONE, users=90_000)).liar for name in ROWS if "two-tier" not in name}
+    known = {name: liar for name, liar in few.items() if liar is not None}
+    for name, liar in known.items():
+        if not any(part in name for part in ("few", "subset", "(Gaussian)")):  # whose sets are smaller
+            assert liar.share == pytest.approx(tenth / (tenth + liar.likes)), name
+    assert {name for name, liar in known.items() if liar.likes == 1} == {
+        *("curator: popularity", "two-servers: popularity", "two-servers: popularity (Laplace)")
+    } | {"curator: popularity (Gaussian)"}
+    assert known["shuffled: set"].likes < known["local: set"].likes
+    dummies = least_dummies(devices=90_000, likes=LIKES, epsilon=ONE, delta=DELTA)
+    mean = ITEMS * dummies.per_item
+    assert known["shuffled: ones"].likes == pytest.approx(mean + 6 * math.sqrt(mean * (1 - dummies.rate)) + LIKES)
+    options = ("--trust-models", "local,shuffled", "--mechanisms", "set,pairs", "--epsilon", "1,inf", "--scale", 100)
+    rows = {
+        (row["trust_model"], row["mechanism"], row["epsilon"]): row
+        for row in blindrec("compare", ratings, *FEW, *options).result["rows"]
+    }
+    assert {name for name, row in rows.items() if row["liar_likes"]} == {
+        ("local", "set", 1.0),
+        ("shuffled", "set", 1.0),
+    }
+    for row in rows.values():
+        assert (row["liar_likes"] is None) == (row["liar_share"] is None)

@@ -340,7 +340,7 @@ def test_both_releases_of_gaussian_noise_spend_no_more_than_is_claimed(
     far = math.sqrt(sum(spent))
     normal = scipy.stats.norm
     delta = normal.cdf(far / 2 - 2 / far) - math.exp(2) * normal.cdf(-far / 2 - 2 / far)
-    assert delta == pytest.approx(trusted.DELTA, rel=1e-6)
+    assert delta == pytest.approx(asked.settings.delta, rel=1e-6)
 
 
 # Directions of taste

@@ -127,6 +127,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"grid": [{"items": 40, "rated_share": 1.5}]}, ["rated_share is 1.5", "at most 1"]),
     ({"grid": [{"rated_share": 0.5}]}, ["rated_share", "items"]),
     ({"grid": [{"items": 40, "policy": "fixed"}]}, ["'fixed'", "one round"]),
+    ({"base": {"design": "grr"}, "grid": [{"items": 40, "trust": "shuffled"}]}, ["'shuffled'", "threshold"]),
     ({"grid": [{"items": 40, "design": "pairwise", "policy": "eliminate"}]}, ["'eliminate'", "pairwise"]),
     ({"grid": [{"items": 40}], "seeds": 0}, ["seeds is 0", "1"]),
     ({"grid": [{"items": 40}], "seeds": 2.5}, ["seeds is 2.5"]),

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from coordinator.protocol.amplification import best_set, largest_local_epsilon, shuffled_epsilon
-from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.custom import admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
-from coordinator.protocol.randomizers import Randomizer, by_address, randomizer_of
+from coordinator.protocol.randomizers import TWO_LEVELS, Randomizer, by_address, randomizer_of
 from coordinator.protocol.trust import Shuffling
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, TRUST_LOCAL, ServerHalf, Settings
 from scenarios.config.admission import require_same_everywhere
@@ -23,24 +23,31 @@ from scenarios.config.trust_settings import EXPECTED, SMALLEST, TELL
 if TYPE_CHECKING:
     from coordinator.protocol.messages import Query
     from coordinator.server.design import World
+    from coordinator.server.rounds.setting import GroupPromise
     from scenarios.config.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shuffled:
+class CentralPromise:
     """What one answer of a device is promised behind a shuffler: a central epsilon, by a local one and a number."""
 
-    local: Fraction  # Local epsilon of an answer [nats]
-    devices: int  # Honest devices of a round that the promise counts on
+    local: Fraction  # Local epsilon of an answer, of groups the largest [nats]
+    devices: int  # Honest devices of a round that the promise counts on, of groups the fewest
     delta: float  # Of an answer
     terms: Shuffling  # What the shuffler is told
-    randomizer: Randomizer
+    honest: float  # Share of the answers that are counted on to be honest
+    bound: str  # Name of the bound
+    groups: GroupPromise | None = None  # What groups are promised that are each shuffled apart
 
-    def central(self, devices: int) -> float:
-        """Return the central epsilon of an answer [nats] in a round of so many honest devices."""
-        bound, local = self.randomizer.bound, float(self.local)
-        least = max(devices, 1)
+    def central(self, query: Query, devices: int) -> float:
+        """Return the central epsilon of an answer to a query [nats] in a round of so many honest devices."""
+        bound = randomizer_of(public_half(query.design), query, query.design).bound
+        local, least = as_float(query.epsilon), max(devices, 1)
         return shuffled_epsilon(bound, local_epsilon=local, devices=least, delta=self.delta, any_delta=True)
+
+    def counted(self, devices: int) -> int:
+        """Return on how many honest devices a round of so many counts."""
+        return self.devices if self.groups is None else math.floor(devices * self.groups.honest)
 
 
 def smallest_round(scenario: Scenario) -> int:
@@ -62,16 +69,15 @@ def check_shuffled(scenario: Scenario, half: ServerHalf) -> None:
         )
     if scenario.epsilon is None:
         raise InputError(f"trust is {scenario.trust} and epsilon is inf; a shuffler amplifies a finite one, give one")
-    if scenario.policy == GROUPS:
+    if counted := getattr(scenario.settings, "counted_group", 0.0):
         raise InputError(
-            f"trust is {scenario.trust}, but {half.name} asks groups of devices different questions, each of which is "
-            "shuffled apart; `blindrec compare --trust-models ladder` has it, here give a design that asks all alike"
+            f"counted_group is {counted:g}, but behind a shuffler sizes of sets follow from the settings; leave it out"
         )
     if scenario.delta == 0:
         raise InputError(
             "delta is 0, but shuffled reports keep more than their local epsilon with a positive one only; leave it out"
         )
-    if scenario.smallest_round is not None and scenario.policy in (ONE_ROUND, FIXED):
+    if scenario.smallest_round is not None and scenario.policy in (ONE_ROUND, FIXED, GROUPS):
         raise InputError(
             f"smallest_round is {scenario.smallest_round}, but the rounds of {scenario.policy} follow from the users; "
             "leave it out"
@@ -81,38 +87,65 @@ def check_shuffled(scenario: Scenario, half: ServerHalf) -> None:
         raise InputError(by_address(half.name))
 
 
-def shuffled_of(scenario: Scenario, half: ServerHalf) -> Shuffled:
+def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
     """Return what an answer is promised in a filled-in scenario; see `check_shuffled`."""
     assert scenario.epsilon is not None  # refused before
     answers, expected = scenario.answers_per_device, scenario.expected_answers or EXPECTED
     honest = 1 - (scenario.assume_malicious or 0.0)
+    delta, withhold = scenario.failure_chance / answers, scenario.short_rounds != TELL
+    if scenario.policy == GROUPS:
+        from coordinator.server.rounds.setting import GroupPromise  # noqa: PLC0415 (numerical)
+
+        groups = GroupPromise(epsilon=scenario.epsilon, delta=delta, honest=expected * honest)
+        queries = _groups(half, scenario, groups)
+        devices = min(count for _, count in queries)
+        _require_delta(scenario, max(count for _, count in queries), least=devices)
+        local = max(query.epsilon for query, _ in queries if query.epsilon is not None)
+        terms = Shuffling(reports=1, share=float(expected), withhold=withhold)
+        return CentralPromise(
+            local=local, devices=devices, delta=delta, terms=terms, honest=honest, bound=TWO_LEVELS, groups=groups
+        )
     devices = math.floor(smallest_round(scenario) * expected * honest)
-    delta = scenario.failure_chance / answers
-    if devices < 1 or delta > 1 / devices:
+    _require_delta(scenario, devices, least=devices)
+    world = replace(scenario.world, block=None)
+    own = scenario.own_questions
+    local, bound = _local(half, scenario.settings, world, scenario.epsilon / answers, delta, devices, own)
+    terms = Shuffling(reports=math.ceil(devices / honest), withhold=withhold)
+    return CentralPromise(local=local, devices=devices, delta=delta, terms=terms, honest=honest, bound=bound)
+
+
+def _require_delta(scenario: Scenario, devices: int, *, least: int) -> None:
+    answers = scenario.answers_per_device
+    if least < 1 or scenario.failure_chance / answers > 1 / devices:
         raise InputError(
             f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; ask more users, or give a "
             f"delta of at most {answers / max(devices, 1):g}"
         )
-    world = replace(scenario.world, block=None)
-    local, randomizer = _local(half, scenario.settings, world, scenario.epsilon / answers, delta, devices)
-    reports = math.ceil(devices / honest)
-    terms = Shuffling(reports=reports, withhold=scenario.short_rounds != TELL)
-    return Shuffled(local=local, devices=devices, delta=delta, terms=terms, randomizer=randomizer)
+
+
+def _groups(half: ServerHalf, scenario: Scenario, promise: GroupPromise) -> list[tuple[Query, int]]:
+    """Return the queries of a design that asks groups, and the honest devices of each group."""
+    from coordinator.server.mechanisms.sets import groups_policy  # noqa: PLC0415 (numerical)
+    from coordinator.server.rounds.setting import Setting  # noqa: PLC0415
+
+    design = half.design(scenario.settings, replace(scenario.world, block=None))
+    setting = Setting(design=design, epsilon=promise.epsilon, public_seed=bytes(16), groups=promise)
+    policy = groups_policy(setting)
+    return policy.rehearsal(scenario.users or 0)  # type: ignore[union-attr] # groups behind a shuffler
 
 
 def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
     """Return settings in which a subset has as many values as are best for the central epsilon, if none was given."""
     settings = scenario.settings
-    if getattr(settings, "chosen", None) != 0:
+    if getattr(settings, "chosen", None) != 0 or scenario.policy == GROUPS:  # groups choose for each question
         return settings
     promise = shuffled_of(scenario, half)
     assert scenario.epsilon is not None  # refused before
-    query = _query(half, settings, scenario.world, scenario.epsilon)
+    epsilon = scenario.epsilon / scenario.answers_per_device
+    query = _query(half, settings, scenario.world, epsilon)
     subsets = public_half(query.design)
     own, values = subsets.own(query), subsets.values(query)  # type: ignore[attr-defined] # of subsets
-    best = best_set(
-        items=values - own, padded=own, epsilon=scenario.epsilon, devices=promise.devices, delta=promise.delta
-    )
+    best = best_set(items=values - own, padded=own, epsilon=epsilon, devices=promise.devices, delta=promise.delta)
     sizes = {"chosen": best.subset_size} | ({"padded": own} if "padded" in type(settings).model_fields else {})
     return settings.model_copy(update=sizes)
 
@@ -125,17 +158,19 @@ def _local(
     epsilon: Fraction,
     delta: float,
     devices: int,
-) -> tuple[Fraction, Randomizer]:
-    """Return the largest local epsilon of an answer that keeps a central one, and the randomizer that it makes."""
+    own_questions: bool,
+) -> tuple[Fraction, str]:
+    """Return the largest local epsilon of an answer that keeps a central one, and the name of the bound."""
     if isinstance(settings, OwnSettings):
         require_same_everywhere(own_of(settings), _query(half, settings, world, epsilon))
 
     def randomizer(local: float | Fraction) -> Randomizer:
         query = _query(half, settings, world, local if isinstance(local, Fraction) else parse_epsilon(local))
+        query = replace(query, own_questions=own_questions)
         return randomizer_of(public_half(query.design), query, half.name)
 
     local = largest_local_epsilon(lambda nats: randomizer(nats).bound, epsilon=epsilon, devices=devices, delta=delta)
-    return local, randomizer(local)
+    return local, randomizer(local).name
 
 
 def _query(half: ServerHalf, settings: Settings, world: World, epsilon: Epsilon) -> Query:

@@ -3,11 +3,13 @@
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from runs import alike, complains, here, small
 
 from coordinator.protocol.amplification import TwoLevels, shuffled_epsilon
 from coordinator.protocol.errors import WithheldError
+from coordinator.protocol.mechanisms import half_of as public_half
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import settle
@@ -34,7 +36,8 @@ def test_devices_answer_under_the_largest_local_epsilon_that_keeps_the_central_o
     assert (float(promise.local), promise.devices) == (other.epsilon_local, 1800)
     assert spec.budget == promise.local > 1
     assert spec.setting.epsilon == promise.local
-    assert promise.central(promise.devices) <= 1 < promise.central(promise.devices - 20)
+    query = spec.design.query(**spec.setting.terms(_start(spec)))
+    assert promise.central(query, promise.devices) <= 1 < promise.central(query, promise.devices - 20)
     assert (spec.trust, spec.neighbours, spec.delta) == ("shuffled", "replace", 1e-6)
     assert promise.terms.reports == 1800
 
@@ -76,7 +79,8 @@ REFUSALS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"epsilon": "inf"}, ("epsilon is inf", "finite")),
     ({"design": "curator-items"}, ("do not randomize",)),
     ({"design": "full-reveal", "epsilon": "inf"}, ("do not randomize",)),
-    ({"design": "pairs"}, ("groups of devices", "ladder")),
+    ({"design": "pairs", "counted_group": 0.1}, ("counted_group is 0.1", "leave it out")),
+    ({"design": "pairs", "smallest_round": 10}, ("smallest_round is 10", "groups")),
     ({"delta": 0}, ("delta is 0", "positive")),
     ({"delta": 0.01}, ("delta is 0.01", "at most 0.000555")),
     ({"users": 1}, ("delta is 1e-06", "ask more users")),
@@ -129,10 +133,11 @@ def test_a_short_round_that_is_told_has_a_larger_epsilon() -> None:
     run = here(behind(dropout=0.3, short_rounds="tell"))
     values, levels = record(run), run.spec.shuffled
     assert levels is not None
-    assert isinstance(levels.randomizer.bound, TwoLevels)
+    levels_of_query = public_half("grr").levels(run.outcome.state.asked[0].query)
+    assert isinstance(levels_of_query, TwoLevels)
     answered = values["answered"]
     assert answered < levels.devices
-    exact = shuffled_epsilon(levels.randomizer.bound, local_epsilon=float(levels.local), devices=answered, delta=1e-6)
+    exact = shuffled_epsilon(levels_of_query, local_epsilon=float(levels.local), devices=answered, delta=1e-6)
     assert values["epsilon"] == exact > 1
     assert values["person_epsilon"] == exact
 
@@ -157,3 +162,48 @@ def test_rounds_are_no_smaller_than_the_promise_counts_on() -> None:
     assert most.stop == 2000  # no round could ask the 299 that are left
     assert settled(design="subset", **changes).setting.smallest_round == 200
     assert small(design="subset", **changes).complete().users == 2000
+
+
+def test_a_custom_mechanism_is_amplified_by_its_own_channel() -> None:
+    changes: dict[str, Any] = {"design": "foreign_mechanisms:GRR", "users": 2000}
+    spec = settled(**changes)
+    promise = spec.shuffled
+    assert promise is not None
+    other = local_epsilon("foreign_mechanisms:GRR", 1800, epsilon=1, items=40, rated=5)
+    assert float(promise.local) == other.epsilon_local > 1
+    run = here(behind(**changes, seed=5))
+    assert run.statistic.answered == 2000
+    assert alike(here(behind(**changes, seed=5), devices_per_actor=300), run)
+
+
+def test_a_custom_mechanism_that_looks_at_addresses_is_refused() -> None:
+    with complains("depends on addresses", "shuffling hides nobody"):
+        settled(design="foreign_mechanisms:LocalHashing")
+
+
+def test_groups_are_amplified_each_by_its_own_size() -> None:
+    changes: dict[str, Any] = {"design": "pairs", "pair_items": 10, "users": 6000}
+    spec = settled(**changes)
+    promise = spec.shuffled
+    assert promise is not None
+    sizes = np.diff([0, *spec.design.group_ends(6000)])  # type: ignore[attr-defined] # of a design of groups
+    assert promise.devices == min(int(0.9 * size) for size in sizes)
+    run = here(behind(**changes, seed=5))
+    rounds = run.outcome.state.asked
+    assert [ask.stop - ask.first for ask in rounds] == list(sizes)
+    epsilons = [ask.query.epsilon for ask in rounds if ask.query.epsilon is not None]
+    assert len(set(epsilons)) == 3
+    assert max(epsilons) == spec.budget
+    for ask in rounds:
+        honest = promise.counted(ask.stop - ask.first)
+        assert promise.central(ask.query, honest) <= 1 < promise.central(ask.query, int(0.97 * honest))
+    assert record(run)["epsilon"] == 1.0
+    assert alike(here(behind(**changes, seed=5), devices_per_actor=700), run)
+
+
+def test_a_group_that_falls_short_is_withheld_for_itself() -> None:
+    changes: dict[str, Any] = {"design": "pairs", "pair_items": 10, "users": 6000, "dropout": 0.3}
+    with pytest.raises(WithheldError, match="needs 1,080"):
+        here(behind(**changes))
+    told = here(behind(**changes, short_rounds="tell"))
+    assert record(told)["epsilon"] > 1

@@ -1,0 +1,210 @@
+"""What both servers do: fetch shares with their own permit, say who gave them, and publish a sum with their own noise.
+
+A server's noise follows from its secret, the query and who is in the sum, so that a retry or a resumed run publishes
+the same sum again, and never the same devices under fresh noise.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bits, Counts
+from coordinator.protocol.checked import MOST_DEVICES, require_whole
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import check_question
+from coordinator.protocol.mechanisms.totals import SharedVector
+from coordinator.protocol.messages import Query, pack
+from coordinator.protocol.shares import (
+    MODULUS,
+    PublishedSum,
+    RollError,
+    SeedShare,
+    ShareRoll,
+    WordShare,
+    as_bytes_of_words,
+)
+
+S = TypeVar("S", WordShare, SeedShare)
+BLOCK_WORDS = 1 << 21  # Words of devices whose shares are in memory together: 8 MB
+
+
+class ShareRoute(Protocol):
+    """The way on which a server's shares come from devices."""
+
+    def shares(self, permit: bytes, query: Query, first: int, stop: int) -> Iterator[Any]:
+        """Yield the shares of devices ``first`` to ``stop - 1`` for the holder of a permit, in order of devices."""
+
+
+def pieces(first: int, stop: int, width: int) -> list[tuple[int, int]]:
+    """Cut devices ``first`` to ``stop - 1`` into blocks whose words are in memory together."""
+    size = max(1, BLOCK_WORDS // width)
+    return [(start, min(start + size, stop)) for start in range(first, stop, size)]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSum:
+    """The sum of one query's shares, before any noise."""
+
+    roll: ShareRoll  # Whose they are
+    total: Counts  # Modulo 2**32
+    transcript: bytes  # SHA-256 of the shares and of the roll
+
+
+class ShareServer(ABC, Generic[S]):
+    """One of the two servers; ``secret`` and ``permit`` are its own, and nobody else has them.
+
+    It opens no sum under a delta above ``most_delta``, which it agreed to when it was started.
+    """
+
+    side: ClassVar[str]
+
+    def __init__(self, secret: bytes, permit: bytes, route: ShareRoute, most_delta: float = 0.0) -> None:
+        self._secret, self._permit, self._route, self._most_delta = secret, permit, route, most_delta
+        self._latest: ShareSum | None = None
+        self._opened: dict[bytes, list[ShareRoll]] = {}
+
+    @abstractmethod
+    def arrived(self, share: object) -> S:
+        """Return a share that devices sent, checked."""
+
+    @abstractmethod
+    def add(self, share: S, heard: Bits, total: Counts) -> None:
+        """Add a block's shares to a sum, modulo 2**32."""
+
+    @abstractmethod
+    def rehearse(self, width: int) -> None:
+        """Compile what shares of so many words need."""
+
+    def warm_up(self, query: Query) -> None:
+        """Compile what a query needs; nothing is fetched."""
+        self.rehearse(self._require(query).width(query))
+
+    def collect(self, query: Query, first: int, stop: int) -> ShareRoll:
+        """Fetch the shares of devices ``first`` to ``stop - 1`` and add them up; return who gave one.
+
+        Asked again, by a retry or a curious server, devices repeat their shares and spend nothing.
+        """
+        self._latest = self._collected(query, first, stop)
+        return self._latest.roll
+
+    def publish(self, query: Query, other: ShareRoll) -> PublishedSum:
+        """Publish the sum of a query's shares with this server's noise, if the other server holds those of the same.
+
+        Raises
+        ------
+        RollError
+            If the other server's roll names other devices: devices were out of reach meanwhile, collect again.
+        InputError
+            If too few devices answered for their own noise to suffice, or a sum with some of these devices was
+            published of the same query, from which this one would only differ by the others.
+        """
+        half, other = self._require(query), ShareRoll.arrived(other)
+        latest = self._latest
+        if latest is None or (latest.roll.query_id, latest.roll.first, latest.roll.count) != (
+            query.id,
+            other.first,
+            other.count,
+        ):  # this process took the place of one that died
+            latest = self._latest = self._collected(query, other.first, other.first + other.count)
+        roll = latest.roll
+        if not roll.same_devices(other):
+            raise RollError(
+                f"two servers hold shares of {roll.devices:,} and {other.devices:,} devices to {query}, which are not "
+                "the same; neither opens its sum, resume to ask again"
+            )
+        half.require_enough(query, roll.devices)
+        opened = self._opened.setdefault(query.id, [])
+        if any(not roll.same_devices(one) and _overlap(roll, one) for one in opened):
+            raise InputError(
+                f"{query} was published with other devices before: the difference would show some of them; ask a new "
+                "query"
+            )
+        if roll not in opened:
+            opened.append(roll)
+        return PublishedSum(
+            side=self.side,
+            roll=roll,
+            width=latest.total.size,
+            words=as_bytes_of_words(latest.total + self._noise(half, query, roll)),
+            transcript=latest.transcript,
+        )
+
+    def _noise(self, half: SharedVector, query: Query, roll: ShareRoll) -> Counts:
+        """Return this server's noise, modulo 2**32; it follows from its secret, the query and the roll alone."""
+        width = half.width(query)
+        if (law := half.server_noise(query)) is None:
+            return np.zeros(width, np.uint32)
+        # With other devices in the sum the noise is another one: the difference of two sums never shows a device bare.
+        who = hashlib.sha256(roll.answered).hexdigest()
+        seed = derive(self._secret, f"noise of query {query.id.hex()} of {roll.first} to {roll.count}, {who}")
+        return (law.draw(seed, 0, width) % MODULUS).astype(np.uint32)
+
+    def _require(self, query: Query) -> SharedVector:
+        """Return the public half of a query that devices answer in shares, under noise as was agreed."""
+        half = check_question(query)
+        if not isinstance(half, SharedVector):
+            raise InputError(f"{query} is not answered in shares; two servers add up designs that are sums")
+        if (delta := half.delta(query)) > self._most_delta:
+            raise InputError(f"{query} asks for delta {delta:g}; the servers agreed to {self._most_delta:g} at most")
+        return half
+
+    def _collected(self, query: Query, first: int, stop: int) -> ShareSum:
+        half = self._require(query)
+        require_whole("first device", first, 0, MOST_DEVICES)
+        require_whole("end of the devices", stop, first, MOST_DEVICES)
+        width = half.width(query)
+        total, hasher, masks, refused = np.zeros(width, np.uint32), hashlib.sha256(), list[Bits](), 0
+        at = first
+        for one in self._route.shares(self._permit, query, first, stop):
+            share = self.arrived(one)
+            if (share.query_id, share.first, share.width) != (query.id, at, width) or at + share.count > stop:
+                raise InputError(f"devices from {at} on sent what is no share of {query}; start their process anew")
+            heard = share.heard()
+            self.add(share, heard, total)
+            hasher.update(share.content)
+            masks.append(heard)
+            refused, at = refused + share.refused, at + share.count
+        if at != stop:
+            raise InputError(f"devices {at} to {stop - 1} sent no share of {query}; start their process anew")
+        answered = pack(np.concatenate(masks)) if masks else b""
+        hasher.update(answered)
+        roll = ShareRoll(query_id=query.id, first=first, count=stop - first, answered=answered, refused=refused)
+        return ShareSum(roll, total, hasher.digest())
+
+
+def _overlap(one: ShareRoll, other: ShareRoll) -> bool:
+    """Return whether two rolls have a device in common."""
+    first, stop = max(one.first, other.first), min(one.first + one.count, other.first + other.count)
+    if first >= stop:
+        return False
+    mine, theirs = (roll.mask()[first - roll.first : stop - roll.first] for roll in (one, other))
+    return bool((mine & theirs).any())
+
+
+class LocalShares:
+    """Shares of devices in this process, fetched some blocks ahead where there are threads."""
+
+    def __init__(self, fetch: Callable[..., Any], bounds: Iterable[tuple[int, int]], ahead: Any = None) -> None:
+        # ``fetch`` is called with permit, query and the ends of a block; ``ahead`` runs calls ahead, in order
+        self._fetch, self._bounds, self._ahead = fetch, list(bounds), ahead or map
+
+    def shares(self, permit: bytes, query: Query, first: int, stop: int) -> Iterator[Any]:
+        """Yield shares; see `ShareRoute.shares`."""
+        blocks = blocks_of(self._bounds, query, first, stop)
+        yield from self._ahead(lambda block: self._fetch(permit, query, block[1], block[2]), blocks)
+
+
+def blocks_of(bounds: Iterable[tuple[int, int]], query: Query, first: int, stop: int) -> list[tuple[int, int, int]]:
+    """Return the blocks of devices ``first`` to ``stop - 1``: the place of their cohort, and their ends."""
+    half = check_question(query)
+    width = half.width(query) if isinstance(half, SharedVector) else query.items
+    return [
+        (place, *ends)
+        for place, (start, end) in enumerate(bounds)
+        for ends in pieces(max(start, first), min(end, stop), width)
+    ]

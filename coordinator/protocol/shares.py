@@ -1,0 +1,281 @@
+"""What crosses where two servers add up: shares of devices' vectors, who gave them, and the sums that are published.
+
+A device holds a vector v of whole numbers and draws a seed. One server gets v minus what the seed expands to, word by
+word modulo 2**32; the other one gets the seed. Either alone looks uniform, and both together are v.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from coordinator.protocol import checked
+from coordinator.protocol.arrays import Bits, Bools, Counts, Ints, Words2, Words32
+from coordinator.protocol.checked import MOST_DEVICES, MOST_ITEMS, Checked
+from coordinator.protocol.coins import SEED_BYTES, derive
+from coordinator.protocol.errors import InputError, LostError
+from coordinator.protocol.messages import ID_BYTES, Query, unpack
+
+WORD_BYTES = 4
+MODULUS = 1 << 32
+WORDS_SERVER, SEEDS_SERVER = "words", "seeds"
+"""The two servers: the one that gets words, and the one that gets seeds."""
+SIDES = (WORDS_SERVER, SEEDS_SERVER)
+DEVIATIONS = 12  # Of the noise, beyond which nobody reckons with a sum: it would be read with the wrong sign
+_DIGEST = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareRoll(Checked):
+    """Who gave shares to one server, which is public and must be the same at the other one before a sum is opened.
+
+    Attributes
+    ----------
+    query_id : bytes
+        Which query the shares answer.
+    first, count : int
+        The devices: ``first`` to ``first + count - 1``.
+    answered : bytes
+        ``count`` packed bits, 1 where the device gave a share.
+    refused : int
+        Devices that refused; they are among those that gave none.
+
+    Raises
+    ------
+    InputError
+        If a field is of another type, or there are more or fewer bytes than it should have.
+    """
+
+    query_id: bytes
+    first: int
+    count: int
+    answered: bytes
+    refused: int = 0
+
+    def check(self) -> None:
+        """Refuse a roll whose parts do not fit each other; see `Checked.check`."""
+        _require_devices(self.query_id, self.first, self.count)
+        checked.require_bytes("mask of who answered", self.answered, -(-self.count // 8))
+        checked.require_whole("refusing devices", self.refused, 0, self.count)
+
+    def mask(self) -> Bools:
+        """Return which devices gave a share, bool, shape (count,)."""
+        return unpack(self.answered, self.count).astype(np.bool_)
+
+    @property
+    def devices(self) -> int:
+        """Devices that gave a share."""
+        return int(self.mask().sum())
+
+    def same_devices(self, other: "ShareRoll") -> bool:
+        """Return whether both rolls are of one query and name the same devices."""
+        mine, theirs = ((one.query_id, one.first, one.count, one.answered) for one in (self, other))
+        return mine == theirs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordShare(Checked):
+    """The shares of a block of devices for the server of words: uniform by themselves, whatever devices hold.
+
+    Attributes
+    ----------
+    query_id : bytes
+        Which query they answer.
+    first, count : int
+        The devices: ``first`` to ``first + count - 1``.
+    width : int
+        Words of a device.
+    words : bytes
+        ``count * width`` words of 32 bits, little-endian, device by device; those of a silent device are 0.
+    answered : bytes
+        ``count`` packed bits, 1 where the device gave its share.
+    refused : int
+        Devices that refused; they are among the silent ones.
+
+    Raises
+    ------
+    InputError
+        If a field is of another type, or there are more or fewer bytes than it should have.
+    """
+
+    query_id: bytes
+    first: int
+    count: int
+    width: int
+    words: bytes = field(repr=False)
+    answered: bytes = field(repr=False)
+    refused: int = 0
+
+    def check(self) -> None:
+        """Refuse shares whose parts do not fit each other; see `Checked.check`."""
+        _require_devices(self.query_id, self.first, self.count)
+        checked.require_whole("words of a device", self.width, 1, MOST_ITEMS)
+        checked.require_bytes("words of a share", self.words, WORD_BYTES * self.count * self.width)
+        checked.require_bytes("mask of who answered", self.answered, -(-self.count // 8))
+        checked.require_whole("refusing devices", self.refused, 0, self.count)
+
+    def heard(self) -> Bits:
+        """Return 1 for each device that gave its share, uint8, shape (count,)."""
+        return unpack(self.answered, self.count)
+
+    def rows(self) -> Words32:
+        """Return the words, uint32, shape (count, width)."""
+        rows: Words32 = np.frombuffer(self.words, "<u4").astype(np.uint32, copy=False).reshape(self.count, self.width)
+        return rows
+
+    @property
+    def content(self) -> bytes:
+        """What a server's transcript is the digest of."""
+        return self.words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedShare(Checked):
+    """The shares of a block of devices for the server of seeds: coins, which no rating has touched.
+
+    Attributes
+    ----------
+    query_id, first, count, width, answered, refused
+        As of a `WordShare`; ``width`` is how many words a seed expands to.
+    seeds : bytes
+        ``count`` seeds of 16 bytes, device by device; that of a silent device is 0.
+
+    Raises
+    ------
+    InputError
+        If a field is of another type, or there are more or fewer bytes than it should have.
+    """
+
+    query_id: bytes
+    first: int
+    count: int
+    width: int
+    seeds: bytes = field(repr=False)
+    answered: bytes = field(repr=False)
+    refused: int = 0
+
+    def check(self) -> None:
+        """Refuse shares whose parts do not fit each other; see `Checked.check`."""
+        _require_devices(self.query_id, self.first, self.count)
+        checked.require_whole("words of a device", self.width, 1, MOST_ITEMS)
+        checked.require_bytes("seeds of a share", self.seeds, SEED_BYTES * self.count)
+        checked.require_bytes("mask of who answered", self.answered, -(-self.count // 8))
+        checked.require_whole("refusing devices", self.refused, 0, self.count)
+
+    def heard(self) -> Bits:
+        """Return 1 for each device that gave its share, uint8, shape (count,)."""
+        return unpack(self.answered, self.count)
+
+    def keys(self) -> Words2:
+        """Return the seeds as keys of two 64-bit words, uint64, shape (count, 2)."""
+        keys: Words2 = np.frombuffer(self.seeds, "<u8").astype(np.uint64, copy=False).reshape(self.count, 2)
+        return keys
+
+    @property
+    def content(self) -> bytes:
+        """What a server's transcript is the digest of."""
+        return self.seeds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedSum(Checked):
+    """What one of two servers publishes of a round: the sum of its shares, with its own noise, modulo 2**32.
+
+    Attributes
+    ----------
+    side : {"words", "seeds"}
+        Which server it is.
+    roll : ShareRoll
+        Whose shares were added up.
+    width : int
+        Words of the sum.
+    words : bytes
+        ``width`` words of 32 bits, little-endian.
+    transcript : bytes
+        SHA-256 of all shares that the server got, in the order of devices, and of its roll.
+
+    Raises
+    ------
+    InputError
+        If a field is of another type, or there are more or fewer bytes than it should have.
+    """
+
+    side: str
+    roll: ShareRoll
+    width: int
+    words: bytes = field(repr=False)
+    transcript: bytes
+
+    def check(self) -> None:
+        """Refuse a sum whose parts do not fit each other; see `Checked.check`."""
+        if type(self.side) is not str or self.side not in SIDES:
+            raise InputError(f"side is {checked.shown(self.side)}; it must be {' or '.join(SIDES)}")
+        ShareRoll.valid(self.roll)
+        checked.require_whole("words of a sum", self.width, 1, MOST_ITEMS)
+        checked.require_bytes("words of a sum", self.words, WORD_BYTES * self.width)
+        checked.require_bytes("transcript of a server", self.transcript, _DIGEST)
+
+    @property
+    def sums(self) -> Counts:
+        """The words, uint32, shape (width,)."""
+        return np.frombuffer(self.words, "<u4").astype(np.uint32, copy=False)
+
+
+def as_bytes_of_words(words: Counts | Words32) -> bytes:
+    """Return words as they cross: little-endian, row by row."""
+    return words.astype("<u4", copy=False).tobytes()
+
+
+def require_readable(query: Query, devices: int, deviation: float) -> None:
+    """Refuse a sum of so many devices' ones that could be read with the wrong sign.
+
+    ``deviation`` is that of all noise in the sum, of which `DEVIATIONS` are reckoned with.
+    """
+    if devices + DEVIATIONS * deviation >= MODULUS // 2:
+        raise InputError(
+            f"{query} adds {devices:,} devices and noise of deviation {deviation:g} up in words of 32 bits, whose sign "
+            f"would be lost; ask fewer devices than {MODULUS // 2:,}, or raise epsilon"
+        )
+
+
+def opened(words: PublishedSum, seeds: PublishedSum) -> Ints:
+    r"""Return what both servers' sums say together, read as signed numbers, int64, shape (width,).
+
+    Examples
+    --------
+    >>> roll = ShareRoll(query_id=bytes(16), first=0, count=1, answered=b"\x80")
+    >>> parts = dict(roll=roll, width=2, transcript=bytes(32))
+    >>> one = PublishedSum(side="words", words=as_bytes_of_words(np.array([5, 1], np.uint32)), **parts)
+    >>> other = PublishedSum(side="seeds", words=as_bytes_of_words(np.array([2, 2**32 - 4], np.uint32)), **parts)
+    >>> opened(one, other).tolist()
+    [7, -3]
+    """
+    for one, side in ((words, WORDS_SERVER), (seeds, SEEDS_SERVER)):
+        if PublishedSum.valid(one).side != side:
+            raise InputError(f"a sum of the server of {side} is expected here, not of {one.side}")
+    if not words.roll.same_devices(seeds.roll) or words.width != seeds.width:
+        raise InputError("two servers published sums of different devices; they say nothing together, ask again")
+    return (words.sums + seeds.sums).view(np.int32).astype(np.int64)
+
+
+def digest_of_published(sums: tuple[PublishedSum, PublishedSum]) -> bytes:
+    """Return the SHA-256 of what two servers published: who answered, and the words of both."""
+    hasher = hashlib.sha256(sums[0].roll.answered)
+    for one in sums:
+        hasher.update(one.words)
+    return hasher.digest()
+
+
+def secret_of(seed: int, side: str) -> bytes:
+    """Return the secret that keys one server's noise, derived one-way from a run's seed."""
+    return derive(seed, f"noise of the server of {side}")
+
+
+class RollError(LostError):
+    """Two servers hold shares of different devices, so that neither opens its sum."""
+
+
+def _require_devices(query_id: object, first: object, count: object) -> None:
+    checked.require_bytes("query id", query_id, ID_BYTES)
+    checked.require_whole("first device", first, 0, MOST_DEVICES)
+    checked.require_whole("devices of a share", count, 0, MOST_DEVICES)

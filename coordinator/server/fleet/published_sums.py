@@ -1,0 +1,74 @@
+"""What two servers publish becomes a statistic and a digest; nothing else of devices' shares comes to this server."""
+
+import itertools
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from coordinator.protocol.errors import LostError
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.shares import PublishedSum, RollError, ShareRoll, digest_of_published, opened
+from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.transcript import Sealed
+from coordinator.server.statistics.counts import CountStatistic
+from coordinator.server.statistics.statistic import no_answer
+
+Both = Callable[[str, Sequence[tuple[Any, ...]]], Sequence[Any]]
+"""Calls a method of both servers, the server of words first, with arguments for each; returns both results."""
+ATTEMPTS = 4  # Times that shares are collected anew while the two servers hold those of different devices
+
+
+class SumQuerying:
+    """Asks two servers for the sum of devices' shares; see `coordinator.server.rounds.conductor.Transport`."""
+
+    def __init__(self, both: Both, *, report_progress: Callable[[int], None]) -> None:
+        self._both, self._report_progress = both, report_progress
+
+    def ask(self, ask: Ask) -> tuple[CountStatistic, Sequence[Release | Sealed]]:
+        """Let both servers collect shares, compare who gave them, and open the sum of what both publish."""
+        query = ask.query
+        for attempt in itertools.count(1):
+            words, seeds = self._both("collect", [(query, ask.first, ask.stop)] * 2)
+            rolls = ShareRoll.arrived(words), ShareRoll.arrived(seeds)
+            try:  # each server looks itself whether the other one has the same devices
+                sums = self._both("publish", [(query, rolls[1]), (query, rolls[0])])
+            except RollError:
+                if attempt == ATTEMPTS:
+                    raise
+            else:
+                self._report_progress(ask.stop - ask.first)
+                return read_published(ask, PublishedSum.arrived(sums[0]), PublishedSum.arrived(sums[1]))
+        raise LostError  # counting does not end
+
+
+def read_published(
+    ask: Ask, words: PublishedSum, seeds: PublishedSum
+) -> tuple[CountStatistic, Sequence[Release | Sealed]]:
+    """Return the statistic of a round, and what digests it and each server's transcript."""
+    query, roll = ask.query, words.roll
+    totals = opened(words, seeds)
+    if (roll.query_id, roll.first, roll.count) != (query.id, ask.first, ask.stop - ask.first):
+        raise _stranger(query, roll)
+    statistic = CountStatistic(
+        sums=totals,
+        ones=0,  # of answers that nobody sees
+        devices=roll.count,
+        answered=roll.devices,
+        refused=max(roll.refused, seeds.roll.refused),
+    )
+    sealed = Sealed(
+        query_id=query.id,
+        first=ask.first,
+        count=roll.count,
+        width=query.bits,
+        leaves=digest_of_published((words, seeds)),
+        size=sum(len(pickle.dumps(one, protocol=5)) for one in (words, seeds)),
+        transcripts=(words.transcript.hex(), seeds.transcript.hex()),
+    )
+    return statistic, [sealed]
+
+
+def _stranger(query: Query, roll: ShareRoll) -> Exception:
+    """Return the error for sums of another round."""
+    empty = Release(query_id=query.id, first=roll.first, count=0, width=query.bits, bits=b"")
+    return no_answer(query, empty, "two servers published the sum of another round")

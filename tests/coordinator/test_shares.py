@@ -1,0 +1,413 @@
+"""Two servers: shares add up and say nothing alone, and what is published is the sum with each server's own noise."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import worlds
+from statistical import chi_square_fits, variance_fits
+
+from actors.device import Cohort
+from actors.host import DeviceHost
+from actors.ratings import BlockRatings
+from actors.seeds import Coins
+from actors.shares import add_noise, share_permit
+from coordinator.aggregators import gathering
+from coordinator.aggregators.gathering import LocalShares, ShareServer
+from coordinator.aggregators.seed_server import SeedServer
+from coordinator.aggregators.word_server import WordServer
+from coordinator.protocol.arrays import Ints, Words32
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import InputError, PermitError
+from coordinator.protocol.mechanisms.totals import HONEST, Totals
+from coordinator.protocol.messages import Query
+from coordinator.protocol.noise import polya_share
+from coordinator.protocol.share_words import expansions
+from coordinator.protocol.shares import (
+    SEEDS_SERVER,
+    WORDS_SERVER,
+    PublishedSum,
+    RollError,
+    SeedShare,
+    ShareRoll,
+    WordShare,
+    opened,
+    require_readable,
+    secret_of,
+)
+from coordinator.server.mechanisms.totals import LikeTotals
+
+SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6
+CLUSTERS = (np.arange(ITEMS) % 2).astype(np.int32)
+
+
+def ratings_of(like: float = 0.7, items: int = ITEMS, devices: int = DEVICES) -> BlockRatings:
+    """Devices that rated six items, and like so many of them."""
+    return BlockRatings(
+        users=devices,
+        rated_items=MOST,
+        like=np.array([[like, like / 2]]),
+        class_shares=np.ones(1),
+        clusters=(np.arange(items) % 2).astype(np.int32),
+    )
+
+
+def asked(items: int = ITEMS, epsilon: Epsilon = Fraction(1), **design: Any) -> Query:
+    """A query for totals."""
+    settings = {"most": MOST, "delta": 1e-6, "neighbours": "replace", **design}
+    return LikeTotals(items=items, **settings).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+
+
+def cohort_of(ratings: BlockRatings, first: int = 0, stop: int | None = None, budget: Epsilon = Fraction(1)) -> Cohort:
+    return Cohort(ratings, SECRET, first, ratings.users if stop is None else stop, budget)
+
+
+def vectors(ratings: BlockRatings) -> Words32:
+    """What devices' vectors are, from their ratings: none has more likes than count."""
+    rated = ratings.rated(as_words(SECRET), 0, ratings.users)
+    rows = np.zeros((ratings.users, ratings.items), np.uint32)
+    rows[rated.owners[rated.values], rated.items[rated.values]] = 1
+    return rows
+
+
+def servers_of(
+    cohort: Cohort, *, delta: float = 1e-6, seeds: tuple[int, int] = (0, 0)
+) -> tuple[ShareServer[Any], ShareServer[Any]]:
+    """Both servers, which fetch shares of a cohort."""
+    host = DeviceHost(lambda *_, **__: cohort, None, SECRET, [(cohort.first, cohort.stop)])
+    route = LocalShares(host.share, [(cohort.first, cohort.stop)])
+    return (
+        WordServer(secret_of(seeds[0], WORDS_SERVER), share_permit(SECRET, WORDS_SERVER), route, delta),
+        SeedServer(secret_of(seeds[1], SEEDS_SERVER), share_permit(SECRET, SEEDS_SERVER), route, delta),
+    )
+
+
+def published(query: Query, words: ShareServer[Any], seeds: ShareServer[Any], stop: int) -> tuple[PublishedSum, ...]:
+    rolls = words.collect(query, 0, stop), seeds.collect(query, 0, stop)
+    return words.publish(query, rolls[1]), seeds.publish(query, rolls[0])
+
+
+def test_shares_add_up_to_the_vector_and_asking_again_gives_the_same_ones_and_costs_nothing() -> None:
+    ratings, query = ratings_of(), asked()
+    cohort = cohort_of(ratings)
+    words, seeds = (cohort.share(side, query, 0, DEVICES) for side in (WORDS_SERVER, SEEDS_SERVER))
+    assert isinstance(words, WordShare)
+    assert isinstance(seeds, SeedShare)
+    assert ((words.rows() + expansions(seeds.keys(), ITEMS)) == vectors(ratings)).all()
+    assert cohort.ledger.spent(0) == 1  # one question, though two servers asked, under the whole budget
+    assert cohort.share(WORDS_SERVER, query, 0, DEVICES) == words
+    parts = [cohort.share(WORDS_SERVER, query, first, first + 50) for first in range(0, DEVICES, 50)]
+    assert b"".join(part.words for part in parts if isinstance(part, WordShare)) == words.words
+    assert cohort.ledger.spent(DEVICES - 1) == 1
+
+
+def test_shares_of_stored_ratings_add_up_and_who_rated_nothing_gives_shares_all_the_same() -> None:
+    rows = [{}, {4: True}, {0: True, 8: False, 5: True}, dict.fromkeys(range(6), True)]
+    ratings = worlds.stored_ratings(rows, [k % 4 for k in range(60)], ITEMS)
+    cohort, query = Cohort(ratings, SECRET, 0, 60, None), asked()
+    words, seeds = (cohort.share(side, query, 0, 60) for side in (WORDS_SERVER, SEEDS_SERVER))
+    assert isinstance(words, WordShare)
+    assert isinstance(seeds, SeedShare)
+    assert words.heard().all()
+    sums = words.rows() + expansions(seeds.keys(), ITEMS)
+    assert [np.flatnonzero(row).tolist() for row in sums[:4]] == [[], [4], [0, 5], [0, 1, 2, 3, 4, 5]]
+    assert uniform(words.rows())
+
+
+def test_who_likes_more_than_counts_names_some_by_coins_of_its_own() -> None:
+    ratings, query = ratings_of(1.0), asked(most=2)
+    cohort = cohort_of(ratings)
+    words, seeds = (cohort.share(side, query, 0, DEVICES) for side in (WORDS_SERVER, SEEDS_SERVER))
+    assert isinstance(words, WordShare)
+    assert isinstance(seeds, SeedShare)
+    rows = words.rows() + expansions(seeds.keys(), ITEMS)
+    likes = vectors(ratings)
+    assert (rows <= likes).all()
+    assert (rows.sum(axis=1) == np.minimum(likes.sum(axis=1), 2)).all()
+
+
+def test_seeds_do_not_depend_on_ratings_at_all_and_words_do() -> None:
+    query, kinds = asked(), (ratings_of(0.9), ratings_of(0.2))
+    seeds = [cohort_of(ratings).share(SEEDS_SERVER, query, 0, DEVICES) for ratings in kinds]
+    words = [cohort_of(ratings).share(WORDS_SERVER, query, 0, DEVICES) for ratings in kinds]
+    assert seeds[0] == seeds[1]
+    assert words[0] != words[1]
+
+
+def uniform(rows: Words32) -> bool:
+    """Whether the bytes of words look uniform; false alarm 1e-6."""
+    return chi_square_fits(np.bincount(rows.astype("<u4").view(np.uint8).ravel(), minlength=256), np.ones(256))
+
+
+@pytest.mark.statistical
+def test_words_are_uniform_alone_and_those_of_an_expansion_that_repeats_are_not() -> None:
+    """False alarm 1e-6. The twins: an expansion that repeats every four words, and a seed that all devices share."""
+    ratings = ratings_of()
+    words = cohort_of(ratings).share(WORDS_SERVER, asked(), 0, DEVICES)
+    assert isinstance(words, WordShare)
+    assert uniform(words.rows())
+    keys = Coins(as_words(SECRET), 0, DEVICES, asked().words).share_keys()
+    hidden = vectors(ratings)[:, :60]
+    assert not uniform(hidden - np.tile(expansions(keys, 4), 15))
+    assert not uniform(hidden - expansions(keys[:1], 60))
+
+
+def test_nobody_gets_a_vector_or_the_other_servers_share() -> None:
+    cohort, query = cohort_of(ratings_of()), asked()
+    host = DeviceHost(lambda *_, **__: cohort, None, SECRET, [(0, DEVICES)])
+    with pytest.raises(PermitError, match="answered in shares"):
+        host.ask(query, 0, DEVICES)
+    for permit in (b"", bytes(16), None, "words", share_permit(bytes(16), WORDS_SERVER)):
+        with pytest.raises(PermitError, match="its own permit"):
+            host.share(permit, query, 0, DEVICES)  # type: ignore[arg-type] # anything may arrive
+    assert cohort.ledger.spent(0) == 0
+    assert type(host.share(share_permit(SECRET, WORDS_SERVER), query, 0, DEVICES)) is WordShare
+    assert type(host.share(share_permit(SECRET, SEEDS_SERVER), query, 0, DEVICES)) is SeedShare
+
+
+def test_what_is_published_is_the_sum_with_the_noise_of_both() -> None:
+    ratings, query = ratings_of(), asked(epsilon=None)
+    exact = vectors(ratings).sum(axis=0)
+    bare = opened(*published(query, *servers_of(cohort_of(ratings, budget=None)), DEVICES))
+    assert (bare == exact).all()
+    noisy = [
+        opened(*published(asked(), *servers_of(cohort_of(ratings), seeds=seeds), DEVICES)) - exact.astype(np.int64)
+        for seeds in ((0, 0), (0, 1), (1, 1))
+    ]
+    assert len({tuple(noise) for noise in noisy}) == 3  # each server's secret counts
+
+
+def noise_of_words(query: Query, cohort: Cohort, exact: Ints) -> Ints:
+    """The noise of one server: the other one's share of it taken off by its secret, which only a test knows."""
+    words, seeds = servers_of(cohort)
+    sums = published(query, words, seeds, cohort.stop)
+    assert sums[1].roll.answered
+    other = seeds._noise(Totals(), query, sums[1].roll).view(np.int32)
+    return opened(sums[0], sums[1]) - other - exact
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_each_server_adds_a_whole_dose_of_the_stated_law(delta: float) -> None:
+    """False alarm 1e-6. The twin: a dose of half the deviation."""
+    items, devices = 4000, 20
+    ratings, query = ratings_of(items=items, devices=devices), asked(items, delta=delta)
+    exact = vectors(ratings).sum(axis=0).astype(np.int64)
+    noise = noise_of_words(query, cohort_of(ratings), exact)
+    law = Totals().server_noise(query)
+    assert law is not None
+    values, chances = law.probabilities()
+    cuts = np.searchsorted(np.cumsum(chances), np.linspace(0, 1, 21)[1:-1])
+    observed = np.bincount(np.searchsorted(values[cuts], noise), minlength=20)
+    expected = np.add.reduceat(chances, [0, *(cuts + 1)])
+    assert chi_square_fits(observed, expected)
+    assert not chi_square_fits(np.bincount(np.searchsorted(values[cuts], noise // 2), minlength=20), expected)
+    if delta:
+        assert variance_fits(noise, law.deviation**2)
+
+
+@pytest.mark.statistical
+def test_devices_draw_their_shares_of_noise_from_the_stated_law() -> None:
+    """False alarm 1e-6. The twin: shares for twice as many honest devices."""
+    law, twin = (polya_share(Fraction(1), sensitivity=4, honest=honest) for honest in (5, 10))
+    words = np.zeros((100, 500), np.uint32)
+    keys = np.random.default_rng(1).integers(1 << 63, size=(100, 2)).astype(np.uint64)
+    add_noise(law.high, law.low, law.lowest, keys, np.ones(100, np.uint8), words, law.two_sided)
+    noise = words.view(np.int32)
+    values, chances = law.probabilities()
+    top = 12
+    observed = np.bincount(np.clip(noise, -top, top).ravel() + top, minlength=2 * top + 1)
+
+    def shares(one: Any) -> Any:
+        return np.bincount(np.clip(one.probabilities()[0], -top, top) + top, one.probabilities()[1])
+
+    assert values.size == chances.size
+    assert chi_square_fits(observed, shares(law))
+    assert not chi_square_fits(observed, shares(twin))
+
+
+@pytest.mark.statistical
+def test_shares_of_noise_of_the_honest_devices_are_a_dose() -> None:
+    """Of 40 devices 30 are enough: variance 4/3 of a dose. False alarm 1e-6; the twin: that of a dose."""
+    items, devices = 3000, 40
+    ratings = ratings_of(items=items, devices=devices)
+    query = asked(items, honest=30, least_answers=30)
+    totals = opened(*published(query, *servers_of(cohort_of(ratings)), devices))
+    noise = totals - vectors(ratings).sum(axis=0).astype(np.int64)
+    dose = query.parameters["deviation"] ** 2
+    assert variance_fits(noise, dose * 4 / 3)
+    assert not variance_fits(noise, dose)
+    assert Totals().deviation(query, devices) ** 2 == pytest.approx(dose * 4 / 3)
+
+
+def test_a_server_that_was_started_anew_publishes_the_same_noise() -> None:
+    cohort, query = cohort_of(ratings_of()), asked()
+    first = published(query, *servers_of(cohort), DEVICES)
+    words, seeds = servers_of(cohort)
+    again = published(query, words, seeds, DEVICES)
+    assert first == again
+    fresh, _ = servers_of(cohort)
+    assert fresh.publish(query, again[1].roll) == first[0]  # it collects by itself
+    later = LikeTotals(items=ITEMS, most=MOST, delta=1e-6, neighbours="replace").query(
+        round_number=1, public_seed=bytes(16), epsilon=Fraction(1)
+    )
+    noise = [words._noise(Totals(), one, again[0].roll).tolist() for one in (query, later)]
+    assert noise[0] != noise[1]
+
+
+def test_sums_of_one_query_never_differ_by_a_device() -> None:
+    cohort, query = cohort_of(ratings_of()), asked()
+    words, seeds = servers_of(cohort)
+    published(query, words, seeds, DEVICES)
+    fewer = words.collect(query, 0, DEVICES - 1), seeds.collect(query, 0, DEVICES - 1)
+    for server, other in zip((words, seeds), reversed(fewer), strict=True):
+        with pytest.raises(InputError, match="the difference would show"):
+            server.publish(query, other)
+    whole = words.collect(query, 0, DEVICES)
+    noise = [words._noise(Totals(), query, roll).tolist() for roll in (whole, fewer[0])]
+    assert noise[0] != noise[1]  # so that a server that forgot, too, shows no device bare
+
+
+def test_servers_open_only_sums_of_the_same_devices_that_are_enough_under_a_delta_they_agreed_to() -> None:
+    ratings = ratings_of()
+    words, seeds = servers_of(cohort_of(ratings))
+    query = asked()
+    words.collect(query, 0, DEVICES)
+    other = seeds.collect(query, 0, DEVICES)
+    missing = bytes([other.answered[0] ^ 1]) + other.answered[1:]
+    with pytest.raises(RollError, match="not the same"):
+        words.publish(query, ShareRoll(query_id=query.id, first=0, count=DEVICES, answered=missing))
+    strict = servers_of(cohort_of(ratings), delta=1e-9)
+    with pytest.raises(InputError, match="agreed to 1e-09 at most"):
+        strict[0].collect(query, 0, DEVICES)
+    many = asked(honest=DEVICES, least_answers=DEVICES + 1)
+    words, seeds = servers_of(cohort_of(ratings))
+    roll = seeds.collect(many, 0, DEVICES)
+    with pytest.raises(InputError, match="nothing is opened"):
+        words.publish(many, roll)
+
+
+def test_queries_that_promise_more_than_their_noise_keeps_are_answered_by_nobody() -> None:
+    good = asked()
+    for parameters, error in (
+        ({"deviation": good.parameters["deviation"] / 2}, "promises delta"),
+        ({"deviation": 0.0}, "both are 0"),
+        ({"changes": 7.0}, "changes 7"),
+        ({HONEST: 20.0}, "noise needs 20"),
+        ({HONEST: 0.5}, "whole number"),
+    ):
+        query = Query(
+            design="totals",
+            items=ITEMS,
+            round=0,
+            public_seed=bytes(16),
+            epsilon=Fraction(1),
+            questions=ITEMS,
+            answer_bits=32,
+            parameters={**good.parameters, **parameters},
+        )
+        cohort = cohort_of(ratings_of())
+        with pytest.raises(InputError, match=error):
+            cohort.share(WORDS_SERVER, query, 0, DEVICES)
+        with pytest.raises(InputError, match=error):
+            servers_of(cohort)[0].collect(query, 0, DEVICES)
+        assert cohort.ledger.spent(0) == 0
+
+
+def test_sums_whose_sign_would_be_lost_are_refused() -> None:
+    query = asked()
+    require_readable(query, 1 << 30, 40.0)
+    for devices, deviation in ((1 << 31, 0.0), ((1 << 31) - 100, 10.0)):
+        with pytest.raises(InputError, match="whose sign would be lost"):
+            require_readable(query, devices, deviation)
+
+
+def test_devices_beyond_their_budget_give_neither_share() -> None:
+    cohort, query = cohort_of(ratings_of(), budget=Fraction(1, 2)), asked()
+    for side in (WORDS_SERVER, SEEDS_SERVER):
+        share = cohort.share(side, query, 0, DEVICES)
+        assert share.refused == DEVICES
+        assert not any(share.content)
+        assert not share.heard().any()
+
+
+def test_shares_are_fetched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "BLOCK_WORDS", 10 * ITEMS)
+    cohort, query = cohort_of(ratings_of()), asked()
+    sizes = list[int]()
+
+    def share(permit: bytes, one: Query, first: int, stop: int) -> Any:
+        sizes.append(stop - first)
+        return cohort.share(WORDS_SERVER, one, first, stop)
+
+    server = WordServer(bytes(16), b"", LocalShares(share, [(0, DEVICES)]), 1e-6)
+    roll = server.collect(query, 0, DEVICES)
+    assert set(sizes) == {10}
+    transcript = server.publish(query, roll).transcript
+    monkeypatch.undo()
+    whole = WordServer(bytes(16), b"", LocalShares(share, [(0, DEVICES)]), 1e-6)
+    assert whole.publish(query, whole.collect(query, 0, DEVICES)).transcript == transcript
+    assert DEVICES in sizes
+
+
+class Route:
+    """A way on which what was sent arrives."""
+
+    def __init__(self, *shares: Any) -> None:
+        self._shares = shares
+
+    def shares(self, *_: Any) -> Iterator[Any]:
+        yield from self._shares
+
+
+def test_servers_refuse_what_are_no_shares_of_the_query() -> None:
+    cohort, query = cohort_of(ratings_of(), budget=None), asked()
+    whole, part, seeds = (
+        cohort.share(WORDS_SERVER, query, 0, DEVICES),
+        cohort.share(WORDS_SERVER, query, 0, 50),
+        cohort.share(SEEDS_SERVER, query, 0, DEVICES),
+    )
+    for shares, error in (
+        ((part,), "sent no share"),
+        ((part, part), "no share of"),
+        ((whole, part), "no share of"),
+        ((seeds,), "a WordShare is expected"),
+        ((b"words",), "a WordShare is expected"),
+    ):
+        with pytest.raises(InputError, match=error):
+            WordServer(bytes(16), b"", Route(*shares), 1e-6).collect(query, 0, DEVICES)
+
+
+@pytest.mark.parametrize("field", ["words", "answered", "width", "first", "query_id"])
+def test_shares_whose_parts_do_not_fit_are_refused(field: str) -> None:
+    share = cohort_of(ratings_of()).share(WORDS_SERVER, asked(), 0, 5)
+    assert isinstance(share, WordShare)
+    values = {name: getattr(share, name) for name in share.__dataclass_fields__}
+    wrong = {"words": share.words[1:], "answered": b"", "width": 0, "first": -1, "query_id": b"x"}
+    with pytest.raises(InputError):
+        WordShare(**{**values, field: wrong[field]})
+
+
+def test_a_server_loads_neither_the_other_one_nor_devices_nor_the_server_that_reads() -> None:
+    code = """
+import importlib, json, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(json.dumps([name for name in sys.modules if name.partition(".")[0] in {"actors", "coordinator", "scenarios"}]))
+"""
+    for mine, other in (("word_server", "seed_server"), ("seed_server", "word_server")):
+        names = [f"coordinator.aggregators.{mine}", "coordinator.aggregators.ray_shares"]
+        out = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True).stdout
+        loaded = set(json.loads(out))
+        assert f"coordinator.aggregators.{mine}" in loaded
+        assert f"coordinator.aggregators.{other}" not in loaded
+        strangers = {
+            name for name in loaded if not name.startswith(("coordinator.aggregators", "coordinator.protocol"))
+        }
+        assert strangers == {"coordinator"}

@@ -1,0 +1,202 @@
+"""Runs with two servers: the same on every layout, promises that results state, and liars with proofs or none."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from boundary import SEED, shows_a_secret
+from runs import here, of_file, planted_ratings, small, write_movielens
+from statistical import normal_radius
+
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.shares import SIDES, RollError, ShareRoll, secret_of
+from coordinator.server.fleet.published_sums import ATTEMPTS, SumQuerying
+from coordinator.server.rounds.rounds import Round
+from coordinator.server.statistics.counts import CountStatistic
+from scenarios.backends.selection import InProcess
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.families.main.main_seed import record
+from scenarios.families.main.run import MainResult, run
+from scenarios.store.journal import Journal
+from scenarios.store.round_store import InMemoryRounds
+
+
+def total_of(over: Round) -> Any:
+    """A round's published totals."""
+    assert isinstance(over.statistic, CountStatistic)
+    return over.statistic.sums
+
+
+def shared(**changes: Any) -> Scenario:
+    return small(**{"design": "totals", "users": 401, "seed": SEED, **changes})
+
+
+def digests(result: MainResult) -> tuple[str, ...]:
+    return (result.outcome.releases_sha256, *result.outcome.transcripts)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"noise": "devices", "dropout": 0.05}, {"delta": 0, "neighbours": "add-remove"}]
+)
+def test_digests_of_what_is_published_and_of_what_each_server_got_are_the_same_on_every_layout(
+    changes: dict[str, Any],
+) -> None:
+    one = here(shared(**changes))
+    for workers, devices_per_actor in ((1, 7), (3, 100), (2, None)):
+        assert digests(here(shared(**changes), workers=workers, devices_per_actor=devices_per_actor)) == digests(one)
+    other = here(shared(**changes).model_copy(update={"seed": SEED + 1}))
+    assert not set(digests(one)) & set(digests(other))
+    assert len(set(digests(one))) == 3
+
+
+def test_a_run_that_goes_on_publishes_nothing_anew() -> None:
+    rounds = InMemoryRounds()
+    whole = run(shared(), InProcess(1), rounds=rounds)
+    stored = InMemoryRounds(*rounds.rounds)
+    resumed = run(shared(), InProcess(1), rounds=stored)
+    assert digests(resumed) == digests(whole)
+    assert len(stored.rounds) == 1  # the stored round was taken in, and none was asked
+    assert digests(here(shared())) == digests(whole)  # lost before it was stored, it is what it was
+
+
+def test_results_say_what_was_promised_and_what_is_left() -> None:
+    result = record(here(shared(dropout=0.1)))
+    assert result["trust_model"] == "two-servers"
+    assert (result["delta"], result["neighbours"], result["epsilon"]) == (1e-6, "replace", 1)
+    assert result["guarantee"].startswith("(epsilon, delta)-differential privacy of the published sums")
+    assert (result["epsilon_local"], result["proofs"], result["noise"]) == (None, "ideal", "servers")
+    assert result["bytes_per_device"] == 4 * 40 + 16
+    assert result["answered"] < result["asked"] == 401
+    assert result["spent_max"] == 1
+    assert "nothing is left" in result["if_trust_fails"]
+    assert len({result[f"{side}_server_sha256"] for side in SIDES}) == 2
+    pure = record(here(shared(delta=0)))
+    assert (pure["delta"], pure["guarantee"].partition("-")[0]) == (0.0, "epsilon")
+    # two doses of discrete Laplace noise of sensitivity 10, which one user's five likes and five others change
+    assert pure["noise_deviation"] == pytest.approx(20.0, rel=0.01)
+    assert record(here(shared(delta=0, neighbours="add-remove")))["noise_deviation"] == pytest.approx(10.0, rel=0.02)
+    free = record(here(shared(epsilon="inf")))
+    assert (free["noise_deviation"], free["delta"], free["neighbours"]) == (0.0, None, None)
+
+
+def test_enough_users_are_right_and_few_are_not() -> None:
+    assert record(here(shared(users=20_000)))["accuracy"] == 1
+    assert record(here(shared(users=20)))["accuracy"] < 0.9
+
+
+@pytest.mark.statistical
+def test_published_totals_err_as_they_say() -> None:
+    """All 40 totals lie within their stated error of the exact ones; false alarm 1e-6. The twin: a third of it."""
+    noisy, bare = (here(shared(users=2000, epsilon=epsilon)).outcome.model for epsilon in ("1/2", "inf"))
+    errors = (noisy.score - bare.score) / noisy.error
+    assert np.abs(errors).max() < normal_radius(1.0, comparisons=40)
+    assert np.square(errors).mean() > 1 / 3
+
+
+def test_nothing_that_the_server_holds_shows_a_secret() -> None:
+    result = here(shared())
+    held = [result.outcome, result.job.plan]
+    assert not shows_a_secret(held, SEED)
+    for side in SIDES:
+        assert secret_of(SEED, side) not in {derive(SEED, "devices"), derive(SEED, "public")}
+        assert secret_of(SEED, side).hex() not in repr(held)
+        assert secret_of(SEED, side).hex() not in repr(result.job)
+
+
+def test_it_runs_on_a_file_and_ranks_by_popularity(tmp_path: Path) -> None:
+    file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=100, items=40, each=12))
+    result = record(here(of_file(file, design="totals", epsilon=4, delta=0)))
+    assert result["rank_correlation"] is not None
+    assert result["hit_rate"] is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"design": "set", "trust": "two-servers"}, "would pay twice; give totals"),
+        ({"trust": "local"}, "say two-servers"),
+        ({"trust": "shuffled"}, "trust is shuffled"),
+        ({"delta": 0.01}, "all that some device holds"),
+        ({"expected_answers": 0.5}, "here servers add it"),
+        ({"most_likes": 41}, None),
+        ({"short_rounds": "tell"}, "short_rounds is"),
+        ({"malicious": 0.1}, "attack is untargeted"),
+        ({"malicious": 0.1, "attack": "input-late:2"}, "choose promote:R or input:R"),
+        ({"policy": "fixed"}, "takes one-round alone"),
+        ({"noise": "devices", "users": 1, "delta": 0}, "nobody is left to add noise"),
+    ],
+)
+def test_what_two_servers_cannot_do_is_refused(changes: dict[str, Any], error: str | None) -> None:
+    if error is None:
+        assert RunSpec(shared(**changes)).design.items == 40  # a bound above the catalogue binds nobody
+        return
+    with pytest.raises(InputError, match=error):
+        RunSpec(shared(**changes))
+
+
+def test_devices_noise_that_falls_short_opens_nothing() -> None:
+    with pytest.raises(Exception, match="nothing is opened"):
+        here(shared(noise="devices", dropout=0.4, expected_answers=0.9))
+    assert record(here(shared(noise="devices", dropout=0.4, expected_answers=0.5)))["honest_noise"] == 200
+
+
+@pytest.mark.parametrize(("proofs", "first"), [("ideal", False), ("none", True)])
+def test_a_few_liars_come_first_only_where_nobody_proves_anything(proofs: str, *, first: bool) -> None:
+    lying = here(shared(users=2000, malicious=0.01, attack="promote:2", proofs=proofs))
+    result = record(lying)
+    assert (result["promoted_rank"] == 1.5) == first
+    assert result["proofs"] == proofs
+    assert result["tipping_limit"] is None  # which is about local privacy
+    assert lying.outcome.model.score.max() > (1 << 24 if first else 0)
+    assert first or lying.outcome.model.score.max() < 2000
+
+
+def test_many_liars_promote_their_items_through_honest_vectors() -> None:
+    for attack in ("promote:2", "input:2"):
+        assert record(here(shared(users=2000, malicious=0.4, attack=attack)))["promoted_rank"] < 4
+
+
+class Servers:
+    """Two servers that agree on who answered from some attempt on."""
+
+    def __init__(self, agree_after: int) -> None:
+        self.left, self.calls = agree_after, list[str]()
+
+    def __call__(self, method: str, _: Any) -> list[Any]:
+        self.calls.append(method)
+        if method == "collect":
+            return [ShareRoll(query_id=bytes(16), first=0, count=0, answered=b"")] * 2
+        self.left -= 1
+        if self.left >= 0:
+            raise RollError("not the same")
+        raise InputError("opened")
+
+
+def test_servers_that_hold_different_shares_collect_again_and_end_in_the_end() -> None:
+    scenario = shared()
+    policy = RunSpec(scenario.complete()).policy
+    asks = here(scenario).outcome.state.asked
+    assert policy is not None
+    for agree_after, error in ((1, "opened"), (ATTEMPTS, "not the same")):
+        servers = Servers(agree_after)
+        with pytest.raises((RollError, InputError), match=error):
+            SumQuerying(servers, report_progress=lambda _: None).ask(asks[0])
+        assert servers.calls.count("collect") == min(agree_after + 1, ATTEMPTS)
+
+
+@pytest.mark.cluster
+def test_ray_repeats_a_run_in_process(ray_session: Any) -> None:
+    scenario = shared(noise="devices", dropout=0.05)
+    assert digests(run(scenario, ray_session, devices_per_actor=90)) == digests(here(scenario))
+
+
+def test_a_journal_holds_what_each_server_got() -> None:
+    rounds = InMemoryRounds()
+    run(shared(), InProcess(1), rounds=rounds)
+    (stored,) = rounds.rounds
+    read = Journal.codec.decode(*Journal.codec.encode(stored))
+    assert (read.digest, read.transcripts) == (stored.digest, stored.transcripts)
+    assert np.array_equal(total_of(read), total_of(stored))
