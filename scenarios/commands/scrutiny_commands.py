@@ -46,17 +46,30 @@ def check(
     epsilon: Annotated[
         str | None, typer.Option(help="Enumerate its channel at this epsilon alone [0.1, 1 and 3].")
     ] = None,
+    trust: Annotated[
+        str, typer.Option(help="What is checked: local, the mechanism; shuffled, what a shuffler makes of its epsilon.")
+    ] = LOCAL,
     json: Json = None,
 ) -> None:
     """Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.
 
     Its exact channel is enumerated over all that a device of a tiny catalogue can have rated, its sampler counted, its
-    queries asked on several layouts, its ledger read, and wrong queries tried.
+    queries asked on several layouts, its ledger read, and wrong queries tried. With --trust shuffled the levels of its
+    channel are held against an enumeration, and its bound of delta against what is really given away.
     """
-    from scenarios.studies.scrutiny.checks import check as check_all
-
     check_target(json)
-    result = check_all(mechanism, settings=read_settings(setting or ()), epsilon=_finite(epsilon))
+    if trust == SHUFFLED:
+        from scenarios.studies.scrutiny.shuffled_checks import check_shuffled_mechanism
+
+        if epsilon is not None:
+            raise InputError(f"epsilon is {epsilon}, but a shuffler's bound is checked at several; leave it out")
+        result = check_shuffled_mechanism(mechanism, settings=read_settings(setting or ()))
+    elif trust == LOCAL:
+        from scenarios.studies.scrutiny.checks import check as check_all
+
+        result = check_all(mechanism, settings=read_settings(setting or ()), epsilon=_finite(epsilon))
+    else:
+        raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}")
     deliver(json, result.as_json())
     if json != STDOUT:
         show_conformance(Console(), result)

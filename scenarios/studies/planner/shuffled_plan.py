@@ -29,8 +29,8 @@ LEAST_EPSILON = Fraction(1, 1000)  # central, that is looked at
 
 def can_be_shuffled(candidate: Candidate) -> bool:
     """Return whether a shuffler can hide the devices of a candidate's design, all of which have one epsilon."""
-    scenario = candidate.at(candidate.world.epsilon)
     try:
+        scenario = candidate.at(candidate.world.epsilon)
         check_shuffled(scenario, candidate.half)
     except InputError:
         return False
