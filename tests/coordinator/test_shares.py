@@ -441,7 +441,7 @@ def test_a_block_whose_host_was_lost_is_asked_again_and_comes_in_its_place(
     monkeypatch.setattr(gathering, "BLOCK_WORDS", 50 * ITEMS)
     monkeypatch.setattr(ray_shares, "PAUSE", 0.0)
     monkeypatch.setattr(ray_shares, "_result", taken)
-    monkeypatch.setattr(ray_shares.ray, "put", lambda one: one)
+    monkeypatch.setattr(ray, "put", lambda one: one)
     cohort, query = cohort_of(ratings_of()), asked()
     broken, good = Handle(cohort, lost), Handle(cohort, 0)
     route = ray_shares.RayShares([(0, 100), (100, DEVICES)], [broken, good])
