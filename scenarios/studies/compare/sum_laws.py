@@ -11,7 +11,7 @@ from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.mechanisms.oracles import pool_of, values_of
-from coordinator.protocol.mechanisms.oracles import pool_size as asked
+from coordinator.protocol.mechanisms.oracles import pool_size as pool_count
 from coordinator.protocol.mechanisms.sets import Pairs, Set, pairs_of, ranges_of, together
 from coordinator.protocol.messages import CENTRE_UNIT, Query
 from coordinator.protocol.value_channels import PADDED
@@ -36,7 +36,7 @@ def shares_of(query: Query, fold: LikesFold) -> Floats:
     inside = liked if pool.size == liked.count else liked.where(place[liked.items] >= 0)
     likes, places = inside.degrees.astype(np.float64), place[inside.items]
     if together(query) == 0:
-        ranges = ranges_of(asked(query))
+        ranges = ranges_of(pool_count(query))
         shares: Floats = np.bincount(np.minimum(np.frexp(likes)[1], ranges - 1), minlength=ranges) / liked.users
         return shares
     if together(query) == 1:
@@ -193,7 +193,7 @@ def subset_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Ge
 def _named(query: Query, share: Floats, values: int, users: int, coins: np.random.Generator) -> CountStatistic:
     """Sample counts ``Binomial(n, q + (p - q) f)``; counts of values that are no items stay 0 and are not read."""
     rates, counts = subset_rates(query), np.zeros(values, np.int64)
-    counts[: asked(query)] = coins.binomial(users, rates.others + rates.contrast * share)
+    counts[: pool_count(query)] = coins.binomial(users, rates.others + rates.contrast * share)
     return CountStatistic(sums=counts, devices=users, answered=users, refused=0, ones=0)
 
 

@@ -46,6 +46,11 @@ class Scrutiny(ABC):
         """Whether nothing contradicts the claim."""
         return not self.failures
 
+    @property
+    def verdict(self) -> str:
+        """Whether it held, or how many counter-examples there are."""
+        return f"{len(self.failures)} failed" if self.failures else "held"
+
     def frame(self) -> pd.DataFrame:
         """Return the table's rows, checks or attacks, as a table of pandas."""
         import pandas as pd  # noqa: PLC0415 (loaded by whoever wants a table)
@@ -253,7 +258,7 @@ class Audit(Scrutiny):
 
     def __repr__(self) -> str:
         claimed, exact = ("none" if one is None else f"{one:g}" for one in (self.claimed, self.exact))
-        verdict = "held" if self.held else f"{len(self.failures)} failed"
+        verdict = self.verdict
         return f"<{self.design}: claimed {claimed}, exact {exact}, measured {self.measured:.4f}, {verdict}>"
 
 
@@ -324,7 +329,7 @@ class ShuffledAudit(Scrutiny):
         return {"trust_model": "shuffled"} | own | {"held": self.held, "failures": self.failures, "attacks": rows}
 
     def __repr__(self) -> str:
-        verdict = "held" if self.held else f"{len(self.failures)} failed"
+        verdict = self.verdict
         figures = f"claimed {self.epsilon:.4f}, at least {self.epsilon_at_least:.4f}, measured {self.measured:.4f}"
         return f"<{self.design}, {self.amplified_for} devices shuffled: {figures}, {verdict}>"
 
