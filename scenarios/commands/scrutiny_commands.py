@@ -141,8 +141,8 @@ def audit(
             raise InputError(f"rounds is {rounds}, but behind a shuffler each device answers once; leave it out")
         options = {"settings": read_settings(setting or ()), "items": items, "rated": rated, "confidence": confidence}
         options |= {"epsilon": epsilon, "epsilon_local": epsilon_local}
-        chosen = {"users": users, "delta": audit_delta, "releases": releases}
-        options |= {name: value for name, value in chosen.items() if value is not None}
+        more = {"users": users, "delta": audit_delta, "releases": releases}
+        options |= {name: value for name, value in more.items() if value is not None}
         _audit_shuffled(design, options, output)
         return
     if trust != LOCAL:
@@ -242,7 +242,7 @@ def show_shuffled_audits(console: Console, audits: Sequence[ShuffledAudit], *, c
     rows = []
     for one in audits:
         figures = [in_nats(value) for value in (one.epsilon_local, one.epsilon, one.epsilon_at_least, one.measured)]
-        rows.append([one.design, f"{one.amplified_for:,}", *figures, "yes" if one.held else "NO"])
+        rows.append([one.design, f"{one.amplified_for:,}", *figures, "NO" if one.failures else "yes"])
     columns = ["mechanism", "devices", "local", "claimed", "given away", "measured, at least", "held"]
     title = f"central epsilon in nats of one round at delta {audits[0].delta:g}, "
     title += f"bounds hold together with probability {confidence:g}"
