@@ -10,7 +10,9 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Words, Words2
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
+from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 
 PIECE = 1 << 16  # Reports, a multiple of 8, whose bits are unpacked at the same time
@@ -20,6 +22,8 @@ class Shuffler:
     """Collects the releases of one round, in any order, and closes it once."""
 
     def __init__(self, query: Query, terms: Shuffling) -> None:
+        if (half := public_halves().get(query.design)) and half.addressed(query):
+            raise InputError(by_address(query.design))  # as a policy of one's own may ask
         self._query, self._terms = query, Shuffling.arrived(terms)
         self._reports = list[Bits2]()
         self._questions = list[Words]()

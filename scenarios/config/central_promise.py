@@ -6,16 +6,25 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator.protocol.amplification import best_set, largest_local_epsilon, shuffled_epsilon
+import numpy as np
+
+from coordinator.protocol.amplification import (
+    AnyRandomizer,
+    ShufflerBound,
+    best_set,
+    largest_local_epsilon,
+    shuffled_epsilon,
+)
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.custom import admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
-from coordinator.protocol.randomizers import TWO_LEVELS, Randomizer, by_address, randomizer_of
+from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
 from coordinator.protocol.trust import Shuffling
-from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, TRUST_LOCAL, ServerHalf, Settings
+from coordinator.server.design import PoolDesign
+from coordinator.server.server_half import ANCHOR, FIXED, GROUPS, ONE_ROUND, TRUST_LOCAL, ServerHalf, Settings
 from scenarios.config.admission import require_same_everywhere
 from scenarios.config.custom_halves import OwnSettings, own_of
 from scenarios.config.trust_settings import EXPECTED, SMALLEST, TELL
@@ -48,6 +57,13 @@ class CentralPromise:
     def counted(self, devices: int) -> int:
         """Return on how many honest devices a round of so many counts."""
         return self.devices if self.groups is None else math.floor(devices * self.groups.honest)
+
+
+class Asks(NamedTuple):
+    """How a run's rounds ask, as far as the bound depends on it."""
+
+    own_questions: bool
+    pools: bool  # Whether rounds may be about some items only
 
 
 def smallest_round(scenario: Scenario) -> int:
@@ -108,8 +124,9 @@ def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
     devices = math.floor(smallest_round(scenario) * expected * honest)
     _require_delta(scenario, devices, least=devices)
     world = replace(scenario.world, block=None)
-    own = scenario.own_questions
-    local, bound = _local(half, scenario.settings, world, scenario.epsilon / answers, delta, devices, own)
+    pools = scenario.policy not in (ONE_ROUND, FIXED, ANCHOR) or scenario.pool_size is not None
+    asks = Asks(own_questions=scenario.own_questions, pools=pools)
+    local, bound = _local(half, scenario.settings, world, scenario.epsilon / answers, delta, devices, asks)
     terms = Shuffling(reports=math.ceil(devices / honest), withhold=withhold)
     return CentralPromise(local=local, devices=devices, delta=delta, terms=terms, honest=honest, bound=bound)
 
@@ -158,7 +175,7 @@ def _local(
     epsilon: Fraction,
     delta: float,
     devices: int,
-    own_questions: bool,
+    asks: Asks,
 ) -> tuple[Fraction, str]:
     """Return the largest local epsilon of an answer that keeps a central one, and the name of the bound."""
     if isinstance(settings, OwnSettings):
@@ -166,11 +183,28 @@ def _local(
 
     def randomizer(local: float | Fraction) -> Randomizer:
         query = _query(half, settings, world, local if isinstance(local, Fraction) else parse_epsilon(local))
-        query = replace(query, own_questions=own_questions)
-        return randomizer_of(public_half(query.design), query, half.name)
+        query = replace(query, own_questions=asks.own_questions)
+        one = randomizer_of(public_half(query.design), query, half.name)
+        if asks.pools and one.bound != _of_one_item(half, settings, world, query):
+            return Randomizer(AnyRandomizer(), CLONES)  # levels of its rounds follow from pools, which nobody knows yet
+        return one
 
     local = largest_local_epsilon(lambda nats: randomizer(nats).bound, epsilon=epsilon, devices=devices, delta=delta)
     return local, randomizer(local).name
+
+
+def _of_one_item(half: ServerHalf, settings: Settings, world: World, query: Query) -> ShufflerBound | None:
+    """Return the levels of the query of a round about a single item; None where there is none, or it has others."""
+    design = half.design(settings, replace(world, epsilon=query.epsilon))
+    if not isinstance(design, PoolDesign):
+        return None
+    try:
+        single = design.query(
+            round_number=0, public_seed=bytes(16), epsilon=query.epsilon, pool=np.zeros(1, np.int32), expected=None
+        )
+        return public_half(single.design).levels(replace(single, own_questions=query.own_questions))
+    except InputError:
+        return None
 
 
 def _query(half: ServerHalf, settings: Settings, world: World, epsilon: Epsilon) -> Query:

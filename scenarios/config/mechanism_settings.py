@@ -37,9 +37,10 @@ ORDER = (
 """Mechanisms as they are listed; others come after them, by name."""
 VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "multi-maxsense": ({"questions": "ceil"}, {"questions": "auto"}),
+    "totals": (),  # of two servers, whom a plan asks nobody to trust
     "pairwise": (*({"agreement": agreement} for agreement in AGREEMENTS), {"rated_items": "public"}),
 }
-"""Settings that plans compare, of mechanisms that they compare at other than the default ones."""
+"""Settings that plans compare, of mechanisms that they compare at other than the default ones, or not at all."""
 
 
 def designs() -> dict[str, ServerHalf]:

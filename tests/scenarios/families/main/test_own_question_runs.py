@@ -12,6 +12,7 @@ from runs import Command, alike, complains, here, refused, small
 
 from actors.device import Cohort
 from blindrec import amplified, local_epsilon, matrix_channel
+from coordinator.protocol.amplification import kary_levels, shuffled_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust import Shuffling
 from coordinator.server.fleet.cohorts import plan_layout
@@ -60,6 +61,31 @@ def test_rounds_are_of_fresh_devices_and_never_smaller_than_was_counted_on(desig
     assert spec.shuffled is not None
     assert spec.shuffled.devices == int(0.9 * fewest)
     assert {ask.query.epsilon for ask in rounds} == {spec.shuffled.local}
+
+
+def test_rounds_about_some_items_are_promised_whatever_pools_there_will_be() -> None:
+    """K-ary reports amplify less the fewer values there are: the bound of all items would promise too much."""
+    world = {"items": 200, "users": 90_000, "trust": "shuffled", "decoder": "posterior"}
+    promise, whole = (
+        RunSpec(small(design="grr", told="rated", **world, policy=policy)).shuffled for policy in ("eliminate", "fixed")
+    )
+    assert promise is not None
+    assert whole is not None
+    assert (promise.bound, whole.bound) == ("any randomizer", "two levels")
+    of_one_item, twin = (
+        shuffled_epsilon(kary_levels(3), local_epsilon=one.local, devices=one.devices, delta=one.delta)
+        for one in (promise, whole)
+    )
+    assert of_one_item <= 1 < twin
+    bits = RunSpec(small(design="sign", policy="eliminate", trust="shuffled", own_questions=True)).shuffled
+    assert bits is not None
+    assert bits.bound == "two levels"
+
+
+def test_a_shuffler_refuses_questions_by_address() -> None:
+    """As a policy of one's own may ask them, whatever the run says."""
+    with complains("design sign", "address"):
+        Shuffler(worlds.sign_query(range(40), items=40), Shuffling(reports=1))
 
 
 def test_without_a_shuffler_own_questions_cost_eight_bytes_a_device() -> None:
