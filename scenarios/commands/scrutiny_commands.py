@@ -141,8 +141,8 @@ def audit(
             raise InputError(f"rounds is {rounds}, but behind a shuffler each device answers once; leave it out")
         options = {"settings": read_settings(setting or ()), "items": items, "rated": rated, "confidence": confidence}
         options |= {"epsilon": epsilon, "epsilon_local": epsilon_local}
-        flags = {"users": users, "delta": audit_delta, "releases": releases}
-        options |= {name: value for name, value in flags.items() if value is not None}
+        more = {"users": users, "delta": audit_delta, "releases": releases}
+        options |= {name: value for name, value in more.items() if value is not None}
         _audit_shuffled(design, options, output)
         return
     if trust != LOCAL:

@@ -93,7 +93,10 @@ def plan(
     trust: Mapping[str, Any] | None = None,
 ) -> DesignPlan:
     """Plan for a block model; ``settings`` are of the mechanisms that have them, ``trust`` says whom devices trust."""
-    options = [one for one in candidates(world, own, settings, trust) if not trust or can_be_shuffled(one)]
+    if trust:
+        options = [one for one in candidates(world, own, settings, trust) if can_be_shuffled(one)]
+    else:
+        options = candidates(world, own, settings)
     every = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in options]
     key = "epsilon" if inverse else "users"
     candidate, best = _recommended(every, key) or (None, None)

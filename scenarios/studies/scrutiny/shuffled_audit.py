@@ -256,14 +256,14 @@ class Rounds:
         size, weights = self._trio.chances.shape[1], []
         row = np.arange(rounds)
         for side in (0, 1):
-            user, patterns = (
+            user, laws = (
                 np.full(first + rounds, side, np.int64),
                 np.tile(TRUST * self._trio.chances[side], (rounds, 1)),
             )
             for number in range(SIMULATIONS):
                 secret = as_words(derive(number, "devices that an attacker simulates"))
-                patterns[row, patterns_of(self._answers(user, secret, first, rounds))] += 1
-            ratio = patterns / np.where(self._trio.chances[2] > 0, self._trio.chances[2], np.inf)
+                laws[row, patterns_of(self._answers(user, secret, first, rounds))] += 1
+            ratio = laws / np.where(self._trio.chances[2] > 0, self._trio.chances[2], np.inf)
             padded = np.concatenate([ratio, np.zeros((rounds, 1))], axis=1)
             weights.append(np.take_along_axis(padded, reports % (size + 1), axis=1).sum(axis=1))
         return np.stack(weights)
@@ -303,11 +303,11 @@ def shuffled_attack(
         secrets.append(secret)
         histograms.append(rounds.histogram(view.reports))
     scores = {name: np.concatenate([part[name] for part in parts_of_scores]) for name in parts_of_scores[0]}
-    inputs, counts = np.concatenate(secrets), np.concatenate(histograms)
-    use = coins.choice([FIT, CHOOSE, MEASURE], inputs.size, p=PARTS)
+    secret, counts = np.concatenate(secrets), np.concatenate(histograms)
+    use = coins.choice([FIT, CHOOSE, MEASURE], secret.size, p=PARTS)
     if counts.shape[1] and np.count_nonzero(use == FIT) >= LEARNABLE:
-        scores |= learned_scores(counts, inputs, use)
-    event = best_event(scores, inputs, use, doubt, delta)
+        scores |= learned_scores(counts, secret, use)
+    event = best_event(scores, secret, use, doubt, delta)
     return attack_of(event, name=game.name, meaning=game.meaning, times=1, claimed=Fraction(claimed))
 
 

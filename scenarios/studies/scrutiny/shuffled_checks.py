@@ -83,11 +83,11 @@ def _levels_of(rows: Floats2, odds: float, pi: float) -> tuple[float, float]:
     if not -NEAR <= common <= same + NEAR:
         total = omega.sum() + same
         raise Failed(f"with the pi that is stated, {pi:.9g}, the law of reports sums to {total:.9g}, not to 1")
-    chances = met[:, ~alike] @ omega + common / odds
+    meeting = met[:, ~alike] @ omega + common / odds
     ours = met[:, ~alike]
     kappa = max(float((ours[one] & ~ours[other]) @ omega) for one, other in permutations(range(len(ours)), 2))
-    far = int(np.argmax(np.abs(chances - pi)))
-    return float(chances[far]), kappa
+    far = int(np.argmax(np.abs(meeting - pi)))
+    return float(meeting[far]), kappa
 
 
 def monotone(subject: MechanismUnderTest) -> str:

@@ -326,10 +326,12 @@ class ShuffledAudit(Scrutiny):
             del row["right_at_most"]  # which holds at delta 0
         names = "design epsilon epsilon_local delta neighbours amplified_for bound epsilon_at_least measured confidence"
         own = {name: getattr(self, name) for name in names.split()}
-        return {"trust_model": "shuffled"} | own | {"held": self.held, "failures": self.failures, "attacks": rows}
+        return (
+            {"trust_model": "shuffled"} | own | {"held": not self.failures, "failures": self.failures, "attacks": rows}
+        )
 
     def __repr__(self) -> str:
-        verdict = self.verdict
+        verdict = f"{len(self.failures)} failed" if self.failures else "held"
         figures = f"claimed {self.epsilon:.4f}, at least {self.epsilon_at_least:.4f}, measured {self.measured:.4f}"
         return f"<{self.design}, {self.amplified_for} devices shuffled: {figures}, {verdict}>"
 
