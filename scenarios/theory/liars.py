@@ -132,7 +132,7 @@ def likes_of_liar(query: Query) -> float | None:
 
 
 def share_to_lift(likes: float, reach: float) -> float:
-    """Return the share of liars f that lifts an item from nothing to a share: ``f / (1 - f) = reach / likes``.
+    """Return the share f of liars that lifts an item from 0 to a share ``reach``: ``f / (1 - f) = reach / likes``.
 
     >>> round(share_to_lift(1.0, 0.139), 3)
     0.122
