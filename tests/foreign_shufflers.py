@@ -66,7 +66,7 @@ class Collecting:
         return self.of(Release(**values) if checked else unchecked(Release, **values), checked=checked)
 
     def of(self, release: Release | None, *, checked: bool = True) -> ShuffledRound:
-        numbers = {"asked": self.asked, "refused": 0, "answered": len(self.rows)}
+        numbers = {"devices": self.asked, "refused": 0, "answered": len(self.rows)}
         values: dict[str, Any] = {"query_id": self.query.id, **numbers, "release": release}
         return ShuffledRound(**values) if checked else unchecked(ShuffledRound, **values)
 
