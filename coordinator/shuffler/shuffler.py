@@ -8,7 +8,7 @@ sealed for the server; here the shuffler could read them, and only compares them
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bits2, Words, Words2
+from coordinator.protocol.arrays import Bits2, Ints, Words, Words2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
@@ -18,15 +18,39 @@ from coordinator.protocol.trust import ShuffledRound, Shuffling
 PIECE = 1 << 16  # Reports, a multiple of 8, whose bits are unpacked at the same time
 
 
-class Shuffler:
-    """Collects the releases of one round, in any order, and closes it once."""
+class HandedRounds:
+    """Whose reports a shuffler has handed on: of two rounds of one query the difference would show some devices."""
 
-    def __init__(self, query: Query, terms: Shuffling) -> None:
+    def __init__(self) -> None:
+        self._devices = dict[bytes, list[Ints]]()  # Ascending addresses of those that reported, by query id
+
+    def note(self, query: Query, devices: Ints) -> None:
+        """Note a round that is about to be handed on; refuse it if it shares some of its devices with another one."""
+        handed = self._devices.setdefault(query.id, [])
+        if any(np.array_equal(devices, others) for others in handed):
+            return  # asked again, as after a crash: the same reports
+        if any(np.intersect1d(devices, others, assume_unique=True).size for others in handed):
+            raise InputError(
+                f"{query} was handed on with other devices before: the difference would show some of them; ask a new "
+                "query"
+            )
+        handed.append(devices)
+
+
+class Shuffler:
+    """Collects the releases of one round, in any order, and closes it once.
+
+    ``handed`` has the rounds that were closed before, if there were any.
+    """
+
+    def __init__(self, query: Query, terms: Shuffling, handed: HandedRounds | None = None) -> None:
         if (half := public_halves().get(query.design)) and half.addressed(query):
             raise InputError(by_address(query.design))  # as a policy of one's own may ask
         self._query, self._terms = query, Shuffling.arrived(terms)
         self._reports = list[Bits2]()
         self._questions = list[Words]()
+        self._senders = list[Ints]()
+        self._handed = HandedRounds() if handed is None else handed
         self._devices = self._refused = 0
 
     def take(self, release: Release) -> None:
@@ -38,6 +62,7 @@ class Shuffler:
         mask = release.answered_mask()
         if (words := release.words()) is not None:
             self._questions.append(words[mask])
+        self._senders.append(release.first + np.flatnonzero(mask))
         self._devices += release.count
         self._refused += release.refused
         for first in range(0, release.count, PIECE):
@@ -51,6 +76,8 @@ class Shuffler:
         """Return the round, whose reports are withheld if there are too few and the terms say so."""
         answered = sum(map(len, self._reports))
         short = answered < self._terms.least(self._devices) and self._terms.withhold
+        if not short and answered:
+            self._handed.note(self._query, np.sort(np.concatenate(self._senders)))
         return ShuffledRound(
             query_id=self._query.id,
             devices=self._devices,

@@ -4,6 +4,7 @@ import itertools
 import pickle
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from coordinator.server.fleet.cohorts import Layout, plan_layout
 from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.rounds.state import Ask
 from coordinator.shuffler import shuffler as room
-from coordinator.shuffler.shuffler import Shuffler, ascending
+from coordinator.shuffler.shuffler import HandedRounds, Shuffler, ascending
 
 EVERY = Shuffling(reports=1)
 
@@ -127,6 +128,35 @@ def test_devices_that_stay_away_hide_nobody() -> None:
     assert enough.release is not None
     told = shuffled(asked, releases, Shuffling(reports=7, withhold=False))
     assert told == enough
+
+
+def test_two_rounds_of_a_query_that_differ_by_a_device_are_not_both_handed_on() -> None:
+    """Their difference would be that device's report, as its own local epsilon alone protects it."""
+    bits, asked, handed = np.eye(6, 6, dtype=np.uint8), query(6), HandedRounds()
+
+    def closed(mask: Bools, first: int = 0) -> ShuffledRound:
+        shuffler = Shuffler(asked, EVERY, handed)
+        for release in released(asked, bits, mask, [4]):
+            shuffler.take(replace(release, first=first + release.first))
+        return shuffler.close()
+
+    every = np.ones(6, np.bool_)
+    whole = closed(every)
+    assert closed(every) == whole  # asked again after a crash
+    with complains("handed on with other devices", "ask a new query"):
+        closed(np.arange(6) != 3)
+    assert closed(every, first=6).release == whole.release  # of other devices that say the same
+    twin = shuffled(asked, released(asked, bits, np.arange(6) != 3, []))  # a shuffler that forgets
+    assert twin.release is not None
+
+
+def test_a_withheld_round_may_be_asked_of_others_again() -> None:
+    asked, handed = query(1), HandedRounds()
+    for count in (3, 8):
+        shuffler = Shuffler(asked, Shuffling(reports=8), handed)
+        for release in released(asked, np.ones((8, 1), np.uint8), np.arange(8) < count, []):
+            shuffler.take(release)
+        assert (shuffler.close().release is None) == (count == 3)
 
 
 LAYOUT: Layout = plan_layout(devices=10, workers=1, devices_per_actor=None)

@@ -20,17 +20,18 @@ from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
-from coordinator.shuffler.shuffler import Shuffler
+from coordinator.shuffler.shuffler import HandedRounds, Shuffler
 
 LOOK = 0.2  # Seconds between two looks at how many devices have answered the shuffler
 
 
 class ShufflerHost:
-    """The plain class behind the actor; it keeps nothing of a round once that is closed."""
+    """The plain class behind the actor; of a round that is closed it keeps who reported, and nothing that was said."""
 
     def __init__(self, cohorts: Cohorts, layout: Layout, terms: Shuffling, own: CustomMechanism | None = None) -> None:
         admit(own)
         self._cohorts, self._layout, self._terms = cohorts, layout, terms
+        self._handed = HandedRounds()
         self._answers = self._retries = 0
 
     def progress(self) -> tuple[int, int]:
@@ -50,7 +51,7 @@ class ShufflerHost:
             self._answers += block.stop - block.first
 
         hosts = RayHosts(self._cohorts, WINDOW * self._layout.workers, self._retried)
-        shuffler = Shuffler(query, self._terms)
+        shuffler = Shuffler(query, self._terms, self._handed)
         blocks = list(blocks_of(self._cohorts, self._layout, first, stop, query.bits))
         for release in hosts.ask(ray.put(query), blocks, check):
             shuffler.take(release)
