@@ -194,7 +194,7 @@ def require_same_everywhere(own: CustomMechanism, query: Query) -> None:
     from actors.seeds import Coins  # noqa: PLC0415
 
     question, random = question_of(query), np.random.default_rng(20261126)
-    rated = random.integers(1, min(12, query.items) + 1, TRIED)
+    rated = random.integers(1, min(400, query.items) + 1, TRIED)
     items = [np.sort(random.choice(query.items, count, replace=False)) for count in rated]
     starts, likes = np.cumsum([0, *rated]), random.random(int(rated.sum())) < 0.5
     released = (
