@@ -34,9 +34,9 @@ WORDS = np.uint64(11)
 """Purpose: the key of the words that a release of many bits is drawn from; questions 0 and 1 are its halves."""
 QUESTION = np.uint64(13)  # Purpose: the question that a device draws for itself, the word of its public stream
 LIARS = np.uint64(12)  # Purpose: whether a device lies, one coin for all queries; see `actors.lying`
-SHARES = np.uint64(21)
+SHARES = np.uint64(14)
 """Purpose: the seed that hides a device's vector from one of two servers; questions 0 and 1 are its halves."""
-NOISE = np.uint64(22)
+NOISE = np.uint64(15)
 """Purpose: the key of a device's share of the noise of published sums; questions 0 and 1 are its halves."""
 
 TILE = 1024

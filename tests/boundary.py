@@ -87,7 +87,7 @@ ALLOWED: dict[type, set[str]] = {
     ItemByItem: {"setting"},
     Verifying: {"policy", "setting", "size"},
     Outcome: {"state", "model", "releases_sha256", "size", "posterior", "failure", "transcripts"},
-    OneRound: {"design", "epsilon", "public_seed"},
+    OneRound: {"design", "epsilon", "public_seed", "own_questions"},
     UntilLearned: {"design", "public_seed"},
     AnchorPolicy: {"setting", "learner"},
     TwoClasses: {"design", "failure"},

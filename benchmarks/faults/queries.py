@@ -52,19 +52,23 @@ class Rounds:
     """A policy: epsilon, the first device and the one after the last of every round."""
 
     rounds: tuple[tuple[Fraction, int, int], ...]
+    own_questions: bool = False
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round; see `coordinator.server.rounds.state.Policy`."""
         if (number := len(state.asked)) == len(self.rounds):
             return None
         epsilon, first, stop = self.rounds[number]
-        return Ask(query=query_of(number, epsilon), first=first, stop=stop)
+        query = query_of(number, epsilon)
+        return Ask(query=replace(query, own_questions=self.own_questions), first=first, stop=stop)
 
 
 @cache
 def behind_shuffler(world: World) -> World:
-    """Return a world whose reports a shuffler hands on, however few they are."""
-    return replace(world, plan=replace(world.plan, trust=Shuffling(reports=1, withhold=False)))  # type: ignore[type-var]
+    """Return a world whose reports a shuffler hands on, however few they are; devices draw their own questions."""
+    policy = replace(world.plan.policy, own_questions=True)  # type: ignore[attr-defined] # of queries
+    trust = Shuffling(reports=1, withhold=False)
+    return replace(world, plan=replace(world.plan, policy=policy, trust=trust))  # type: ignore[type-var]
 
 
 @cache
