@@ -101,6 +101,21 @@ FAMILIES: Final = {
         table="items.parquet",
         kinds=("shuffler", "devices", "coordinator"),
     ),
+    "two-servers": Family(
+        command=(
+            *("run", "--design", "totals", "--trust", "two-servers", "--items", "3000", "--rated", "40"),
+            *("--epsilon", "1"),
+        ),
+        size="--users",
+        default=60_000,
+        far=booked,
+        whole=lambda result: int(result["asked"]),
+        lasting=(
+            *("releases_sha256", "words_server_sha256", "seeds_server_sha256", "spent_max", "spent_mean", "answered"),
+        ),
+        table="items.parquet",
+        kinds=("words", "seeds", "devices", "coordinator"),
+    ),
     "online": Family(
         command=("online", "--rounds", "400", "--voters", "2000", "--peers", "50", "--budget", "1e6"),
         size="--clients",
@@ -123,4 +138,4 @@ FAMILIES: Final = {
         kinds=("devices", "public", "coordinator"),
     ),
 }
-"""The three families by their commands, and a run behind a shuffler."""
+"""The three families by their commands, a run behind a shuffler, and one of two servers."""

@@ -11,6 +11,8 @@ ACTORS: Final = {
     "public": "ray::PublicHost",
     "coordinator": "ray::Coordinator",
     "shuffler": "ray::ShufflerHost",
+    "words": "ray::WordServer",
+    "seeds": "ray::SeedServer",
 }
 """Names of actors' processes by kind; while a method runs, its name is appended."""
 

@@ -58,7 +58,7 @@ def test_every_kind_is_killed_three_times_in_twenty(seed: int, name: str) -> Non
     assert (
         plan([name], 33, seed)[:20]
         == wanted
-        == plan(list(FAMILIES), 80, seed)[list(FAMILIES).index(name) :: len(FAMILIES)]
+        == plan(list(FAMILIES), 20 * len(FAMILIES), seed)[list(FAMILIES).index(name) :: len(FAMILIES)]
     )
 
 
@@ -83,14 +83,14 @@ def test_a_run_that_ends_alike_counts(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_soak_goes_on_where_it_was_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As if the machine had stopped in the middle of a line: that run is made again, the others are not."""
     file, names, first = tmp_path / "soak.jsonl", list(FAMILIES), Played(END)
-    whole = measure(plan(names, 9, 0), first, file)
+    whole = measure(plan(names, 2 * len(names) + 1, 0), first, file)
     content = file.read_bytes()
     file.write_bytes(content[: content.rindex(b"{") + 30])
     again = Played(END)
-    assert measure(plan(names, 12, 0), again, file)[:9] == whole
-    assert again.killed == plan(names, 12, 0)[8:]
+    assert measure(plan(names, 3 * len(names), 0), again, file)[: len(whole)] == whole
+    assert again.killed == plan(names, 3 * len(names), 0)[2 * len(names) :]
     assert first.whole_ones == again.whole_ones == names
-    assert len(read(file)) == 12
+    assert len(read(file)) == 3 * len(names)
     assert file.read_bytes().startswith(content)
 
 

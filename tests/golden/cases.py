@@ -68,6 +68,13 @@ def _designs() -> dict[str, Case]:
             RUN + "--design totals --noise devices --delta 0 --epsilon 3 --dropout 0.05 --neighbours add-remove"
         ),
         "totals, epsilon inf": Case(RUN + "--design totals --epsilon inf --most-likes 2"),
+        "shuffled, set": Case(RUN + "--design set --trust shuffled --dropout 0.05", on_ray=True),
+        "shuffled, pairs, told short": Case(
+            RUN + "--design pairs --trust shuffled --epsilon 2 --dropout 0.2 --short-rounds tell"
+        ),
+        "shuffled, sign, eliminate": Case(
+            RUN + "--design sign --policy eliminate --trust shuffled --own-questions --smallest-round 500 --epsilon 2"
+        ),
     }
 
 
