@@ -20,9 +20,10 @@ from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
 from scenarios.experiment import experiment as finishing
 from scenarios.show import records
-from scenarios.store import manifest, whole_files
+from scenarios.store import manifest, run_folder, whole_files
 from scenarios.store.journal import Journal
-from scenarios.store.record_log import count_records
+from scenarios.store.manifest import FOLDER, MANIFEST
+from scenarios.store.record_log import UNIT, UNITS, count_records
 from scenarios.store.whole_files import locked_folder
 
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
@@ -220,3 +221,26 @@ def test_links_within_a_folder_and_to_it_are_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "out")
     with locked_folder(tmp_path / "link"):
         assert (tmp_path / "link" / "two").read_text(encoding="utf-8") == "1"
+
+
+def test_a_log_of_which_nothing_was_written_counts_as_none(tmp_path: Path) -> None:
+    """As where a machine stopped between the file's creation and its first line."""
+    folder = tmp_path / FOLDER / UNITS
+    folder.mkdir(parents=True)
+    (folder / f"a{UNIT.suffix}").touch()
+    (folder / f"b{UNIT.suffix}").write_text("head\none\ntwo\n", encoding="utf-8")
+    assert count_records(tmp_path) == 2
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_ctrl_c_leaves_a_folder_that_keeps_something_and_no_other(tmp_path: Path, *, kept: bool) -> None:
+    out = tmp_path / "out"
+    (out / FOLDER / UNITS).mkdir(parents=True)
+    (out / FOLDER / MANIFEST).touch()
+    if kept:
+        (out / FOLDER / UNITS / f"a{UNIT.suffix}").write_text("head\none\n", encoding="utf-8")
+    with pytest.raises(KeyboardInterrupt), run_folder._left_empty(out, new=True):
+        raise KeyboardInterrupt
+    assert (out / FOLDER / MANIFEST).exists() == kept
+    with pytest.raises(KeyboardInterrupt), run_folder._left_empty(None, new=True):
+        raise KeyboardInterrupt
