@@ -1,10 +1,10 @@
 """Runs with one random process killed at a random time, each compared with a run that nothing disturbs.
 
-``python -m benchmarks.kills [--family run|online|two-tier]`` kills, with SIGKILL, one of the run's actors (aggregators
-or public users' hosts, devices, the coordinator), the driver (then resumes the run) or a whole node, at a random share
-of the run. Kind, victim and time follow from the seed. Releases or recommendations, model and what devices spent must
-be the same in all runs; else the exit code is 1. With ``--json FILE`` each run is kept as soon as it has ended, and the
-same command goes on after the last one.
+``python -m benchmarks.kills [--family run|shuffled|two-servers|online|two-tier]`` kills, with SIGKILL, one of the run's
+actors (aggregators, a shuffler, two servers, public users' hosts, devices, the coordinator), the driver (then resumes
+the run) or a whole node, at a random share of the run. Kind, victim and time follow from the seed. Releases or
+recommendations, model and what devices spent must be the same in all runs; else the exit code is 1. With ``--json
+FILE`` each run is kept as soon as it has ended, and the same command goes on after the last one.
 """
 
 import shutil
