@@ -13,7 +13,6 @@ import numpy as np
 from coordinator.protocol.amplification import (
     AnyRandomizer,
     ShufflerBound,
-    best_set,
     largest_local_epsilon,
     shuffled_epsilon,
 )
@@ -23,6 +22,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
 from coordinator.protocol.trust import Shuffling
+from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import PoolDesign
 from coordinator.server.server_half import ANCHOR, FIXED, GROUPS, ONE_ROUND, TRUST_LOCAL, ServerHalf, Settings
 from scenarios.config.admission import require_same_everywhere
@@ -160,10 +160,11 @@ def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
     assert scenario.epsilon is not None  # refused before
     epsilon = scenario.epsilon / scenario.answers_per_device
     query = _query(half, settings, scenario.world, epsilon)
-    subsets = public_half(query.design)
-    own, values = subsets.own(query), subsets.values(query)  # type: ignore[attr-defined] # of subsets
-    best = best_set(items=values - own, padded=own, epsilon=epsilon, devices=promise.devices, delta=promise.delta)
-    sizes = {"chosen": best.subset_size} | ({"padded": own} if "padded" in type(settings).model_fields else {})
+    from coordinator.server.mechanisms.oracles import shuffled_query  # noqa: PLC0415 (numerical)
+
+    parameters = shuffled_query(query, promise.devices, promise.delta).parameters
+    names = [name for name in (CHOSEN, PADDED) if name in type(settings).model_fields]
+    sizes = {name: int(parameters[name]) for name in names}
     return settings.model_copy(update=sizes)
 
 

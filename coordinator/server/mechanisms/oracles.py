@@ -348,7 +348,7 @@ def shuffled_query(query: Query, devices: int, delta: float, share: float = SHAR
     return replace(local, questions=half.questions(local).start, answer_bits=half.answer_bits(local))
 
 
-@lru_cache(maxsize=1 << 10)
+@lru_cache(maxsize=1 << 12)
 def _best_set(items: int, padded: int, epsilon: Fraction, devices: int, delta: float, share: float) -> SetDesign:
     from coordinator.protocol.amplification import best_set
 

@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from coordinator.protocol.amplification import SetDesign, best_set
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.mechanisms import half_of as public_half
@@ -20,7 +19,8 @@ from coordinator.protocol.mechanisms.oracles import Subset
 from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import Dummies, least_dummies
-from coordinator.protocol.value_channels import CHOSEN, PADDED
+from coordinator.protocol.value_channels import PADDED
+from coordinator.server.mechanisms.oracles import SHARE, shuffled_query
 from coordinator.server.rounds.state import Ask
 from scenarios.studies.compare import sum_laws as laws
 from scenarios.studies.compare.advisors import pair_constants, pair_design
@@ -42,34 +42,18 @@ from scenarios.theory.liars import share_to_lift
 
 FEW_LIKES = "set (few likes)"  # Sets as small as those of pairs: one of w likes is named, and w f is its variance
 DEVIATIONS = 6  # Of the number of dummies; of more messages than that a shuffler knows that a device lies
-SHARE = 0.15  # Share of people who like an item whose estimate has the least variance
-
-
-@lru_cache(maxsize=1 << 12)
-def certified(items: int, padded: int, epsilon: Epsilon, devices: int, share: float, delta: float) -> SetDesign:
-    """Return how many values a report names and under which local epsilon, so that the central one is certified."""
-    assert epsilon is not None  # else nothing is amplified
-    return best_set(items=items, padded=padded, epsilon=epsilon, devices=devices, delta=delta, share=share)
 
 
 def amplified(query: Query, devices: int, settings: Comparison) -> Query:
-    """Return a query of subsets whose central epsilon is that of the given one, for so many devices shuffled together.
-
-    Its epsilon is the local one, and it names as many values as are best for the central one.
-    """
+    """Return a query of subsets for so many devices shuffled together; see `shuffled_query`."""
     half = public_half(query.design)
     assert isinstance(half, Subset)  # rows here have such queries only
-    if query.epsilon is None:
-        return query
     own = half.own(query)
     items = half.values(query) - own
     # Of pairs the share is that of local pairs; of items that of a set, where a person's set has some of its likes only
     paired = query.design == "pairs" and together(query) == 2
     share = own / items / 2 if paired else SHARE * min(1.0, own / settings.likes)
-    best = certified(items, own, query.epsilon, devices, share, settings.delta)
-    parameters = {**query.parameters, CHOSEN: float(best.subset_size)}
-    local = replace(query, epsilon=best.local_epsilon, parameters=parameters)
-    return replace(local, questions=half.questions(local).start, answer_bits=half.answer_bits(local))
+    return shuffled_query(query, devices, settings.delta, share)
 
 
 Padding: TypeAlias = Callable[[Comparison, int], int]

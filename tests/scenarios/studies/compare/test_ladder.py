@@ -20,6 +20,7 @@ from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import dummies_delta, gaussian_deviation, least_dummies
 from coordinator.protocol.value_channels import PADDED, subset_channel
+from coordinator.server.mechanisms.oracles import SHARE
 from coordinator.server.mechanisms.sets import LikedSet
 from coordinator.server.moments.count_moments import best_subset
 from scenarios.show.figures import pictures_of
@@ -126,7 +127,7 @@ def test_totals_that_change_where_a_person_is_replaced_are_counted(monkeypatch: 
 def expected(name: str, world: FileWorld, users: int, counted_on: int) -> tuple[Floats, Floats]:
     """Mean and deviation of estimates by 'set' or 'subset', for a local epsilon and k computed for another n."""
     own = LIKES if name == "set" else 1
-    share = shuffled.SHARE * own / LIKES
+    share = SHARE * own / LIKES
     best = best_set(items=ITEMS, padded=own, epsilon=ONE, devices=counted_on, delta=DELTA, share=share)
     channel = subset_channel(best.local_epsilon, values=ITEMS + own, padded=own, subset_size=best.subset_size)
     mine, other = map(float, channel.rates)
