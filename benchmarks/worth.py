@@ -76,8 +76,7 @@ OF_RUNGS: tuple[str, ...] = (
 )
 OF_RUNGS += ("compared", "ndcg", "ndcg_low", "ndcg_high", "epsilon_local", "messages", "liar_likes", "liar_share")
 SHOWN_RUNGS: tuple[str, ...] = (
-    *("curator: popularity (Gaussian)", "curator: pairs with EASE", "two-servers: popularity"),
-    *("two-servers: pairs with EASE", "shuffled: set (few likes)", "shuffled: pairs", "local: set", "local: pairs"),
+    *("curator: popularity (Gaussian)", "two-servers: popularity", "shuffled: set (few likes)", "local: set"),
 )
 """Rows of README's table."""
 LIED_TO = ("curator: popularity", "two-servers: popularity", "shuffled: set", "shuffled: ones", "local: set")
@@ -98,10 +97,10 @@ RUNG_SENTENCES = """\
 At epsilon 1 a list that is worth 95 % of plain popularity takes {local} people where nobody is trusted,
 {shuffled} with a shuffler{fewer_shuffled}, {servers} with two
 servers{fewer_servers}, and {curator} with a curator{fewer_curator}.
-Pairs of items, for lists of each device's own taste, gain most: with {many} people at epsilon 1 their NDCG is {mixed}
-under a shuffler and {both} with two servers, where local ones have {alone}, and popularity
-without privacy {plain}. Numbers in brackets are intervals of 95 %. Every epsilon is about one person's
-ratings replaced by any others; it fails with probability delta."""
+Pairs of items, for lists of each device's own taste, gain most: with {many} people their NDCG is {mixed}
+under a shuffler, {both} with two servers and {alone} locally; popularity
+without privacy has {plain}. Brackets are intervals of 95 %; epsilon is about one person's
+ratings replaced by any others, and fails with probability delta."""
 """What README says of the rungs of the ladder."""
 Record = Mapping[str, Any]
 
