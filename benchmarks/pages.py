@@ -38,6 +38,7 @@ def pages() -> list[str]:
     """Return the paths of all pages, relative to the project's folder."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     pages += [path for room in ("deploy", "docs", "examples") for path in (ROOT / room).rglob("*.md")]
+    pages += [path for room in ("benchmarks", "coordinator", "scenarios") for path in (ROOT / room).rglob("ADDING.md")]
     return sorted(path.relative_to(ROOT).as_posix() for path in pages)
 
 

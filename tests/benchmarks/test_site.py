@@ -43,7 +43,10 @@ def faults(place: str, text: str) -> Iterator[str]:
 
 
 def test_every_page_stands_in_the_navigation_once() -> None:
-    there = [*(ROOT / "docs").rglob("*.md"), *(ROOT / page for page in OUTSIDE)]
+    checklists = [
+        path for room in ("benchmarks", "coordinator", "scenarios") for path in (ROOT / room).rglob("ADDING.md")
+    ]
+    there = [*(ROOT / "docs").rglob("*.md"), *(ROOT / page for page in OUTSIDE), *checklists]
     assert sorted(NAV) == sorted(map(stands_at, there))
 
 
