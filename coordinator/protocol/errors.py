@@ -1,6 +1,6 @@
 """What blindrec raises: typed errors whose text names the thing, its value and the remedy."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -58,3 +58,16 @@ class LostError(BlindrecError):
 
 class ResumableError(LostError):
     """A run had to end early, and its folder keeps what it did; the same command or call goes on from there."""
+
+
+def name_choices(name: object, names: Iterable[str], lead: str = "choose among") -> str:
+    """Return what an error says of a name that is none of these: the one that is spelled nearly so, and all of them.
+
+    >>> name_choices("elimnate", ["fixed", "eliminate"]), name_choices(2, ["fixed"], "known are")
+    ("did you mean 'eliminate'? choose among fixed, eliminate", 'known are fixed')
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 (errors alone need it)
+
+    every = list(names)
+    close = get_close_matches(name, every, 1) if isinstance(name, str) else []
+    return f"{f'did you mean {close[0]!r}? ' if close else ''}{lead} {', '.join(every)}"

@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from coordinator.protocol.budget import as_float, as_json, parse_epsilon
+from coordinator.protocol.errors import InputError
 from scenarios.commands.flags import Output, with_fields
-from scenarios.show.tables import failing, show_description
+from scenarios.log import console
+from scenarios.show.tables import failing, remark, show_description
 from scenarios.studies.compare.comparison_settings import Comparison
 
 
@@ -112,11 +114,17 @@ def report(
     *,
     out: Annotated[Path, typer.Option(help="File for the page, .html.")],
     pdf: Annotated[Path | None, typer.Option(help="File for the same page as PDF (extra pdf).")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
 ) -> None:
     """Make a page to show of results; see `HELP`."""
     from scenarios.pages.page import write_report
 
+    files = [one for one in (out, pdf) if one is not None]
+    for one in files:
+        if one.is_file() and not force:
+            raise InputError(f"{one} is there already; name another file, or give --force to write over it")
     write_report(results, out, pdf)
+    remark(console(), *(f"{one} is written, {one.stat().st_size:,} bytes" for one in files))
 
 
 report.__doc__ = HELP

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NoReturn, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, ValidationInfo
 
 from coordinator.protocol.budget import Epsilon, parse_epsilon
-from coordinator.protocol.errors import InputError, ReadError
+from coordinator.protocol.errors import InputError, ReadError, name_choices
 from coordinator.protocol.limits import memory_left, open_regular, read_whole, require_memory, size_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ MOST_TOLD = 900  # Characters of an error's whole line: what is wrong stands at 
 LARGEST_WHOLE = (1 << 63) - 1  # Whole numbers beyond it, on either side, are refused; TOML promises no more either
 MOST_RUNS = 10**6  # Seeds of a command; sweeps hold a list of all that they run
 SEEDS = ("repeat", "seeds")  # Flags that say how many there are
-_WRITTEN = re.compile(r"[+-]?(\d{1,20}|\d{1,3}(,\d{3})+)(\.\d{1,20})?([eE][+-]?\d{1,2})?")  # A number, by people
+_WRITTEN = re.compile(r"([+-]?(?:\d{1,20}|\d{1,3}(?:,\d{3})+)(?:\.\d{1,20})?(?:[eE][+-]?\d{1,2})?)([kMG]?)")
+"""A number, by people, and how many."""
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}  # As tables print them
 _WAYS = ("constrained-", "function-", "literal[")  # Pydantic's names of ways to read a value; they are no part of a key
 
 
@@ -81,7 +83,7 @@ def first_line(error: ValidationError, kind: type[BaseModel]) -> str:
     name = ".".join(str(part) for part in first["loc"] if not str(part).startswith(_WAYS)) or "scenario"
     if first["type"] == "extra_forbidden":
         flat_names = getattr(kind, "flat_names", kind.model_fields.keys)
-        return f"key {brief(name)} is unknown; known are {', '.join(flat_names())}"
+        return f"key {brief(name)} is unknown; {name_choices(name, flat_names(), 'known are')}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
         return message if message.startswith(name) or not first["loc"] else f"{name}: {message}"
@@ -112,11 +114,19 @@ def names_of_columns(value: Any) -> Any:
 
 
 def plain_number(text: Any) -> Any:
-    """Return a number as machines write it; 1e6 and 1,000,000 are 1000000, and what is no such text stays as it is."""
-    if not isinstance(text, str) or not _WRITTEN.fullmatch(text):
+    """Return a number as machines write it; what is no such text stays as it is.
+
+    >>> [plain_number(text) for text in ("1e6", "1,000,000", "1.5M", "30k", "0.5", "many")]
+    ['1000000', '1000000', '1500000', '30000', '0.5', 'many']
+    """
+    written = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
+    if written is None:
         return text
-    exact = Fraction(text.replace(",", ""))
-    return str(exact.numerator) if exact.denominator == 1 else text.replace(",", "")
+    digits = written[1].replace(",", "")
+    exact = Fraction(digits) * _UNITS[written[2]]
+    if exact.denominator == 1:
+        return str(exact.numerator)
+    return str(float(exact)) if written[2] else digits
 
 
 def _numbers(value: Any) -> Any:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from coordinator.protocol.custom import Mechanism
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, name_choices
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, TRUST_TWO_SERVERS, ServerHalf, Settings
@@ -59,7 +59,7 @@ def server_half(design: str) -> ServerHalf:
     if _PATH.fullmatch(design):
         return half_of_class(import_class(design))
     if (half := designs().get(design)) is None:
-        remedy = f"choose one of {', '.join(designs())}, or your own, mypackage.mymodule:MyMechanism"
+        remedy = f"{name_choices(design, designs(), 'choose one of')}, or your own, mypackage.mymodule:MyMechanism"
         raise InputError(f"design is {design!r}; {remedy}")
     return half
 

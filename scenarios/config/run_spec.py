@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
-from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.errors import InputError, PolicyError, name_choices
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS, Shuffling, TwoServers
 from coordinator.server.custom import server_half
@@ -304,11 +304,10 @@ def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
     policies = half.policies_with(scenario.settings)
     own = ":" in scenario.policy
     if not own and scenario.policy not in policies:
-        choices = ", ".join(policies)
         if len(policies) == 1:
-            raise InputError(f"policy is {scenario.policy!r}; {half.name} takes {choices} alone, leave it out")
+            raise InputError(f"policy is {scenario.policy!r}; {half.name} takes {policies[0]} alone, leave it out")
         raise InputError(
-            f"policy is {scenario.policy!r}; choose one of {choices} for {half.name}"
+            f"policy is {scenario.policy!r}; {name_choices(scenario.policy, policies, 'choose one of')} for {half.name}"
             f"{f', or {half.all_policies_with}' if scenario.policy in half.policies else ''}, or your own, "
             "mypackage.mymodule:MyPolicy"
         )

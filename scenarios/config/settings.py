@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.files import NamedPath, brief, first_line, names_of_columns, read_values
 
 OWN = "package.module:Name"
@@ -62,7 +62,7 @@ def names_among(value: Any, choices: Iterable[str], what: str) -> tuple[str, ...
     names, ordered = parts_of(value), tuple(choices)
     for name in names:
         if name not in ordered:
-            raise InputError(f"{what} {brief(name)} is unknown; choose among {', '.join(ordered)}")
+            raise InputError(f"{what} {brief(name)} is unknown; {name_choices(name, ordered)}")
     return tuple(name for name in ordered if name in names)
 
 

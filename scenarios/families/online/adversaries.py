@@ -16,7 +16,7 @@ from actors.voters import Client, TableVoters
 from coordinator.protocol.arrays import Bits, Bits2, Bools2, Indices, Ints
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.coins import as_words, derive
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, name_choices
 from coordinator.protocol.hashing import device_streams
 from coordinator.server.online.recommenders import Promise, compared_in
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
@@ -419,7 +419,7 @@ def rows_against(
 ) -> list[Row]:
     """Return an adversary's rows, one a recommender."""
     if name not in ADVERSARIES:
-        raise InputError(f"adversary is {name!r}; choose among {', '.join(ADVERSARIES)}")
+        raise InputError(f"adversary is {name!r}; {name_choices(name, ADVERSARIES)}")
     if seeds < 1:
         raise InputError(f"repeat is {seeds}; it must be at least 1")
     adversary, defaults, _ = ADVERSARIES[name]

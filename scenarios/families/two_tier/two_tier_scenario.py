@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, name_choices
 from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, half_of, second_order_public_halves
 from coordinator.protocol.second_order_mechanisms.paper import OWN_H
 from coordinator.server.completion import mechanisms
@@ -222,7 +222,9 @@ class TwoTier(ExperimentScenario):
     @model_validator(mode="after")
     def _consistent(self) -> TwoTier:
         if self.mechanism not in GUARANTEES:
-            raise InputError(f"mechanism is {brief(self.mechanism)}; choose one of {', '.join(GUARANTEES)}")
+            raise InputError(
+                f"mechanism is {brief(self.mechanism)}; {name_choices(self.mechanism, GUARANTEES, 'choose one of')}"
+            )
         if (self.ratings is None) == (self.planted is None):
             raise InputError("ratings and planted: give one of them, a file or users,items,ratings of planted data")
         if self.ratings is None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
 from scenarios.studies.compare.comparison_settings import COORDINATOR, DELTA, TRUST_MODELS, Comparison
@@ -163,7 +163,7 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
     names = {row.mechanism for row in registered_rows().values()} | set(SERVED)
     for name in settings.mechanisms or ():
         if name not in names:
-            raise InputError(f"mechanism {name!r} is unknown; choose among {', '.join(sorted(names))}")
+            raise InputError(f"mechanism {name!r} is unknown; {name_choices(name, sorted(names))}")
     if table_of(settings).count <= 2 * TOP:
         raise InputError(
             f"the file has {table_of(settings).count} items; lists of ten say something among more than 20"

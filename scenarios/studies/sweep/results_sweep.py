@@ -13,7 +13,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, name_choices
 from scenarios.backends.selection import InProcess
 from scenarios.config.files import brief
 from scenarios.config.settings import validated
@@ -109,13 +109,12 @@ class ResultsSweep(GridSweep):
         """Check a grid of results, and expand its settings."""
         sweep = validated(cls, None, dict(values))
         if sweep.experiment not in EXPERIMENTS:
-            raise InputError(f"experiment is {brief(sweep.experiment)}; choose among {', '.join(EXPERIMENTS)}")
+            raise InputError(f"experiment is {brief(sweep.experiment)}; {name_choices(sweep.experiment, EXPERIMENTS)}")
         column_names = [column.name for column in sweep.runs.columns if column.average is not Average.NOTHING]
         for name in sweep.columns:
             if name not in column_names:
-                raise InputError(
-                    f"column {brief(name)} is unknown; blindrec {sweep.runs.name} has {', '.join(column_names)}"
-                )
+                lead = f"blindrec {sweep.runs.name} has"
+                raise InputError(f"column {brief(name)} is unknown; {name_choices(name, column_names, lead)}")
         if sweep.threshold is not None:
             sweep.threshold.check(sweep.runs, {*sweep.base, *(name for table in sweep.grid for name in table)})
         _ = sweep.settings  # refuses those that cannot be run

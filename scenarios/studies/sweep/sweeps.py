@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.files import brief, read_toml
 from scenarios.config.settings import refuse_code
 
@@ -139,12 +139,12 @@ def sweep_of(values: Mapping[str, Any]) -> Sweep[Any, Any]:
     """Return the sweep that a grid's values describe; its kind is ``sweep``, by default that over users."""
     name = values.get("sweep", DEFAULT_KIND)
     if name not in KINDS:
-        raise InputError(f"sweep is {brief(name)}; choose among {', '.join(KINDS)}")
+        raise InputError(f"sweep is {brief(name)}; {name_choices(name, KINDS)}")
     kind = kind_of(name)
     settings = {key: value for key, value in values.items() if key != "sweep"}
     for key in settings:
         if key not in kind.fields:
-            raise InputError(f"key {brief(key)} is unknown; known are {', '.join(kind.fields)}")
+            raise InputError(f"key {brief(key)} is unknown; {name_choices(key, kind.fields, 'known are')}")
     return kind.read(settings)
 
 
@@ -157,7 +157,9 @@ def load_sweep(
     else:
         names, path = built_in_grids(), Path(grid)
         if str(grid) not in names and not path.suffix and not path.exists():
-            raise InputError(f"grid {str(grid)!r} is unknown; name a TOML file or one of {', '.join(names)}")
+            raise InputError(
+                f"grid {str(grid)!r} is unknown; {name_choices(str(grid), names, 'name a TOML file or one of')}"
+            )
         values = read_toml(BUILT_IN / f"{grid}.toml" if str(grid) in names else path, "grid file")
         if not allow_code:
             refuse_code(values, f"grid file {grid}")

@@ -68,7 +68,7 @@ MISTAKES: dict[str, str] = {
     "run --design curator-pairs --ratings mine --features mine": "features is 'mine', but scores of curator-pairs are no popularity that features could weigh; leave it out",
     "run --public 0.5 --ratings mine": "public is 0.5, which is weighed with popularity as design set tells it, not maxsense by centred; leave it out",
     "run --address 127.0.0.1:6379 --backend inprocess": "address is 127.0.0.1:6379, but --backend inprocess uses no Ray; leave one of them out",
-    "run unknown.toml": "key 'epsilom' is unknown; known are policy, rounds, ...",
+    "run unknown.toml": "key 'epsilom' is unknown; did you mean 'epsilon'? known are policy, rounds, ...",
     "run list.toml": "like.0.1 is 1.1: input should be less than or equal to 1",
     "run broken.toml": "scenario file broken.toml is no TOML: Invalid value (at end of document)",
     "run huge.toml": "scenario file huge.toml is no TOML: it holds a whole number of 67 bits; give at most 63",

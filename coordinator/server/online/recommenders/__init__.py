@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, name_choices
 from coordinator.protocol.finding import by_name, declared
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def named_recommenders() -> Mapping[str, NamedRecommender]:
 def recommender_of(name: str) -> NamedRecommender:
     """Return a recommender by its name."""
     if name not in named_recommenders():
-        raise InputError(f"recommender is {name!r}; choose among {', '.join(named_recommenders())}")
+        raise InputError(f"recommender is {name!r}; {name_choices(name, named_recommenders())}")
     return named_recommenders()[name]
 
 
