@@ -1,0 +1,55 @@
+"""Which cases of a parametrised test run by default: some that have every value of every parameter between them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+FEW = 4  # A test of no more cases is whole
+
+
+def surplus(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests that a covering sample needs not: those marked thorough, and cases whose values others have.
+
+    A test marked ``whole`` needs all of its cases, and one marked ``few`` the stated number, whatever their values.
+    """
+    functions, more = defaultdict(list), []
+    for item in items:
+        if item.get_closest_marker("thorough"):
+            more.append(item)
+        elif hasattr(item, "callspec") and not item.get_closest_marker("whole"):
+            functions[item.nodeid.partition("[")[0]].append(item)
+    for cases in functions.values():
+        # The same on every machine, and not always the first that somebody thought of
+        order = sorted(cases, key=lambda case: hashlib.sha256(case.nodeid.encode()).digest())
+        if few := cases[0].get_closest_marker("few"):
+            more += order[few.args[0] :]
+        elif len(cases) > FEW:
+            needed = _covering(order)
+            more += [case for case in order if case not in needed]
+    return more
+
+
+def _covering(order: list[pytest.Item]) -> set[pytest.Item]:
+    """Return cases that have every value: each time the first that has the most values of which there is no case."""
+    values = {case: {(name, _key(value)) for name, value in case.callspec.params.items()} for case in order}  # type: ignore[attr-defined]
+    missing, needed = set().union(*values.values()), set()
+    while missing:
+        best = max(order, key=lambda case: len(values[case] & missing))
+        needed.add(best)
+        missing -= values[best]
+    return needed
+
+
+def _key(value: object) -> Hashable:
+    """Return what equal values share, and others do not: True is not 1."""
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return type(value), value
