@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def surplus(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 def _covering(order: list[pytest.Item]) -> set[pytest.Item]:
     """Return cases that have every value: each time the first that has the most values of which there is no case."""
-    values = {case: {(name, _key(value)) for name, value in case.callspec.params.items()} for case in order}  # type: ignore[attr-defined]
+    values = {case: set(_values(case.callspec.params.items())) for case in order}  # type: ignore[attr-defined]
     missing, needed = set().union(*values.values()), set()
     while missing:
         best = max(order, key=lambda case: len(values[case] & missing))
@@ -46,10 +46,19 @@ def _covering(order: list[pytest.Item]) -> set[pytest.Item]:
     return needed
 
 
-def _key(value: object) -> Hashable:
-    """Return what equal values share, and others do not: True is not 1."""
+def _values(named: Iterable[tuple[Hashable, object]]) -> Iterator[Hashable]:
+    """Yield values by name, each with its type, as True is not 1; of a tuple or a dictionary those that it holds."""
+    for name, value in named:
+        if isinstance(value, (tuple, dict)):
+            inner = value.items() if isinstance(value, dict) else enumerate(value)
+            yield from ((name, one) for one in _values(inner))
+        else:
+            yield name, type(value), value if _hashable(value) else repr(value)
+
+
+def _hashable(value: object) -> bool:
     try:
         hash(value)
     except TypeError:
-        return repr(value)
-    return type(value), value
+        return False
+    return True

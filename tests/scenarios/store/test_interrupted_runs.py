@@ -74,6 +74,7 @@ EDITS: dict[str, Any] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_mark_is_refused(edit: str, blindrec: Command, tmp_path: Path) -> None:
     interrupted(tmp_path / "out")
