@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -36,9 +36,11 @@ def surplus(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 def _covering(order: list[pytest.Item]) -> set[pytest.Item]:
-    """Return cases that have every value: each time the first that has the most values of which there is no case."""
+    """Return cases that have every value: those that alone have one, then the first with the most new ones, and so on."""
     values = {case: set(_values(case.callspec.params.items())) for case in order}  # type: ignore[attr-defined]
-    missing, needed = set().union(*values.values()), set()
+    counts = Counter(value for every in values.values() for value in every)
+    needed = {case for case, every in values.items() if any(counts[value] == 1 for value in every)}
+    missing = counts.keys() - {value for case in needed for value in values[case]}
     while missing:
         best = max(order, key=lambda case: len(values[case] & missing))
         needed.add(best)
