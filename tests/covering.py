@@ -36,7 +36,7 @@ def surplus(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 def _covering(order: list[pytest.Item]) -> set[pytest.Item]:
-    """Return cases that have every value: those that alone have one, then the first with the most new ones, and so on."""
+    """Return cases that have every value: those that alone have one, then each time one with the most new ones."""
     values = {case: set(_values(case.callspec.params.items())) for case in order}  # type: ignore[attr-defined]
     counts = Counter(value for every in values.values() for value in every)
     needed = {case for case, every in values.items() if any(counts[value] == 1 for value in every)}

@@ -129,6 +129,7 @@ def test_the_shuffler_hands_on_pairs_of_question_and_answer_and_nothing_else() -
         Shuffler(asked, terms).take(replace(whole, questions=None))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("design", "settings", "central"),
     [
