@@ -1,6 +1,6 @@
 """Makes what tests share importable by name: tests are imported from their files and see no directory of their own.
 
-`thoroughness` says how much of large tests runs,
+`thoroughness` says how much of large tests runs, and `covering` which cases of them,
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
 `service_script` has voters and clients whose answers are written down,
 `anchored` asks what anchor sensing asks, and knows its coins,
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 
 THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"  # Whether `make test-thorough` runs; see `thoroughness`
+# Whether no case is left out, though examples and sizes may be those of `make test`: mutants are killed so
+EVERY_CASE = THOROUGH or os.environ.get("BLINDREC_EVERY_CASE") == "1"
+LEFT_OUT = pytest.StashKey[int]()  # How many tests and cases only `make test-thorough` runs
 # No test is about time, and a busy machine draws the same examples as an idle one
 hypothesis.settings.register_profile(
     "untimed",
@@ -78,9 +81,9 @@ class Shared:
 sys.meta_path.insert(0, Shared())
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only `make test-thorough` runs, and let tests that start Ray's processes come first.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Leave out what only `make test-thorough` runs of what is selected, and let tests that start Ray come first.
 
     Run these without `-n`, so that one Ray instance runs at a time.
 
@@ -89,15 +92,36 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     UsageError
         If the Makefile, which looks for files that say ``mark.cluster``, would not find one of them.
     """
-    if not THOROUGH:
-        long = [item for item in items if item.get_closest_marker("thorough")]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
-    cluster = [item for item in items if item.get_closest_marker("cluster")]
-    for path in sorted({item.path for item in cluster}):
+    from covering import surplus  # noqa: PLC0415 (importable only since `Shared` is there)
+
+    for path in sorted({item.path for item in items if item.get_closest_marker("cluster")}):
         if "mark.cluster" not in path.read_text(encoding="utf-8"):
             raise pytest.UsageError(f"{path} has tests that start Ray, but does not say mark.cluster: make misses them")
-    items[:] = cluster + [item for item in items if not item.get_closest_marker("cluster")]
+    yield
+    more = set() if EVERY_CASE else set(surplus(items))
+    config.stash[LEFT_OUT] = len(more)
+    config.hook.pytest_deselected(items=list(more))
+    items[:] = sorted(
+        (item for item in items if item not in more), key=lambda item: not item.get_closest_marker("cluster")
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let one of several processes tell the first how many cases it left out."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear how many: each of them collects all."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how many."""
+    if more := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f"{more:,} tests and cases more in make test-thorough")
 
 
 @pytest.fixture(autouse=True)

@@ -204,10 +204,10 @@ def runs(family: Family, run: list[str], *, last: int | None = None, every: int 
 def resumed(family: Family, run: list[str]) -> None:
     """Cut a run off at some of its operations, then its resumption at some of its own, and go on."""
     run = [*run, "--out", str(family.out)]
-    for first in family.undisturbed(command(*run))[4 :: size(8, 24)]:
+    for first in family.undisturbed(command(*run))[4 :: size(8, 48)]:
         family.begin(first)
         _, states = family.cut(command("resume", str(family.out), *LAYOUT), first.copy.name)
-        for number, second in enumerate(states[1 :: size(4, 16)]):
+        for number, second in enumerate(states[1 :: size(4, 24)]):
             family.begin(second)
             finish(family, run, f"run cut {first.where}, resume {second.where}", again=number % 3 == 0)
 
@@ -240,12 +240,12 @@ def planted(family: Family) -> None:
 
 
 FAMILIES: dict[str, Callable[[Family], None]] = {
-    "run": lambda family: runs(family, RUN, every=size(1, 8)),
-    "repeat": lambda family: runs(family, TWICE, every=size(5, 20)),
+    "run": lambda family: runs(family, RUN, every=size(1, 14)),
+    "repeat": lambda family: runs(family, TWICE, every=size(5, 30)),
     "resume": lambda family: resumed(family, RUN),
     "sweep": sweep,
-    "online": lambda family: runs(family, ONLINE, every=size(3, 16)),
-    "two-tier": lambda family: runs(family, TAUGHT, every=size(5, 15)),
+    "online": lambda family: runs(family, ONLINE, every=size(3, 20)),
+    "two-tier": lambda family: runs(family, TAUGHT, every=size(5, 20)),
     "planted": planted,
 }
 

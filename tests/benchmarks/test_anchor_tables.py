@@ -77,6 +77,7 @@ def test_emulated_sums_are_those_of_devices(query: Query) -> None:
     assert fits(query)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("query", [PAIRS, TURNED], ids=["pairs", "turned"])
 @pytest.mark.parametrize(
     "wrong",
@@ -130,12 +131,14 @@ def level_error() -> float:
     return off / math.sqrt(information)
 
 
+@pytest.mark.thorough  # by default golden results hold what the learner reads
 @pytest.mark.statistical
 def test_estimates_of_mean_ratings_are_right_where_users_rated_a_third_of_the_items() -> None:
     """False alarm 1e-6: estimates are normal; errors of the readings' synthetic devices are up to a third of theirs."""
     assert abs(level_error()) < normal_radius(1 + 1 / 3)
 
 
+@pytest.mark.thorough  # the twin of the one above
 def test_two_readings_of_the_same_rounds_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """These put levels too low, and what an answer tells too high, so that doubts were too small."""
     monkeypatch.setattr(two_class, "READS", (DEVICES,) * 2)

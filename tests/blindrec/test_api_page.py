@@ -37,11 +37,22 @@ def examples(title: str) -> doctest.DocTest:
     return doctest.DocTestParser().get_doctest(text, {"__name__": "page"}, title, "docs/api.md", 0)
 
 
+LONG = {
+    "check",
+    "compare",
+    "plan",
+    "shuffled_audit",
+    "SweepResult",
+}  # Seconds each; their commands have tests
 ON_RAY = (pytest.mark.cluster, pytest.mark.thorough)  # by default `test_calls` starts Ray as this example does
 
 
 @pytest.mark.parametrize(
-    "title", [pytest.param(one, marks=ON_RAY * ("Ray(" in text)) for one, text in SESSIONS.items()]
+    "title",
+    [
+        pytest.param(one, marks=ON_RAY if "Ray(" in text else [pytest.mark.thorough] * (one in LONG))
+        for one, text in SESSIONS.items()
+    ],
 )
 @pytest.mark.usefixtures("headless")
 def test_examples_run(title: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:

@@ -125,6 +125,7 @@ finally:
 RANGES = {"ray": "2.57.0 to 2.60.0", "numba": "0.68.1"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "flags"), [("ray", ["--backend", "ray"]), ("numba", ["--backend", "inprocess"])])
 def test_a_version_that_nobody_has_tried_is_refused_in_a_line(name: str, flags: list[str]) -> None:
     command = [sys.executable, "-c", REFUSED, name, *flags]

@@ -331,6 +331,7 @@ def moments_at(epsilon: float, questions: int = 3) -> SketchMoments:
     return multi_maxsense_moments(MODEL, set_size=4, questions=questions, epsilon=epsilon)
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("decoder", ["centred", "paper"])
 def test_measured_scores_have_the_exact_mean(batches: list[ScoreStatistic], decoder: str) -> None:

@@ -98,6 +98,7 @@ def test_a_page_says_what_chooses_the_backend_that_its_figures_are_measured_on(
     assert [isinstance(one, Ray) for one in opened] == [entry["command"] in ON_RAY]
 
 
+@pytest.mark.few(8)
 @quick(on_ray=False)
 def test_figures_beside_a_quick_command_are_what_it_measures(
     entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -114,6 +115,7 @@ def check_figures(entry: dict[str, Any]) -> None:
     assert not any(faults := [*faults, *untrue(entry, output)]), "\n".join(filter(None, faults))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("entry", TABLE["program"], ids=lambda entry: str(entry.get("program", entry.get("command"))))
 def test_a_page_states_what_its_program_prints(entry: dict[str, Any]) -> None:
     (one,) = [one for one in SHOWN if stands_for(entry, one)]

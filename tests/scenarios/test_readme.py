@@ -43,6 +43,7 @@ def test_picture_tables_and_sentences_of_what_it_is_worth_say_what_was_measured(
 EVERYWHERE = (worth.README, worth.PAGE, worth.LIARS, worth.PICTURE, worth.LADDER, worth.DATA)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("place", EVERYWHERE)
 def test_a_picture_a_table_or_a_sentence_that_says_something_else_is_found(place: str, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()

@@ -502,6 +502,7 @@ def environment(seed: int) -> tuple[Written, Promise, list[int], int]:
     return Written(votes.tolist(), likes.tolist()), told, sequence, peers
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", KEEPERS)
 def test_no_peer_is_ever_kicked_out(name: str) -> None:
     """Whatever is recommended: random environments of any D and R."""

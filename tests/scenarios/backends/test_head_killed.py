@@ -17,12 +17,12 @@ from scenarios.cli import main
 keep = journal.Journal.keep
 def slowly(self, over):
     keep(self, over)
-    time.sleep(0.3)
+    time.sleep(1)
 journal.Journal.keep = slowly
 main(sys.argv[1:])
 """
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "900", "--design", "sign", "--policy", "fixed"]
-RUN += ["--rounds", "300"]
+RUN += ["--rounds", "90"]
 
 
 @pytest.mark.cluster

@@ -129,9 +129,8 @@ def told(cluster: Cluster) -> dict[str, Ended]:
     """What commands leave that are sent at the same time."""
     small = ["submit", "run", "small.toml"]
     started = {
-        "good": cluster.start(*small, "--workers", "1", "--json", "-", "--out", str(cluster.folder.parent / "kept")),
+        "good": cluster.start(*small, *OWN, "--out", str(cluster.folder.parent / "kept")),
         "failing": cluster.start(*small, "--epsilon", "-3"),
-        "own": cluster.start(*small, *OWN),
         "refused": cluster.start(*small, RAY_AUTH_TOKEN_PATH=str(cluster.folder.parent / "other")),
     }
     return {name: ended(process) for name, process in started.items()}
@@ -144,12 +143,16 @@ def joined(cluster: Cluster, told: dict[str, Ended]) -> tuple[Ended, dict[psutil
     return ended(cluster.start("run", "small.toml", *OWN, joining=True)), before
 
 
-def test_a_job_runs_on_the_cluster_and_its_result_comes_here(told: dict[str, Ended]) -> None:
-    said = told["good"]
-    assert (said.code, "Traceback" in said.err) == (0, False), said.err
-    assert (said.result["backend"], said.result["workers"], said.result["answered"]) == ("ray", 1, 3001)
-    assert said.result["releases_sha256"] == here(small()).outcome.releases_sha256
-    assert "blindrec run, maxsense, ray" in said.err
+def test_a_job_and_a_run_that_joins_bring_a_mechanism_of_ones_own_and_their_results_come_here(
+    told: dict[str, Ended], joined: tuple[Ended, dict[psutil.Process, str]]
+) -> None:
+    """Its file lies in the folder that is submitted; the cluster has never heard of it."""
+    near = here(small(design=foreign_mechanisms.OUE())).outcome.releases_sha256
+    for said in (told["good"], joined[0]):
+        assert (said.code, "Traceback" in said.err) == (0, False), said.err
+        assert (said.result["backend"], said.result["workers"], said.result["answered"]) == ("ray", 1, 3001)
+        assert said.result["releases_sha256"] == near
+    assert "blindrec run, theirs:OUE, ray" in told["good"].err
 
 
 def test_a_failing_jobs_exit_code_comes_back(told: dict[str, Ended]) -> None:
@@ -157,17 +160,6 @@ def test_a_failing_jobs_exit_code_comes_back(told: dict[str, Ended]) -> None:
     assert said.code == 2
     assert "\nblindrec: epsilon is -3; it must be above 0" in said.out
     assert said.err.splitlines()[-1].endswith("failed with exit code 2")
-
-
-def test_a_mechanism_of_ones_own_travels_with_a_job_and_to_a_ray_that_runs(
-    told: dict[str, Ended], joined: tuple[Ended, dict[psutil.Process, str]]
-) -> None:
-    """Its file lies in the folder that is submitted; the cluster has never heard of it."""
-    near = here(small(design=foreign_mechanisms.OUE())).outcome.releases_sha256
-    for said in (told["own"], joined[0]):
-        assert (said.code, "Traceback" in said.err) == (0, False), said.err
-        assert (said.result["backend"], said.result["workers"], said.result["answered"]) == ("ray", 1, 3001)
-        assert said.result["releases_sha256"] == near
 
 
 def test_the_folder_of_a_job_is_fetched(cluster: Cluster, told: dict[str, Ended]) -> None:

@@ -181,6 +181,7 @@ def test_no_devices_count_nothing() -> None:
         assert np.isinf(error).all()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", HONEST)
 def test_the_same_releases_on_every_layout(kind: type[Mechanism]) -> None:
     told = {outcome(job(kind(), each=each)).releases_sha256 for each in (None, 20_000, 1_112)}

@@ -234,6 +234,7 @@ items = [6]
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("design", "channel"), [("bad:Large", "claimed, not checked"), ("theirs.good:GRR", "checked exactly")]
 )

@@ -142,6 +142,7 @@ def jsons(held: dict[str, object], draw: random.Random) -> Iterator[bytes]:
     yield from (b"[" * 100_000, b"9" * 5000, b"null", b"[]", b'"x"', b"\xff", b"")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_folders_that_nobody_means_to_resume(
     kind: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

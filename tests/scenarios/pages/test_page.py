@@ -113,6 +113,7 @@ def test_pale_text_would_be_found() -> None:
     assert min(contrasts(SHEET.read_text().replace("--quiet: #48525d", "--quiet: #8a949e"))) < LEAST
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -98,6 +98,7 @@ def drawn(picture: Picture) -> Figure:
     return figure
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_every_result_has_pictures_that_can_be_read(name: str) -> None:
     family, record, tables = SUBJECTS[name]
@@ -150,6 +151,7 @@ def test_numbers_are_where_the_record_has_them() -> None:
     np.testing.assert_array_equal(np.sort(heights), np.sort(tables["items"]["score"]))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ending", figures.ENDINGS)
 def test_the_same_result_is_the_same_file(ending: str) -> None:
     first, again = (pictures_of(*SUBJECTS["maxsense"])[0] for _ in range(2))

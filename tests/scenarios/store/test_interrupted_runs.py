@@ -74,6 +74,7 @@ EDITS: dict[str, Any] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_mark_is_refused(edit: str, blindrec: Command, tmp_path: Path) -> None:
     interrupted(tmp_path / "out")
@@ -152,6 +153,7 @@ def exchange(what: str, journal: Journal, other: Path) -> str:
     return rounds[1].name
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("what", ["of another run", "of another seed", "exchanged", "twice", "written anew"])
 def test_a_round_that_is_not_in_its_place_is_refused(what: str, blindrec: Command, tmp_path: Path) -> None:
     """Where it is removed, as the line says, the rounds from there on are asked again."""

@@ -47,6 +47,7 @@ def covers(found: Estimate, value: float) -> bool:
     return found.low <= value <= (found.high or math.inf)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("items", [100, 200, 400])
 @pytest.mark.parametrize(("decoder", "factor"), [("centred", 16), ("paper", 32)])
 def test_pairs_where_everything_is_rated(items: int, decoder: str, factor: int) -> None:
@@ -76,6 +77,7 @@ def test_a_target_that_is_missed_by_far_is_so_after_few_draws() -> None:
     assert one.accuracy(met // 8) < 0.9
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("place", range(12) if THOROUGH else (0, 3))
 def test_plans_stay_within_three_hundredths_of_devices(place: int) -> None:
@@ -95,6 +97,7 @@ def test_plans_stay_within_three_hundredths_of_devices(place: int) -> None:
     assert planned.accuracy - fewer > 0.03 + 2 * rough
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("place", [0, 1])
 def test_the_settings_that_a_theory_had_wrong_by_a_tenth(place: int) -> None:
@@ -108,6 +111,7 @@ def test_the_settings_that_a_theory_had_wrong_by_a_tenth(place: int) -> None:
     assert abs((0.830, 0.901)[place] - mean) > 0.02 + 3 * error
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("success", "decoder"), sample(list(product((0.98, 0.5, 0.95), ("centred", "paper"))), 2))
 def test_intervals_for_all_items_right_cover(decoder: str, success: float) -> None:

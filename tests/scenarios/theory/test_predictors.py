@@ -66,6 +66,7 @@ def test_every_design_with_moments_is_predicted(design: str) -> None:
         assert found.exact(few) < 0.5 < found.exact(many)
 
 
+@pytest.mark.few(3)
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "settings",
@@ -93,6 +94,7 @@ def test_simulated_populations_meet_the_prediction(settings: dict[str, Any]) -> 
     assert abs(float(shares.mean()) - found.accuracy(users // 2)) > error
 
 
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("neighbours", "other"), [(REPLACE, ADD_REMOVE), (ADD_REMOVE, REPLACE)])
 @pytest.mark.parametrize(("design", "users"), [("curator-items", 100), ("curator-pairs", 600)])
@@ -413,6 +415,7 @@ WORLDS: dict[str, Scenario] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", sample(list(WORLDS), 2))
 @pytest.mark.statistical
 def test_predictions_hold_for_devices(name: str) -> None:

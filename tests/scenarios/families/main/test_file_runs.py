@@ -131,6 +131,7 @@ def test_three_rounds_over_a_file_and_no_device_answers_twice(tastes: Path, blin
     assert "rank" in pd.read_parquet(out / "items.parquet")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 def test_a_run_goes_on_after_any_round(rounds: int, tastes: Path, blindrec: Command, tmp_path: Path) -> None:
     flags = [*OF_PAIRS, "--ratings", tastes, "--backend", "inprocess", "--out"]

@@ -35,6 +35,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_shuffled_runs_are_the_same_on_every_layout(design: str) -> None:
     """One and three workers, and blocks of other sizes, have one digest, one model and one set of rounds."""
@@ -128,6 +129,7 @@ def test_the_shuffler_hands_on_pairs_of_question_and_answer_and_nothing_else() -
         Shuffler(asked, terms).take(replace(whole, questions=None))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("design", "settings", "central"),
     [

@@ -78,6 +78,7 @@ def test_rank_correlation_is_spearmans() -> None:
     assert rank_correlation(scores, np.ones(5)) is None
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("design", RANKING)
 def test_many_devices_without_noise_learn_the_list(design: str, file: Path) -> None:
     asked = {"questions": 4} if design == "multi-maxsense" else {}

@@ -262,6 +262,7 @@ def strays(measured: tuple[str, Sequence[float]], epsilon: str) -> bool:
     return abs(float(np.mean(accuracies)) - predicted) > 0.006 + statistical.normal_radius(deviation)
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 def test_measured_accuracy_agrees_with_the_prediction(measured: tuple[str, Sequence[float]]) -> None:
     """False alarm: 1e-6, by the normal approximation of the share of 6000 items."""

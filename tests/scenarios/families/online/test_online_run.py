@@ -230,6 +230,7 @@ def fits(sample: Sequence[int], mean: float, table_error: float = 0.45) -> bool:
     return abs(float(np.mean(sample)) - mean) <= 3 * math.hypot(error, table_error)
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", sample(list(TABLE), 4))
 def test_losses_of_the_random_environment(name: str) -> None:
@@ -240,6 +241,7 @@ def test_losses_of_the_random_environment(name: str) -> None:
     assert fits(losses(name), TABLE[name], 1.0 if name in {"naive", "random"} else 0.45)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "changes"),
     [

@@ -59,6 +59,7 @@ print(*sorted({"numba", "scipy", "pandas", "sklearn", "ray", "pyarrow"} & sys.mo
 """
 
 
+@pytest.mark.thorough  # by default a mechanism of two tiers is three files more
 @pytest.mark.slow
 def test_a_twelfth_recommender_is_one_file(tmp_path: Path) -> None:
     """It stands in the help, runs, is swept where it says, and has a colour of its own."""

@@ -215,6 +215,7 @@ def test_a_weight_that_helps_is_seen(table: RatingTable) -> None:
     assert gain_of(told) > HELP
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("mechanism", "epsilon"), [("laplace", "0.1"), ("sslp", 1), ("privunit", "0.5")])
 def test_a_weight_does_no_harm_where_nothing_is_to_be_gained(
     mechanism: str, epsilon: object, table: RatingTable

@@ -247,6 +247,7 @@ SHAPES: dict[str, tuple[dict[str, Any], Target, str | None]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", sample(list(SHAPES), 2))
 def test_the_quick_recommendation_is_that_of_the_plan(shape: str) -> None:
     """`blindrec data` names what `blindrec plan` recommends among all of its candidates, with all their numbers."""
@@ -381,6 +382,7 @@ def test_liars_lie_at_the_epsilon_that_a_plan_found() -> None:
     assert sign["tipping_share"] == alone.tipping(1)
 
 
+@pytest.mark.thorough  # seconds for one corner; other tests ask what withstands liars, too
 def test_sets_of_several_questions_do_not_overlap_at_another_theta() -> None:
     """At epsilon 20 "auto" asks nine questions, which leave no room for 2 rated items a set of 10."""
     made = plan(Scenario(items=200, rated=10, epsilon=20, **any_design()), ALL_RIGHT)

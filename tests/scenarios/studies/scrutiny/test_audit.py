@@ -39,9 +39,9 @@ RANDOM = np.random.default_rng(35)
 EPSILONS = [Fraction(one) for one in ("0.7", "0.9", "1.1", "1.3", "1.7", "2.3")]
 """At these, logarithms of floats called MaxSense guilty, or told .9 as .8999999999999986."""
 SPREAD = np.exp(RANDOM.uniform(np.log(0.1), np.log(20), (2, 97))).tolist()
-EPSILONS += sample([Fraction(round(1000 * one), 1000) for one in SPREAD[0]], 25)
-EPSILONS += sample([Fraction(one) for one in SPREAD[1]], 25)
-"""200 in all, or 56: as they are typed, and with all digits of a float."""
+EPSILONS += sample([Fraction(round(1000 * one), 1000) for one in SPREAD[0]], 10)
+EPSILONS += sample([Fraction(one) for one in SPREAD[1]], 10)
+"""200 in all, or 26: as they are typed, and with all digits of a float."""
 
 
 def told_of(blindrec: Command, folder: Path, *flags: str) -> tuple[str, dict[str, Any]]:
@@ -142,6 +142,7 @@ def game(leak: float, share: float, plays: int, coins: np.random.Generator) -> b
     return best_event(looks, secret, parts, 1e-4).measured > 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("share", [1.0, 0.2, 0.05])
 def test_leaks_of_the_size_that_is_stated_are_found_as_often_and_smaller_ones_are_not(share: float) -> None:
@@ -175,6 +176,7 @@ def test_what_is_not_private_says_so_and_is_told_apart() -> None:
     assert found.as_json()["exact"] == "inf"
 
 
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("name", "least"), [("sslp", 0.5), ("laplace", 0.5), ("pmc", 4)])
 def test_two_tiers_are_attacked_alike(name: str, least: float) -> None:
@@ -294,6 +296,7 @@ A twin fails by false alarm with probability 1e-3 at most, which is the audit's 
 """
 
 
+@pytest.mark.few(3)
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", sample(list(BY), 5))
 def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[planted.Plain]) -> None:
@@ -304,6 +307,7 @@ def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[planted.Plain]) 
     assert 0.5 < twin.measured <= 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [planted.LessNoise, planted.StatedLessNoise, planted.BitsWithLessNoise])
 def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[planted.Plain]) -> None:
@@ -335,6 +339,7 @@ def test_a_leak_of_some_items_is_found_from_the_size_on_that_the_audit_states(it
         assert audit(leaking, releases=30_000).held is passes
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("kind", "attack"), [(dishonest.Later, "rounds"), (dishonest.SomePool, "searched pool=some")])
 def test_what_devices_refuse_in_later_questions_is_measured_past_their_refusal(

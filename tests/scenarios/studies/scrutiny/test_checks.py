@@ -44,6 +44,7 @@ def row_of(holds: Callable[[MechanismUnderTest], str], tested: MechanismUnderTes
     return checks.Check("the check", "its meaning", holds).of(subject)
 
 
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_an_honest_mechanism_holds(name: str) -> None:
@@ -182,6 +183,7 @@ def test_a_count_is_improbable_not_much_later_than_its_exact_law_says(chance: fl
     assert refused(far)
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", [foreign.OUE(), foreign.LocalHashing()])
 def test_honest_estimates_hold(mechanism: Mechanism) -> None:

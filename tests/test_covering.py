@@ -1,0 +1,98 @@
+"""What runs by default: a sample in which every value occurs, the same everywhere, and the rest counted aloud."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from covering import FEW, surplus
+
+MODULE = """
+import pytest
+@pytest.mark.parametrize("letter", "abcde")
+@pytest.mark.parametrize("number", range(4))
+def test_pairs(letter, number): pass
+@pytest.mark.thorough
+def test_long(): pass
+"""
+
+
+class Item(SimpleNamespace):
+    """What pytest collects, which differs from all others."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__ = object.__eq__
+
+
+def cases(*values: Sequence[object], name: str = "test_it", **marks: int) -> list[Any]:
+    """Cases of one test with every combination of values, and marks with a number."""
+    return [
+        Item(
+            nodeid=f"tests/test_x.py::{name}[{number}]",
+            callspec=SimpleNamespace(params={str(place): value for place, value in enumerate(one)}),
+            get_closest_marker=lambda mark: SimpleNamespace(args=(marks[mark],)) if mark in marks else None,
+        )
+        for number, one in enumerate(product(*values))
+    ]
+
+
+def needed(every: list[Any]) -> list[Any]:
+    """The cases that run by default."""
+    more = surplus(every)
+    return [case for case in every if case not in more]
+
+
+@pytest.mark.parametrize("values", [("abcdefg", range(5), [[1], [2]]), ([True, 1, 1.0, "1"], range(3))])
+def test_every_value_of_every_parameter_occurs(values: tuple[Sequence[object], ...]) -> None:
+    run = needed(cases(*values))
+    for place, every in enumerate(values):
+        occurring = [case.callspec.params[str(place)] for case in run]
+        assert {(type(one), str(one)) for one in occurring} == {(type(one), str(one)) for one in every}
+    assert len(run) == max(map(len, values))
+
+
+def test_values_within_tuples_and_dictionaries_are_values() -> None:
+    within = [{"design": design, "policy": policy} for design, policy in product("abc", "xyz")]
+    assert len(needed(cases(within))) == len(needed(cases([tuple(one.values()) for one in within]))) == 3
+
+
+def test_one_parameter_is_whole_and_so_are_few_cases() -> None:
+    for every in (cases(range(30)), cases("ab", range(FEW // 2)), cases("abcde", range(9), whole=1)):
+        assert needed(every) == every
+
+
+def test_names_decide_which_so_that_machines_agree() -> None:
+    every = cases("abcde", range(4))
+    assert [every.index(case) for case in needed(every)] == [0, 7, 8, 13, 18]
+    assert {case.nodeid for case in needed(every[::-1])} == {case.nodeid for case in needed(every)}
+    other = needed(cases("abcde", range(4), name="test_other"))
+    assert {case.callspec.params["0"] + str(case.callspec.params["1"]) for case in other} != {
+        case.callspec.params["0"] + str(case.callspec.params["1"]) for case in needed(every)
+    }
+
+
+def test_marks_say_how_many() -> None:
+    assert len(needed(cases("abcde", range(4), few=3))) == 3
+    assert needed(cases(range(2), thorough=1)) == []
+
+
+@pytest.mark.parametrize(("more", "passed", "line"), [({}, 5, True), ({"BLINDREC_EVERY_CASE": "1"}, 21, False)])
+def test_what_is_left_out_is_counted_where_processes_share_the_tests(
+    more: dict[str, str], passed: int, line: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "test_small.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n thorough\n", encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider", "-n", "1"]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("BLINDREC_", "PYTEST_"))}
+    environment = clean | {"PYTHONPATH": str(Path(__file__).parent)} | more
+    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False).stdout
+    assert re.search(rf"\b{passed} passed", said), said
+    assert ("16 tests and cases more in make test-thorough" in said) == line, said
