@@ -94,6 +94,7 @@ def test_near_tests_come_first_also_of_what_is_found_by_itself(tmp_path: Path) -
             "tests/test_room.py": "import actors.room\n",
             "tests/actors/test_all.py": "import rooms\n",
             "tests/rooms.py": "from actors import room, two\n",
+            "tests/test_found.py": "import test_room\n",
         },
     )
     imports = Imports(tmp_path)
@@ -108,7 +109,8 @@ def test_near_tests_come_first_also_of_what_is_found_by_itself(tmp_path: Path) -
         "tests/actors/test_all.py",
         "tests/test_helped.py",
     ]
-    assert imports.tests("actors/room/found.py") == ["tests/actors/test_all.py", "tests/test_room.py"]
+    found = ["tests/test_found.py", "tests/actors/test_all.py", "tests/test_room.py"]
+    assert imports.tests("actors/room/found.py") == found, "its namesake first, however far away"
     assert imports.distances("actors/one.py")["helping"] == 2
 
 
