@@ -357,6 +357,13 @@ def test_shares_are_fetched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert DEVICES in sizes
 
 
+def test_no_share_or_sum_is_in_what_an_error_or_a_log_shows() -> None:
+    cohort, query = cohort_of(ratings_of()), asked()
+    shares = [cohort.share(side, query, 0, DEVICES) for side in (WORDS_SERVER, SEEDS_SERVER)]
+    for one in (*shares, *published(query, *servers_of(cohort), DEVICES)):
+        assert len(repr(one)) < 500, "neither words nor seeds"
+
+
 class Route:
     """A way on which what was sent arrives."""
 
