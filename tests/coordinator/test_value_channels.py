@@ -55,6 +55,14 @@ def test_every_other_value_has_the_same_stretch_of_coins_and_the_value_itself_th
         assert told(channel, private, [ends[-1], COIN - 1]) == [private] * 2
 
 
+@pytest.mark.parametrize("value", [-1, 3])
+def test_a_sketch_that_is_no_private_value_is_refused_with_the_last_one(value: int) -> None:
+    matrix = matrix_channel([[Fraction(1, 2), Fraction(1, 2)]] * 3, Fraction(1))
+    for channel in (kary_channel(Fraction(1), values=3), matrix):
+        with pytest.raises(InputError, match="no whole number from 0 to 2, the channel's private values"):
+            channel.draw(np.array([[0], [value]], np.int32), lambda _: np.zeros(2, np.uint64))
+
+
 def test_chances_are_those_of_the_matrix_that_is_never_made() -> None:
     epsilon = Fraction(3, 2)
     channel, odds = kary_channel(epsilon, values=6), odds_within(epsilon)
