@@ -96,9 +96,8 @@ def main(
     sample_result = outside("cosmic-ray", environment("cosmic-ray", default_folder()), "cosmic_mutants", job)
     out.mkdir(parents=True, exist_ok=True)
     mutants, equivalents = sample_result["mutants"], keys(listed["equivalent"])
-    mutants.sort(
-        key=lambda one: (one["module"], *changed(one).values()) in equivalents
-    )  # who may live costs most: last
+    # Who lives costs most, a minute, and these say least
+    mutants.sort(key=lambda one: (one["module"], *changed(one).values()) in equivalents)
     frame = table(ended(mutants, Laboratory(out.absolute()), out / "mutants.jsonl"), listed["equivalent"])
     alive = frame[frame.outcome == "alive"]
     alive.to_csv(out / "survivors.csv", index=False)

@@ -191,6 +191,13 @@ def test_bits_fall_on_their_side_of_every_edge() -> None:
         assert bits[:, 0].tolist() == told
 
 
+@pytest.mark.parametrize(("if_one", "if_zero", "told"), [(COIN, 5, ([1, 0], [1, 1])), (COIN - 3, 0, ([0, 0], [0, 1]))])
+def test_bits_of_which_one_value_alone_is_turned(if_one: int, if_zero: int, told: tuple[list[int], ...]) -> None:
+    for private, expected in enumerate(told):
+        sketch = np.full((2, 1), private, np.uint8)
+        assert IndependentBits(1, if_one, if_zero).draw(sketch, these([0, COIN - 1]))[:, 0].tolist() == expected
+
+
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(4)])
 def test_flipped_bits_have_as_many_times_the_epsilon_of_one(count: int, epsilon: Fraction) -> None:
