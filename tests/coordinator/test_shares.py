@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+import reference
 import worlds
 from statistical import chi_square_fits, variance_fits
 
@@ -231,6 +232,32 @@ def test_devices_draw_their_shares_of_noise_from_the_stated_law() -> None:
     assert values.size == chances.size
     assert chi_square_fits(observed, shares(law))
     assert not chi_square_fits(observed, shares(twin))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5, 8])
+@pytest.mark.parametrize("two_sided", [False, True])
+def test_every_share_of_noise_is_the_number_of_thresholds_below_its_coin(size: int, *, two_sided: bool) -> None:
+    """Coins are SipHash of four lanes a word; thresholds stand at coins, beside them, and share upper halves."""
+    keys, width, lowest = np.array([[3, 4], [5, 6]], np.uint64), 7, -2
+    coins = [
+        [[reference.siphash_words((int(one), int(other)), 4 * place + lane) for lane in range(4)] for place in range(7)]
+        for one, other in keys
+    ]
+    upper, lower = coins[0][2][:2]
+    marks = sorted([(upper, lower - 1), (upper, lower), (upper, lower + 1), (upper, 0), (upper - 1, 7)])
+    marks = sorted([*marks, (coins[1][4][2], coins[1][4][3]), (1 << 63, 0), (1 << 62, 5)][:size])
+    words = np.full((3, width), 9, np.uint32)
+    keys = np.array([*keys, [7, 8]], np.uint64)
+    high, low = (np.array([mark[half] for mark in marks], np.uint64) for half in (0, 1))
+    add_noise(high, low, lowest, keys, np.array([1, 1, 0], np.uint8), words, two_sided)
+
+    def number(coin: list[int]) -> int:
+        return sum(mark <= (coin[0], coin[1]) for mark in marks)
+
+    exact = [
+        [9 + number(lanes[:2]) - (number(lanes[2:]) if two_sided else -lowest) for lanes in device] for device in coins
+    ]
+    assert words.view(np.int32).tolist() == [*exact, [9] * width], "and a silent device adds none"
 
 
 @pytest.mark.statistical
