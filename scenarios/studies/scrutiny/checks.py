@@ -532,9 +532,9 @@ def _refuses(query: Query, ratings: StoredRatings, *, shares: bool) -> bool:
     devices = Cohort(ratings, SECRET, 0, 3, None)
     try:
         if shares:
-            devices.share(WORDS_SERVER, query, 0, 3)
+            devices.share(WORDS_SERVER, query, devices.first, devices.stop)
         else:
-            devices.answer(query, 0, 3)
+            devices.answer(query, devices.first, devices.stop)
     except InputError as error:
         if "\n" in str(error):
             raise Failed(f"a refusal has several lines: {str(error).splitlines()[0]}") from None
