@@ -43,7 +43,9 @@ from coordinator.protocol.shares import (
     require_readable,
     secret_of,
 )
-from coordinator.server.mechanisms.totals import LikeTotals
+from coordinator.server.design import World
+from coordinator.server.mechanisms.totals import LikeTotals, TotalsHalf, TotalsSettings
+from coordinator.server.moments.blocks import BlockParameters
 
 SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6
 CLUSTERS = (np.arange(ITEMS) % 2).astype(np.int32)
@@ -232,6 +234,62 @@ def test_devices_draw_their_shares_of_noise_from_the_stated_law() -> None:
     assert values.size == chances.size
     assert chi_square_fits(observed, shares(law))
     assert not chi_square_fits(observed, shares(twin))
+
+
+def world_of(**changes: Any) -> World:
+    facts = {"items": ITEMS, "rated": MOST, "users": DEVICES, "clusters": 2, "epsilon": Fraction(1), "delta": 1e-6}
+    return World(**{**facts, **changes})
+
+
+@pytest.mark.parametrize(
+    ("settings", "world", "expected"),
+    [
+        ({}, {}, (MOST, 0, 0)),
+        ({"most_likes": 2}, {"expected_answers": 0.5, "assume_malicious": 0.5}, (2, 0, 0)),
+        ({"most_likes": ITEMS + 5}, {}, (ITEMS, 0, 0)),
+        ({"noise": "devices"}, {}, (MOST, DEVICES, DEVICES)),
+        ({"noise": "devices"}, {"expected_answers": 0.9, "assume_malicious": 0.25}, (MOST, 135, 180)),
+        ({"noise": "devices"}, {"users": 7, "expected_answers": 0.9, "assume_malicious": 0.25}, (MOST, 4, 6)),
+        ({"noise": "devices"}, {"users": 1}, (MOST, 1, 1)),
+    ],
+)
+def test_a_world_says_how_many_likes_count_and_on_whose_noise(
+    settings: dict[str, Any], world: dict[str, Any], expected: tuple[int, int, int]
+) -> None:
+    """Of 7 devices 6.3 answer, and three fourths of these are honest, 4.7: so many as 4 are among any 6 that answer."""
+    half = TotalsHalf()
+    design = half.design(TotalsSettings(**settings), world_of(**world))
+    assert (design.most, design.honest, design.least_answers) == expected
+    query = design.query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
+    terms = [query.parameters[name] for name in ("padded", "changes", HONEST, "least_answers")]
+    assert terms == [expected[0], 2 * expected[0], *expected[1:]]
+    assert (query.parameters["delta"], query.questions, query.answer_bits) == (1e-6, ITEMS, 32)
+    free = design.query(round_number=0, public_seed=bytes(16), epsilon=None)
+    assert free.parameters["delta"] == free.parameters["deviation"] == 0
+
+
+@pytest.mark.parametrize(("expected", "liars"), [(0.9, 0.0), (1.0, 0.5)])
+def test_nobody_is_left_to_add_noise_where_less_than_one_device_is_honest(expected: float, liars: float) -> None:
+    world = world_of(users=1, expected_answers=expected, assume_malicious=liars)
+    with pytest.raises(InputError, match=f"of 1 users {expected:g} are expected to answer, {liars:g} of these to lie"):
+        TotalsHalf().design(TotalsSettings(noise="devices"), world)
+
+
+@pytest.mark.parametrize("noise", ["servers", "devices"])
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_predicted_noise_is_that_of_the_query(noise: str, neighbours: str) -> None:
+    half, settings = TotalsHalf(), TotalsSettings(noise=noise, neighbours=neighbours)
+    block = BlockParameters(
+        rated=MOST, like=np.array([[0.8, 0.2]]), class_shares=np.ones(1), cluster_sizes=np.array([30, 31])
+    )
+    world = world_of(block=block, assume_malicious=0.25)
+    query = half.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
+    assert query.parameters["changes"] == (MOST if neighbours == "add-remove" else 2 * MOST)
+    moments = half.moments(settings, world)
+    assert moments is not None
+    assert moments.noise == pytest.approx(Totals().deviation(query, DEVICES) ** 2)
+    assert moments.level == pytest.approx(MOST / ITEMS * np.array([0.8, 0.2]), rel=1e-9)  # all likes count
+    assert half.moments(settings, world_of()) is None
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 8])
