@@ -509,7 +509,7 @@ def test_proposed_densities_are_those_of_students_distributions() -> None:
     factors = np.tril(coins.normal(size=(3, size, size)), -1) + [np.diag([d, 2.0, 1.0, d]) for d in (0.3, 1.0, 4.0)]
     points = coins.normal(size=(20, size))
     exact = sum(
-        share * scipy.stats.multivariate_t(mode, WIDER**2 * np.linalg.inv(factor @ factor.T), FREEDOM).pdf(points)
+        share * scipy.stats.multivariate_t(mode, WIDER**2 * np.linalg.inv(factor @ factor.T), int(FREEDOM)).pdf(points)
         for mode, factor, share in zip(modes, factors, shares, strict=True)
     )
     ratios = np.array([_proposed(modes, factors, shares, point) for point in points]) / exact

@@ -278,7 +278,7 @@ def test_nobody_is_left_to_add_noise_where_less_than_one_device_is_honest(expect
 @pytest.mark.parametrize("noise", ["servers", "devices"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_predicted_noise_is_that_of_the_query(noise: str, neighbours: str) -> None:
-    half, settings = TotalsHalf(), TotalsSettings(noise=noise, neighbours=neighbours)
+    half, settings = TotalsHalf(), TotalsSettings.model_validate({"noise": noise, "neighbours": neighbours})
     block = BlockParameters(
         rated=MOST, like=np.array([[0.8, 0.2]]), class_shares=np.ones(1), cluster_sizes=np.array([30, 31])
     )
