@@ -100,23 +100,30 @@ class Laboratory:
         names = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
         )
-        self._update([ROOT / name for name in names.stdout.decode().splitlines()])
+        changed = self._update([ROOT / name for name in names.stdout.decode().splitlines()])
         self.imports = Imports(self._clean)
+        _forget(self._clean, set().union(*map(self._dependents, changed)))
         self._times: dict[tuple[str, str], float | None] = {
             (row["file"], row["digest"]): row["seconds"] for row in read(self._known)
         }
 
-    def _update(self, paths: Sequence[Path]) -> None:
-        """Bring the clean copy up to date; if any module changed, no kernel is kept."""
+    def _update(self, paths: Sequence[Path]) -> list[str]:
+        """Bring the clean copy up to date; return the modules that changed, on which kernels may depend."""
+        changed = list[str]()
         for path in filter(Path.is_file, paths):
             copy = self._clean / path.relative_to(ROOT)
             if copy.exists() and copy.read_bytes() == path.read_bytes():
                 continue
             if copy.suffix == ".py" and copy.exists() and path.relative_to(ROOT).parts[0] in WITH_KERNELS:
-                _forget(self._clean, None)
+                changed.append(str(path.relative_to(ROOT)))
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.unlink(missing_ok=True)
             shutil.copy2(path, copy)
+        return changed
+
+    def _dependents(self, module: str) -> set[str]:
+        """Return the last parts of the names of a module and of all that depend on it."""
+        return {name.rpartition(".")[2] for name in self.imports.distances(module)}
 
     def tests(self, module: str) -> list[str]:
         """Return files whose tests are the nearest of a module's: its own, if it shows examples, and others."""
@@ -145,7 +152,7 @@ class Laboratory:
         """
         shutil.rmtree(self._copy, ignore_errors=True)
         shutil.copytree(self._clean, self._copy, copy_function=os.link)
-        _forget(self._copy, {name.rpartition(".")[2] for name in self.imports.distances(module)})
+        _forget(self._copy, dependents := self._dependents(module))
         (self._copy / module).unlink()  # the file in the clean copy stays as it is
         (self._copy / module).write_text(source, encoding="utf-8")
         planned, spent = 0.0, 0.0
@@ -156,13 +163,24 @@ class Laboratory:
             planned += seconds
             code, took, by = run(self._copy, [file], SLOWER * seconds + COMPILING)
             spent += took
+            hand_over(self._copy, self._clean, dependents)
             if code:
                 return code, spent, by
         return 0, spent, ""
 
 
-def _forget(tree: Path, modules: set[str] | None) -> None:
-    """Remove the compiled kernels of some modules, by the last part of their names, or of all."""
+def hand_over(copy: Path, clean: Path, dependents: set[str]) -> None:
+    """Give a tree the kernels that a copy of it compiled, but for those of modules that depend on what differs."""
+    for kernel in copy.rglob("*.nb[ic]"):
+        place = clean / kernel.relative_to(copy)
+        if kernel.name.partition(".")[0] not in dependents and not (place.exists() and place.samefile(kernel)):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.unlink(missing_ok=True)
+            os.link(kernel, place)
+
+
+def _forget(tree: Path, modules: set[str]) -> None:
+    """Remove the compiled kernels of some modules, by the last part of their names."""
     for kernel in tree.rglob("*.nb[ic]"):
-        if modules is None or kernel.name.partition(".")[0] in modules:
+        if kernel.name.partition(".")[0] in modules:
             kernel.unlink()

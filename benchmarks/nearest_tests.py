@@ -67,14 +67,14 @@ class Imports:
     def tests(self, module: str) -> list[str]:
         """Return the files of tests that depend on a module: the nearest first.
 
-        They are those that import it, then those of its room, then all others; and among these those with the fewest
-        imports in between, then of their own.
+        The first one bears its name, as `test_pairwise` does of `pairwise`. Then come those that import it, then those
+        of its room, then all others; and among these those with the fewest imports in between, then of their own.
         """
-        far, room = self.distances(module), Path(module).parts
+        far, room, namesake = self.distances(module), Path(module).parts, f"test_{Path(module).stem}"
 
         def order(name: str) -> tuple[object, ...]:
             shared = len(list(takewhile(lambda two: two[0] == two[1], zip(name.split("."), room, strict=False))))
-            return far[name] > 1, -shared, far[name], self._many[name], name
+            return name.rpartition(".")[2] != namesake, far[name] > 1, -shared, far[name], self._many[name], name
 
         tests = [name for name in far if name.rpartition(".")[2].startswith("test_")]
         return [str(self._files[name]) for name in sorted(tests, key=order)]

@@ -51,7 +51,7 @@ def _guessed(scores: Ints, coin: np.uint64) -> int:
         best = max(best, score)
     for score in scores:
         tied += score == best
-    left = below(coin, 1, tied) if tied > 1 else 0
+    left = below(coin, 1, tied)
     for k in range(scores.size):
         if scores[k] == best:
             if left == 0:

@@ -357,13 +357,13 @@ class LevelsFromBelow:
         """Return the largest delta of these cases; see `ShufflerBound.delta`."""
         odds, central = math.exp(local_epsilon), math.exp(epsilon)
         scale = 1 + math.expm1(local_epsilon) * self.levels.pi
-        largest = 0.0
+        deltas = list[float]()
         for classes in self._classes():
             meets = np.array([[odds if met else 1.0 for met in one] for one in classes])
             values = (meets[:, 0] - central * meets[:, 1]) / meets[:, 2]
             chances = np.maximum(np.array(list(classes.values())), 0) * meets[:, 2] / scale
-            largest = max(largest, _mean_excess(values, chances / chances.sum(), devices))
-        return largest
+            deltas.append(_mean_excess(values, chances / chances.sum(), devices))
+        return max(deltas)
 
     def _classes(self) -> Iterable[dict[tuple[bool, bool, bool], float]]:
         """Yield cases: which of x0, x1 and x2 a report meets, to its chance under omega."""

@@ -329,7 +329,7 @@ def skellam_delta(deviation: float, *, changes: int, epsilon: Fraction | float) 
     require_whole("coordinates that change", changes, 1, MOST_ITEMS)
     radius = math.ceil(_REACH * deviation) + 60
     law = np.asarray(ive(np.abs(np.arange(-radius, radius + 2)), deviation**2), np.float64)
-    usable = np.flatnonzero((law[:-1] > 1e-250) & (law[1:] > 1e-250))
+    usable = np.flatnonzero(np.minimum(law[:-1], law[1:]) > 1e-250)
     losses, chances = np.asarray(np.log(law[usable] / law[usable + 1]), np.float64), law[usable]
     grid = 1 / (deviation * _FINENESS)
     missing = changes * (max(0.0, 1 - float(chances.sum())) if usable.size < law.size - 1 else 0) + changes * 1e-40

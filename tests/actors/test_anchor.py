@@ -1,7 +1,8 @@
 """Anchor sensing's private bits and counts are the oracle's, bit for bit, and follow their exact moments."""
 
+from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 
 import numpy as np
@@ -97,6 +98,17 @@ def test_stored_turned_bits_are_the_oracles(data: st.DataObject, items: int, cla
     query = turned_query(classes, items, 1 << power, np.random.default_rng(data.draw(st.integers(0, 99))))
     expected = [oracle_turned(query, device, user) for device, user in enumerate(users)]
     assert bits_of(worlds.stored_ratings(users, range(len(users)), items), query, 0, len(users)) == expected
+
+
+@pytest.mark.parametrize("levels", [1, 4])
+def test_every_rating_of_the_first_items_turns_its_bit_as_the_oracles(levels: int) -> None:
+    """All that one can have rated of three items, by six devices each; a dislike of the first has the smallest code."""
+    opinions = product((None, False, True), repeat=3)
+    users = [{item: like for item, like in enumerate(one) if like is not None} for one in opinions] * 6
+    query = turned_query(2, 3, levels, np.random.default_rng(levels))
+    query = replace(query, arrays=query.arrays | {"sensed": np.array([levels, levels, 0], np.int32)})
+    expected = [oracle_turned(query, device, user) for device, user in enumerate(users)]
+    assert bits_of(worlds.stored_ratings(users, range(len(users)), 3), query, 0, len(users)) == expected
 
 
 WORLD = worlds.world(items=150, rated=17, like=((0.9, 0.1, 0.5), (0.0, 1.0, 0.25)), shares=(0.3, 0.7))

@@ -17,6 +17,7 @@ from reference import World
 from actors.absence import PRESENT, Absence
 from actors.device import Cohort, Device
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import public_halves
@@ -145,6 +146,21 @@ def test_every_design_is_answered_and_added_up(name: str) -> None:
     assert (nobody.devices, nobody.answered, nobody.ones) == (0, 0, 0)
     empty = cohort.answer(query, 9, 9)
     assert (empty.count, empty.bits, empty.refused) == (0, b"", 0)
+
+
+def test_a_rehearsal_is_of_the_first_device_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks, coins_of = list[tuple[int, int]](), Cohort._coins
+
+    def coins(self: Cohort, query: Query, first: int, stop: int) -> Coins:
+        blocks.append((first, stop))
+        return coins_of(self, query, first, stop)
+
+    monkeypatch.setattr(Cohort, "_coins", coins)
+    Cohort(RATINGS, worlds.SECRET, 7, 7, None).rehearse(QUERIES["maxsense"])
+    totals = subjects("totals")[0].query(Size(ITEMS, 4, 1000), Fraction(1))
+    for query in (QUERIES["maxsense"], totals):
+        Cohort(RATINGS, worlds.SECRET, 7, 50, None).rehearse(query)
+    assert blocks == [(7, 8), (7, 8)]
 
 
 @pytest.mark.parametrize("kind", ["drawn", "stored"])

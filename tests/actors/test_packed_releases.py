@@ -12,9 +12,11 @@ from statistical import chi_square_fits, rate_fits, variance_fits
 from actors.packed_releases import (
     BLOCKS,
     ROWS,
+    _start,
     as_bytes,
     draw_block,
     draw_blocks,
+    draw_words,
     put_number,
     put_row,
     release_subsets,
@@ -267,6 +269,21 @@ def test_subsets_are_uniform_among_those_that_meet_and_those_that_avoid(sizes: t
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("share", [1, 6, 96, 128, 200, 255])
+def test_a_subset_starts_with_the_values_whose_digits_are_below_the_share(share: int) -> None:
+    """A fair 1 stands for the digit 0; words of digits are counted from the last digit on, trial by trial."""
+    key, words, trial = (np.uint64(7), np.uint64(11)), 3, 2
+    barred = np.array([1, 0, 1 << 63], np.uint64)
+    members, fair = np.full(words, 0xFF, np.uint64), np.empty(words, np.uint64)
+    _start(*key, trial, share, barred, members, fair)
+    numbers = np.zeros(64 * words, np.int64)
+    for digit in range(8):
+        draw_words(*key, np.uint64((1 << 40) + (8 * trial + digit) * words), np.uint64(1), fair)
+        numbers |= (1 - np.unpackbits(fair.astype(">u8").view(np.uint8)).astype(np.int64)) << digit
+    free = 1 - np.unpackbits(barred.astype(">u8").view(np.uint8))
+    assert np.unpackbits(members.astype(">u8").view(np.uint8)).tolist() == ((numbers < share) & free).tolist()
+
+
 def test_noise_grows_with_the_set_and_not_with_its_square() -> None:
     """Estimates of 400 items that 20,000 devices with sets of 10, 20 and 40 values tell: chi-square, false alarm 1e-6.
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from benchmarks.kept_kills import read
-from benchmarks.laboratory import ROOT
+from benchmarks.laboratory import ROOT, hand_over
 from benchmarks.mutants import Mutant, died, ended, table
 from benchmarks.nearest_tests import Imports
 
@@ -94,6 +94,7 @@ def test_near_tests_come_first_also_of_what_is_found_by_itself(tmp_path: Path) -
             "tests/test_room.py": "import actors.room\n",
             "tests/actors/test_all.py": "import rooms\n",
             "tests/rooms.py": "from actors import room, two\n",
+            "tests/test_found.py": "import test_room\n",
         },
     )
     imports = Imports(tmp_path)
@@ -108,8 +109,19 @@ def test_near_tests_come_first_also_of_what_is_found_by_itself(tmp_path: Path) -
         "tests/actors/test_all.py",
         "tests/test_helped.py",
     ]
-    assert imports.tests("actors/room/found.py") == ["tests/actors/test_all.py", "tests/test_room.py"]
+    found = ["tests/test_found.py", "tests/actors/test_all.py", "tests/test_room.py"]
+    assert imports.tests("actors/room/found.py") == found, "its namesake first, however far away"
     assert imports.distances("actors/one.py")["helping"] == 2
+
+
+def test_kernels_of_a_copy_serve_the_next_one_unless_they_depend_on_the_mutant(tmp_path: Path) -> None:
+    copy, clean = tmp_path / "copy", tmp_path / "clean"
+    write(copy, {f"actors/__pycache__/{name}.py311.1.nbc": "new" for name in ("same.f-1", "mutant.f-1")})
+    write(clean, {"actors/__pycache__/same.f-1.py311.1.nbc": "old", "actors/__pycache__/mutant.f-1.py311.1.nbc": "old"})
+    for _ in range(2):
+        hand_over(copy, clean, {"mutant"})
+        assert (clean / "actors/__pycache__/same.f-1.py311.1.nbc").read_text() == "new"
+        assert (clean / "actors/__pycache__/mutant.f-1.py311.1.nbc").read_text() == "old"
 
 
 def test_tests_run_in_the_tree_they_are_given(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 from thoroughness import sample
 
 from coordinator.protocol import amplification
@@ -35,8 +36,9 @@ from coordinator.protocol.amplification import (
     sum_law,
     unary_levels,
 )
-from coordinator.protocol.channels import bit_channel, unary_channel
+from coordinator.protocol.channels import COIN, IndependentBits, MatrixChannel, bit_channel, unary_channel
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.randomizers import CLONES, FINITE, Randomizer, of_channel
 from coordinator.protocol.value_channels import kary_channel, subset_channel
 
 DELTA = 1e-6
@@ -194,6 +196,16 @@ def test_a_normal_law_is_no_claim() -> None:
     levels = subset_levels(9774, 50, 1)
     assert rough_local_epsilon(levels, epsilon=2, devices=10**5, delta=DELTA) == pytest.approx(9.23, abs=0.01)
     assert largest_local_epsilon(levels, epsilon=2, devices=10**5, delta=DELTA) < 8.7
+
+
+@pytest.mark.parametrize(("pi", "kappa", "epsilon", "devices"), [(0.5, 0.5, 0.4, 10**4), (0.1, 0.05, 3.0, 10**5)])
+def test_the_rule_of_thumb_is_a_normal_laws(pi: float, kappa: float, epsilon: float, devices: int) -> None:
+    """At the local epsilon that it says, the distance mu of two normal laws has just the delta asked for."""
+    local = rough_local_epsilon(TwoLevels(pi, kappa), epsilon=epsilon, devices=devices, delta=DELTA)
+    less = math.expm1(local)
+    mu = less * math.sqrt(2 * kappa / ((1 + less * pi) * devices))
+    tails = norm.cdf(mu / 2 - epsilon / mu), norm.cdf(-mu / 2 - epsilon / mu)
+    assert tails[0] - math.exp(epsilon) * tails[1] == pytest.approx(DELTA, rel=1e-6)
 
 
 @pytest.mark.thorough
@@ -470,6 +482,25 @@ def test_a_matrix_has_its_own_epsilon() -> None:
         shuffled_epsilon(kary_levels(3), local_epsilon=1.2, devices=500, delta=1e-4), abs=1e-4
     )
     assert shuffled_delta(channel, epsilon=1.3, devices=500) == 0
+
+
+def test_channels_of_few_inputs_are_bounded_as_matrices() -> None:
+    """Of independent bits all inputs with at most so many ones; equal rows are one, and 32 inputs are too many."""
+    half, fourth = COIN // 2, COIN // 4
+    matrix = of_channel(MatrixChannel(((half, half), (fourth, 3 * fourth), (half, half))))
+    assert (matrix.name, matrix.below) == (FINITE, None)
+    assert matrix.bound == FiniteChannel([[Fraction(1, 2)] * 2, [Fraction(1, 4), Fraction(3, 4)]])
+    for ones, inputs in ((None, 8), (1, 4)):
+        bits = IndependentBits(3, 3 * COIN // 4, COIN // 4, ones)
+        bound = of_channel(bits).bound
+        assert isinstance(bound, FiniteChannel)
+        rows = [bits.chances(np.array(one)) for one in product((0, 1), repeat=3) if ones is None or sum(one) <= ones]
+        assert len(rows) == inputs
+        assert bound.rows == rows
+    assert of_channel(IndependentBits(5, 3 * COIN // 4, COIN // 4)) == Randomizer(AnyRandomizer(), CLONES)
+    assert isinstance(of_channel(IndependentBits(4, 3 * COIN // 4, COIN // 4)).bound, FiniteChannel)
+    with pytest.raises(InputError, match="tells two inputs apart for certain"):
+        of_channel(bit_channel(None))
 
 
 def test_unary_levels_follow_the_local_epsilon() -> None:

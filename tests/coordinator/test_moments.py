@@ -470,6 +470,14 @@ def test_numbers_of_likes_are_a_distribution_with_its_mean(sizes: list[int], rat
     assert found @ np.arange(rated + 1) == pytest.approx(mean, abs=1e-9)
 
 
+@pytest.mark.parametrize(("items", "rated", "pool"), [(20_000, 200, 2_000), (2_000, 1_900, 500), (300, 150, 100)])
+def test_likes_of_a_pool_that_is_liked_for_certain_are_hypergeometric(items: int, rated: int, pool: int) -> None:
+    """Exact to rounding, also where a user rates few items of many or nearly all."""
+    found = likes_of(np.array([1.0, 0.0]), np.array([pool, items - pool]), rated)
+    exact = stats.hypergeom.pmf(np.arange(rated + 1), items, pool, rated)
+    np.testing.assert_allclose(found, exact, atol=1e-12)
+
+
 def test_rates_are_those_of_the_papers() -> None:
     """PrivSet's formulas, and with one value those of subset selection."""
     odds = math.e

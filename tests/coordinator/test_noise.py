@@ -17,6 +17,7 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.mechanisms.totals import dose, noise_deviation
 from coordinator.protocol.noise import (
     NoiseLaw,
     discrete_gaussian,
@@ -220,6 +221,37 @@ def test_gaussian_noise_has_the_deviation_of_the_table(epsilon: float, changes: 
     assert result == pytest.approx(deviation, rel=1e-4)
     assert gaussian_delta(result, changes=changes, epsilon=epsilon) <= 1e-6
     assert gaussian_delta(result * 0.9995, changes=changes, epsilon=epsilon) > 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 25.0])
+def test_the_least_deviation_is_found_far_from_where_the_search_starts(epsilon: float) -> None:
+    """Above and below the root of the changes."""
+    result = gaussian_deviation(changes=16, epsilon=epsilon, delta=1e-6)
+    assert not 2 < result < 8
+    assert gaussian_delta(result, changes=16, epsilon=epsilon) <= 1e-6
+    assert gaussian_delta(result * 0.9999, changes=16, epsilon=epsilon) > 1e-6
+
+
+@pytest.mark.parametrize(("epsilon", "changes", "devices"), [(1, 100, False), (4, 20, False), (1, 6, True)])
+def test_a_dose_is_the_first_step_of_its_grid_that_keeps_delta(epsilon: int, changes: int, *, devices: bool) -> None:
+    least = (skellam_deviation if devices else gaussian_deviation)(changes=changes, epsilon=epsilon, delta=1e-6)
+    step = 2.0 ** math.floor(math.log2(least)) / 4096
+    assert dose(Fraction(epsilon), 1e-6, changes, devices=devices) == step * math.ceil(least / step)
+    assert dose(None, 1e-6, changes, devices=devices) == dose(Fraction(epsilon), 0.0, changes, devices=devices) == 0
+
+
+@pytest.mark.parametrize(("epsilon", "changes"), [(Fraction(1), 4), (Fraction(1, 10), 7), (Fraction(30), 1)])
+def test_all_noise_of_a_sum_has_the_deviation_of_its_parts(epsilon: Fraction, changes: int) -> None:
+    """Two doses of servers, or shares of devices; of a law without Gaussians the closed form is the law's own."""
+    one = discrete_laplace(epsilon, sensitivity=changes).deviation
+    for honest, answered, doses in ((0, 50, 2), (40, 50, 1.25)):
+        exact = [math.sqrt(doses) * one, math.sqrt(doses) * 3.5]
+        terms = [
+            noise_deviation(epsilon, changes, deviation, honest=honest, answered=answered) for deviation in (0.0, 3.5)
+        ]
+        assert terms == pytest.approx(exact, rel=1e-9)
+    assert noise_deviation(Fraction(2000), 1, 0.0, honest=0, answered=1) == 0
+    assert noise_deviation(None, 1, 0.0, honest=0, answered=1) == 0
 
 
 def test_a_gaussian_delta_is_that_of_the_specification() -> None:

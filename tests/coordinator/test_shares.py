@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+import reference
 import worlds
 from statistical import chi_square_fits, variance_fits
 
@@ -42,7 +43,9 @@ from coordinator.protocol.shares import (
     require_readable,
     secret_of,
 )
-from coordinator.server.mechanisms.totals import LikeTotals
+from coordinator.server.design import World
+from coordinator.server.mechanisms.totals import LikeTotals, TotalsHalf, TotalsSettings
+from coordinator.server.moments.blocks import BlockParameters
 
 SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6
 CLUSTERS = (np.arange(ITEMS) % 2).astype(np.int32)
@@ -233,6 +236,88 @@ def test_devices_draw_their_shares_of_noise_from_the_stated_law() -> None:
     assert not chi_square_fits(observed, shares(twin))
 
 
+def world_of(**changes: Any) -> World:
+    facts = {"items": ITEMS, "rated": MOST, "users": DEVICES, "clusters": 2, "epsilon": Fraction(1), "delta": 1e-6}
+    return World(**{**facts, **changes})
+
+
+@pytest.mark.parametrize(
+    ("settings", "world", "expected"),
+    [
+        ({}, {}, (MOST, 0, 0)),
+        ({"most_likes": 2}, {"expected_answers": 0.5, "assume_malicious": 0.5}, (2, 0, 0)),
+        ({"most_likes": ITEMS + 5}, {}, (ITEMS, 0, 0)),
+        ({"noise": "devices"}, {}, (MOST, DEVICES, DEVICES)),
+        ({"noise": "devices"}, {"expected_answers": 0.9, "assume_malicious": 0.25}, (MOST, 135, 180)),
+        ({"noise": "devices"}, {"users": 7, "expected_answers": 0.9, "assume_malicious": 0.25}, (MOST, 4, 6)),
+        ({"noise": "devices"}, {"users": 1}, (MOST, 1, 1)),
+    ],
+)
+def test_a_world_says_how_many_likes_count_and_on_whose_noise(
+    settings: dict[str, Any], world: dict[str, Any], expected: tuple[int, int, int]
+) -> None:
+    """Of 7 devices 6.3 answer, and three fourths of these are honest, 4.7: so many as 4 are among any 6 that answer."""
+    half = TotalsHalf()
+    design = half.design(TotalsSettings(**settings), world_of(**world))
+    assert (design.most, design.honest, design.least_answers) == expected
+    query = design.query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
+    terms = [query.parameters[name] for name in ("padded", "changes", HONEST, "least_answers")]
+    assert terms == [expected[0], 2 * expected[0], *expected[1:]]
+    assert (query.parameters["delta"], query.questions, query.answer_bits) == (1e-6, ITEMS, 32)
+    free = design.query(round_number=0, public_seed=bytes(16), epsilon=None)
+    assert free.parameters["delta"] == free.parameters["deviation"] == 0
+
+
+@pytest.mark.parametrize(("expected", "liars"), [(0.9, 0.0), (1.0, 0.5)])
+def test_nobody_is_left_to_add_noise_where_less_than_one_device_is_honest(expected: float, liars: float) -> None:
+    world = world_of(users=1, expected_answers=expected, assume_malicious=liars)
+    with pytest.raises(InputError, match=f"of 1 users {expected:g} are expected to answer, {liars:g} of these to lie"):
+        TotalsHalf().design(TotalsSettings(noise="devices"), world)
+
+
+@pytest.mark.parametrize("noise", ["servers", "devices"])
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_predicted_noise_is_that_of_the_query(noise: str, neighbours: str) -> None:
+    half, settings = TotalsHalf(), TotalsSettings.model_validate({"noise": noise, "neighbours": neighbours})
+    block = BlockParameters(
+        rated=MOST, like=np.array([[0.8, 0.2]]), class_shares=np.ones(1), cluster_sizes=np.array([30, 31])
+    )
+    world = world_of(block=block, assume_malicious=0.25)
+    query = half.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
+    assert query.parameters["changes"] == (MOST if neighbours == "add-remove" else 2 * MOST)
+    moments = half.moments(settings, world)
+    assert moments is not None
+    assert moments.noise == pytest.approx(Totals().deviation(query, DEVICES) ** 2)
+    assert moments.level == pytest.approx(MOST / ITEMS * np.array([0.8, 0.2]), rel=1e-9)  # all likes count
+    assert half.moments(settings, world_of()) is None
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5, 8])
+@pytest.mark.parametrize("two_sided", [False, True])
+def test_every_share_of_noise_is_the_number_of_thresholds_below_its_coin(size: int, *, two_sided: bool) -> None:
+    """Coins are SipHash of four lanes a word; thresholds stand at coins, beside them, and share upper halves."""
+    keys, width, lowest = np.array([[3, 4], [5, 6]], np.uint64), 7, -2
+    coins = [
+        [[reference.siphash_words((int(one), int(other)), 4 * place + lane) for lane in range(4)] for place in range(7)]
+        for one, other in keys
+    ]
+    upper, lower = coins[0][2][:2]
+    marks = sorted([(upper, lower - 1), (upper, lower), (upper, lower + 1), (upper, 0), (upper - 1, 7)])
+    marks = sorted([*marks, (coins[1][4][2], coins[1][4][3]), (1 << 63, 0), (1 << 62, 5)][:size])
+    words = np.full((3, width), 9, np.uint32)
+    keys = np.array([*keys, [7, 8]], np.uint64)
+    high, low = (np.array([mark[half] for mark in marks], np.uint64) for half in (0, 1))
+    add_noise(high, low, lowest, keys, np.array([1, 1, 0], np.uint8), words, two_sided)
+
+    def number(coin: list[int]) -> int:
+        return sum(mark <= (coin[0], coin[1]) for mark in marks)
+
+    exact = [
+        [9 + number(lanes[:2]) - (number(lanes[2:]) if two_sided else -lowest) for lanes in device] for device in coins
+    ]
+    assert words.view(np.int32).tolist() == [*exact, [9] * width], "and a silent device adds none"
+
+
 @pytest.mark.statistical
 def test_shares_of_noise_of_the_honest_devices_are_a_dose() -> None:
     """Of 40 devices 30 are enough: variance 4/3 of a dose. False alarm 1e-6; the twin: that of a dose."""
@@ -355,6 +440,13 @@ def test_shares_are_fetched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = WordServer(bytes(16), b"", LocalShares(share, [(0, DEVICES)]), 1e-6)
     assert whole.publish(query, whole.collect(query, 0, DEVICES)).transcript == transcript
     assert DEVICES in sizes
+
+
+def test_no_share_or_sum_is_in_what_an_error_or_a_log_shows() -> None:
+    cohort, query = cohort_of(ratings_of()), asked()
+    shares = [cohort.share(side, query, 0, DEVICES) for side in (WORDS_SERVER, SEEDS_SERVER)]
+    for one in (*shares, *published(query, *servers_of(cohort), DEVICES)):
+        assert len(repr(one)) < 500, "neither words nor seeds"
 
 
 class Route:

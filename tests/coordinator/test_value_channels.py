@@ -55,6 +55,14 @@ def test_every_other_value_has_the_same_stretch_of_coins_and_the_value_itself_th
         assert told(channel, private, [ends[-1], COIN - 1]) == [private] * 2
 
 
+@pytest.mark.parametrize("value", [-1, 3])
+def test_a_sketch_that_is_no_private_value_is_refused_with_the_last_one(value: int) -> None:
+    matrix = matrix_channel([[Fraction(1, 2), Fraction(1, 2)]] * 3, Fraction(1))
+    for channel in (kary_channel(Fraction(1), values=3), matrix):
+        with pytest.raises(InputError, match="no whole number from 0 to 2, the channel's private values"):
+            channel.draw(np.array([[0], [value]], np.int32), lambda _: np.zeros(2, np.uint64))
+
+
 def test_chances_are_those_of_the_matrix_that_is_never_made() -> None:
     epsilon = Fraction(3, 2)
     channel, odds = kary_channel(epsilon, values=6), odds_within(epsilon)
@@ -181,6 +189,13 @@ def test_bits_fall_on_their_side_of_every_edge() -> None:
     for private, coins, told in ((0, [0, 4, 5, COIN - 1], [1, 1, 0, 0]), (1, [0, 2, 3, COIN - 1], [0, 0, 1, 1])):
         bits = channel.draw(np.full((4, 1), private, np.uint8), these(coins))
         assert bits[:, 0].tolist() == told
+
+
+@pytest.mark.parametrize(("if_one", "if_zero", "told"), [(COIN, 5, ([1, 0], [1, 1])), (COIN - 3, 0, ([0, 0], [0, 1]))])
+def test_bits_of_which_one_value_alone_is_turned(if_one: int, if_zero: int, told: tuple[list[int], ...]) -> None:
+    for private, expected in enumerate(told):
+        sketch = np.full((2, 1), private, np.uint8)
+        assert IndependentBits(1, if_one, if_zero).draw(sketch, these([0, COIN - 1]))[:, 0].tolist() == expected
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -22,7 +22,8 @@ LEFT_OUT = re.compile(
 )
 """Names of operators that say too little about tests."""
 SAME_LINES = re.compile(
-    r"\s*(@(compiled|inlined|cache|functools|lru_cache|overload|override|abstractmethod)\b|if TYPE_CHECKING|def )"
+    r"\s*(@(compiled|inlined|borrowing|cache|functools|lru_cache|overload|override|abstractmethod)\b"
+    r"|if TYPE_CHECKING|def )"
 )
 """Lines whose mutants compute the same but slower, are for the type checker only, or differ in how they are called."""
 DATACLASS = re.compile(r"\s*@dataclass\(")

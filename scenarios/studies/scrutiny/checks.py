@@ -47,6 +47,7 @@ from scenarios.studies.scrutiny.mechanism import (
     TINY,
     Choice,
     MechanismUnderTest,
+    Rated,
     Size,
     coins_of,
     every_rating,
@@ -302,8 +303,8 @@ def log_ratio(subject: MechanismUnderTest) -> str:
             raise Failed(f"{at}: the channel says {channel.epsilon:.9g}, enumerated it is {float(largest):.9g}")
         enough = odds_within(epsilon * (1 - SHORT))
         reached = enumeration.reached(enough)
-        if reached < enough:
-            reached = max(reached, _in_the_middle(subject, epsilon, enough))
+        if reached < enough and (larger := private_law(subject, MIDDLE, epsilon)[1]).enumerable:
+            reached = max(reached, larger.enumeration(_middle_ratings()).reached(enough))
         if reached < enough:
             raise Failed(f"{at} is not spent: no two sketches are more than {float(LogRatio.of(reached)):.9g} apart")
         if first:
@@ -350,13 +351,10 @@ def at_the_runs_size(subject: MechanismUnderTest) -> str:
     return f"{RUN.items} items: {', '.join(figures)}"
 
 
-def _in_the_middle(subject: MechanismUnderTest, epsilon: Fraction, enough: Fraction) -> Fraction:
-    """Return the largest ratio over ratings that are drawn, where a release's values can be enumerated."""
-    _, law = private_law(subject, MIDDLE, epsilon)
-    if not law.enumerable:
-        return Fraction(1)
+def _middle_ratings() -> Iterator[Rated]:
+    """Yield ratings that are drawn, from hardly a like to hardly a dislike."""
     likes = np.random.default_rng(0).random((DRAWN, MIDDLE.items)) < np.linspace(0, 1, DRAWN)[:, None]
-    return law.enumeration(tuple(enumerate(row)) for row in likes.tolist()).reached(enough)
+    return (tuple(enumerate(row)) for row in likes.tolist())
 
 
 def _states(channel: AnyChannel, largest: LogRatio) -> bool:
@@ -534,9 +532,9 @@ def _refuses(query: Query, ratings: StoredRatings, *, shares: bool) -> bool:
     devices = Cohort(ratings, SECRET, 0, 3, None)
     try:
         if shares:
-            devices.share(WORDS_SERVER, query, 0, 3)
+            devices.share(WORDS_SERVER, query, devices.first, devices.stop)
         else:
-            devices.answer(query, 0, 3)
+            devices.answer(query, devices.first, devices.stop)
     except InputError as error:
         if "\n" in str(error):
             raise Failed(f"a refusal has several lines: {str(error).splitlines()[0]}") from None

@@ -27,6 +27,7 @@ from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import (
     CapChannel,
     GridLaplace,
+    _nearest,
     basis_of,
     cap_channel,
     grid_laplace,
@@ -156,6 +157,12 @@ def test_finitely_many_candidates_cost_a_hundredth_and_are_as_good_as_gaussian_o
     least = sphere_second_moment(float(epsilon), dimension)
     assert least < found < 1.01 * least
     assert found < 1.004 * gaussian_second_moment(float(epsilon), dimension)
+
+
+@pytest.mark.parametrize("dimension", [2, 210, 10**4, 10**6])
+def test_all_cosines_together_are_what_one_is_in_closed_form(dimension: int) -> None:
+    one = math.exp(math.lgamma(dimension / 2) - math.lgamma((dimension + 1) / 2)) / math.sqrt(math.pi)
+    assert _nearest(dimension, 8)(8) == pytest.approx(8 * one, rel=5e-5)
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 7])

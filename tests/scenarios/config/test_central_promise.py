@@ -10,6 +10,7 @@ from runs import alike, complains, here, small
 from coordinator.protocol.amplification import TwoLevels, shuffled_epsilon
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.mechanisms import half_of as public_half
+from scenarios.config import central_promise
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import settle
@@ -40,6 +41,20 @@ def test_devices_answer_under_the_largest_local_epsilon_that_keeps_the_central_o
     assert promise.central(query, promise.devices) <= 1 < promise.central(query, promise.devices - 20)
     assert (spec.trust, spec.neighbours, spec.delta) == ("shuffled", "replace", 1e-6)
     assert promise.terms.reports == 1800
+
+
+def test_a_round_of_any_size_has_a_central_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of nobody it is that of one device; in a large round delta may be above one in so many devices."""
+    spec, devices = settled(delta=5e-4), list[int]()
+    promise = spec.shuffled
+    assert promise is not None
+    query = spec.design.query(**spec.setting.terms(_start(spec)))
+    assert promise.central(query, 4000) < promise.central(query, 1800) <= 1
+    monkeypatch.setattr(central_promise, "shuffled_epsilon", lambda *_, **told: devices.append(told["devices"]))
+    for answered in (0, 1, 2):
+        promise.central(query, answered)
+    assert devices == [1, 1, 2]
+    assert promise.counted(7) == promise.devices
 
 
 def test_several_answers_of_a_device_share_epsilon_and_delta() -> None:
@@ -74,6 +89,7 @@ def _start(spec: RunSpec) -> Any:
     return ServerState(devices=2000, budget=spec.budget)
 
 
+SHUFFLED = {"expected_answers": 0.5, "short_rounds": "tell", "smallest_round": 10}
 REFUSALS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"design": "maxsense"}, ("public address", "grr, oue, subset or set")),
     ({"epsilon": "inf"}, ("epsilon is inf", "finite")),
@@ -90,6 +106,44 @@ REFUSALS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"trust": "local", "short_rounds": "tell"}, ("short_rounds", "shuffled")),
     ({"trust": "local", "assume_malicious": 0.1}, ("assume_malicious is 0.1",)),
 ]
+
+
+@pytest.mark.parametrize(
+    ("trust", "name", "value", "owner"),
+    [
+        ("local", "delta", 1e-7, "shuffled or two-servers"),
+        *(("local", name, value, "shuffled") for name, value in SHUFFLED.items()),
+        ("two-servers", "short_rounds", "tell", "shuffled"),
+        ("two-servers", "smallest_round", 10, "shuffled"),
+        ("two-servers", "expected_answers", 0.5, None),
+        ("two-servers", "delta", 1e-7, None),
+        *(("shuffled", name, value, None) for name, value in SHUFFLED.items()),
+    ],
+)
+def test_settings_of_another_trust_model_are_refused_with_its_name(
+    trust: str, name: str, value: Any, owner: str | None
+) -> None:
+    scenario = small(trust=trust, **{name: value})
+    if owner is None:
+        scenario.check_trust()
+        return
+    with complains(f"{name} is {value!r}, which is about --trust {owner}; the trust is {trust}"):
+        scenario.check_trust()
+
+
+@pytest.mark.parametrize(
+    ("changes", "terms"),
+    [
+        ({"trust": "local"}, (0.0, 1.0, 0.0)),
+        ({"trust": "two-servers"}, (1e-6, 0.9, 0.0)),
+        (
+            {"trust": "two-servers", "delta": 1e-3, "expected_answers": 0.5, "assume_malicious": 0.25},
+            (1e-3, 0.5, 0.25),
+        ),
+    ],
+)
+def test_two_servers_are_told_delta_answers_and_liars(changes: dict[str, Any], terms: tuple[float, ...]) -> None:
+    assert small(**changes).terms_of_servers == terms
 
 
 @pytest.mark.parametrize(("changes", "words"), REFUSALS)

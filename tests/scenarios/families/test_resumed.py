@@ -304,9 +304,9 @@ def test_what_has_changed_since_is_refused(blindrec: Command, monkeypatch: pytes
     ratings.write_text(good.replace("5.0", "4.0", 1))
     assert f"{ratings} has changed since the run in {out} began" in refused(blindrec, "resume", out, *HERE)
     ratings.write_text(good)
-    with monkeypatch.context() as patch:
-        patch.setattr("scenarios.store.run_folder.code_digest", lambda _: "ab" * 32)
-        for again in (["resume", out, *HERE], [*run, "--out", out]):
+    for digest, again in (("00" * 32, ["resume", out, *HERE]), ("ff" * 32, [*run, "--out", out])):
+        with monkeypatch.context() as patch:
+            patch.setattr("scenarios.store.run_folder.code_digest", lambda _, digest=digest: digest)
             assert "the code of blindrec has changed since" in refused(blindrec, *again)
     assert blindrec("resume", out, *HERE).code == 0
     assert not (out / FOLDER / MANIFEST).exists()

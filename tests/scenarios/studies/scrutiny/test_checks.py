@@ -269,6 +269,14 @@ def test_the_same_from_python() -> None:
     assert repr(found) == "<curator-items, curator-items neighbours=add-remove: 16 held, 8 not checked>"
 
 
+@pytest.mark.parametrize("design", ["grr", "totals"])
+def test_what_is_answered_though_it_should_not_be_is_seen(design: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A good query stands in for a wrong one that devices would answer, whole or in shares."""
+    monkeypatch.setattr(checks, "_no_queries", lambda _, query: [("a good query", query)])
+    with pytest.raises(Failed, match="a good query is answered"):
+        checks.refusals(subjects(design)[0])
+
+
 def test_a_number_that_twice_is_refused_is_left_out_with_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
