@@ -30,6 +30,7 @@ DELTA, OF_MANY = 1e-6, 1e-7  # The second is that of more than a million users i
 LARGE = 8.0  # Local epsilon from which that of one round is sought [nats]
 LOCAL, SHUFFLED = "local", "shuffled"
 KINDS = tuple(f"{trust}, {rounds}" for trust in (LOCAL, SHUFFLED) for rounds in ("one round", "adaptive"))
+ORDER = ("items", "epsilon", "trust", "policy", "smallest_round")
 Rows = Sequence[dict[str, Any]]
 
 
@@ -81,7 +82,7 @@ def points(data: Rows) -> pd.DataFrame:
     lines = [
         {"epsilon": row["epsilon"], "label": f"{row['trust']}, {_rounds(row)}", "x": float(row["items"])}
         | {"y": float(row["users"])}
-        | {name: float(row.get(name, row["users"])) for name in ("low", "high")}
+        | {name: float(row[name if name in row else "users"]) for name in ("low", "high")}
         for row in data
         if row.get("by_law", True)
     ]
@@ -166,7 +167,8 @@ def main(
     """Make tables and picture from the data, and before that the data from results if there are some."""
     store = root / DATA
     if results is not None:
-        lines = ",\n".join(json.dumps(row) for row in rows_of(results))
+        rows = sorted(rows_of(results), key=lambda row: [row.get(name, 0) for name in ORDER])
+        lines = ",\n".join(json.dumps(row) for row in rows)
         store.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     write(json.loads(store.read_text(encoding="utf-8")), root)
 
