@@ -666,6 +666,17 @@ def rough_local_epsilon(levels: TwoLevels, *, epsilon: float, devices: int, delt
     return float(_rough(np.array([levels.pi]), np.array([levels.kappa]), epsilon, devices, delta)[0])
 
 
+def rough_devices(bound: ShufflerBound, *, local_epsilon: float, epsilon: float, delta: float) -> float:
+    """Return about the fewest devices among which a local epsilon keeps a central one: for plans, never for a claim.
+
+    It is the inverse of `rough_local_epsilon`. What is no channel of two levels takes about twice the devices of a bit.
+    """
+    levels, times = (bound, 1) if isinstance(bound, TwoLevels) else (one_bit_levels(), 2)
+    odds = math.expm1(local_epsilon)
+    summand = 2 * levels.kappa * odds**2 / (1 + odds * levels.pi)
+    return times * summand / _normal_distance(epsilon, delta) ** 2
+
+
 class SetDesign(NamedTuple):
     """How the set mechanism is run under a shuffler."""
 
@@ -722,16 +733,21 @@ def best_set(
 
 def _rough(pi: Floats, kappa: Floats, epsilon: float, devices: int, delta: float) -> Floats:
     """Return `rough_local_epsilon` of many levels at once; the square of mu's rule is quadratic in e - 1."""
-    low, high = -20.0, 20.0  # Logarithm of the distance mu of two normal laws
+    square = _normal_distance(epsilon, delta) ** 2 * devices
+    half = square * pi / (4 * kappa)
+    return np.log1p(half + np.sqrt(np.square(half) + square / (2 * kappa)))
+
+
+def _normal_distance(epsilon: float, delta: float) -> float:
+    """Return the distance mu of two normal laws of deviation 1 that (epsilon, delta) holds of."""
+    low, high = -20.0, 20.0  # Its logarithm
     for _ in range(60):
         middle = (low + high) / 2
         distance = math.exp(middle)
         tails = (math.erfc((epsilon / distance + sign * distance / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
         one, other = tails
         low, high = (middle, high) if one - math.exp(epsilon) * other <= delta else (low, middle)
-    square = math.exp(2 * low) * devices
-    half = square * pi / (4 * kappa)
-    return np.log1p(half + np.sqrt(np.square(half) + square / (2 * kappa)))
+    return math.exp(low)
 
 
 _FAR = 30.0  # A delta of e^-30 times the target, or of none, is as far from it as any

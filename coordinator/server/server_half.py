@@ -240,6 +240,12 @@ class ServerHalf:
             own_questions=setting.own_questions,
         )
 
+    def users_to_learn(self, name: str, setting: Setting) -> float | None:
+        """Return about how many users a policy's rounds ask in all; None where its rounds are not foreseen."""
+        from coordinator.server.rounds import policies  # noqa: PLC0415 (numerical)
+
+        return policies.users_of_elimination(setting) if name == ELIMINATE else None
+
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
         """Return what learns from the answers; a half with another learner overrides this.
 

@@ -14,6 +14,7 @@ from coordinator.protocol.amplification import (
     AnyRandomizer,
     ShufflerBound,
     largest_local_epsilon,
+    rough_devices,
     shuffled_epsilon,
 )
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
@@ -21,10 +22,20 @@ from coordinator.protocol.custom import admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
+from coordinator.protocol.rounding import round_up
 from coordinator.protocol.trust import Shuffling
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import PoolDesign
-from coordinator.server.server_half import ANCHOR, FIXED, GROUPS, ONE_ROUND, TRUST_LOCAL, ServerHalf, Settings
+from coordinator.server.server_half import (
+    ANCHOR,
+    ELIMINATE,
+    FIXED,
+    GROUPS,
+    ONE_ROUND,
+    TRUST_LOCAL,
+    ServerHalf,
+    Settings,
+)
 from scenarios.config.admission import require_same_everywhere
 from scenarios.config.custom_halves import OwnSettings, own_of
 from scenarios.config.trust_settings import EXPECTED, SMALLEST, TELL
@@ -34,6 +45,17 @@ if TYPE_CHECKING:
     from coordinator.server.design import World
     from coordinator.server.rounds.setting import GroupPromise
     from scenarios.config.scenario import Scenario
+
+
+LARGEST_LOCAL = 16  # Above it a report has no noise to speak of [nats]
+STEP = Fraction(1, 10)  # Local epsilons that are compared lie so far apart [nats]: sizes of rounds by a tenth
+
+
+class RoundSize(NamedTuple):
+    """How many devices the smallest round of a run asks, and why."""
+
+    devices: int
+    reason: str = ""  # In results; nothing where the settings say how many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +68,7 @@ class CentralPromise:
     terms: Shuffling  # What the shuffler is told
     honest: float  # Share of the answers that are counted on to be honest
     bound: str  # Name of the bound
+    smallest: RoundSize  # How many devices a round asks at least
     groups: GroupPromise | None = None  # What groups are promised that are each shuffled apart
 
     def central(self, query: Query, devices: int) -> float:
@@ -65,15 +88,52 @@ class Asks(NamedTuple):
     own_questions: bool
     pools: bool  # Whether rounds may be about some items only
 
+    @classmethod
+    def of(cls, policy: str, pool_size: int | None, *, own_questions: bool) -> Asks:
+        """Return how the rounds of a policy ask."""
+        return cls(own_questions, pool_size is not None or policy not in (ONE_ROUND, FIXED, ANCHOR))
 
-def smallest_round(scenario: Scenario) -> int:
-    """Return how many devices the smallest round of a filled-in scenario asks."""
+
+class PolicyNeed(NamedTuple):
+    """What the users that a policy asks follow from, beside the design and its epsilon."""
+
+    policy: str
+    confidence: float
+    pool_size: int | None
+    own_questions: bool
+    honest: float  # Share of a round's devices that are counted on
+
+
+def smallest_round(scenario: Scenario, half: ServerHalf) -> RoundSize:
+    """Return how many devices the smallest round of a filled-in scenario asks.
+
+    Where nobody says so, a policy whose need is foreseen asks as many as make the fewest users in all, at most a tenth
+    of the users that there are.
+    """
     users = scenario.users or 0
     if scenario.policy == ONE_ROUND:
-        return users
+        return RoundSize(users)
     if scenario.policy == FIXED:
-        return users * scenario.answers_per_device // scenario.rounds
-    return min(users, scenario.smallest_round or max(1, users // SMALLEST))
+        return RoundSize(users * scenario.answers_per_device // scenario.rounds)
+    if scenario.smallest_round:
+        return RoundSize(min(users, scenario.smallest_round))
+    most = RoundSize(max(1, users // SMALLEST), f"a {SMALLEST}th of the users")
+    if scenario.policy not in (ELIMINATE, ANCHOR) or isinstance(scenario.settings, OwnSettings):
+        return most
+    need = PolicyNeed(
+        policy=scenario.policy,
+        confidence=scenario.confidence,
+        pool_size=scenario.pool_size,
+        own_questions=scenario.own_questions,
+        honest=(scenario.expected_answers or EXPECTED) * (1 - (scenario.assume_malicious or 0.0)),
+    )
+    assert scenario.epsilon is not None  # refused before
+    answers, world = scenario.answers_per_device, replace(scenario.world, block=None)
+    delta = scenario.failure_chance / answers
+    size = size_by_law(half, scenario.settings, world, scenario.epsilon / answers, delta, need)
+    if size >= most.devices:
+        return most._replace(reason=f"{most.reason}; {size:,} would ask for the fewest in all") if size else most
+    return RoundSize(size, "the size with which the policy should ask for the fewest users in all")
 
 
 def check_shuffled(scenario: Scenario, half: ServerHalf) -> None:
@@ -109,6 +169,7 @@ def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
     answers, expected = scenario.answers_per_device, scenario.expected_answers or EXPECTED
     honest = 1 - (scenario.assume_malicious or 0.0)
     delta, withhold = scenario.failure_chance / answers, scenario.short_rounds != TELL
+    smallest = smallest_round(scenario, half)
     if scenario.policy == GROUPS:
         from coordinator.server.rounds.setting import GroupPromise  # noqa: PLC0415 (numerical)
 
@@ -119,16 +180,24 @@ def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
         local = max(query.epsilon for query, _ in queries if query.epsilon is not None)
         terms = Shuffling(reports=1, share=float(expected), withhold=withhold)
         return CentralPromise(
-            local=local, devices=devices, delta=delta, terms=terms, honest=honest, bound=TWO_LEVELS, groups=groups
+            local=local,
+            devices=devices,
+            delta=delta,
+            terms=terms,
+            honest=honest,
+            bound=TWO_LEVELS,
+            smallest=smallest,
+            groups=groups,
         )
-    devices = math.floor(smallest_round(scenario) * expected * honest)
+    devices = math.floor(smallest.devices * expected * honest)
     _require_delta(scenario, devices, least=devices)
     world = replace(scenario.world, block=None)
-    pools = scenario.policy not in (ONE_ROUND, FIXED, ANCHOR) or scenario.pool_size is not None
-    asks = Asks(own_questions=scenario.own_questions, pools=pools)
+    asks = Asks.of(scenario.policy, scenario.pool_size, own_questions=scenario.own_questions)
     local, bound = _local(half, scenario.settings, world, scenario.epsilon / answers, delta, devices, asks)
     terms = Shuffling(reports=math.ceil(devices / honest), withhold=withhold)
-    return CentralPromise(local=local, devices=devices, delta=delta, terms=terms, honest=honest, bound=bound)
+    return CentralPromise(
+        local=local, devices=devices, delta=delta, terms=terms, honest=honest, bound=bound, smallest=smallest
+    )
 
 
 def _require_delta(scenario: Scenario, devices: int, *, least: int) -> None:
@@ -169,6 +238,40 @@ def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
 
 
 @lru_cache(maxsize=1 << 8)
+def size_by_law(
+    half: ServerHalf, settings: Settings, world: World, epsilon: Fraction, delta: float, need: PolicyNeed
+) -> int:
+    """Return the size of the smallest round with which a policy should ask for the fewest users in all; 0 if none does.
+
+    A round of s devices allows a local epsilon that rises with s; the policy takes the users U that it needs under it,
+    and about s more, by which it ends late. Of U + s over s the least is taken: ``s = sqrt(8 U0) / mu`` for one bit,
+    with U0 the users that no noise takes and mu the distance of the two laws that the server tells apart.
+    """
+    from coordinator.server.rounds.setting import Setting  # noqa: PLC0415 (numerical)
+
+    asks = Asks.of(need.policy, need.pool_size, own_questions=need.own_questions)
+    least, best = math.inf, 0.0
+    for step in range(math.ceil((LARGEST_LOCAL - epsilon) / STEP)):
+        local = epsilon + step * STEP
+        setting = Setting(
+            design=half.design(settings, replace(world, epsilon=local)),
+            epsilon=local,
+            public_seed=bytes(16),
+            clusters=world.clusters,
+            confidence=need.confidence,
+            pool_size=need.pool_size,
+            own_questions=need.own_questions,
+        )
+        bound = _randomizer(half, settings, world, local, asks).bound
+        size = rough_devices(bound, local_epsilon=float(local), epsilon=float(epsilon), delta=delta) / need.honest
+        users = half.users_to_learn(need.policy, setting)
+        if users is None or size > least:
+            break
+        least, best = min((least, best), (users + size, size))
+    return round_up(best) if best else 0
+
+
+@lru_cache(maxsize=1 << 8)
 def _local(
     half: ServerHalf,
     settings: Settings,
@@ -182,16 +285,20 @@ def _local(
     if isinstance(settings, OwnSettings):
         require_same_everywhere(own_of(settings), _query(half, settings, world, epsilon))
 
-    def randomizer(local: float | Fraction) -> Randomizer:
-        query = _query(half, settings, world, local if isinstance(local, Fraction) else parse_epsilon(local))
-        query = replace(query, own_questions=asks.own_questions)
-        one = randomizer_of(public_half(query.design), query, half.name)
-        if asks.pools and one.bound != _of_one_item(half, settings, world, query):
-            return Randomizer(AnyRandomizer(), CLONES)  # levels of its rounds follow from pools, which nobody knows yet
-        return one
+    def randomizer(nats: float) -> Randomizer:
+        return _randomizer(half, settings, world, parse_epsilon(nats), asks)
 
     local = largest_local_epsilon(lambda nats: randomizer(nats).bound, epsilon=epsilon, devices=devices, delta=delta)
-    return local, randomizer(local).name
+    return local, _randomizer(half, settings, world, local, asks).name
+
+
+def _randomizer(half: ServerHalf, settings: Settings, world: World, local: Epsilon, asks: Asks) -> Randomizer:
+    """Return what all devices run under a local epsilon."""
+    query = replace(_query(half, settings, world, local), own_questions=asks.own_questions)
+    one = randomizer_of(public_half(query.design), query, half.name)
+    if asks.pools and one.bound != _of_one_item(half, settings, world, query):
+        return Randomizer(AnyRandomizer(), CLONES)  # levels of its rounds follow from pools, which nobody knows yet
+    return one
 
 
 def _of_one_item(half: ServerHalf, settings: Settings, world: World, query: Query) -> ShufflerBound | None:

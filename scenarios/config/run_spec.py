@@ -28,7 +28,7 @@ from coordinator.server.server_half import (
     ServerHalf,
 )
 from scenarios.config.admission import admitted_of_run
-from scenarios.config.central_promise import CentralPromise, check_shuffled, shuffled_of, smallest_round
+from scenarios.config.central_promise import CentralPromise, check_shuffled, shuffled_of
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import brief
 from scenarios.config.identity import import_object
@@ -189,7 +189,7 @@ class RunSpec:
             answers_per_device=scenario.answers_per_device,
             pool_size=scenario.pool_size,
             assume_malicious=scenario.assume_malicious or 0.0,
-            smallest_round=smallest_round(scenario) if self.shuffled else 0,
+            smallest_round=self.shuffled.smallest.devices if self.shuffled else 0,
             groups=self.shuffled.groups if self.shuffled else None,
             own_questions=scenario.own_questions,
         )

@@ -11,7 +11,7 @@ from scenarios.config.settings import ExperimentScenario
 
 DELTA = 1e-6  # Probability that a central guarantee fails, if nothing else is said
 EXPECTED = 0.9  # Share of the devices that are expected to answer, if nothing else is said
-SMALLEST = 10  # A round of a policy that goes on asks at least one device in so many, if nothing else is said
+SMALLEST = 10  # A round of a policy that goes on need not ask more than one device in so many, if nothing else is said
 WITHHOLD, TELL = "withhold", "tell"
 EXPECTATION = "expected_answers"
 _SHUFFLED = (EXPECTATION, "short_rounds", "smallest_round")
@@ -42,7 +42,7 @@ class TrustSettings(ExperimentScenario):
     smallest_round: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
         description="Shuffled, policies that go on: fewest devices of a round, on which their local epsilon counts "
-        f"[a {SMALLEST}th of the users].",
+        f"[eliminate, anchor: what should ask for the fewest users in all; at most a {SMALLEST}th of the users].",
     )
     own_questions: bool = Field(
         default=False,

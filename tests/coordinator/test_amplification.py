@@ -29,6 +29,7 @@ from coordinator.protocol.amplification import (
     kary_levels,
     largest_local_epsilon,
     one_bit_levels,
+    rough_devices,
     rough_local_epsilon,
     shuffled_delta,
     shuffled_epsilon,
@@ -196,6 +197,11 @@ def test_a_normal_law_is_no_claim() -> None:
     levels = subset_levels(9774, 50, 1)
     assert rough_local_epsilon(levels, epsilon=2, devices=10**5, delta=DELTA) == pytest.approx(9.23, abs=0.01)
     assert largest_local_epsilon(levels, epsilon=2, devices=10**5, delta=DELTA) < 8.7
+    for bound, share in ((levels, 1), (AnyRandomizer(), 2)):  # any randomizer takes about twice the devices of a bit
+        taken = one_bit_levels() if bound != levels else levels
+        local = rough_local_epsilon(taken, epsilon=2, devices=10**5, delta=DELTA)
+        devices = rough_devices(bound, local_epsilon=local, epsilon=2, delta=DELTA)
+        assert devices == pytest.approx(share * 10**5)
 
 
 @pytest.mark.parametrize(("pi", "kappa", "epsilon", "devices"), [(0.5, 0.5, 0.4, 10**4), (0.1, 0.05, 3.0, 10**5)])

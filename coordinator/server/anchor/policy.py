@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from coordinator.server.anchor.two_class import Belief, TwoClasses
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.moments.sign_moments import sign_contrast
 from coordinator.server.rounds.learner import Learner
-from coordinator.server.rounds.setting import Setting, users_on_grid
+from coordinator.server.rounds.setting import Setting, information_to_decide, users_on_grid
 from coordinator.server.rounds.state import Ask, ServerState
 
 
@@ -115,6 +115,19 @@ PLAIN_FIRST, PLAIN_MOST, PLAIN_MORE = 2 / 0.64, 8, 0.5
 """First-order users: at the first look, in units of ``1 / g1^2``, the most, and by what share later looks have more."""
 LOOKS = 6
 """First looks at pairs that a start usually takes. First order may need fewer users, but rounds are no smaller then."""
+RATINGS = 2.0  # The farthest that mean ratings of two clusters lie apart
+
+
+def users_of_anchors(setting: Setting) -> float:
+    """Return about how many users all rounds ask: those of a usual start, and of turned signs as if of sign sensing."""
+    design = cast("AnchorSensing", setting.design)
+    looks = first_look(design, public_seed=setting.public_seed, epsilon=setting.epsilon)
+    contrast = sign_contrast(
+        design.items, items=design.items, rated=design.rated, vectors=1, best_count=1, epsilon=setting.epsilon
+    )
+    return LOOKS * looks + information_to_decide(setting, RATINGS) / contrast**2 if contrast else math.inf
+
+
 MIXED = "mixed"  # The learner that begins with first-order signs
 
 

@@ -88,6 +88,12 @@ class AnchorHalf(ServerHalf):
             return TablePolicy(setting=setting, learner=learner)
         return AnchorPolicy(setting=setting, learner=learner)
 
+    def users_to_learn(self, name: str, setting: Setting) -> float:
+        """Return about how many users all rounds ask; see `users_of_anchors`."""
+        from coordinator.server.anchor.policy import users_of_anchors
+
+        return users_of_anchors(setting)
+
     def learner(self, settings: AnchorSettings, world: World, options: LearnerOptions) -> RoundLearner:
         """Return what learns from all rounds so far, as the policy does."""
         from coordinator.server.anchor.policy import RoundLearner, learner_for

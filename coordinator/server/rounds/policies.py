@@ -19,7 +19,14 @@ from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
 from coordinator.server.decoding.posterior import Posterior, farthest_gaps, nearest_gaps
 from coordinator.server.design import Design
-from coordinator.server.rounds.setting import LARGEST_ROUND, Setting, most_moved, pool_design, users_on_grid
+from coordinator.server.rounds.setting import (
+    LARGEST_ROUND,
+    Setting,
+    information_to_decide,
+    most_moved,
+    pool_design,
+    users_on_grid,
+)
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 
 _OURS = "coordinator."  # Where blindrec's own policies live
@@ -232,6 +239,16 @@ class ItemByItem:
             return None
         only = np.arange(undecided.size) == undecided.argmax()
         return _next(setting, state, posterior, only, goal=0.5, least=LEAST_ALONE)
+
+
+def users_of_elimination(setting: Setting) -> float:
+    """Return about how many users `Eliminate` asks in all, by `information_to_decide`; rounds of any size."""
+    design, total = pool_design(setting.design), 0.0
+    for pool in setting.pools:
+        query = setting.query(ServerState(devices=1), pool=pool if setting.pool_size else None)
+        rate = float(design.rates(query).mean())
+        total += information_to_decide(setting, design.widest) / rate if rate else math.inf
+    return total
 
 
 def _some(setting: Setting, state: ServerState, open_ones: Bools) -> Bools:

@@ -45,6 +45,7 @@ COLUMNS = (
     Column("epsilon_local", "  local epsilon of a device, for that [nats]"),
     Column("amplified_for", "  answers of a round that this counts on"),
     Column("smallest_round", "  answers of the smallest round", Average.COUNT),
+    Column("smallest_round_reason", "  why rounds are no smaller"),
     Column("bound", "  bound of the amplification"),
     Column("noise_deviation", "  deviation of the noise of a total", Average.MEAN),
     Column("honest_noise", "  devices whose noise is enough"),

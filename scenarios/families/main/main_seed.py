@@ -272,6 +272,7 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
         "epsilon_local": as_json(local),
         "amplified_for": promise.devices,
         "smallest_round": min(counts.answered for counts in run.outcome.state.counts),
+        **({"smallest_round_reason": promise.smallest.reason} if promise.smallest.reason else {}),
         "bound": promise.bound,
         # Of c devices of one person that answer apart: (c epsilon, c exp((c - 1) epsilon) delta), by group privacy
         "person_delta": min(1.0, copies * math.exp((copies - 1) * central) * run.scenario.failure_chance),

@@ -11,7 +11,6 @@ from coordinator.protocol.amplification import (
     MOST_ANSWERS,
     AnyRandomizer,
     ShufflerBound,
-    best_set,
     largest_local_epsilon,
     shuffled_epsilon,
 )
@@ -21,7 +20,7 @@ from coordinator.protocol.checked import require_whole
 from coordinator.protocol.custom import CustomPublic, Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.randomizers import CLONES, Randomizer, by_address, of_channel, randomizer_of
-from coordinator.protocol.value_channels import PADDED
+from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.server_half import GROUPS
 from scenarios.config.admission import require_same_everywhere
 from scenarios.studies.scrutiny.mechanism import (
@@ -116,8 +115,8 @@ def local_epsilon(
 ) -> Amplification:
     """Return the largest local epsilon with which a mechanism's shuffled reports keep a central epsilon, certified.
 
-    The set mechanism also gets the number of values that a report should name (`chosen`), unless the settings say it:
-    that which is best for the central epsilon, where the local one alone would name too many.
+    Subset selection and sets also get the number of values that a report should name (`chosen`), unless the settings
+    say it: that which is best for the central epsilon, where the local one alone would name too many.
 
     Parameters
     ----------
@@ -146,11 +145,11 @@ def local_epsilon(
         raise InputError("a channel has one epsilon; give the mechanism that makes it, or see amplified")
     central, size = finite_epsilon(epsilon), _size(items, rated, users)
     options, sizes = dict(settings or {}), dict[str, int]()
-    if mechanism == "set" and not int(options.get("chosen", 0)):
-        query = shuffled_subject(mechanism, options, size).query(size, central)
-        padded = int(query.parameters[PADDED])
-        best = best_set(items=items, padded=padded, epsilon=central, devices=users, delta=delta)
-        sizes = {"padded": padded, "chosen": best.subset_size}
+    if mechanism in ("subset", "set") and not int(options.get(CHOSEN, 0)):
+        from coordinator.server.mechanisms.oracles import shuffled_query  # noqa: PLC0415 (numerical)
+
+        query = shuffled_query(shuffled_subject(mechanism, options, size).query(size, central), users, delta)
+        sizes = {name: int(query.parameters[name]) for name in (PADDED, CHOSEN) if name in query.parameters}
     randomizer_at = _randomizer_of(mechanism, options | sizes, size, own_questions=own_questions)
     local = largest_local_epsilon(
         lambda nats: randomizer_at(finite_epsilon(nats)).bound, epsilon=central, devices=users, delta=delta

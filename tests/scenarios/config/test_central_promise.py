@@ -1,5 +1,6 @@
 """A scenario behind a shuffler: its promise, the local epsilon under which devices answer, and what is refused."""
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,9 @@ from coordinator.protocol.amplification import TwoLevels, shuffled_epsilon
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.mechanisms import half_of as public_half
 from scenarios.config import central_promise
-from scenarios.config.run_spec import RunSpec
+from coordinator.server.moments.sign_moments import sign_contrast
+from scenarios.config.central_promise import RoundSize, smallest_round
+from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import record
@@ -81,6 +84,9 @@ def test_subsets_have_the_size_that_is_best_for_the_central_epsilon(design: str)
     chosen = spec.design.query(**spec.setting.terms(_start(spec))).parameters["chosen"]
     assert chosen < local.design.query(**local.setting.terms(_start(local))).parameters["chosen"]
     assert spec.scenario.settings.model_dump()["chosen"] == chosen
+    alone = local_epsilon(design, 1800, epsilon=1, items=40, rated=5)
+    assert spec.shuffled is not None
+    assert (alone.settings["chosen"], alone.epsilon_local) == (chosen, float(spec.shuffled.local))
 
 
 def _start(spec: RunSpec) -> Any:
@@ -216,6 +222,55 @@ def test_rounds_are_no_smaller_than_the_promise_counts_on() -> None:
     assert most.stop == 2000  # no round could ask the 299 that are left
     assert settled(design="subset", **changes).setting.smallest_round == 200
     assert small(design="subset", **changes).complete().users == 2000
+
+
+MU = {0.5: 0.124, 1: 0.237, 2: 0.448}
+"""Distance of two normal laws of which (epsilon, 1e-6) holds, as the page of the law has it."""
+BEST = {(100, 0.5): 1000, (100, 1): 500, (100, 2): 250, (300, 0.5): 2000, (300, 1): 2000, (300, 2): 1000}
+"""Of five sizes a factor of two apart, the one with which elimination took the fewest users: docs/adaptive-shuffled."""
+
+
+@pytest.mark.parametrize(("items", "epsilon"), [*BEST, (1000, 0.5), (1000, 1), (1000, 2)])
+def test_rounds_have_the_size_that_the_law_says(items: int, epsilon: float) -> None:
+    """``sqrt(8 A) / mu`` for one bit, with users A without noise from the contrast and Wald's mean information."""
+    size = _eliminate(items=items, epsilon=epsilon, users=900_000)
+    contrast = sign_contrast(items, items=items, rated=30, vectors=1, best_count=1, epsilon=None)
+    share = 0.05 / items
+    noiseless = (1 - 2 * share) * math.log(1 / share - 1) / 2 / contrast**2
+    assert size.devices == pytest.approx(math.sqrt(8 * noiseless) / MU[epsilon], rel=0.1)
+    best = BEST.get((items, epsilon), size.devices)
+    assert best / 1.6 < size.devices < best * 1.6  # users are flat there: a factor of two costs a tenth at most
+    assert "fewest users" in size.reason
+    assert not best / 1.6 < 900_000 // 10 < best * 1.6  # the twin that knows no law
+
+
+def test_the_law_never_asks_for_more_than_a_tenth_of_the_users_and_settings_win() -> None:
+    few = _eliminate(items=300, users=10_000)
+    assert few.devices == 1000
+    assert "10th of the users; 1,664" in few.reason
+    assert _eliminate(items=300, users=10_000, smallest_round=77) == (77, "")
+    assert _eliminate(items=300, users=900_000, policy="item-by-item") == (90_000, "a 10th of the users")
+    half, whole = (_eliminate(items=300, users=900_000, expected_answers=share).devices for share in (0.5, 1))
+    assert half == pytest.approx(whole * math.sqrt(2), rel=0.1)  # those who are silent hide nobody, but end it late
+
+
+def test_anchors_ask_rounds_of_the_law_too() -> None:
+    size = _eliminate(items=100, users=900_000, design="anchor", policy="anchor")
+    # a start takes six first looks of 227 users without noise, turned signs 2,021 as elimination
+    assert size.devices == pytest.approx(math.sqrt(8 * (6 * 226.9 + 2021)) / MU[1], rel=0.1)
+
+
+def _eliminate(**changes: Any) -> RoundSize:
+    rounds = {"design": "sign", "policy": "eliminate", "rated": 30, "own_questions": True, "expected_answers": 1}
+    scenario = behind(**{**rounds, **changes})
+    return smallest_round(scenario.complete(), half_in(scenario))
+
+
+def test_the_record_says_why_rounds_are_no_smaller() -> None:
+    changes = {"design": "sign", "policy": "eliminate", "own_questions": True, "epsilon": 2}
+    values = record(here(behind(**changes)))
+    assert values["smallest_round_reason"].startswith("a 10th of the users")
+    assert "smallest_round_reason" not in record(here(behind(**changes, smallest_round=300)))
 
 
 def test_a_custom_mechanism_is_amplified_by_its_own_channel() -> None:
