@@ -17,8 +17,8 @@ def promoting(view: LiarsView, half: SharedVector) -> Words32:
     """Return liars' vectors, uint32, shape (n, width): as much for the wished items as the check of vectors lets pass.
 
     With an ideal proof a liar has at most `SharedVector.ones` ones, on words about wished items, in turn where there
-    are more. Without one it adds to all of them what `Collusion.overflow` says: so much that one liar's item comes first, and so little that all
-    liars' sum keeps its sign.
+    are more. Without one it adds to all of them what `Collusion.overflow` says: so much that one liar's item comes
+    first, and so little that all liars' sum keeps its sign.
     """
     width, most = half.width(view.query), half.ones(view.query)
     wished = np.flatnonzero(half.words_about(view.query, view.wishes > 0))

@@ -180,8 +180,8 @@ class ChoiceAndPairs:
         """Return the next round, or None after the second."""
         from coordinator.server.rounds.state import Ask, total
 
-        # Two groups that spend all of epsilon each would need more people: a tenth of them with ten times the epsilon has
-        # the same noise beside its counts, but fewer people in each sum, whose own randomness is larger.
+        # Two groups that spend all of epsilon each would need more people: a tenth of them under ten times the epsilon
+        # has the same noise beside its counts, but fewer people in each sum, whose own randomness is larger.
         if (number := state.round_number) == self.rounds:
             return None
         terms = RoundTerms(round_number=number, public_seed=self.public_seed, epsilon=parts_of(self.epsilon)[number])

@@ -295,7 +295,7 @@ def servers_promise(run: MainResult) -> dict[str, Any]:
         "person_delta": min(1.0, copies * math.exp(min(exponent, 700.0)) * run.spec.delta) if run.spec.delta else 0.0,
         "noise_deviation": half.deviation(query, state.counts[0].answered),
         # Where a second round asks about pairs, whose noise is another one
-        **{"pair_deviation": half.deviation(one, state.counts[1].answered) for one in queries[1:]},
+        **({"pair_deviation": half.deviation(queries[1], state.counts[1].answered)} if len(queries) > 1 else {}),
         "honest_noise": int(query.parameters[HONEST]) or None,
         "bytes_per_device": sum(WORD_BYTES * half.width(one) + SEED_BYTES for one in queries),
         "words_server_sha256": words,
