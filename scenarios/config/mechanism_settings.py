@@ -70,8 +70,8 @@ def all_settings() -> dict[str, FieldInfo]:
 
 
 def shared_settings() -> list[str]:
-    """Return the names of settings that several mechanisms share, which a plan compares them at."""
-    names = [name for half in designs().values() for name in half.settings.model_fields]
+    """Return the names of settings that several mechanisms of plans share, which a plan compares them at."""
+    names = [name for half in designs().values() if variants(half) for name in half.settings.model_fields]
     return [name for name in all_settings() if names.count(name) > 1]
 
 
