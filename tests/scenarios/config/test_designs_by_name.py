@@ -126,7 +126,8 @@ def test_devices_privatize_unless_a_curator_is_trusted(name: str) -> None:
         assert isinstance(policy, AnchorPolicy)
         assert policy.setting.epsilon == RunSpec(scenario).budget
     else:
-        assert isinstance(policy, {"pairs": Groups, "pair-totals": ChoiceAndPairs}.get(name, OneRound))
+        assert isinstance(policy, Groups | ChoiceAndPairs | OneRound)
+        assert type(policy) is {"pairs": Groups, "pair-totals": ChoiceAndPairs}.get(name, OneRound)
         assert policy.epsilon == RunSpec(scenario).budget
 
 
