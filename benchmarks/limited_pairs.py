@@ -21,6 +21,7 @@ from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.item_models import ItemToItem
 from coordinator.server.decoding.pair_model import ease, item_to_item
+from coordinator.server.mechanisms.totals import parts_of
 from scenarios.config.files import brief
 from scenarios.studies.compare.advisors import pair_advice, pair_design
 from scenarios.studies.compare.comparison_settings import Comparison
@@ -33,7 +34,6 @@ from scenarios.studies.compare.rows.trusted import (
     item_totals,
     limited_likes,
     pair_totals,
-    parts_of,
     symmetric,
 )
 from scenarios.studies.compare.rows.two_servers import both_gaussian, both_laplace

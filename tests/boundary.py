@@ -28,6 +28,7 @@ from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import Cohorts, Layout
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.sets import CountedSet, Groups, LikedPairs
+from coordinator.server.mechanisms.totals import ChoiceAndPairs
 from coordinator.server.mechanisms.toys import UntilLearned
 from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
 from coordinator.server.rounds.policies import Eliminate, Fixed, ItemByItem, OneRound, Verifying
@@ -95,6 +96,7 @@ ALLOWED: dict[type, set[str]] = {
     TablePolicy: {"setting", "learner"},
     TableLearner: {"design", "failure"},
     Groups: {"design", "epsilon", "public_seed"},
+    ChoiceAndPairs: {"design", "epsilon", "public_seed"},
     LikedPairs: {
         "items",
         "rated",

@@ -18,7 +18,7 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.learner import SumLearner
-from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS, ServerHalf
+from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS, TWO_ROUNDS, ServerHalf
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.run_spec import RunSpec, half_in
@@ -149,7 +149,8 @@ class MechanismContract:
         one, other = here(scenario), here(scenario, workers=2, devices_per_actor=13)
         assert same(one, other)
         rated = one.population.ratings.rated(as_words(bytes(16)), 0, 150).degrees
-        assert one.statistic.devices == one.outcome.state.fresh
+        each = 2 if scenario.policy == TWO_ROUNDS else 1  # rounds that a device answers
+        assert one.statistic.devices == one.outcome.state.answers_asked == each * one.outcome.state.fresh
         assert one.statistic.missing == (int((rated < 2).sum()) if scenario.settings.rated_public else 0)
         assert one.statistic.answered + one.statistic.missing == one.statistic.devices
         assert one.outcome.model.cluster.shape == (one.population.ratings.items,)

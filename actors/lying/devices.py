@@ -114,7 +114,7 @@ class LyingCohort(Cohort):
             words[liars] = vectors_of(made_up_ones, width)
         else:
             view = LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
-            words[liars] = promoting(view, width, half.ones(query))
+            words[liars] = promoting(view, half)
         honest = heard.copy()
         honest[liars] = 0
         noisy(query, half, coins, honest, words)

@@ -4,6 +4,7 @@ import numpy as np
 
 from actors.lying.lies import LiarsView
 from coordinator.protocol.arrays import Words32
+from coordinator.protocol.mechanisms.totals import SharedVector
 
 
 def proven(vectors: Words32, most: int) -> Words32:
@@ -12,14 +13,15 @@ def proven(vectors: Words32, most: int) -> Words32:
     return np.where(honest[:, None], vectors, np.uint32(0))
 
 
-def promoting(view: LiarsView, width: int, most: int) -> Words32:
+def promoting(view: LiarsView, half: SharedVector) -> Words32:
     """Return liars' vectors, uint32, shape (n, width): as much for the wished items as the check of vectors lets pass.
 
-    With an ideal proof a liar has at most ``most`` ones, on wished items in turn where there are more. Without one it
-    adds to all of them what `Collusion.overflow` says: so much that one liar's item comes first, and so little that all
-    liars' sum keeps its sign.
+    With an ideal proof a liar has at most `SharedVector.ones` ones, on words about wished items, in turn where there
+    are more. Without one it adds to all of them what `Collusion.overflow` says: so much that one liar's item comes
+    first, and so little that all liars' sum keeps its sign.
     """
-    wished = np.flatnonzero(view.wishes > 0)
+    width, most = half.width(view.query), half.ones(view.query)
+    wished = np.flatnonzero(half.words_about(view.query, view.wishes > 0))
     vectors = np.zeros((view.liars.size, width), np.uint32)
     if not wished.size:
         return vectors

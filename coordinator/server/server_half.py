@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
+    from coordinator.server.statistics.counts import CountStatistic
     from coordinator.server.statistics.statistic import Statistic
 
 
@@ -72,7 +73,7 @@ class PairTotals:
     scale: float  # Scale of the Laplace noise on each pair
 
 
-ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR = (
+ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_ROUNDS = (
     "one-round",
     "fixed",
     "eliminate",
@@ -80,6 +81,7 @@ ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR = (
     "until-learned",
     "groups",
     "anchor",
+    "two-rounds",
 )
 POSTERIOR = "posterior"  # Name of the decoder that takes every item's most probable cluster
 POOLED = (ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM)  # Policies that a `PoolDesign` can follow
@@ -284,6 +286,16 @@ class ServerHalf:
     def aggregate(self, query: Query, release: Release) -> Statistic:
         """Return the statistic of one block's release, both checked."""
         raise NotImplementedError
+
+    def of_published(self, query: Query, totals: CountStatistic) -> Statistic:
+        """Return the statistic of one round's totals, as two servers published them; of other halves they say nothing.
+
+        Raises
+        ------
+        InputError
+            If devices' releases come to this server themselves.
+        """
+        raise InputError(f"{query} is answered by releases; nobody publishes sums of them")
 
     def decode(self, statistic: Any, query: Query, how: Decoding) -> Model:
         """Return the item model from a statistic of queries like ``query``."""

@@ -32,12 +32,12 @@ _PATH = re.compile(r"[\w.]+:[\w.]+")  # The import path of a custom mechanism, `
 
 ORDER = (
     "maxsense", "sign", "anchor", "multi-maxsense", "grr", "oue", "olh", "hadamard", "subset", "set", "pairs",
-    "pairwise", "totals", "curator-items", "curator-pairs", "item-query", "full-reveal",
+    "pairwise", "totals", "pair-totals", "curator-items", "curator-pairs", "item-query", "full-reveal",
 )  # fmt: skip
 """Mechanisms as they are listed; others come after them, by name."""
 VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "multi-maxsense": ({"questions": "ceil"}, {"questions": "auto"}),
-    "totals": (),  # of two servers, whom a plan asks nobody to trust
+    **dict.fromkeys(("totals", "pair-totals"), ()),  # of two servers, whom a plan asks nobody to trust
     "pairwise": (*({"agreement": agreement} for agreement in AGREEMENTS), {"rated_items": "public"}),
 }
 """Settings that plans compare, of mechanisms that they compare at other than the default ones, or not at all."""
@@ -70,8 +70,8 @@ def all_settings() -> dict[str, FieldInfo]:
 
 
 def shared_settings() -> list[str]:
-    """Return the names of settings that several mechanisms share, which a plan compares them at."""
-    names = [name for half in designs().values() for name in half.settings.model_fields]
+    """Return the names of settings that several mechanisms of plans share, which a plan compares them at."""
+    names = [name for half in designs().values() if variants(half) for name in half.settings.model_fields]
     return [name for name in all_settings() if names.count(name) > 1]
 
 

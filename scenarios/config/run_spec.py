@@ -24,6 +24,7 @@ from coordinator.server.server_half import (
     TRUST_CURATOR,
     TRUST_LOCAL,
     TRUST_TWO_SERVERS,
+    TWO_ROUNDS,
     UNTIL_LEARNED,
     ServerHalf,
 )
@@ -322,7 +323,7 @@ def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
         raise InputError(
             f"rounds is {scenario.rounds}, which is about policy fixed, not {scenario.policy}; leave it out"
         )
-    single = scenario.policy in (ONE_ROUND, UNTIL_LEARNED, GROUPS, ANCHOR)
+    single = scenario.policy in (ONE_ROUND, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_ROUNDS)
     if scenario.answers_per_device != 1 and single:
         raise InputError(
             f"answers_per_device is {scenario.answers_per_device}, but policy {scenario.policy} asks a device once; "

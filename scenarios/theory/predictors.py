@@ -25,6 +25,7 @@ from coordinator.server.server_half import (
     GROUPS,
     ONE_ROUND,
     POSTERIOR,
+    TWO_ROUNDS,
     UNTIL_LEARNED,
     PairTotals,
     RevealMoments,
@@ -236,7 +237,7 @@ def sign_exact(parameters: BlockParameters, *, contrast: float, users: int) -> f
         return float(np.exp(parameters.cluster_sizes @ np.log1p(-wrong)))
 
 
-PREDICTED = (ONE_ROUND, FIXED, UNTIL_LEARNED, GROUPS)
+PREDICTED = (ONE_ROUND, FIXED, UNTIL_LEARNED, GROUPS, TWO_ROUNDS)
 """Policies whose rounds do not depend on the answers, or only on which items are learned or most liked."""
 Curve = Callable[[int], float]  # number of answering users to a share or a probability
 

@@ -68,6 +68,10 @@ def _designs() -> dict[str, Case]:
             RUN + "--design totals --noise devices --delta 0 --epsilon 3 --dropout 0.05 --neighbours add-remove"
         ),
         "totals, epsilon inf": Case(RUN + "--design totals --epsilon inf --most-likes 2"),
+        "pair-totals": Case(RUN + "--design pair-totals --epsilon 3 --pair-items 12", on_ray=True),
+        "pair-totals, devices' noise, delta 0": Case(
+            RUN + "--design pair-totals --noise devices --delta 0 --dropout 0.05 --pair-items 8 --pair-likes 2"
+        ),
         "shuffled, set": Case(RUN + "--design set --trust shuffled --dropout 0.05", on_ray=True),
         "shuffled, pairs, told short": Case(
             RUN + "--design pairs --trust shuffled --epsilon 2 --dropout 0.2 --short-rounds tell"

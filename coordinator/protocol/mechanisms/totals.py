@@ -4,9 +4,14 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from coordinator.protocol.arrays import Bools
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import ExactChannel, Likelihood
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.oracles import pool_size
+from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES, TOGETHER, pairs_of, together
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE, PublicHalf, require_whole_parameter
 from coordinator.protocol.shares import WORD_BYTES, require_readable
@@ -101,6 +106,10 @@ class SharedVector(PublicHalf):
     def ones(self, query: Query) -> int:
         """Return the most ones of a device's vector."""
         raise NotImplementedError
+
+    def words_about(self, query: Query, places: Bools) -> Bools:
+        """Return which words are about some of the items, by their places among those that are asked about."""
+        return places
 
     def check(self, query: Query) -> None:
         """Refuse a query whose noise does not keep what it promises, or whose sums 32 bits do not hold."""
@@ -214,4 +223,55 @@ class Totals(SharedVector):
         return require_whole_parameter(query, PADDED, query.items)
 
 
-PUBLIC = (Totals(),)
+class PairVector(SharedVector):
+    """Likes of all items, or which of a pool's items go together: its pairs, and each item with itself.
+
+    Pairs are counted row by row of the upper triangle, with its diagonal; a device names at most so many likes of the
+    pool by private coins, and all pairs of them.
+    """
+
+    name = "pair-totals"
+    parameters = SharedVector.parameters | {TOGETHER}
+    pooled = None
+
+    def check(self, query: Query) -> None:
+        """Refuse a query about pairs of nothing, of too many items, or of more likes than the pool has."""
+        if require_whole_parameter(query, TOGETHER, 2) == 2:
+            if query.pool is None or not 2 <= pool_size(query) <= MOST_ITEMS:
+                raise InputError(f"{query} is about pairs of {pool_size(query)} items; name 2 to {MOST_ITEMS}")
+        elif query.pool is not None:
+            raise InputError(f"{query} is about likes of {pool_size(query)} items; ask about all, or about pairs")
+        if query.parameters[PADDED] > MOST_LIKES:
+            raise InputError(f"{query} has {PADDED} {query.parameters[PADDED]:g}; give at most {MOST_LIKES} likes")
+        super().check(query)
+
+    def width(self, query: Query) -> int:
+        """Return the number of items, or of pairs and items of the pool."""
+        items = pool_size(query)
+        return items if together(query) == 1 else with_diagonal(items)
+
+    def ones(self, query: Query) -> int:
+        """Return the most likes of a device that count, or pairs of these with each like itself."""
+        likes = require_whole_parameter(query, PADDED, pool_size(query))
+        # w likes are w (w - 1) / 2 pairs and w items; each is one word of zero or one, so that one person replaced by
+        # another turns at most that many words off and as many on: 2 of them under `REPLACE`, see `check`.
+        return likes if together(query) == 1 else with_diagonal(likes)
+
+    def words_about(self, query: Query, places: Bools) -> Bools:
+        """Return which items, or which pairs with one of them, in the order of the words; see `SharedVector`."""
+        if together(query) == 1:
+            return places
+        rows, columns = np.triu_indices(places.size)
+        return places[rows] | places[columns]
+
+
+def with_diagonal(items: int) -> int:
+    """Return the number of pairs of so many items, and of the items themselves.
+
+    >>> with_diagonal(400)
+    80200
+    """
+    return pairs_of(items) + items
+
+
+PUBLIC = (Totals(), PairVector())

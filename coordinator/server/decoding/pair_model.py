@@ -28,6 +28,19 @@ def pair_matrix(values: Floats, items: int) -> Floats2:
     return matrix + matrix.T
 
 
+def gram_matrix(values: Ints, items: int) -> Floats2:
+    """Return the symmetric matrix of values of pairs and of items, in the order of an upper triangle's rows.
+
+    Examples
+    --------
+    >>> gram_matrix(np.array([1, 2, 3]), 2).tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+    matrix = np.zeros((items, items))
+    matrix[np.triu_indices(items)] = values
+    return matrix + np.triu(matrix, 1).T
+
+
 def noise_of(rates: Rates, counts: Ints, devices: int) -> float:
     """Return the standard deviation of an estimated share, typical of values that were counted so often."""
     rate = min(max(float(counts.mean()) / max(devices, 1), rates.others), 1.0)
@@ -82,6 +95,14 @@ def from_counts(pool: Indices, liked: tuple[Rates, Ints, int], pairs: tuple[Rate
     return item_to_item(
         pool, f, pair_matrix(shares(rates, counts, devices), pool_items), noise_of(rates, counts, devices)
     )
+
+
+def from_sums(pool: Indices, gram: Floats2, users: int, deviation: float) -> ItemToItem:
+    """Return the item-item model of a pool by noisy numbers of people who like both items of a pair, shape (M, M).
+
+    The diagonal holds those who like an item; noise has a standard deviation.
+    """
+    return item_to_item(pool, np.diag(gram) / users, gram / users, deviation / users)
 
 
 MOST = 8  # Directions that are used at most

@@ -8,10 +8,11 @@ from typing import Any
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.shares import PublishedSum, RollError, ShareRoll, digest_of_published, opened
+from coordinator.server.mechanisms import of_published
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.counts import CountStatistic
-from coordinator.server.statistics.statistic import no_answer
+from coordinator.server.statistics.statistic import Statistic, no_answer
 
 Both = Callable[[str, Sequence[tuple[Any, ...]]], Sequence[Any]]
 """Calls a method of both servers, the server of words first, with arguments for each; returns both results."""
@@ -24,7 +25,7 @@ class SumQuerying:
     def __init__(self, both: Both, *, report_progress: Callable[[int], None]) -> None:
         self._both, self._report_progress = both, report_progress
 
-    def ask(self, ask: Ask) -> tuple[CountStatistic, Sequence[Release | Sealed]]:
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Let both servers collect shares, compare who gave them, and open the sum of what both publish."""
         query = ask.query
         for attempt in itertools.count(1):
@@ -41,15 +42,13 @@ class SumQuerying:
         raise LostError  # counting does not end
 
 
-def read_published(
-    ask: Ask, words: PublishedSum, seeds: PublishedSum
-) -> tuple[CountStatistic, Sequence[Release | Sealed]]:
+def read_published(ask: Ask, words: PublishedSum, seeds: PublishedSum) -> tuple[Statistic, Sequence[Release | Sealed]]:
     """Return the statistic of a round, and what digests it and each server's transcript."""
     query, roll = ask.query, words.roll
     totals = opened(words, seeds)
     if (roll.query_id, roll.first, roll.count) != (query.id, ask.first, ask.stop - ask.first):
         raise _stranger(query, roll)
-    statistic = CountStatistic(
+    counts = CountStatistic(
         sums=totals,
         ones=0,  # of answers that nobody sees
         devices=roll.count,
@@ -65,7 +64,7 @@ def read_published(
         size=sum(len(pickle.dumps(one, protocol=5)) for one in (words, seeds)),
         transcripts=(words.transcript.hex(), seeds.transcript.hex()),
     )
-    return statistic, [sealed]
+    return of_published(query, counts), [sealed]
 
 
 def _stranger(query: Query, roll: ShareRoll) -> Exception:

@@ -10,6 +10,7 @@ from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.custom import server_half
 from coordinator.server.server_half import ServerHalf
+from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import Statistic
 
 
@@ -45,6 +46,11 @@ def aggregate(query: Query, release: Release) -> Statistic:
     check_question(query)
     Release.arrived(release).require(query)
     return half_of(query.design).aggregate(query, release)
+
+
+def of_published(query: Query, totals: CountStatistic) -> Statistic:
+    """Return the statistic of a round whose totals two servers published."""
+    return half_of(query.design).of_published(query, totals)
 
 
 def require_answer(query: Query, release: Any, first: int, stop: int) -> None:

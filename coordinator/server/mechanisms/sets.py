@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, cast
 import numpy as np
 from pydantic import Field
 
-from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import SIDES, pool_of, pool_size
@@ -62,6 +62,15 @@ CountedGroup = Annotated[
     ),
 ]
 """A setting that the set mechanism and pairs share."""
+PairItems = Annotated[
+    int,
+    Field(ge=2, le=MOST_ITEMS, description="Pairs: items whose pairs are asked about, the most liked [200]."),
+]
+PairLikes = Annotated[
+    int,
+    Field(ge=0, le=MOST_LIKES, description="Pairs: likes that a device keeps, 0 for half of rated, 2 to 20 [0]."),
+]
+"""Settings that pairs and two servers' totals of pairs share."""
 Step = tuple[str, float]  # A group, and its share of the devices; the last group has all that are left
 
 
@@ -234,6 +243,16 @@ TYPICAL_LIKES = 20
 """Likes that a device keeps, unless its typical user rates so few items that these are more than half of them."""
 
 
+def typical_likes(rated: int, pool_items: int) -> int:
+    """Return how many likes among so many items a device keeps, if nobody says how many."""
+    return min(max(rated // 2, 2), TYPICAL_LIKES, pool_items)
+
+
+def ranked_first(counts: Ints, pool_items: int) -> Indices:
+    """Return the items of the largest counts, so many, ascending."""
+    return np.sort(np.argsort(-counts, kind="stable")[:pool_items]).astype(np.int32)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikedPairs(GroupedSets):
     """The set mechanism over items and over pairs of items; a release holds ``subset_size`` pairs."""
@@ -271,7 +290,7 @@ class LikedPairs(GroupedSets):
     @property
     def device_likes(self) -> int:
         """Likes w among the M items that a device keeps, if no group of devices reports how many it likes."""
-        return self.pair_likes or min(max(self.rated // 2, 2), TYPICAL_LIKES, self.top)
+        return self.pair_likes or typical_likes(self.rated, self.top)
 
     @property
     def ranking(self) -> float:
@@ -296,8 +315,7 @@ class LikedPairs(GroupedSets):
         """Return the M items that most devices of the first group named, ascending; None for all."""
         if not self.ranks_first:
             return None
-        counts = statistic.ranked[: self.items]
-        return np.sort(np.argsort(-counts, kind="stable")[: self.top]).astype(np.int32)
+        return ranked_first(statistic.ranked[: self.items], self.top)
 
     def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
         """Return what a group is asked; see `GroupedSets.question`."""
@@ -341,15 +359,8 @@ class LikedPairs(GroupedSets):
 class PairsSettings(Settings):
     """Settings of pairs; none of them looks at the ratings."""
 
-    pair_items: int = Field(
-        default=200, ge=2, le=MOST_ITEMS, description="Pairs: items whose pairs are asked about, the most liked [200]."
-    )
-    pair_likes: int = Field(
-        default=0,
-        ge=0,
-        le=MOST_LIKES,
-        description="Pairs: likes that a device keeps, 0 for half of rated, 2 to 20 [0].",
-    )
+    pair_items: PairItems = 200
+    pair_likes: PairLikes = 0
     chosen: Chosen = 0
     first_group: float = Field(
         default=0.2, gt=0, lt=1, description="Pairs: share of devices that rank all items [0.2]."

@@ -3,46 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, cast
 
 import numpy as np
 from pydantic import Field
 
+from coordinator.protocol.arrays import Indices, Ints
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.sets import TOGETHER, together
 from coordinator.protocol.mechanisms.totals import (
     CHANGES,
     DELTA,
     DEVIATION,
     HONEST,
     LEAST_ANSWERS,
+    PairVector,
     Totals,
     dose,
     noise_deviation,
+    with_diagonal,
 )
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from coordinator.protocol.shares import WORD_BYTES
 from coordinator.protocol.value_channels import PADDED
 from coordinator.server.design import Decoding, RoundTerms, World, query_of
+from coordinator.server.mechanisms.sets import PairItems, PairLikes, ranked_first, typical_likes
 from coordinator.server.mechanisms.toys import CuratorSettings
-from coordinator.server.server_half import ONE_ROUND, TRUST_TWO_SERVERS, ServerHalf, SumMoments
+from coordinator.server.server_half import ONE_ROUND, TRUST_TWO_SERVERS, TWO_ROUNDS, ServerHalf, SumMoments
 
 if TYPE_CHECKING:
-    from coordinator.server.statistics.counts import CountStatistic
+    from coordinator.server.rounds.policies import PolicyOptions
+    from coordinator.server.rounds.setting import Setting
+    from coordinator.server.rounds.state import Ask, ServerState
+    from coordinator.server.statistics.counts import CountStatistic, GroupStatistic
+    from coordinator.server.statistics.statistic import Statistic
 
 SERVERS, DEVICES = "servers", "devices"
 IDEAL, NO_PROOFS = "ideal", "none"
 
 
-class TotalsSettings(CuratorSettings):
-    """Settings of two servers' sums."""
+class ServersSettings(CuratorSettings):
+    """Settings of two servers."""
 
-    most_likes: int = Field(
-        default=0, ge=0, description="Two servers: likes of a device that count at most, 0 for as many as rated [0]."
-    )
     noise: Literal["servers", "devices"] = Field(
         default="servers",
         description="Two servers: who adds noise to sums, each server a full dose, or devices shares of one [servers].",
@@ -54,40 +61,135 @@ class TotalsSettings(CuratorSettings):
     )
 
 
+class TotalsSettings(ServersSettings):
+    """Settings of two servers' sums of likes."""
+
+    most_likes: int = Field(
+        default=0, ge=0, description="Two servers: likes of a device that count at most, 0 for as many as rated [0]."
+    )
+
+
+class PairTotalsSettings(ServersSettings):
+    """Settings of two servers' sums of pairs."""
+
+    pair_items: PairItems = 200
+    pair_likes: PairLikes = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LikeTotals:
-    """Sums of likes of all items that two servers publish together; a device's most likes bound its share."""
+class SharedTotals:
+    """Sums that two servers publish together, and the noise in them."""
 
     items: int  # Number of items N
-    most: int  # Most likes w of a device that count
     delta: float  # Chance that the promise fails; 0 for discrete Laplace noise
     neighbours: str  # "replace" or "add-remove"
     honest: int = 0  # Devices whose shares of noise make a dose; 0 where each server adds a dose of its own
     least_answers: int = 0  # Fewest answers that the servers open
 
+    def changes(self, ones: int) -> int:
+        """Return how many coordinates of the sums one person changes by one, whose vector has so many ones at most."""
+        return ones if self.neighbours == ADD_REMOVE else 2 * ones
+
+    def noise_terms(self, epsilon: Epsilon, ones: int, delta: float) -> dict[str, float]:
+        """Return the parameters of a query that say which noise its sums get."""
+        changes = self.changes(ones)
+        return {
+            DELTA: 0.0 if epsilon is None else delta,
+            CHANGES: float(changes),
+            DEVIATION: dose(epsilon, delta, changes, devices=self.honest > 0),
+            HONEST: float(self.honest),
+            LEAST_ANSWERS: float(self.least_answers),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikeTotals(SharedTotals):
+    """Sums of likes of all items; a device's most likes bound its share."""
+
+    most: int  # Most likes w of a device that count
+
     def __post_init__(self) -> None:
         if not 1 <= self.most <= self.items:
             raise InputError(f"most_likes is {self.most}; it must lie between 1 and the number of items, {self.items}")
 
-    @property
-    def changes(self) -> int:
-        """Coordinates of the sums that one person changes by one."""
-        return self.most if self.neighbours == ADD_REMOVE else 2 * self.most
-
     def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of the round."""
-        epsilon, devices = terms["epsilon"], self.honest > 0
-        parameters = {
-            PADDED: float(self.most),
-            DELTA: 0.0 if epsilon is None else self.delta,
-            CHANGES: float(self.changes),
-            DEVIATION: dose(epsilon, self.delta, self.changes, devices=devices),
-            HONEST: float(self.honest),
-            LEAST_ANSWERS: float(self.least_answers),
-        }
+        parameters = {PADDED: float(self.most), **self.noise_terms(terms["epsilon"], self.most, self.delta)}
         return query_of(
             "totals", self.items, terms, questions=self.items, answer_bits=8 * WORD_BYTES, parameters=parameters
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikedPairTotals(SharedTotals):
+    """Sums of likes of all items, and then of pairs of the items liked most and of these items by themselves."""
+
+    likes: int  # Most likes w of a device that count, of all items as of those that are paired
+    pair_items: int  # Items M that are paired
+
+    def __post_init__(self) -> None:
+        if self.items < 2:
+            raise InputError(f"items is {self.items}; pairs needs at least 2")
+        if not 1 <= self.likes <= self.pair_items:
+            raise InputError(
+                f"pair_likes is {self.likes}; it must lie between 1 and {self.pair_items}, the items that are paired"
+            )
+
+    def of_items(self, **terms: Unpack[RoundTerms]) -> Query:
+        """Return the query about likes of all items, whose noise is Laplace's."""
+        # All of delta is that of the pairs, so that the two rounds keep (epsilon, delta) by adding up epsilons alone
+        return self._query(terms, None, 1, self.likes, 0.0)
+
+    def query(self, *, pool: Indices | None = None, **terms: Unpack[RoundTerms]) -> Query:
+        """Return the query about pairs of ``pool``, by default of the first M items."""
+        pool = np.arange(self.pair_items, dtype=np.int32) if pool is None else pool
+        return self._query(terms, pool, 2, with_diagonal(self.likes), self.delta)
+
+    def _query(self, terms: RoundTerms, pool: Indices | None, items: int, ones: int, delta: float) -> Query:
+        parameters = {PADDED: float(self.likes), TOGETHER: float(items)}
+        return query_of(
+            "pair-totals",
+            self.items,
+            terms,
+            pool=pool,
+            questions=self.items if pool is None else with_diagonal(pool.size),
+            answer_bits=8 * WORD_BYTES,
+            parameters=parameters | self.noise_terms(terms["epsilon"], ones, delta),
+        )
+
+
+CHOICE = 10  # One part in this many of epsilon chooses which items are paired
+
+
+def parts_of(epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
+    """Return the epsilon that chooses which items are paired, and the rest; both add up to all of it."""
+    return (None, None) if epsilon is None else (epsilon / CHOICE, epsilon * (CHOICE - 1) / CHOICE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceAndPairs:
+    """All devices answer twice: about likes of all items, and about pairs of those that come out on top."""
+
+    design: LikedPairTotals
+    epsilon: Epsilon  # What a device spends in both rounds together [nats]; None for no noise
+    public_seed: bytes  # Sixteen bytes that key the public coins
+
+    rounds: ClassVar[int] = 2
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None after the second."""
+        from coordinator.server.rounds.state import Ask, total
+
+        # Two groups that spend all of epsilon each would need more people: a tenth of them under ten times the epsilon
+        # has the same noise beside its counts, but fewer people in each sum, whose own randomness is larger.
+        if (number := state.round_number) == self.rounds:
+            return None
+        terms = RoundTerms(round_number=number, public_seed=self.public_seed, epsilon=parts_of(self.epsilon)[number])
+        if not number:
+            return Ask(query=self.design.of_items(**terms), first=0, stop=state.devices)
+        counts = cast("GroupStatistic", total(state)).ranked
+        pool = ranked_first(counts, self.design.pair_items)
+        return Ask(query=self.design.query(pool=pool, **terms), first=0, stop=state.devices)
 
 
 def honest_devices(world: World) -> tuple[int, int]:
@@ -105,19 +207,15 @@ def honest_devices(world: World) -> tuple[int, int]:
     return devices, math.ceil(devices / honest)
 
 
-class TotalsHalf(ServerHalf):
-    """Two servers' noisy totals of likes."""
+class SharesHalf(ServerHalf):
+    """A design that is answered in shares for two servers."""
 
-    name = "totals"
-    title = "two servers' totals of likes"
-    settings = TotalsSettings
     decoders = ("totals",)
-    policies: ClassVar[tuple[str, ...]] = (ONE_ROUND,)
     trust = TRUST_TWO_SERVERS
     bounded = False
     ranks = True
 
-    def neighbours(self, settings: TotalsSettings) -> str:
+    def neighbours(self, settings: ServersSettings) -> str:
         """Return the relation that the noise is calibrated for."""
         return settings.neighbours
 
@@ -125,47 +223,122 @@ class TotalsHalf(ServerHalf):
         """Return its name, with the relation of neighbours where that is not the one of all others."""
         return f"{self.name}, {ADD_REMOVE}" if row.get("neighbours", REPLACE) == ADD_REMOVE else self.name
 
-    def design(self, settings: TotalsSettings, world: World) -> LikeTotals:
-        """Return what two servers add up in a world."""
-        honest, least = honest_devices(world) if settings.noise == DEVICES else (0, 0)
-        return LikeTotals(
-            items=world.items,
-            most=min(settings.most_likes or world.rated, world.items),
-            delta=world.delta,
-            neighbours=settings.neighbours,
-            honest=honest,
-            least_answers=least,
-        )
-
-    def aggregate(self, query: Query, release: Release) -> CountStatistic:
+    def aggregate(self, query: Query, release: Release) -> Statistic:
         """Refuse: no device's answer comes to this server."""
         raise InputError(f"{query} is answered in shares for two servers, which publish their sums alone")
 
+    def _terms(self, settings: ServersSettings, world: World) -> dict[str, Any]:
+        """Return what sums of any design have."""
+        honest, least = honest_devices(world) if settings.noise == DEVICES else (0, 0)
+        return {
+            "items": world.items,
+            "delta": world.delta,
+            "neighbours": settings.neighbours,
+            "honest": honest,
+            "least_answers": least,
+        }
+
+
+class TotalsHalf(SharesHalf):
+    """Two servers' noisy totals of likes."""
+
+    name = "totals"
+    title = "two servers' totals of likes"
+    settings = TotalsSettings
+    policies: ClassVar[tuple[str, ...]] = (ONE_ROUND,)
+
+    def design(self, settings: TotalsSettings, world: World) -> LikeTotals:
+        """Return what two servers add up in a world."""
+        most = min(settings.most_likes or world.rated, world.items)
+        return LikeTotals(most=most, **self._terms(settings, world))
+
+    def of_published(self, query: Query, totals: CountStatistic) -> CountStatistic:
+        """Return the totals as they are."""
+        return totals
+
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by noisy totals of likes, which rank them; the error is that of the noise."""
-        from coordinator.server.decoding.line import kmeans_on_line
-
-        totals = statistic.sums.astype(np.float64)
-        error = Totals().deviation(query, statistic.answered)
-        cluster = kmeans_on_line(totals, how.clusters)
-        return Model(cluster=cluster, score=totals, error=np.full(totals.size, error), clusters=how.clusters)
+        return _by_totals(statistic.sums, Totals().deviation(query, statistic.answered), how)
 
     def moments(self, settings: TotalsSettings, world: World) -> SumMoments | None:
         """Return the moments of a total of each cluster, and of the noise."""
-        from coordinator.server.moments.count_moments import set_shares
-
-        if world.block is None:
-            return None
         design = self.design(settings, world)
-        level = set_shares(world.block, design.most)
-        deviation = noise_deviation(
-            world.epsilon,
-            design.changes,
-            dose(world.epsilon, design.delta, design.changes, devices=design.honest > 0),
-            honest=design.honest,
-            answered=world.users,
-        )
-        return SumMoments(level=level, noise=deviation**2)
+        return _like_moments(world, design, design.most, world.epsilon, world.delta)
 
 
-SERVER = (TotalsHalf(),)
+class PairTotalsHalf(SharesHalf):
+    """Two servers' noisy totals of pairs of the most liked items."""
+
+    name = "pair-totals"
+    title = "two servers' totals of pairs"
+    settings = PairTotalsSettings
+    policies: ClassVar[tuple[str, ...]] = (TWO_ROUNDS,)
+    groups = ("items",)
+
+    def design(self, settings: PairTotalsSettings, world: World) -> LikedPairTotals:
+        """Return what two servers add up in a world."""
+        pair_items = min(settings.pair_items, world.items)
+        likes = settings.pair_likes or typical_likes(world.rated, pair_items)
+        return LikedPairTotals(likes=likes, pair_items=pair_items, **self._terms(settings, world))
+
+    def policy(self, name: str, setting: Setting, options: PolicyOptions) -> ChoiceAndPairs:
+        """Return the only policy: both rounds ask all devices, each under its part of epsilon."""
+        design = cast("LikedPairTotals", setting.design)  # no other mechanism has this policy
+        return ChoiceAndPairs(design=design, epsilon=setting.epsilon, public_seed=setting.public_seed)
+
+    def of_published(self, query: Query, totals: CountStatistic) -> GroupStatistic:
+        """Return totals of items apart from those of pairs."""
+        from coordinator.server.statistics.counts import PAIRED, RANKED, of_group
+
+        return of_group(RANKED if together(query) == 1 else PAIRED, totals)
+
+    def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
+        """Return the items' popularity by the first round, clustered, and EASE on the second round's noisy pairs."""
+        from coordinator.server.decoding.pair_model import from_sums, gram_matrix
+        from coordinator.server.decoding.threads import one_thread
+        from coordinator.server.statistics.counts import PAIRED, RANKED
+
+        items, pairs = statistic.of(RANKED), statistic.of(PAIRED)
+        model = _by_totals(items.sums, PairVector().deviation(queries[0], items.answered), how)
+        if not pairs.answered:  # nobody answered the second round, or there was none: popularity is all there is
+            return model
+        _, query = queries
+        assert query.pool is not None  # checked where it was asked
+        gram, deviation = gram_matrix(pairs.sums, query.pool.size), PairVector().deviation(query, pairs.answered)
+        with one_thread():
+            near = from_sums(query.pool, gram, pairs.answered, deviation)
+        return replace(model, near=near)
+
+    def moments(self, settings: PairTotalsSettings, world: World) -> SumMoments | None:
+        """Return the moments of the first round's totals, of which clusters are made, and of their noise."""
+        design = self.design(settings, world)
+        return _like_moments(world, design, design.likes, parts_of(world.epsilon)[0], 0.0)
+
+
+def _by_totals(sums: Ints, error: float, how: Decoding) -> Model:
+    """Return the model of noisy totals of likes, which rank items."""
+    from coordinator.server.decoding.line import kmeans_on_line
+
+    totals = sums.astype(np.float64)
+    cluster = kmeans_on_line(totals, how.clusters)
+    return Model(cluster=cluster, score=totals, error=np.full(totals.size, error), clusters=how.clusters)
+
+
+def _like_moments(world: World, design: SharedTotals, most: int, epsilon: Epsilon, delta: float) -> SumMoments | None:
+    """Return the moments of a total of each cluster of at most so many likes a device, and of the noise."""
+    from coordinator.server.moments.count_moments import set_shares
+
+    if world.block is None:
+        return None
+    changes = design.changes(most)
+    deviation = noise_deviation(
+        epsilon,
+        changes,
+        dose(epsilon, delta, changes, devices=design.honest > 0),
+        honest=design.honest,
+        answered=world.users,
+    )
+    return SumMoments(level=set_shares(world.block, most), noise=deviation**2)
+
+
+SERVER = (TotalsHalf(), PairTotalsHalf())

@@ -48,6 +48,7 @@ COLUMNS = (
     Column("smallest_round_reason", "  why rounds are no smaller"),
     Column("bound", "  bound of the amplification"),
     Column("noise_deviation", "  deviation of the noise of a total", Average.MEAN),
+    Column("pair_deviation", "  and of that of a pair", Average.MEAN),
     Column("honest_noise", "  devices whose noise is enough"),
     Column("bytes_per_device", "  bytes that a device sends to both servers"),
     Column("proofs", "  proofs of devices' vectors"),

@@ -28,7 +28,7 @@ from coordinator.protocol.coins import SEED_BYTES, derive
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.totals import HONEST, SharedVector
 from coordinator.protocol.shares import WORD_BYTES
-from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, TRUST_TWO_SERVERS, UNTIL_LEARNED
+from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, TRUST_TWO_SERVERS, TWO_ROUNDS, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
@@ -283,7 +283,8 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
 
 def servers_promise(run: MainResult) -> dict[str, Any]:
     """Return what two servers add to a promise, and what is left of it if they lie; nothing where there are none."""
-    query = run.outcome.state.asked[0].query
+    state = run.outcome.state
+    query, queries = state.asked[0].query, [ask.query for ask in state.asked]
     if not isinstance(half := public_half(query.design), SharedVector):
         return {}
     words, seeds = run.outcome.transcripts
@@ -293,9 +294,11 @@ def servers_promise(run: MainResult) -> dict[str, Any]:
     return {
         "epsilon_local": None,  # a device randomizes nothing
         "person_delta": min(1.0, copies * math.exp(min(exponent, 700.0)) * run.spec.delta) if run.spec.delta else 0.0,
-        "noise_deviation": half.deviation(query, run.statistic.answered),
+        "noise_deviation": half.deviation(query, state.counts[0].answered),
+        # Where a second round asks about pairs, whose noise is another one
+        **({"pair_deviation": half.deviation(queries[1], state.counts[1].answered)} if len(queries) > 1 else {}),
         "honest_noise": int(query.parameters[HONEST]) or None,
-        "bytes_per_device": WORD_BYTES * half.width(query) + SEED_BYTES,
+        "bytes_per_device": sum(WORD_BYTES * half.width(one) + SEED_BYTES for one in queries),
         "words_server_sha256": words,
         "seeds_server_sha256": seeds,
         "trusted": "one of two servers, not to show its shares to the other"
@@ -364,7 +367,9 @@ def _predicted(run: MainResult) -> float | None:
         return None  # each group has an epsilon of its own
     if run.scenario.malicious:
         return prospect.accuracy if (prospect := prediction_of(run)) else None
-    return None if _unlearned(run) else predict(run.spec.local_scenario, run.statistic.answered)
+    # Clusters follow from the first round alone where the second one asks the same devices about pairs
+    answered = run.outcome.state.counts[0].answered if run.scenario.policy == TWO_ROUNDS else run.statistic.answered
+    return None if _unlearned(run) else predict(run.spec.local_scenario, answered)
 
 
 def _real(run: MainResult, noiseless: MainResult) -> dict[str, Any]:

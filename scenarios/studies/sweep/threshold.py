@@ -20,6 +20,7 @@ from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.trust import TWO_SERVERS
 from coordinator.server.design import EmulatedDesign
 from coordinator.server.fleet.cohorts import cut
 from coordinator.server.mechanisms import aggregate, no_release
@@ -334,7 +335,8 @@ def measure_threshold(
     All decoders read the same releases. ``probes`` are users at which accuracy is looked at, one a decoder, 0 for none.
     """
     begin = time.perf_counter()
-    kind = Stopped if adapts(scenario) else Reruns if scenario.policy == GROUPS else Prefixes
+    apart = scenario.policy == GROUPS or scenario.trust == TWO_SERVERS  # who publish sums of whole rounds alone
+    kind = Stopped if adapts(scenario) else Reruns if apart else Prefixes
     worlds: Successes = kind(scenario)
     search = BisectionRange(start=start, most=scenario.users or 0, resolution=resolution)
     thresholds = tuple(

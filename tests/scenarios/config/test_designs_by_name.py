@@ -19,6 +19,7 @@ from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.sets import Groups
 from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.mechanisms.totals import ChoiceAndPairs
 from coordinator.server.mechanisms.toys import ItemQuery, Reveal, UntilLearned
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
@@ -125,7 +126,8 @@ def test_devices_privatize_unless_a_curator_is_trusted(name: str) -> None:
         assert isinstance(policy, AnchorPolicy)
         assert policy.setting.epsilon == RunSpec(scenario).budget
     else:
-        assert isinstance(policy, Groups if name == "pairs" else OneRound)
+        assert isinstance(policy, Groups | ChoiceAndPairs | OneRound)
+        assert type(policy) is {"pairs": Groups, "pair-totals": ChoiceAndPairs}.get(name, OneRound)
         assert policy.epsilon == RunSpec(scenario).budget
 
 

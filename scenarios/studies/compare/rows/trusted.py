@@ -16,8 +16,9 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.item_models import LEAST_SCORE
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from coordinator.server.decoding.curator import DiscreteLaplace
-from coordinator.server.decoding.pair_model import item_to_item
+from coordinator.server.decoding.pair_model import from_sums
 from coordinator.server.decoding.threads import one_thread
+from coordinator.server.mechanisms.totals import CHOICE, parts_of
 from scenarios.studies.compare.advisors import MODELS, pair_advice, pair_design
 from scenarios.studies.compare.comparison_settings import DELTA
 from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, Liar, RowRequest, TabledRow
@@ -45,7 +46,6 @@ def model(name: str, world: FileWorld, request: RowRequest) -> LearnedScores:
 
 
 COPIES = 4  # Where a person is sampled more often, this many of its copies choose which likes count
-CHOICE = 10  # One part in this many of the budget, in squares of sensitivity over noise, chooses which items are paired
 
 
 def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -> float:
@@ -152,11 +152,6 @@ def laplace(noise: DiscreteLaplace) -> SumNoise:
     return SumNoise(math.sqrt(noise.variance), draw)
 
 
-def parts_of(epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
-    """Return the epsilon that chooses which items are paired, and the rest; both add up to all of it."""
-    return (None, None) if epsilon is None else (epsilon / CHOICE, epsilon * (CHOICE - 1) / CHOICE)
-
-
 def curated_pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
     """Choose the items liked most with a tenth of the budget, count their pairs with the rest, and apply EASE.
 
@@ -187,7 +182,7 @@ def pairs_of_sums(
     gram = (likes.T @ likes).toarray() + symmetric(of_pairs.draw(request.coins, (pool.size, pool.size)))
     users, ties = request.users, request.coins.permutation(world.items)
     with one_thread():
-        pairs = item_to_item(pool, np.diag(gram) / users, gram / users, of_pairs.deviation / users)
+        pairs = from_sums(pool, gram, users, of_pairs.deviation)
     return pair_advice(pairs, counts, ties, noise=of_items.deviation, simulated=simulated)
 
 

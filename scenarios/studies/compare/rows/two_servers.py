@@ -11,6 +11,7 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.noise import discrete_gaussian, gaussian_deviation
 from coordinator.server.decoding.curator import DiscreteLaplace
+from coordinator.server.mechanisms.totals import parts_of
 from scenarios.studies.compare.advisors import pair_design
 from scenarios.studies.compare.comparison_settings import TWO_SERVERS
 from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, LearnedScores, PromisedRow, RowRequest
@@ -24,7 +25,6 @@ from scenarios.studies.compare.rows.trusted import (
     limited_likes,
     pair_totals,
     pairs_of_sums,
-    parts_of,
 )
 from scenarios.studies.compare.worlds import FileWorld
 

@@ -184,6 +184,14 @@ def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, d
     assert 0 < min(sizes) < max(sizes) <= found.devices
 
 
+@pytest.mark.parametrize("design", ["totals", "pair-totals"])
+def test_two_servers_add_up_whole_rounds_alone(design: str) -> None:
+    """Nobody gets the shares of the first devices of a round; a run for each number of users shows the threshold."""
+    scenario = small(users=1200, epsilon=8, seed=5, design=design)
+    users = users_of(measured(scenario, decoders=("totals",), resolution=1.0, start=300))
+    assert None not in users.values()
+
+
 def test_a_unit_that_is_not_reached() -> None:
     found = measured(small(users=50, seed=1))
     assert set(users_of(found).values()) == {None}

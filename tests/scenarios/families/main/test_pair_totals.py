@@ -1,0 +1,272 @@
+"""Two servers that add up pairs: sums of their law, both rounds within one epsilon, and the same on every layout."""
+
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from boundary import SEED
+from runs import here, of_file, planted_ratings, present, small, write_movielens
+from statistical import normal_radius, variance_fits
+from thoroughness import size
+
+from actors.mechanisms.totals import pair_places
+from actors.ratings import StoredRatings
+from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.budget import as_float
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.totals import CHANGES, PairVector, with_diagonal
+from coordinator.protocol.messages import Query
+from coordinator.protocol.noise import gaussian_deviation
+from coordinator.server.decoding.pair_model import from_sums, gram_matrix
+from coordinator.server.mechanisms.totals import LikedPairTotals
+from coordinator.server.statistics.counts import PAIRED, RANKED, GroupStatistic
+from scenarios.backends.selection import InProcess
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.families.main.main_seed import record
+from scenarios.families.main.run import MainResult, run
+from scenarios.store.journal import Journal
+from scenarios.store.round_store import InMemoryRounds
+
+POOL, LIKES = 9, 3
+
+
+def shared(**changes: Any) -> Scenario:
+    return small(**{"design": "pair-totals", "users": 401, "seed": SEED, "pair_items": POOL, **changes})
+
+
+def digests(result: MainResult) -> tuple[str, ...]:
+    return (result.outcome.releases_sha256, *result.outcome.transcripts)
+
+
+def sums_of(result: MainResult, group: str) -> Ints:
+    assert isinstance(result.statistic, GroupStatistic)
+    return result.statistic.of(group).sums
+
+
+def pool_of(result: MainResult) -> Ints:
+    return np.asarray(present(result.outcome.state.asked[1].query.pool), np.int64)
+
+
+def queries(**changes: Any) -> list[Query]:
+    design = LikedPairTotals(
+        **{"items": 40, "likes": LIKES, "pair_items": POOL, "delta": 1e-6, "neighbours": "replace", **changes}
+    )
+    return [ask(round_number=0, public_seed=bytes(16), epsilon=Fraction(1)) for ask in (design.of_items, design.query)]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hundred people who rated twelve of 40 items, each once a device or several times."""
+    rows = planted_ratings(users=100, items=40, each=12)
+    return write_movielens(tmp_path_factory.mktemp("pairs") / "ratings.csv", rows)
+
+
+def likes_of(result: MainResult, pool: Ints) -> Floats:
+    """Which devices like each item of a pool, shape (devices, M)."""
+    ratings = result.population.ratings
+    assert isinstance(ratings, StoredRatings)
+    own = np.zeros((ratings.rows.users, ratings.rows.count))
+    own[ratings.rows.owners[ratings.rows.values], ratings.rows.items[ratings.rows.values]] = 1
+    liked: Floats = own[ratings.user][:, pool]
+    return liked
+
+
+def test_without_noise_sums_are_the_pairs_of_the_most_liked_items(file: Path) -> None:
+    """The twin: devices that keep two likes have other sums, and no larger ones."""
+    exact, limited = (
+        here(of_file(file, design="pair-totals", epsilon="inf", pair_items=POOL, pair_likes=likes, users=150))
+        for likes in (POOL, 2)
+    )
+    pool = pool_of(exact)
+    liked = likes_of(exact, pool)
+    gram = (liked.T @ liked).astype(np.int64)
+    assert sums_of(exact, PAIRED).tolist() == gram[np.triu_indices(POOL)].tolist()
+    everything = sums_of(exact, RANKED)
+    assert everything[pool].min() >= np.delete(everything, pool).max()
+    fewer = sums_of(limited, PAIRED)
+    assert fewer.sum() < gram[np.triu_indices(POOL)].sum()
+    near = present(exact.outcome.model.near)
+    same = from_sums(near.pool, gram.astype(float), 150, 0.0)
+    assert np.array_equal(near.weights, same.weights)
+    assert np.array_equal(gram_matrix(sums_of(exact, PAIRED), POOL), gram)
+
+
+def test_places_are_those_of_an_upper_triangle_and_dummies_stand_for_nothing() -> None:
+    """Items from the pool's end on are dummies; every pair has one place."""
+    place = {pair: at for at, pair in enumerate(zip(*map(np.ndarray.tolist, np.triu_indices(POOL)), strict=True))}
+    sets = np.array([[4, 1, 7], [8, POOL, POOL + 1], [POOL, POOL + 1, POOL + 2]], np.int32)
+    for own, places in zip(sets, pair_places(sets, POOL), strict=True):
+        real = sorted(int(item) for item in own if item < POOL)
+        named = {place[pair] for pair in [*combinations(real, 2), *((item, item) for item in real)]}
+        assert sorted(places[places >= 0].tolist()) == sorted(named)
+        assert places.size == with_diagonal(LIKES)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_noise_is_for_the_most_that_one_person_changes(neighbours: str) -> None:
+    """By all pairs of sets of likes in a small pool; noise for one coordinate fewer is refused, as devices see it."""
+    pool, chosen = 6, [np.array(own, np.int32)[None] for own in combinations(range(6), 2)]
+    vectors = np.zeros((len(chosen) + 1, with_diagonal(pool)), np.int64)
+    for row, own in enumerate(chosen):
+        vectors[row, pair_places(own, pool)[0]] = 1
+    others = vectors if neighbours == "replace" else np.zeros_like(vectors[:1])
+    change = np.abs(vectors[:, None] - others[None])
+    assert change.max() == 1  # so that as many coordinates change by one as the L1 sensitivity says
+    items, pairs = queries(neighbours=neighbours, pair_items=pool, likes=2)
+    assert change.sum(axis=2).max() == pairs.parameters[CHANGES] == (6 if neighbours == "replace" else 3)
+    assert items.parameters[CHANGES] == (4 if neighbours == "replace" else 2)
+    assert items.parameters["delta"] == items.parameters["deviation"] == 0  # Laplace's, without any delta
+    least = gaussian_deviation(changes=int(pairs.parameters[CHANGES]), epsilon=Fraction(1), delta=1e-6)
+    assert least <= pairs.parameters["deviation"] <= 1.001 * least
+    half = PairVector()
+    half.check(pairs)
+    for wrong in ({CHANGES: 4.0}, {"deviation": 0.99 * least}, {"together": 3.0}, {"padded": 7.0}):
+        with pytest.raises(InputError):
+            half.check(Query(**{**vars_of(pairs), "parameters": {**pairs.parameters, **wrong}}))
+    with pytest.raises(InputError, match="name 2 to 400"):
+        half.check(Query(**{**vars_of(pairs), "pool": None}))
+    with pytest.raises(InputError, match="ask about all"):
+        half.check(Query(**{**vars_of(items), "pool": pairs.pool}))
+
+
+def vars_of(query: Query) -> dict[str, Any]:
+    names = ("design", "items", "round", "public_seed", "epsilon", "questions", "answer_bits", "parameters", "pool")
+    return {name: getattr(query, name) for name in names}
+
+
+@pytest.mark.statistical
+def test_sums_of_pairs_are_those_of_their_law(file: Path) -> None:
+    """Of l likes in the pool w are named at random: false alarm 1e-6. The twin: a person's pairs are a fifth more."""
+    users = size(20_000, 4000)
+    result = here(of_file(file, design="pair-totals", epsilon="inf", pair_items=30, pair_likes=LIKES, users=users))
+    liked = likes_of(result, pool_of(result))
+    number = liked.sum(axis=1)
+    alone = np.minimum(1, LIKES / np.maximum(number, 1))
+    both = np.minimum(1, LIKES * (LIKES - 1) / np.maximum(number * (number - 1), 1))
+    means, squares = ((liked.T * both**power) @ liked for power in (1, 2))
+    for matrix, power in ((means, 1), (squares, 2)):
+        np.fill_diagonal(matrix, liked.T @ alone**power)
+    upper = np.triu_indices(30)
+    assert (number > LIKES).any()
+    mean, spread = means[upper], np.sqrt(np.maximum((means - squares)[upper], 1e-9))
+    for factor, passes in ((1.0, True), (1.2, False)):
+        off = np.abs(sums_of(result, PAIRED) - factor * mean) / spread
+        assert (off.max() < normal_radius(1.0, comparisons=off.size)) == passes
+
+
+@pytest.mark.statistical
+def test_each_round_has_the_noise_of_both_servers_under_its_part_of_epsilon() -> None:
+    """False alarm 1e-6 for the pairs' noise, of its stated deviation; the twin: one server's alone.
+
+    All items are in the pool, so that the same pairs are added up with noise and without.
+    """
+    noisy, bare = (here(shared(epsilon=epsilon, pair_items=40, pair_likes=5)) for epsilon in (1, "inf"))
+    result = record(noisy)
+    noise = sums_of(noisy, PAIRED) - sums_of(bare, PAIRED)
+    assert variance_fits(noise, result["pair_deviation"] ** 2)
+    assert not variance_fits(noise, result["pair_deviation"] ** 2 / 2)
+    # five likes and five others change ten counts by one under a tenth of epsilon: two doses of scale 100
+    assert result["noise_deviation"] == pytest.approx(200, rel=0.01)
+    items = sums_of(noisy, RANKED) - sums_of(bare, RANKED)
+    assert np.abs(items).max() < 200 * 15
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"noise": "devices", "dropout": 0.05}, {"delta": 0, "neighbours": "add-remove"}]
+)
+def test_digests_are_the_same_on_every_layout_and_of_a_run_that_goes_on(changes: dict[str, Any]) -> None:
+    rounds = InMemoryRounds()
+    one = run(shared(**changes), InProcess(1), rounds=rounds)
+    for workers, devices_per_actor in ((1, 7), (3, 100)):
+        assert digests(here(shared(**changes), workers=workers, devices_per_actor=devices_per_actor)) == digests(one)
+    for first in (1, 2):  # lost after a round was stored
+        stored = InMemoryRounds(*rounds.rounds[:first])
+        assert digests(run(shared(**changes), InProcess(1), rounds=stored)) == digests(one)
+        assert len(stored.rounds) == 2
+    other = here(shared(**changes).model_copy(update={"seed": SEED + 1}))
+    assert not set(digests(one)) & set(digests(other))
+    read = Journal.codec.decode(*Journal.codec.encode(rounds.rounds[1]))
+    assert np.array_equal(read.statistic.of(PAIRED).sums, rounds.rounds[1].statistic.of(PAIRED).sums)  # type: ignore[attr-defined] # of groups
+
+
+def test_the_same_devices_answer_both_rounds_within_one_epsilon() -> None:
+    result = here(shared(epsilon="1/3"))
+    first, second = result.outcome.state.asked
+    assert (first.query.epsilon, second.query.epsilon) == (Fraction(1, 30), Fraction(3, 10))
+    assert (first.first, first.stop) == (second.first, second.stop) == (0, 401)
+    assert first.query.parameters["delta"] == 0  # all of it is the pairs'
+    assert second.query.parameters["delta"] == 1e-6
+    told = record(result)
+    assert told["spent_max"] == told["epsilon"] == as_float(Fraction(1, 3))
+    assert (told["asked"], told["refused"], told["policy"], told["rounds"]) == (802, 0, "two-rounds", 2)
+    assert told["bytes_per_device"] == 4 * (40 + with_diagonal(POOL)) + 2 * 16
+    assert told["guarantee"].startswith("(epsilon, delta)-differential privacy of the published sums")
+
+
+def test_lists_follow_taste_where_popularity_says_nothing(tmp_path: Path) -> None:
+    """Half of the people like even items, the others odd ones: half of a list by popularity is of a person's taste."""
+    coins = np.random.default_rng(0)
+    rows = [
+        (user, int(item), 5.0 if item % 2 == user % 2 else 1.0)
+        for user in range(100)
+        for item in coins.choice(30, size=12, replace=False)
+    ]
+    tastes = write_movielens(tmp_path / "ratings.csv", rows)
+    result = here(of_file(tastes, design="pair-totals", epsilon=4, pair_items=30, pair_likes=5, users=2000))
+    ratings, advice = result.population.ratings, result.advice
+    assert isinstance(ratings, StoredRatings)
+    own = (advice % 2 == ratings.user[: len(advice), None] % 2)[advice >= 0].mean()
+    assert own > 0.7
+    assert record(result)["clusters_follow"] is not None
+
+
+@pytest.mark.parametrize(("proofs", "first"), [("ideal", False), ("none", True)])
+def test_a_few_liars_come_first_only_where_nobody_proves_anything(proofs: str, *, first: bool) -> None:
+    lying = here(shared(users=2000, epsilon=4, malicious=0.01, attack="promote:2", proofs=proofs))
+    assert (record(lying)["promoted_rank"] == 1.5) == first
+    largest = sums_of(lying, PAIRED).max()
+    assert largest > 1 << 24 if first else largest < 2500
+    assert np.isfinite(present(lying.outcome.model.near).weights).all()
+
+
+def test_liars_with_made_up_ratings_answer_both_rounds() -> None:
+    assert record(here(shared(users=2000, epsilon=8, malicious=0.4, attack="input:2")))["promoted_rank"] < 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"trust": "local"}, "say two-servers"),
+        ({"policy": "one-round"}, "takes two-rounds alone"),
+        ({"pair_likes": 10}, "pair_likes is 10; it must lie between 1 and 9"),
+        ({"answers_per_device": 2}, "asks a device once"),
+        ({"delta": 0.01}, "all that some device holds"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(changes: dict[str, Any], error: str) -> None:
+    with pytest.raises(InputError, match=error):
+        RunSpec(shared(**changes).complete())
+
+
+def test_devices_noise_that_falls_short_in_the_second_round_leaves_popularity() -> None:
+    """Which devices drop out is decided anew in each round; a round that falls short is not opened."""
+    with pytest.raises(Exception, match="nothing is opened"):
+        here(shared(noise="devices", dropout=0.4, expected_answers=0.9))
+    half = RunSpec(shared().complete()).half
+    learner = RunSpec(shared().complete()).learner
+    rounds = InMemoryRounds()
+    run(shared(), InProcess(1), rounds=rounds)
+    first = rounds.rounds[0]
+    model = half.learn(first.statistic, [first.ask.query], learner.how)  # type: ignore[attr-defined] # of sums
+    assert model.near is None
+    assert np.array_equal(model.score, first.statistic.of(RANKED).sums)  # type: ignore[attr-defined] # of groups
+
+
+@pytest.mark.cluster
+def test_ray_repeats_a_run_in_process(ray_session: Any) -> None:
+    scenario = shared(noise="devices", dropout=0.05)
+    assert digests(run(scenario, ray_session, devices_per_actor=90)) == digests(here(scenario))
