@@ -22,7 +22,6 @@ from coordinator.protocol.amplification import (
 )
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Floats2, Ints, Words
 from coordinator.protocol.budget import as_float
-from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
@@ -31,24 +30,22 @@ from coordinator.protocol.randomizers import Randomizer, randomizer_of
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 from coordinator.shuffler.shuffler import Shuffler
 from scenarios.config.mechanism_settings import designs as local_mechanisms
-from scenarios.studies.scrutiny.attacks import CHOOSE, FEWEST, FIT, MEASURE, attack_of, best_event, learned_scores
+from scenarios.studies.scrutiny.central_audit import CONFIDENCE, central_attack, require_game
 from scenarios.studies.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Rated, Size, inputs, stored
 from scenarios.studies.scrutiny.release_laws import MOST_BITS, PILOTS, ClaimedLaw, patterns_of
 from scenarios.studies.scrutiny.shuffling import finite_epsilon, shuffled_subject
 from scenarios.studies.scrutiny.verdicts import AttackResult, ShuffledAudit
 
-REPORTS, USERS, DELTA, CONFIDENCE = 8_000_000, 200, 1e-3, 0.999
-MOST_REPORTS, FEWEST_ROUNDS = 1 << 27, 1500  # reports that are looked at in all, and rounds of an attack at least
+REPORTS, USERS, DELTA = 8_000_000, 200, 1e-3
+FEWEST_ROUNDS = 1500  # of an attack, at least
 BLOCK = 1 << 18  # reports that are drawn at once
 MOST_SKETCHES = 24  # sketches of which every three are compared, to find the worst
 SIMULATIONS = 16  # reports of the victim that an attacker draws itself, with coins of its own, for either input
 TRUST = 4.0  # simulated reports that the stated channel counts for, beside those
-LEARNABLE = 500  # rounds that a learner needs at least
 WIDE = 64  # different reports of which a learner counts every one
 PRESENT = 4  # other devices that answer in short rounds, on average
 LONGER = 8  # bits by which one report is longer than others where lengths are told apart
 ABSENT = -1  # stands for a report that is not there
-PARTS = (0.1, 0.2, 0.7)  # shares of the rounds that fit looks, choose an event, and measure it
 
 
 class RoundShuffler(Protocol):
@@ -304,11 +301,8 @@ def shuffled_attack(
         histograms.append(rounds.histogram(view.reports))
     scores = {name: np.concatenate([part[name] for part in parts_of_scores]) for name in parts_of_scores[0]}
     secret, counts = np.concatenate(secrets), np.concatenate(histograms)
-    use = coins.choice([FIT, CHOOSE, MEASURE], secret.size, p=PARTS)
-    if counts.shape[1] and np.count_nonzero(use == FIT) >= LEARNABLE:
-        scores |= learned_scores(counts, secret, use)
-    event = best_event(scores, secret, use, doubt, delta)
-    return attack_of(event, name=game.name, meaning=game.meaning, times=1, claimed=Fraction(claimed))
+    about = {"name": game.name, "meaning": game.meaning}
+    return central_attack(scores, counts, secret, **about, claimed=claimed, delta=delta, doubt=doubt, coins=coins)
 
 
 def audit_shuffled(
@@ -415,13 +409,7 @@ def shuffled_audit(
     >>> result.held, result.epsilon < result.epsilon_local
     (True, True)
     """
-    require_whole("users", users, 2, BLOCK)
-    require_whole("releases", releases, FEWEST, MOST_REPORTS)
-    size = Size(
-        items=require_whole("items", items, 2, MOST_ITEMS), rated=require_whole("rated", rated, 1, items), users=users
-    )
-    if not 0.5 <= confidence < 1:
-        raise InputError(f"confidence is {confidence:g}; give a probability from 0.5 to below 1")
+    size = require_game(users=users, releases=releases, items=items, rated=rated, confidence=confidence)
     if epsilon is not None and epsilon_local is not None:
         raise InputError(f"epsilon is {epsilon} and epsilon_local {epsilon_local}; give one, the other follows")
     subject = shuffled_subject(design, settings, size)
