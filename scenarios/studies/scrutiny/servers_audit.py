@@ -6,7 +6,7 @@ what all other devices hold, and which two inputs the victim has by a fair coin.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -15,12 +15,12 @@ import numpy as np
 from actors.device import Cohort, ones_in
 from actors.shares import share_permit, vectors_of
 from coordinator.aggregators.gathering import LocalShares, ShareRoute, ShareServer
-from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints, Ints2
+from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints2, Words32
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.coins import SEED_BYTES, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.totals import CHANGES, DEVIATION, HONEST, LEAST_ANSWERS, SharedVector
-from coordinator.protocol.messages import Query
+from coordinator.protocol.messages import Query, pack
 from coordinator.protocol.noise import NoiseLaw, gaussian_delta, skellam_delta
 from coordinator.protocol.public_half import ADD_REMOVE
 from coordinator.protocol.share_words import expansions
@@ -34,7 +34,9 @@ from coordinator.protocol.shares import (
     opened,
     secret_of,
 )
+from coordinator.server.server_half import TRUST_TWO_SERVERS
 from scenarios.backends.share_servers import KINDS
+from scenarios.config.mechanism_settings import designs
 from scenarios.config.run_spec import RunSpec
 from scenarios.studies.scrutiny.central_audit import CONFIDENCE, central_attack, require_game
 from scenarios.studies.scrutiny.mechanism import (
@@ -55,7 +57,7 @@ from scenarios.studies.scrutiny.verdicts import AttackResult, ServersAudit
 
 USERS, RELEASES, DELTA, ITEMS, RATED = 20, 400_000, 1e-3, 6, 3
 FEWEST_ROUNDS = 1500
-BLOCK = 256  # rounds that one pair of servers plays
+BLOCK = 64  # rounds that one pair of servers plays
 SHORT = 0.3  # share of the rounds in which half of the devices are gone
 NEAR = 1 << 12  # words of a difference that is not hidden are smaller
 FLOOR = 1e-300
@@ -83,7 +85,7 @@ class Duel(NamedTuple):
         return int(np.abs(self.vectors[0] - self.vectors[1]).sum())
 
 
-def farthest_inputs(subject: MechanismUnderTest, query: Query, half: SharedVector, size: Size) -> Duel:
+def farthest_inputs(query: Query, half: SharedVector, size: Size) -> Duel:
     """Return the two inputs whose vectors differ most; of devices that are added or removed, one has no likes."""
     rows = inputs(size, np.random.default_rng(0))
     ratings = stored(rows, np.arange(len(rows)), query.items)
@@ -120,8 +122,8 @@ class NoiseLogs:
         if draws > 1:  # by one transform of a circle that holds the sums that matter
             reach = int(12 * law.deviation * draws**0.5) + int(np.abs(values[chances > 1e-18]).max()) + 16
             size = 1 << (2 * reach).bit_length()
-            circle = np.bincount(values % size, chances, minlength=size)
-            circle = np.fft.irfft(np.fft.rfft(circle) ** draws, size)
+            law_there = np.bincount(values % size, chances, minlength=size).astype(np.float64)
+            circle = np.fft.irfft(np.fft.rfft(law_there) ** draws, size)
             values = np.arange(-reach, reach + 1)
             chances = np.maximum(circle[values % size], 1e-17)
         self._lowest, self._logs = int(values.min()), np.log(np.maximum(chances, FLOOR))
@@ -139,7 +141,7 @@ class Transcript:
     """What was seen of some rounds: shares, each server's own noise, and what both opened; zeros if nothing was."""
 
     victim: int  # The place of the victim among the devices of a round
-    shares: Mapping[str, Ints]  # Words that each server has of every device, shape (rounds, devices, width)
+    shares: Mapping[str, Any]  # Words that each server has of every device, shape (rounds, devices, width)
     noise: Mapping[str, Ints2]  # Each server's own noise, shape (rounds, width)
     opened: Ints2  # Signed totals
     published: Bools  # Whether both servers opened their sums
@@ -169,26 +171,23 @@ class Aggregations:
         devices_secret = derive(0, f"devices of {label}")
         ratings = stored(self.duel.rows, user.ravel(), self.query.items)
         cohort = self._devices(ratings, devices_secret, 0, rounds * users, None)
-        latest: dict[str, WordShare | SeedShare] = {}
+        whole = {side: cohort.share(side, self.query, 0, rounds * users) for side in SIDES}
         seeds = int.from_bytes(derive(0, f"servers of {label}")[:6], "big")
 
         def started(side: str) -> ShareServer[Any]:
-            def fetch(_: bytes, query: Query, first: int, stop: int) -> WordShare | SeedShare:
-                latest[side] = cohort.share(side, query, first, stop)
-                return latest[side]
+            def fetch(*block: Any) -> WordShare | SeedShare:
+                return _of_devices(whole[side], *block[2:])  # less the permit and the query
 
             route = LocalShares(fetch, [(0, rounds * users)])
             return self._make(side, secret_of(seeds, side), share_permit(devices_secret, side), route, self._delta)
 
         servers = {side: started(side) for side in SIDES}
-        shares = {side: np.zeros((rounds, users, width), np.uint32) for side in SIDES}
+        shares = {side: _rows(one).reshape(rounds, users, width) for side, one in whole.items()}
         noise = {side: np.zeros((rounds, width), np.int64) for side in SIDES}
         totals, published = np.zeros((rounds, width), np.int64), np.zeros(rounds, np.bool_)
         for number in range(rounds):
             ends = number * users, (number + 1) * users
             rolls = {side: server.collect(self.query, *ends) for side, server in servers.items()}
-            shares[WORDS_SERVER][number] = _rows(latest[WORDS_SERVER])
-            shares[SEEDS_SERVER][number] = _rows(latest[SEEDS_SERVER])
             with suppress(InputError):  # of servers that open no sum of so few, which is right
                 words = servers[WORDS_SERVER].publish(self.query, rolls[SEEDS_SERVER])
                 others = servers[SEEDS_SERVER].publish(self.query, rolls[WORDS_SERVER])
@@ -199,8 +198,17 @@ class Aggregations:
         return Transcript(victim, shares, noise, totals, published)
 
 
-def _rows(share: WordShare | SeedShare) -> Any:
+def _rows(share: WordShare | SeedShare) -> Words32:
     return share.rows() if isinstance(share, WordShare) else expansions(share.keys(), share.width)
+
+
+def _of_devices(share: WordShare | SeedShare, first: int, stop: int) -> WordShare | SeedShare:
+    """Return the shares of some devices of a block, all of which gave one."""
+    size, every = len(share.content) // share.count, pack(np.ones(stop - first, np.uint8))
+    content, count = share.content[first * size : stop * size], stop - first
+    if isinstance(share, WordShare):
+        return replace(share, first=first, count=count, words=content, answered=every)
+    return replace(share, first=first, count=count, seeds=content, answered=every)
 
 
 class Looks:
@@ -296,7 +304,7 @@ def audit_servers(
     half = subject.public
     assert isinstance(half, SharedVector)  # looked at by the caller
     coins, claimed = np.random.default_rng(20261127), as_float(query.epsilon)
-    duel = farthest_inputs(subject, query, half, size)
+    duel = farthest_inputs(query, half, size)
     aggregations = Aggregations(query, half, duel, make, delta, devices)
     least = int(query.parameters[LEAST_ANSWERS]) or users  # no round of fewer is opened, and none gives away more
     rounds, short = max(FEWEST_ROUNDS, releases // least), least // 2 if half.by_devices(query) else 0
@@ -407,3 +415,8 @@ def servers_audit(
         doubt=1 - confidence,
         make=servers,
     )
+
+
+def shared_names() -> list[str]:
+    """Return the designs that two servers add up."""
+    return [name for name, half in designs().items() if half.trust == TRUST_TWO_SERVERS]
