@@ -109,7 +109,7 @@ def audit(
     ] = None,
     releases: Annotated[
         int | None,
-        typer.Option(help="Releases of each attack; shuffled, or two servers: of all [1000000; 8000000, 400000]."),
+        typer.Option(help="Releases of each attack; shuffled, or two servers: of all [1000000; 8000000, 100000]."),
     ] = None,
     rounds: Annotated[
         int | None, typer.Option(help="Queries that the attacks over several rounds look at [4].")

@@ -178,8 +178,8 @@ def _trust_of(request: PlanRequest) -> dict[str, Any]:
     trust = request.trust or LOCAL
     if trust not in (LOCAL, SHUFFLED, TWO_SERVERS):
         raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}, {TWO_SERVERS}")
-    given = {name: getattr(request, name) for name in ("delta", "expected_answers", "own_questions")}
-    options = {name: value for name, value in given.items() if value not in (None, False)}
+    values = {name: getattr(request, name) for name in ("delta", "expected_answers", "own_questions")}
+    options = {name: value for name, value in values.items() if value not in (None, False)}
     about = {SHUFFLED: ("delta", "expected_answers", "own_questions"), TWO_SERVERS: ("delta", "expected_answers")}
     for name, value in options.items():
         if name not in about.get(trust, ()):

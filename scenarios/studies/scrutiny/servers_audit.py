@@ -55,10 +55,10 @@ from scenarios.studies.scrutiny.mechanism import (
 from scenarios.studies.scrutiny.shuffling import finite_epsilon
 from scenarios.studies.scrutiny.verdicts import AttackResult, ServersAudit
 
-USERS, RELEASES, DELTA, ITEMS, RATED = 20, 400_000, 1e-3, 6, 3
+USERS, RELEASES, DELTA, ITEMS, RATED = 20, 100_000, 1e-3, 6, 3
 FEWEST_ROUNDS = 1500
 BLOCK = 64  # rounds that one pair of servers plays
-SHORT = 0.3  # share of the rounds in which half of the devices are gone
+SHORT = 0.5  # share of what is looked at that is of rounds in which half of the devices are gone
 NEAR = 1 << 12  # words of a difference that is not hidden are smaller
 FLOOR = 1e-300
 PUBLISHED, SHORT_ROUNDS = "published", "short rounds"
@@ -98,7 +98,7 @@ def farthest_inputs(query: Query, half: SharedVector, size: Size) -> Duel:
     return Duel((rows[one], rows[other]), np.stack([vectors[one], vectors[other]]))
 
 
-def given_away(query: Query, half: SharedVector, changes: int, delta: float) -> float:
+def exact_epsilon(query: Query, half: SharedVector, changes: int, delta: float) -> float:
     """Return the smallest epsilon that one dose keeps at a delta if so many coordinates change by one [nats]."""
     if not delta:
         return as_float(query.epsilon) * changes / query.parameters[CHANGES]
@@ -117,8 +117,6 @@ class NoiseLogs:
 
     def __init__(self, law: NoiseLaw, draws: int) -> None:
         values, chances = law.probabilities()
-        usable = chances > FLOOR
-        values, chances = values[usable], chances[usable]
         if draws > 1:  # by one transform of a circle that holds the sums that matter
             reach = int(12 * law.deviation * draws**0.5) + int(np.abs(values[chances > 1e-18]).max()) + 16
             size = 1 << (2 * reach).bit_length()
@@ -174,14 +172,14 @@ class Aggregations:
         whole = {side: cohort.share(side, self.query, 0, rounds * users) for side in SIDES}
         seeds = int.from_bytes(derive(0, f"servers of {label}")[:6], "big")
 
-        def started(side: str) -> ShareServer[Any]:
+        def server_at(side: str) -> ShareServer[Any]:
             def fetch(*block: Any) -> WordShare | SeedShare:
                 return _of_devices(whole[side], *block[2:])  # less the permit and the query
 
             route = LocalShares(fetch, [(0, rounds * users)])
             return self._make(side, secret_of(seeds, side), share_permit(devices_secret, side), route, self._delta)
 
-        servers = {side: started(side) for side in SIDES}
+        servers = {side: server_at(side) for side in SIDES}
         shares = {side: _rows(one).reshape(rounds, users, width) for side, one in whole.items()}
         noise = {side: np.zeros((rounds, width), np.int64) for side in SIDES}
         totals, published = np.zeros((rounds, width), np.int64), np.zeros(rounds, np.bool_)
@@ -233,7 +231,7 @@ class Looks:
             "own noise twice": self._nearness(rest - own),
             "shares": self._of_shares(seen, side),
         }
-        return self._shown(scores, seen), np.concatenate([rest, own], axis=1).astype(np.float64)
+        return self._of_opened(scores, seen), np.concatenate([rest, own], axis=1).astype(np.float64)
 
     def of_public(self, seen: Transcript) -> tuple[dict[str, Floats], Floats2]:
         """Return scores of what is published, and features for a learner."""
@@ -244,7 +242,7 @@ class Looks:
             "nearest": self._nearness(rest),
             "parity": odd[1] - odd[0],
         }
-        return self._shown(scores, seen), np.concatenate([rest, rest % 2], axis=1).astype(np.float64)
+        return self._of_opened(scores, seen), np.concatenate([rest, rest % 2], axis=1).astype(np.float64)
 
     def _rest(self, seen: Transcript) -> Ints2:
         """Return what is opened less what is known of the other devices."""
@@ -272,7 +270,7 @@ class Looks:
         total: Floats = score.sum(axis=1)
         return total
 
-    def _shown(self, scores: dict[str, Floats], seen: Transcript) -> dict[str, Floats]:
+    def _of_opened(self, scores: dict[str, Floats], seen: Transcript) -> dict[str, Floats]:
         """Return scores, 0 where a sum was not opened; shares were seen all the same."""
         return {
             name: score if name == "shares" else np.where(seen.published, score, 0.0) for name, score in scores.items()
@@ -328,7 +326,7 @@ def audit_servers(
         design=subject.label,
         epsilon=claimed,
         delta=delta,
-        epsilon_at_least=given_away(query, half, duel.changes, delta),
+        epsilon_at_least=exact_epsilon(query, half, duel.changes, delta),
         neighbours=half.neighbours(query),
         noise="devices" if half.by_devices(query) else "servers",
         noise_deviation=half.deviation(query, least),

@@ -124,13 +124,13 @@ def _questions(law: ClaimedLaw, count: int, purpose: str = "questions that are t
 def sketches_under(law: ClaimedLaw, row: Rated, words: Words, secret: str = "sketches") -> Ints:
     """Return what an input says to each question, shape (questions, columns)."""
 
-    class Given(Coins):
+    class FixedQuestions(Coins):
         """Coins of devices that drew these questions."""
 
         def streams(self, _: Query) -> Words:
             return words
 
-    coins = Given(as_words(derive(0, secret)), 0, words.size, law.query.words)
+    coins = FixedQuestions(as_words(derive(0, secret)), 0, words.size, law.query.words)
     sketch = law.device.sketch(law.query, stored([row], np.zeros(words.size, np.int64), law.query.items), coins)
     return sketch.private.reshape(words.size, -1).astype(np.int64)
 
@@ -143,10 +143,10 @@ def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> tupl
     words, other_way = _questions(law, PILOTS * 8), "other sketches"
     every = dict[bytes, tuple[Rated, Floats2]]()
     for row in inputs(size, np.random.default_rng(0)):
-        said = sketches_under(law, row, words)
-        if (said == sketches_under(law, row, words, other_way)).all():
-            rows = np.array([[float(one) for one in law.chances(sketch, np.uint64(0))] for sketch in said])
-            every.setdefault(said.tobytes(), (row, rows))
+        answers_of = sketches_under(law, row, words)
+        if (answers_of == sketches_under(law, row, words, other_way)).all():
+            rows = np.array([[float(one) for one in law.chances(sketch, np.uint64(0))] for sketch in answers_of])
+            every.setdefault(answers_of.tobytes(), (row, rows))
     kinds = list(every.values())
     if len(kinds) < 2:
         raise InputError(
@@ -287,17 +287,17 @@ class Rounds:
         user[victim] = np.where(secret, 0, 1)
         flat, words = self._answers(user.ravel(), devices_secret, 0, user.size)
         bits = np.ascontiguousarray(flat.reshape(users, rounds, width).transpose(1, 0, 2))
-        asked = None if words is None else np.ascontiguousarray(words.reshape(users, rounds).T)
+        own_words = None if words is None else np.ascontiguousarray(words.reshape(users, rounds).T)
         present = np.ones((rounds, users), np.bool_)
         if game.short:
             present = self._coins.random(present.shape) < PRESENT / users
             present[:, victim] = True
             bits[~present] = 0
         seen, counts = np.zeros(bits.shape, np.uint8), np.zeros(rounds, np.int64)
-        seen_words = None if asked is None else np.zeros(asked.shape, np.uint64)
+        seen_words = None if own_words is None else np.zeros(own_words.shape, np.uint64)
         named, address = np.full(rounds, ABSENT), np.full(rounds, ABSENT)
         public = device_streams(self._law.query.key, victim * rounds, rounds)
-        for number, one in enumerate(self._shuffled(bits, asked, present, victim if game.longer else None)):
+        for number, one in enumerate(self._shuffled(bits, own_words, present, victim if game.longer else None)):
             if one.release is not None:
                 released = one.release.unpacked()[:users]
                 counts[number] = len(released)
@@ -315,7 +315,7 @@ class Rounds:
         return ServerView(reports, *by_place, self._simulated(reports, victim * rounds, rounds))
 
     def _shuffled(
-        self, bits: Bits, asked: Words2 | None, present: Bools, longer: int | None
+        self, bits: Bits, own_words: Words2 | None, present: Bools, longer: int | None
     ) -> Iterator[ShuffledRound]:
         """Yield what a new shuffler makes of each round, whose devices come in blocks; one report may be longer."""
         query, (rounds, users) = self._law.query, present.shape
@@ -333,7 +333,7 @@ class Rounds:
             shuffler = self._make(query, self._terms)
             for (first, stop), of_block, mask in zip(blocks, packed, masks, strict=True):
                 answered = None if every else mask[number].tobytes()
-                words = None if asked is None else asked[number, first:stop].astype("<u8").tobytes()
+                words = None if own_words is None else own_words[number, first:stop].astype("<u8").tobytes()
                 shuffler.take(
                     Release(
                         query_id=query_id,
@@ -542,11 +542,11 @@ def shuffled_audit(
         raise InputError(f"epsilon is {epsilon} and epsilon_local {epsilon_local}; give one, the other follows")
     subject = shuffled_subject(design, settings, size, own_questions=own_questions)
 
-    def asked(local: Fraction) -> Query:
+    def query_at(local: Fraction) -> Query:
         return replace(subject.query(size, local), own_questions=own_questions)
 
     def randomizer(local: Fraction) -> Randomizer:
-        return randomizer_of(subject.public, asked(local), subject.label)
+        return randomizer_of(subject.public, query_at(local), subject.label)
 
     if epsilon_local is None:
         local = largest_local_epsilon(
@@ -560,7 +560,7 @@ def shuffled_audit(
         local = finite_epsilon(epsilon_local)
     return audit_shuffled(
         subject,
-        asked(local),
+        query_at(local),
         randomizer(local),
         users=users,
         delta=delta,

@@ -269,7 +269,7 @@ class CentralAudit(Scrutiny):
 
     table = "attacks"
     trust_model: ClassVar[str]
-    given_away: ClassVar[str]  # what gives `epsilon_at_least` away, in words
+    leak_source: ClassVar[str]  # what gives `epsilon_at_least` away, in words
     own: ClassVar[tuple[str, ...]]  # names of the fields and properties that JSON tells beside those of all
     design: str
     epsilon: float
@@ -290,7 +290,7 @@ class CentralAudit(Scrutiny):
         lines = []
         if self.epsilon_at_least > self.epsilon * (1 + 1e-3):
             lines.append(
-                f"{self.given_away} gives away {self.epsilon_at_least:.5g}, above the claimed {self.epsilon:.5g}"
+                f"{self.leak_source} gives away {self.epsilon_at_least:.5g}, above the claimed {self.epsilon:.5g}"
             )
         return lines + [
             f"attack {one.name}, by {one.by}, measured at least {one.measured:.4g}, claimed are {self.epsilon:.5g}"
@@ -346,7 +346,7 @@ class ShuffledAudit(CentralAudit):
     """
 
     trust_model = "shuffled"
-    given_away = "the multiset"
+    leak_source = "the multiset"
     own = ("epsilon_local", "amplified_for", "bound", "own_questions")
     amplified_for: int
     epsilon_local: float
@@ -387,7 +387,7 @@ class ServersAudit(CentralAudit):
     """
 
     trust_model = "two-servers"
-    given_away = "a dose of noise"
+    leak_source = "a dose of noise"
     own = (
         *("epsilon_local", "noise", "noise_deviation", "honest_noise", "answered", "bytes_per_device"),
         *("trusted", "if_trust_fails"),

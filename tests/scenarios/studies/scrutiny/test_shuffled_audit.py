@@ -124,13 +124,14 @@ class PublicCoins(Coins):
 @pytest.mark.statistical
 def test_own_questions_pass_and_those_by_address_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin's false alarm is 1e-3; where questions follow from addresses, they name the victim's report."""
-    options: dict[str, Any] = {"own_questions": True, "users": 50, "epsilon_local": 3, "delta": 1e-2}
-    twin = shuffled_audit("maxsense", releases=20_000, **options)
+    monkeypatch.setattr("scenarios.studies.scrutiny.shuffled_audit.FEWEST_ROUNDS", 500)
+    options: dict[str, Any] = ROUNDS | {"own_questions": True, "releases": 20_000}
+    twin = shuffled_audit("maxsense", **options)
     assert twin.held, twin.failures
     assert (twin.bound, twin.own_questions) == ("two levels", True)
     assert 0 < twin.epsilon_at_least < twin.epsilon < twin.epsilon_local
     monkeypatch.setattr("scenarios.studies.scrutiny.shuffled_audit.Coins", PublicCoins)
-    leak = shuffled_audit("maxsense", releases=20_000, **options)
+    leak = shuffled_audit("maxsense", **options)
     assert any("by question of its address" in line for line in leak.failures), (leak, leak.attacks)
 
 
