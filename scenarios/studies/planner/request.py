@@ -211,8 +211,8 @@ def _world(request: PlanRequest, *names: str) -> dict[str, Any]:
 def _of_mechanisms(request: PlanRequest) -> dict[str, Any]:
     """Return the shared settings that the world's own design has not, each checked by the mechanisms that have it."""
     world = server_half(any_design()["design"]).settings.model_fields
-    known = dict.fromkeys([*shared_settings(), *OF_SUMS])
-    names = [name for name in known if name not in world and request.settings.get(name) is not None]
+    settings = dict.fromkeys([*shared_settings(), *OF_SUMS])
+    names = [name for name in settings if name not in world and request.settings.get(name) is not None]
     theirs = {name: request.settings[name] for name in names}
     for half in designs().values():
         own_settings(half, {name: theirs[name] for name in names if name in half.settings.model_fields})

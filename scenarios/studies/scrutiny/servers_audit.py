@@ -263,8 +263,8 @@ class Looks:
         """Return how near the victim's share is to its vector, bare or less the share of another device."""
         words = seen.shares[side]
         mine = words[:, seen.victim : seen.victim + 1]
-        known = self._vectors[0].astype(np.uint32)
-        bare = (mine - words + known).view(np.int32).astype(np.int64)
+        other = self._vectors[0].astype(np.uint32)
+        bare = (mine - words + other).view(np.int32).astype(np.int64)
         bare[:, seen.victim] = mine[:, 0].view(np.int32)
         score = np.where((np.abs(bare) < NEAR).all(axis=2), self._nearness(bare), 0.0)
         total: Floats = score.sum(axis=1)

@@ -101,8 +101,8 @@ class Reports:
         if words is None:
             return patterns
         kinds = [self._kinds.get(one.tobytes(), ABSENT) for one in self._sketches(words)]
-        known = np.array(kinds, np.int64)
-        numbers: Ints = np.where(known < 0, ABSENT, (np.maximum(known, 0) << self._law.query.bits) + patterns)
+        places = np.array(kinds, np.int64)
+        numbers: Ints = np.where(places < 0, ABSENT, (np.maximum(places, 0) << self._law.query.bits) + patterns)
         return numbers
 
     def _sketches(self, words: Words) -> Ints:
