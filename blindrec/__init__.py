@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
     from scenarios.from_python import PlanResult, Result, RunResult, SweepResult, compare, plan, report, run, sweep
     from scenarios.studies.scrutiny.audit import audit
-    from scenarios.studies.scrutiny.checks import check
+    from scenarios.studies.scrutiny.conformance import check
+    from scenarios.studies.scrutiny.servers_audit import servers_audit
     from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
     from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon
-    from scenarios.studies.scrutiny.verdicts import Amplification, Audit, Conformance, ShuffledAudit
+    from scenarios.studies.scrutiny.verdicts import Amplification, Audit, Conformance, ServersAudit, ShuffledAudit
 
 __version__ = "0.1.0"
 
@@ -55,6 +56,7 @@ __all__ = [
     "RunResult",
     "Scenario",
     "ServerState",
+    "ServersAudit",
     "Setting",
     "ShuffledAudit",
     "SweepResult",
@@ -72,6 +74,7 @@ __all__ = [
     "plan",
     "report",
     "run",
+    "servers_audit",
     "shuffled_audit",
     "sweep",
 ]
@@ -86,10 +89,11 @@ _HOMES = {
     "scenarios.families.online.online_scenario": "OnlineScenario",
     "scenarios.families.two_tier.two_tier_scenario": "TwoTierScenario",
     "scenarios.studies.scrutiny.audit": "audit",
-    "scenarios.studies.scrutiny.checks": "check",
+    "scenarios.studies.scrutiny.conformance": "check",
+    "scenarios.studies.scrutiny.servers_audit": "servers_audit",
     "scenarios.studies.scrutiny.shuffled_audit": "shuffled_audit",
     "scenarios.studies.scrutiny.shuffling": "amplified local_epsilon",
-    "scenarios.studies.scrutiny.verdicts": "Amplification Audit Conformance ShuffledAudit",
+    "scenarios.studies.scrutiny.verdicts": "Amplification Audit Conformance ServersAudit ShuffledAudit",
     "scenarios.from_python": "PlanResult Result RunResult SweepResult compare plan report run sweep",
 }
 """The names that each module holds."""

@@ -392,9 +392,10 @@ def plan(
     features: str | Path | None = None,
     worth: float | None = None,
     design: str | None = None,
-    trust: Literal["local", "shuffled"] | None = None,
+    trust: Literal["local", "shuffled", "two-servers"] | None = None,
     delta: float | None = None,
     expected_answers: float | None = None,
+    own_questions: bool = False,
     **settings: Any,
 ) -> PlanResult:
     """Compute how many users each design needs, and which to use, as `blindrec plan` does, before anything is run.
@@ -426,7 +427,7 @@ def plan(
         Share of what plain popularity is worth that advice is to reach; default: 0.95.
     design : str, optional
         A custom design to plan for beside ours, ``package.module:Name``.
-    trust, delta, expected_answers : optional
+    trust, delta, expected_answers, own_questions : optional
         Whom devices trust: with ``"shuffled"`` epsilon is the central one, and each row has the local epsilon that
         follows from its users; the delta of that promise, and the share of users on whose answers it counts.
     **settings
@@ -463,6 +464,7 @@ def plan(
         trust=trust,
         delta=delta,
         expected_answers=expected_answers,
+        own_questions=own_questions,
     )
     return PlanResult(*planned(request))
 

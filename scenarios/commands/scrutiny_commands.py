@@ -15,7 +15,7 @@ from rich.text import Text
 
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust import LOCAL, SHUFFLED
+from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.backends.selection import InProcess
 from scenarios.commands.flags import Json, Output, with_fields
 from scenarios.config.identity import read_settings
@@ -27,14 +27,17 @@ from scenarios.studies.scrutiny.verdicts import (
     HELD,
     Amplification,
     Audit,
+    CentralAudit,
     Conformance,
     Scrutiny,
+    ServersAudit,
     ShuffledAudit,
     in_words,
 )
 
 A = TypeVar("A", bound=Scrutiny)
 NATS = "epsilon in nats of one release"
+TINY_ITEMS = 5  # of the catalogue of an audit
 STYLES = {HELD: "green", FAILED: "bold red"}
 
 
@@ -47,8 +50,12 @@ def check(
         str | None, typer.Option(help="Enumerate its channel at this epsilon alone [0.1, 1 and 3].")
     ] = None,
     trust: Annotated[
-        str, typer.Option(help="What is checked: local, the mechanism; shuffled, what a shuffler makes of its epsilon.")
-    ] = LOCAL,
+        str | None,
+        typer.Option(
+            help="What is checked: local, the mechanism; shuffled, what a shuffler makes of its epsilon; two-servers, "
+            "shares and the noise of sums [what it is made for]."
+        ),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.
@@ -57,19 +64,10 @@ def check(
     queries asked on several layouts, its ledger read, and wrong queries tried. With --trust shuffled the levels of its
     channel are held against an enumeration, and its bound of delta against what is really given away.
     """
+    from scenarios.studies.scrutiny.conformance import check as check_all
+
     check_target(json)
-    if trust == SHUFFLED:
-        from scenarios.studies.scrutiny.shuffled_checks import check_shuffled_mechanism
-
-        if epsilon is not None:
-            raise InputError(f"epsilon is {epsilon}, but a shuffler's bound is checked at several; leave it out")
-        result = check_shuffled_mechanism(mechanism, settings=read_settings(setting or ()))
-    elif trust == LOCAL:
-        from scenarios.studies.scrutiny.checks import check as check_all
-
-        result = check_all(mechanism, settings=read_settings(setting or ()), epsilon=_finite(epsilon))
-    else:
-        raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}")
+    result = check_all(mechanism, settings=read_settings(setting or ()), epsilon=_finite(epsilon), trust=trust)
     deliver(json, result.as_json())
     if json != STDOUT:
         show_conformance(Console(), result)
@@ -110,22 +108,34 @@ def audit(
         list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [its default].")
     ] = None,
     releases: Annotated[
-        int | None, typer.Option(help="Releases that each attack looks at; shuffled: all of them [1000000; 8000000].")
+        int | None,
+        typer.Option(help="Releases of each attack; shuffled, or two servers: of all [1000000; 8000000, 100000]."),
     ] = None,
     rounds: Annotated[
         int | None, typer.Option(help="Queries that the attacks over several rounds look at [4].")
     ] = None,
-    items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 5,
+    items: Annotated[int | None, typer.Option(help="Items of the catalogue [5; two servers: 6].")] = None,
     rated: Annotated[int, typer.Option(help="Items that a device rated at most.")] = 3,
     confidence: Annotated[float, typer.Option(help="Probability that all lower bounds of a mechanism hold.")] = 0.999,
     trust: Annotated[
-        str, typer.Option(help="Who gets the releases: local, the server itself; shuffled, a shuffler before it.")
+        str,
+        typer.Option(
+            help="Who gets the releases: local, the server itself; shuffled, a shuffler before it; two-servers, two "
+            "that add up shares."
+        ),
     ] = LOCAL,
-    users: Annotated[int | None, typer.Option(help="Shuffled: devices of a round [200].")] = None,
-    audit_delta: Annotated[float | None, typer.Option(help="Shuffled: delta of claim and measurement [0.001].")] = None,
+    users: Annotated[
+        int | None, typer.Option(help="Shuffled, or two servers: devices of a round [200; two servers: 20].")
+    ] = None,
+    audit_delta: Annotated[
+        float | None, typer.Option(help="Shuffled, or two servers: delta of claim and measurement [0.001].")
+    ] = None,
     epsilon_local: Annotated[
         str | None, typer.Option(help="Shuffled: each device's epsilon in nats; the central one follows.")
     ] = None,
+    own_questions: Annotated[
+        bool, typer.Option("--own-questions", help="Shuffled: devices draw their questions, and report them.")
+    ] = False,
     *,
     output: Output,
 ) -> None:
@@ -133,23 +143,27 @@ def audit(
 
     Two inputs that an attacker distinguishes best are given to devices by a fair coin; what they release, also asked
     again, beside devices whose inputs are known, and over several rounds, is held against what is claimed. With --trust
-    shuffled rounds of devices go through the shuffler, and what it hands on is held against the central epsilon.
+    shuffled rounds of devices go through the shuffler, and with two-servers through both that add up shares; what is
+    handed on, or published, is held against the central epsilon.
     """
-    of_shufflers = {"users": users, "audit_delta": audit_delta, "epsilon_local": epsilon_local}
-    if trust == SHUFFLED:
-        if rounds is not None:
-            raise InputError(f"rounds is {rounds}, but behind a shuffler each device answers once; leave it out")
-        options = {"settings": read_settings(setting or ()), "items": items, "rated": rated, "confidence": confidence}
-        options |= {"epsilon": epsilon, "epsilon_local": epsilon_local}
-        more = {"users": users, "delta": audit_delta, "releases": releases}
-        options |= {name: value for name, value in more.items() if value is not None}
-        _audit_shuffled(design, options, output)
-        return
+    if trust not in (LOCAL, SHUFFLED, TWO_SERVERS):
+        raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}, {TWO_SERVERS}")
+    of_shufflers = {"epsilon_local": epsilon_local, "own_questions": own_questions or None}
+    central = {"users": users, "delta": audit_delta}
+    refusals = [] if trust == SHUFFLED else [(SHUFFLED, of_shufflers)]
+    if trust == LOCAL:
+        refusals.append((f"{SHUFFLED} or {TWO_SERVERS}", {"users": users, "audit_delta": audit_delta}))
+    for models, values in refusals:
+        for name, value in values.items():
+            if value is not None:
+                raise InputError(f"{name} is {value}, which is about --trust {models}; the trust is {trust}")
     if trust != LOCAL:
-        raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}")
-    for name, value in of_shufflers.items():
-        if value is not None:
-            raise InputError(f"{name} is {value}, which is about shufflers; give --trust {SHUFFLED}, or leave it out")
+        if rounds is not None:
+            raise InputError(f"rounds is {rounds}, but here each device answers once; leave it out")
+        options = {"settings": read_settings(setting or ()), "rated": rated, "confidence": confidence}
+        values = {"epsilon": epsilon, "items": items, "releases": releases, **central, **of_shufflers}
+        _audit_central(trust, design, options | {name: one for name, one in values.items() if one is not None}, output)
+        return
     from scenarios.studies.scrutiny.audit import RELEASES, ROUNDS, every_name
     from scenarios.studies.scrutiny.audit import audit as audit_one
 
@@ -161,7 +175,7 @@ def audit(
             settings=settings,
             releases=RELEASES if releases is None else releases,
             rounds=ROUNDS if rounds is None else rounds,
-            items=items,
+            items=TINY_ITEMS if items is None else items,
             rated=rated,
             confidence=confidence,
         )
@@ -170,15 +184,23 @@ def audit(
     _deliver(audits, design, output, show_audits, show_audit)
 
 
-def _audit_shuffled(design: str | None, options: dict[str, Any], output: Output) -> None:
-    """Audit one mechanism behind a shuffler, or all whose devices it can hide; bounds of all of them hold together."""
-    from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit, shuffled_names
+def _audit_central(trust: str, design: str | None, options: dict[str, Any], output: Output) -> None:
+    """Audit one mechanism under a central promise, or all that can have it; bounds of all of them hold together."""
+    audits: Sequence[CentralAudit]
+    if trust == SHUFFLED:
+        from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit, shuffled_names
 
-    names = shuffled_names() if design is None else [design]
+        names = [design] if design else shuffled_names(own_questions=options.get("own_questions", False))
+        audit_one, show = shuffled_audit, show_shuffled_audits
+    else:
+        from scenarios.studies.scrutiny.servers_audit import servers_audit, shared_names
+
+        names = [design] if design else shared_names()
+        audit_one, show = servers_audit, show_servers_audits
     each = options | {"confidence": 1 - (1 - options["confidence"]) / len(names)}
-    audits = [shuffled_audit(name, **each) for name in names]
-    show = partial(show_shuffled_audits, confidence=options["confidence"])
-    _deliver(audits, design, output, show, lambda console, one: show(console, [one]))
+    audits = [audit_one(name, **each) for name in names]
+    show_all = partial(show, confidence=options["confidence"])
+    _deliver(audits, design, output, show_all, lambda console, one: show_all(console, [one]))
 
 
 def _deliver(
@@ -239,25 +261,64 @@ def show_audit(console: Console, one: Audit) -> None:
 
 def show_shuffled_audits(console: Console, audits: Sequence[ShuffledAudit], *, confidence: float) -> None:
     """Print a row for each mechanism behind a shuffler: what is claimed, given away at least, and measured."""
+    columns = {"devices": "amplified_for", "local": "epsilon_local"}
+    _show_central_audits(
+        console,
+        audits,
+        columns,
+        confidence,
+        "given away: what the multiset tells of a device where all others hold one input that is known",
+        "neighbours: one user's ratings are replaced; if the shuffler tells who sent what, the local epsilon is left",
+    )
+
+
+def show_servers_audits(console: Console, audits: Sequence[ServersAudit], *, confidence: float) -> None:
+    """Print a row for each design of two servers: what is claimed, given away by the exact law, and measured."""
+    columns = {"answered": "answered", "noise": "noise", "deviation": "noise_deviation"}
+    one = audits[0]
+    counted = f", counted on {one.honest_noise:,} honest ones" if one.honest_noise else ""
+    _show_central_audits(
+        console,
+        audits,
+        columns,
+        confidence,
+        "given away: what one dose of noise tells of a device, by its exact law",
+        f"neighbours {one.neighbours}; a device sends {one.bytes_per_device:,} bytes to both servers, and has no local "
+        f"epsilon; {one.answered:,} devices answered{counted}",
+        f"trusted: {one.trusted}; {one.if_trust_fails}",
+    )
+
+
+def _show_central_audits(
+    console: Console, audits: Sequence[CentralAudit], own: dict[str, str], confidence: float, *notes: str
+) -> None:
     rows = []
     for one in audits:
-        figures = [in_nats(value) for value in (one.epsilon_local, one.epsilon, one.epsilon_at_least, one.measured)]
-        rows.append([one.design, f"{one.amplified_for:,}", *figures, "NO" if one.failures else "yes"])
-    columns = ["mechanism", "devices", "local", "claimed", "given away", "measured, at least", "held"]
+        values = [getattr(one, name) for name in own.values()]
+        cells = [
+            in_nats(one) if isinstance(one, float) else f"{one:,}" if isinstance(one, int) else one for one in values
+        ]
+        figures = [in_nats(value) for value in (one.epsilon, one.epsilon_at_least, one.measured)]
+        rows.append([one.design, *cells, *figures, "NO" if one.failures else "yes"])
+    columns = ["mechanism", *own, "claimed", "given away", "measured, at least", "held"]
     title = f"central epsilon in nats of one round at delta {audits[0].delta:g}, "
     title += f"bounds hold together with probability {confidence:g}"
-    show_table(console, columns, rows, title=title, words=["mechanism", "held"])
+    show_table(console, columns, rows, title=title, words=["mechanism", "noise", "held"])
     lines = [f"{one.design}: {line}" for one in audits for line in one.failures]
     games = [f"{attack.name}: {attack.meaning}" for attack in audits[0].attacks]
+    first, *others = notes
+    measured = f"what is measured is the best event among {audits[0].attacks[0].plays:,} rounds"
     remark(
         console,
         *(lines or ["nothing contradicts the claim"]),
-        "given away: what the multiset tells of a device where all others hold one input that is known; "
-        "what is measured is the best event among "
-        f"{audits[0].attacks[0].plays:,} rounds",
+        f"{first}; {measured}",
         f"attacks: {'; '.join(games)}",
-        "neighbours: one user's ratings are replaced; if the shuffler tells who sent what, the local epsilon is left",
+        *others,
     )
+
+
+def _in_cell(value: int | str) -> str:
+    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _power(audits: Sequence[Audit]) -> list[str]:

@@ -27,10 +27,12 @@ from scenarios.studies.compare.comparison_settings import Comparison
 
 WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "bad_lines", "features")
 """Fields that a plan takes as a run does."""
-TRUST = ("trust", "delta", "expected_answers")
+TRUST = ("trust", "delta", "expected_answers", "own_questions")
+OF_SUMS = ("noise", "most_likes")
+"""Settings of two servers' sums that a plan takes, beside those that several mechanisms share."""
 """Fields of whom devices trust that a plan takes as a run does."""
 _PLANNED = {name: (Comparison if name == "features" else Scenario).model_fields[name] for name in (*WORLD, *TRUST)} | {
-    name: all_settings()[name] for name in shared_settings()
+    name: all_settings()[name] for name in (*shared_settings(), *OF_SUMS)
 }
 
 
@@ -78,7 +80,7 @@ def plan(
     if malicious is not None:
         check_share(malicious)
         if others["trust"] not in (None, LOCAL):
-            raise InputError(f"malicious is {malicious:g}, which plans know without a shuffler; leave one out")
+            raise InputError(f"malicious is {malicious:g}, which plans know of nobody's trust alone; leave one out")
     world = {name: others.pop(name) for name in (*WORLD, *TRUST, *(name for name, *_ in _TARGETS))}
     request = PlanRequest(
         settings=others,

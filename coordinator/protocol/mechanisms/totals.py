@@ -209,6 +209,19 @@ def noise_deviation(epsilon: Epsilon, changes: int, deviation: float, *, honest:
     return math.sqrt(variance * (answered / honest if honest else SERVERS))
 
 
+def trusted_servers(honest: int) -> tuple[str, str]:
+    """Say who is trusted with what where two servers add up, and what is left if that is misplaced.
+
+    ``honest`` is how many devices' shares of noise make a dose, 0 where servers add it.
+    """
+    trusted = "one of two servers, not to show its shares to the other"
+    left = "if both servers collude, nothing is left: together they read every device's vector"
+    if honest:
+        trusted += f", and {honest:,} devices, to add their noise"
+        return trusted, f"{left}; if one opens other sums than was agreed, what devices add is too little noise"
+    return trusted, f"{left}; if one lies, the other one's noise keeps the whole promise"
+
+
 class Totals(SharedVector):
     """Likes of all items, at most so many a device; a device that likes more names some of them by private coins."""
 

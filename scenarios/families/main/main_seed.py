@@ -26,7 +26,7 @@ from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
 from coordinator.protocol.coins import SEED_BYTES, derive
 from coordinator.protocol.mechanisms import half_of as public_half
-from coordinator.protocol.mechanisms.totals import HONEST, SharedVector
+from coordinator.protocol.mechanisms.totals import HONEST, SharedVector, trusted_servers
 from coordinator.protocol.shares import WORD_BYTES
 from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, TRUST_TWO_SERVERS, TWO_ROUNDS, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
@@ -290,7 +290,7 @@ def servers_promise(run: MainResult) -> dict[str, Any]:
     words, seeds = run.outcome.transcripts
     copies, central = run.population.copies_max or 1, as_float(run.scenario.epsilon)
     exponent = (copies - 1) * central  # of c devices of one person, by group privacy
-    devices = half.by_devices(query)
+    trusted, left = trusted_servers(int(query.parameters[HONEST]))
     return {
         "epsilon_local": None,  # a device randomizes nothing
         "person_delta": min(1.0, copies * math.exp(min(exponent, 700.0)) * run.spec.delta) if run.spec.delta else 0.0,
@@ -301,14 +301,8 @@ def servers_promise(run: MainResult) -> dict[str, Any]:
         "bytes_per_device": sum(WORD_BYTES * half.width(one) + SEED_BYTES for one in queries),
         "words_server_sha256": words,
         "seeds_server_sha256": seeds,
-        "trusted": "one of two servers, not to show its shares to the other"
-        + (f", and {int(query.parameters[HONEST]):,} devices, to add their noise" if devices else ""),
-        "if_trust_fails": "if both servers collude, nothing is left: together they read every device's vector"
-        + (
-            "; if one opens other sums than was agreed, what devices add is too little noise"
-            if devices
-            else "; if one lies, the other one's noise keeps the whole promise"
-        ),
+        "trusted": trusted,
+        "if_trust_fails": left,
     }
 
 

@@ -42,7 +42,7 @@ from scenarios.theory.emulated_runs import (
 from scenarios.theory.predictors import Predictor, from_moments, predictor
 from scenarios.theory.sufficient_users import inseparable
 
-FEW = 10  # users of a scenario behind a shuffler, where nobody says how many
+FEW = 10  # users of a scenario under a central epsilon, where nobody says how many
 _WORLD = ("items", "rated", "clusters", "like", "class_shares", "cluster_shares", "seed")
 
 
@@ -67,10 +67,10 @@ class Candidate:
 
     @property
     def protects_all(self) -> bool:
-        """Whether all that a device holds is protected from everybody: what a plan recommends among."""
+        """Whether all that a device holds is protected from everybody but who is trusted: a plan recommends these."""
         own = {name: self.settings[name] for name in self.half.settings.model_fields if name in self.settings}
         public = self.half.settings.model_validate(own).rated_public
-        return self.half.private and self.half.trust == TRUST_LOCAL and not public
+        return self.half.private and self.half.trust in (TRUST_LOCAL, self.trust.get("trust")) and not public
 
     def at(self, epsilon: Epsilon, **changes: Any) -> Scenario:
         """Return the scenario at an epsilon, filled in, ``questions`` a number."""

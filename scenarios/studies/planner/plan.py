@@ -14,6 +14,7 @@ from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import class_shares, cluster_sizes
 from scenarios.show.tables import name_of
+from scenarios.studies.planner.central_plan import central_row, has_central_promise
 from scenarios.studies.planner.least_users import (
     Candidate,
     Need,
@@ -25,7 +26,6 @@ from scenarios.studies.planner.least_users import (
     to_epsilon,
     users_needed,
 )
-from scenarios.studies.planner.shuffled_plan import can_be_shuffled, shuffled_row
 from scenarios.theory.bounds import bounds_of, bounds_rows
 from scenarios.theory.emulated_runs import MOST_USERS, Estimate, goals
 from scenarios.theory.predictors import Predictor, predictor, why_not_predicted
@@ -94,7 +94,7 @@ def plan(
 ) -> DesignPlan:
     """Plan for a block model; ``settings`` are of the mechanisms that have them, ``trust`` says whom devices trust."""
     if trust:
-        options = [one for one in candidates(world, own, settings, trust) if can_be_shuffled(one)]
+        options = [one for one in candidates(world, own, settings, trust) if has_central_promise(one)]
     else:
         options = candidates(world, own, settings)
     every = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in options]
@@ -210,7 +210,7 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
             return row | {"epsilon": _epsilon_of(candidate, epsilon), "note": note}
         if candidate.trust and epsilon is not None:
             notes = TOO_MANY, NO_EPSILON
-            return row | shuffled_row(candidate, epsilon, target, users, inverse=inverse, notes=notes)
+            return row | central_row(candidate, epsilon, target, users, inverse=inverse, notes=notes)
         if inverse and users and half.private:
             if (":" in candidate.design or half.learns_all) and predictor(candidate.at(epsilon)) is None:
                 return row | {"note": "not predicted at several epsilons: say one by --epsilon"}

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from coordinator.protocol.custom import UNCHECKED
 from scenarios.show.tables import OPEN, SAFE, failing, name_of, number, remark, titled, trust_of
+from scenarios.studies.planner.central_plan import promise_in_words
 from scenarios.studies.planner.plan import EMULATED, SIMULATED, TOO_MANY, DesignPlan, in_words
-from scenarios.studies.planner.shuffled_plan import promise_in_words
 from scenarios.theory.emulated_runs import MOST_USERS
 
 NOTHING_LEARNABLE = (
@@ -46,7 +46,7 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
     allowed = failing(made.failure, made.mistakes)
     if bounds:
         lines.append(f"users that any epsilon-LDP learner needs {allowed}: {', '.join(bounds)}")
-    lines += [promise_in_words(row) for row in made.rows if row.get("epsilon_local") is not None]
+    lines += [promise_in_words(row) for row in made.rows if row.get("epsilon_local") or row.get("noise_deviation")]
     unchecked = [name_of(row) for row in made.rows if row.get("channel") == UNCHECKED]
     lines += [f"{UNCHECKED}: that {name} protects all a device holds; it is never recommended" for name in unchecked]
     lines += _neighbours(made.rows)

@@ -11,7 +11,7 @@ import numpy as np
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust import LOCAL, SHUFFLED
+from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.config.files import brief
@@ -32,6 +32,7 @@ NOT_THE_FILE = (
     "blindrec run --ratings runs the file itself"
 )
 """What stands beside every plan that was made for the shape of a file."""
+OF_SUMS = ("noise", "most_likes")  # settings of two servers' sums that a plan takes
 EPSILONS = (1, 2, 4, 8)  # at which `blindrec data` says what is learnable
 
 
@@ -134,6 +135,7 @@ class PlanRequest:
     trust: str | None = None
     delta: float | None = None
     expected_answers: float | None = None
+    own_questions: bool | None = None
 
 
 def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
@@ -160,7 +162,7 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
         world, users = shape_of(table, like_from=like_from, **_world(request)), request.users or table.users
     options = {"own": request.own, "settings": _of_mechanisms(request), "trust": _trust_of(request)}
     made = plan(world, target, users=users, inverse=inverse, **options)
-    models = (TRUST_LOCAL, SHUFFLED)
+    models = (TRUST_LOCAL, request.trust)
     local = {row["note"] for row in made.rows if row["private"] and row["trust_model"] in models}
     if made.best is None and TOO_MANY in local:  # more users than anybody has
         others = "; ".join(sorted(local - {TOO_MANY, ""}))
@@ -173,22 +175,30 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
 
 def _trust_of(request: PlanRequest) -> dict[str, Any]:
     """Return whom devices trust, as scenarios say it; nothing where that is nobody."""
-    names = ("delta", "expected_answers")
-    options = {name: getattr(request, name) for name in names if getattr(request, name) is not None}
-    if request.trust in (None, LOCAL):
-        for name, value in options.items():
-            raise InputError(f"{name} is {value}, which is about shufflers; give --trust {SHUFFLED}, or leave it out")
+    trust = request.trust or LOCAL
+    if trust not in (LOCAL, SHUFFLED, TWO_SERVERS):
+        raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}, {TWO_SERVERS}")
+    values = {name: getattr(request, name) for name in ("delta", "expected_answers", "own_questions")}
+    options = {name: value for name, value in values.items() if value not in (None, False)}
+    about = {SHUFFLED: ("delta", "expected_answers", "own_questions"), TWO_SERVERS: ("delta", "expected_answers")}
+    for name, value in options.items():
+        if name not in about.get(trust, ()):
+            models = " or ".join(model for model, names in about.items() if name in names)
+            raise InputError(f"{name} is {value}, which is about --trust {models}; the trust is {trust}, leave it out")
+    if trust == LOCAL:
         return {}
-    if request.trust != SHUFFLED:
-        raise InputError(f"trust is {request.trust!r}; a plan takes {LOCAL} or {SHUFFLED}")
     if request.ratings is not None:
         raise InputError(
-            f"trust is {SHUFFLED}, and a plan for a file is about advice without trust; leave --ratings out, or see "
+            f"trust is {trust}, and a plan for a file is about advice without trust; leave --ratings out, or see "
             "blindrec compare --trust-models ladder"
         )
     if parse_epsilon(1 if request.epsilon is None else request.epsilon) is None:
-        raise InputError("epsilon is inf; a shuffler amplifies a finite one")
-    return {"trust": SHUFFLED, **options}
+        raise InputError("epsilon is inf; a central promise is about a finite one")
+    if trust == TWO_SERVERS and "expected_answers" in options and request.settings.get("noise") != "devices":
+        raise InputError(
+            f"expected_answers is {request.expected_answers}, which is about noise of devices; here servers add it"
+        )
+    return {"trust": trust, **options}
 
 
 def _world(request: PlanRequest, *names: str) -> dict[str, Any]:
@@ -201,7 +211,8 @@ def _world(request: PlanRequest, *names: str) -> dict[str, Any]:
 def _of_mechanisms(request: PlanRequest) -> dict[str, Any]:
     """Return the shared settings that the world's own design has not, each checked by the mechanisms that have it."""
     world = server_half(any_design()["design"]).settings.model_fields
-    names = [name for name in shared_settings() if name not in world and request.settings.get(name) is not None]
+    settings = dict.fromkeys([*shared_settings(), *OF_SUMS])
+    names = [name for name in settings if name not in world and request.settings.get(name) is not None]
     theirs = {name: request.settings[name] for name in names}
     for half in designs().values():
         own_settings(half, {name: theirs[name] for name in names if name in half.settings.model_fields})

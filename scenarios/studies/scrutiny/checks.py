@@ -586,23 +586,8 @@ def conformance(subjects: Iterable[MechanismUnderTest], checks: Sequence[Check] 
     return Conformance(tuple(one.of(subject) for subject in subjects for one in checks))
 
 
-def check(mechanism: str | Mechanism, *, settings: Choice | None = None, epsilon: Epsilon = None) -> Conformance:
-    """Check that a mechanism keeps what every mechanism must keep.
-
-    Parameters
-    ----------
-    mechanism : str or Mechanism
-        Its name, or ``package.module:Name`` of a custom one, or a custom one with its settings.
-    settings : dict, optional
-        Its settings that are not the default; by default every choice that can be listed is checked.
-    epsilon : Fraction, optional
-        Where its channel is enumerated, alone [nats]; by default at 0.1, 1 and 3.
-
-    Raises
-    ------
-    InputError
-        If there is no such mechanism, or it cannot be asked so.
-    """
+def check_plain(mechanism: str | Mechanism, *, settings: Choice | None = None, epsilon: Epsilon = None) -> Conformance:
+    """Return what every check finds of a mechanism with these settings, or with all it has."""
     variants = subjects(mechanism, settings or None)
     result = conformance(variants if epsilon is None else [replace(one, epsilons=(epsilon,)) for one in variants])
     refusals = [] if settings else omissions(mechanism)

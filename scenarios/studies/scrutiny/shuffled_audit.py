@@ -4,9 +4,9 @@ The attacker sees what the shuffler hands on, knows what all other devices hold,
 a fair coin. What is measured is held against the central epsilon that is claimed at the audit's delta.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
 from typing import NamedTuple, Protocol
@@ -20,35 +20,34 @@ from coordinator.protocol.amplification import (
     largest_local_epsilon,
     shuffled_epsilon,
 )
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Floats2, Ints, Words
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Floats2, Ints, Words, Words2
 from coordinator.protocol.budget import as_float
-from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.randomizers import Randomizer, randomizer_of
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 from coordinator.shuffler.shuffler import Shuffler
 from scenarios.config.mechanism_settings import designs as local_mechanisms
-from scenarios.studies.scrutiny.attacks import CHOOSE, FEWEST, FIT, MEASURE, attack_of, best_event, learned_scores
-from scenarios.studies.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Rated, Size, inputs, stored
+from scenarios.studies.scrutiny.central_audit import CONFIDENCE, central_attack, require_game
+from scenarios.studies.scrutiny.mechanism import PLAIN, TINY, Choice, MechanismUnderTest, Rated, Size, inputs, stored
 from scenarios.studies.scrutiny.release_laws import MOST_BITS, PILOTS, ClaimedLaw, patterns_of
 from scenarios.studies.scrutiny.shuffling import finite_epsilon, shuffled_subject
 from scenarios.studies.scrutiny.verdicts import AttackResult, ShuffledAudit
 
-REPORTS, USERS, DELTA, CONFIDENCE = 8_000_000, 200, 1e-3, 0.999
-MOST_REPORTS, FEWEST_ROUNDS = 1 << 27, 1500  # reports that are looked at in all, and rounds of an attack at least
+REPORTS, USERS, DELTA = 8_000_000, 200, 1e-3
+FEWEST_ROUNDS = 1500  # of an attack, at least
 BLOCK = 1 << 18  # reports that are drawn at once
+QUESTIONS, THIRDS = 1 << 14, 6  # Questions of devices' own that are tried, and inputs of all others
 MOST_SKETCHES = 24  # sketches of which every three are compared, to find the worst
 SIMULATIONS = 16  # reports of the victim that an attacker draws itself, with coins of its own, for either input
 TRUST = 4.0  # simulated reports that the stated channel counts for, beside those
-LEARNABLE = 500  # rounds that a learner needs at least
 WIDE = 64  # different reports of which a learner counts every one
 PRESENT = 4  # other devices that answer in short rounds, on average
 LONGER = 8  # bits by which one report is longer than others where lengths are told apart
 ABSENT = -1  # stands for a report that is not there
-PARTS = (0.1, 0.2, 0.7)  # shares of the rounds that fit looks, choose an event, and measure it
 
 
 class RoundShuffler(Protocol):
@@ -78,6 +77,96 @@ class Trio(NamedTuple):
         return KnownOthers(self.chances.tolist())
 
 
+class Reports:
+    """Numbers of reports: their bits, or where devices draw questions, what these say of three inputs, and the bits."""
+
+    def __init__(self, law: ClaimedLaw, rows: Sequence[Rated] = ()) -> None:
+        self._law, self._rows = law, rows
+        self._kinds = dict[bytes, int]()  # Of sketches that three inputs have under one question
+        if rows:
+            words = _questions(law, QUESTIONS)
+            kinds, where, often = np.unique(self._sketches(words), axis=0, return_index=True, return_counts=True)
+            self._kinds = {one.tobytes(): number for number, one in enumerate(kinds)}
+            self.chances = np.concatenate(
+                [
+                    share * self._of_question(words[place])
+                    for share, place in zip(often / words.size, where, strict=True)
+                ],
+                axis=1,
+            )
+
+    def numbers(self, bits: Bits2, words: Words | None) -> Ints:
+        """Return the number of each report; one whose question says what no question that was tried said is absent."""
+        patterns = patterns_of(bits)
+        if words is None:
+            return patterns
+        kinds = [self._kinds.get(one.tobytes(), ABSENT) for one in self._sketches(words)]
+        places = np.array(kinds, np.int64)
+        numbers: Ints = np.where(places < 0, ABSENT, (np.maximum(places, 0) << self._law.query.bits) + patterns)
+        return numbers
+
+    def _sketches(self, words: Words) -> Ints:
+        """Return the sketches of the three inputs under each question, side by side, shape (questions, columns)."""
+        return np.concatenate([sketches_under(self._law, row, words) for row in self._rows], axis=1)
+
+    def _of_question(self, word: np.uint64) -> Floats2:
+        """Return the chances of all answers to one question, shape (3, answers)."""
+        words = np.array([word])
+        sketches = [sketches_under(self._law, row, words)[0] for row in self._rows]
+        return np.array([[float(one) for one in self._law.chances(sketch, np.uint64(0))] for sketch in sketches])
+
+
+def _questions(law: ClaimedLaw, count: int, purpose: str = "questions that are tried") -> Words:
+    """Return questions as devices of a purpose of their own draw them."""
+    return Coins(as_words(derive(0, purpose)), 0, count, law.query.words).streams(law.query)
+
+
+def sketches_under(law: ClaimedLaw, row: Rated, words: Words, secret: str = "sketches") -> Ints:
+    """Return what an input says to each question, shape (questions, columns)."""
+
+    class FixedQuestions(Coins):
+        """Coins of devices that drew these questions."""
+
+        def streams(self, _: Query) -> Words:
+            return words
+
+    coins = FixedQuestions(as_words(derive(0, secret)), 0, words.size, law.query.words)
+    sketch = law.device.sketch(law.query, stored([row], np.zeros(words.size, np.int64), law.query.items), coins)
+    return sketch.private.reshape(words.size, -1).astype(np.int64)
+
+
+def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> tuple[Trio, Reports]:
+    """Return the inputs of `worst_trio` where devices draw their questions, which are tried by the thousand.
+
+    The first two are those whose answers differ to most questions; the third is the worst of some.
+    """
+    words, other_way = _questions(law, PILOTS * 8), "other sketches"
+    every = dict[bytes, tuple[Rated, Floats2]]()
+    for row in inputs(size, np.random.default_rng(0)):
+        answers_of = sketches_under(law, row, words)
+        if (answers_of == sketches_under(law, row, words, other_way)).all():
+            rows = np.array([[float(one) for one in law.chances(sketch, np.uint64(0))] for sketch in answers_of])
+            every.setdefault(answers_of.tobytes(), (row, rows))
+    kinds = list(every.values())
+    if len(kinds) < 2:
+        raise InputError(
+            "no two inputs answer some question differently, whatever their coins; there is nothing to find"
+        )
+    tables = np.stack([table for _, table in kinds])
+    far = np.abs(tables[:, None] - tables[None]).sum(axis=(2, 3))
+    one, other = np.unravel_index(int(far.argmax()), far.shape)
+    thirds = np.unique(np.linspace(0, len(kinds) - 1, THIRDS).astype(int)).tolist()
+    best, most = None, -1.0
+    for third in dict.fromkeys([int(one), int(other), *thirds]):
+        rows_of = kinds[int(one)][0], kinds[int(other)][0], kinds[third][0]
+        reports = Reports(law, rows_of)
+        delta = KnownOthers(reports.chances.tolist()).delta(epsilon, 0.0, users)
+        if delta > most:
+            best, most = (Trio(rows_of, reports.chances), reports), delta
+    assert best is not None  # of two thirds at least
+    return best
+
+
 class Game(NamedTuple):
     """The rounds that an attack plays."""
 
@@ -102,6 +191,7 @@ class ServerView:
     reports: Ints  # numbers of reports in their order, `ABSENT` behind the last one, shape (rounds, users)
     named: Ints  # the report that a device number or a length of its own says to be the victim's, shape (rounds,)
     place: Ints  # the victim's place among the devices that answered
+    address: Ints  # the report whose question follows from the victim's public address
     simulated: Floats2  # weights of reports by what the victim's device would send, shape (2, rounds)
 
 
@@ -140,8 +230,17 @@ def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Tr
 class Rounds:
     """Rounds of devices of which one, the victim, holds either of two inputs, and all others a third one."""
 
-    def __init__(self, law: ClaimedLaw, trio: Trio, users: int, make: MakeShuffler, coins: np.random.Generator) -> None:
+    def __init__(
+        self,
+        law: ClaimedLaw,
+        trio: Trio,
+        users: int,
+        make: MakeShuffler,
+        coins: np.random.Generator,
+        numbering: Reports | None = None,
+    ) -> None:
         self._law, self._trio, self._users, self._make, self._coins = law, trio, users, make, coins
+        self._numbering = Reports(law) if numbering is None else numbering
         self._terms = Shuffling(reports=users)
         self._ratios = trio.chances[:2] / np.where(trio.chances[2] > 0, trio.chances[2], np.inf)
 
@@ -186,28 +285,38 @@ class Rounds:
         victim = int(self._coins.integers(users))
         user = np.full((users, rounds), 2, np.int64)
         user[victim] = np.where(secret, 0, 1)
-        bits = self._answers(user.ravel(), devices_secret, 0, user.size).reshape(users, rounds, width)
-        bits = np.ascontiguousarray(bits.transpose(1, 0, 2))
+        flat, words = self._answers(user.ravel(), devices_secret, 0, user.size)
+        bits = np.ascontiguousarray(flat.reshape(users, rounds, width).transpose(1, 0, 2))
+        own_words = None if words is None else np.ascontiguousarray(words.reshape(users, rounds).T)
         present = np.ones((rounds, users), np.bool_)
         if game.short:
             present = self._coins.random(present.shape) < PRESENT / users
             present[:, victim] = True
             bits[~present] = 0
         seen, counts = np.zeros(bits.shape, np.uint8), np.zeros(rounds, np.int64)
-        named = np.full(rounds, ABSENT)
-        for number, one in enumerate(self._shuffled(bits, present, victim if game.longer else None)):
+        seen_words = None if own_words is None else np.zeros(own_words.shape, np.uint64)
+        named, address = np.full(rounds, ABSENT), np.full(rounds, ABSENT)
+        public = device_streams(self._law.query.key, victim * rounds, rounds)
+        for number, one in enumerate(self._shuffled(bits, own_words, present, victim if game.longer else None)):
             if one.release is not None:
                 released = one.release.unpacked()[:users]
                 counts[number] = len(released)
                 seen[number, : len(released)] = released[:, :width]
                 named[number] = _place_named(one.release, victim, width)
-        reports = patterns_of(seen.reshape(-1, width)).reshape(rounds, users)
+                if seen_words is not None and (questions := one.release.words()) is not None:
+                    seen_words[number, : len(released)] = questions[:users]
+                    places_there = np.flatnonzero(questions == public[number])
+                    address[number] = places_there[0] if places_there.size else ABSENT
+        flat_words = None if seen_words is None else seen_words.ravel()
+        reports = self._numbering.numbers(seen.reshape(-1, width), flat_words).reshape(rounds, users)
         reports[np.arange(users) >= counts[:, None]] = ABSENT
-        places = np.stack([named, present[:, :victim].sum(axis=1)])
+        places = np.stack([named, present[:, :victim].sum(axis=1), address])
         by_place = np.where((places >= 0) & (places < counts), np.take_along_axis(reports.T, places, axis=0), ABSENT)
-        return ServerView(reports, by_place[0], by_place[1], self._simulated(reports, victim * rounds, rounds))
+        return ServerView(reports, *by_place, self._simulated(reports, victim * rounds, rounds))
 
-    def _shuffled(self, bits: Bits, present: Bools, longer: int | None) -> Iterator[ShuffledRound]:
+    def _shuffled(
+        self, bits: Bits, own_words: Words2 | None, present: Bools, longer: int | None
+    ) -> Iterator[ShuffledRound]:
         """Yield what a new shuffler makes of each round, whose devices come in blocks; one report may be longer."""
         query, (rounds, users) = self._law.query, present.shape
         query_id = query.id
@@ -224,6 +333,7 @@ class Rounds:
             shuffler = self._make(query, self._terms)
             for (first, stop), of_block, mask in zip(blocks, packed, masks, strict=True):
                 answered = None if every else mask[number].tobytes()
+                words = None if own_words is None else own_words[number, first:stop].astype("<u8").tobytes()
                 shuffler.take(
                     Release(
                         query_id=query_id,
@@ -232,6 +342,7 @@ class Rounds:
                         width=query.bits,
                         bits=of_block[number].tobytes(),
                         answered=answered,
+                        questions=words,
                     )
                 )
             if longer is not None:
@@ -240,13 +351,17 @@ class Rounds:
                     shuffler.take(Release(query_id=query_id, first=longer, count=1, width=width, bits=one))
             yield shuffler.close()
 
-    def _answers(self, user: Ints, secret: Words, first: int, count: int) -> Bits2:
-        """Return the reports of devices from an address on as bits; ``user`` says which input each address has."""
+    def _answers(self, user: Ints, secret: Words, first: int, count: int) -> tuple[Bits2, Words | None]:
+        """Return bits of devices from an address on, and the questions that they drew, where they did.
+
+        ``user`` says which input each address has.
+        """
         law, query = self._law, self._law.query
         coins = Coins(secret, first, count, query.words)
         sketch = law.device.sketch(query, stored(self._trio.rows, user, query.items), coins)
         packed = law.device.packed(sketch.private, query, coins)
-        return np.unpackbits(packed, count=count * query.bits).reshape(count, query.bits)
+        bits = np.unpackbits(packed, count=count * query.bits).reshape(count, query.bits)
+        return bits, coins.streams(query) if query.own_questions else None
 
     def _simulated(self, reports: Ints, first: int, rounds: int) -> Floats2:
         """Return weights of each round's reports by what the victim's device sends with coins of the attacker's own.
@@ -262,7 +377,8 @@ class Rounds:
             )
             for number in range(SIMULATIONS):
                 secret = as_words(derive(number, "devices that an attacker simulates"))
-                laws[row, patterns_of(self._answers(user, secret, first, rounds))] += 1
+                numbers = self._numbering.numbers(*self._answers(user, secret, first, rounds))
+                laws[row[numbers >= 0], numbers[numbers >= 0]] += 1
             ratio = laws / np.where(self._trio.chances[2] > 0, self._trio.chances[2], np.inf)
             padded = np.concatenate([ratio, np.zeros((rounds, 1))], axis=1)
             weights.append(np.take_along_axis(padded, reports % (size + 1), axis=1).sum(axis=1))
@@ -297,6 +413,7 @@ def shuffled_attack(
                 "multiset": rounds.multiset_score(view.reports),
                 "order": rounds.log_ratio(view.place),
                 "number or length": rounds.log_ratio(view.named),
+                "question of its address": rounds.log_ratio(view.address),
                 "simulated device": _log_ratio(view.simulated),
             }
         )
@@ -304,11 +421,8 @@ def shuffled_attack(
         histograms.append(rounds.histogram(view.reports))
     scores = {name: np.concatenate([part[name] for part in parts_of_scores]) for name in parts_of_scores[0]}
     secret, counts = np.concatenate(secrets), np.concatenate(histograms)
-    use = coins.choice([FIT, CHOOSE, MEASURE], secret.size, p=PARTS)
-    if counts.shape[1] and np.count_nonzero(use == FIT) >= LEARNABLE:
-        scores |= learned_scores(counts, secret, use)
-    event = best_event(scores, secret, use, doubt, delta)
-    return attack_of(event, name=game.name, meaning=game.meaning, times=1, claimed=Fraction(claimed))
+    about = {"name": game.name, "meaning": game.meaning}
+    return central_attack(scores, counts, secret, **about, claimed=claimed, delta=delta, doubt=doubt, coins=coins)
 
 
 def audit_shuffled(
@@ -331,8 +445,12 @@ def audit_shuffled(
     local = as_float(query.epsilon)
     claimed = _smallest(randomizer.bound, local, users, delta)
     law, coins = ClaimedLaw(subject, query), np.random.default_rng(20261126)
-    trio = worst_trio(law, size, epsilon=min(claimed, 0.9 * local), users=users)
-    rounds = Rounds(law, trio, users, make, coins)
+    at, numbering = min(claimed, 0.9 * local), None
+    if query.own_questions:
+        trio, numbering = own_trio(law, size, epsilon=at, users=users)
+    else:
+        trio = worst_trio(law, size, epsilon=at, users=users)
+    rounds = Rounds(law, trio, users, make, coins, numbering)
     attacks = tuple(
         shuffled_attack(
             rounds,
@@ -355,6 +473,7 @@ def audit_shuffled(
         epsilon_at_least=_smallest(trio.bound, local, users, delta),
         confidence=1 - doubt,
         attacks=attacks,
+        own_questions=query.own_questions,
     )
 
 
@@ -374,6 +493,7 @@ def shuffled_audit(
     items: int = TINY.items,
     rated: int = TINY.rated,
     confidence: float = CONFIDENCE,
+    own_questions: bool = False,
     shuffler: MakeShuffler = Shuffler,
 ) -> ShuffledAudit:
     """Attack a mechanism's real reports behind a shuffler, and hold what they give away against the central epsilon.
@@ -401,6 +521,8 @@ def shuffled_audit(
         Size of the catalogue, and how many items a device rated at most.
     confidence : float
         Probability that all lower bounds hold.
+    own_questions : bool
+        Whether devices draw their questions from private coins, and report them.
     shuffler : callable, optional
         What makes the shuffler of a round from its query and terms; by default that of runs.
 
@@ -415,19 +537,16 @@ def shuffled_audit(
     >>> result.held, result.epsilon < result.epsilon_local
     (True, True)
     """
-    require_whole("users", users, 2, BLOCK)
-    require_whole("releases", releases, FEWEST, MOST_REPORTS)
-    size = Size(
-        items=require_whole("items", items, 2, MOST_ITEMS), rated=require_whole("rated", rated, 1, items), users=users
-    )
-    if not 0.5 <= confidence < 1:
-        raise InputError(f"confidence is {confidence:g}; give a probability from 0.5 to below 1")
+    size = require_game(users=users, releases=releases, items=items, rated=rated, confidence=confidence)
     if epsilon is not None and epsilon_local is not None:
         raise InputError(f"epsilon is {epsilon} and epsilon_local {epsilon_local}; give one, the other follows")
-    subject = shuffled_subject(design, settings, size)
+    subject = shuffled_subject(design, settings, size, own_questions=own_questions)
+
+    def query_at(local: Fraction) -> Query:
+        return replace(subject.query(size, local), own_questions=own_questions)
 
     def randomizer(local: Fraction) -> Randomizer:
-        return randomizer_of(subject.public, subject.query(size, local), subject.label)
+        return randomizer_of(subject.public, query_at(local), subject.label)
 
     if epsilon_local is None:
         local = largest_local_epsilon(
@@ -441,7 +560,7 @@ def shuffled_audit(
         local = finite_epsilon(epsilon_local)
     return audit_shuffled(
         subject,
-        subject.query(size, local),
+        query_at(local),
         randomizer(local),
         users=users,
         delta=delta,
@@ -452,10 +571,16 @@ def shuffled_audit(
     )
 
 
-def shuffled_names() -> list[str]:
-    """Return the mechanisms whose devices a shuffler can hide."""
+def shuffled_names(*, own_questions: bool = False) -> list[str]:
+    """Return the mechanisms whose devices a shuffler can hide; or those that it can if they draw their questions.
+
+    Of the latter only those that can be attacked: where two inputs' levels are known, of reports that are enumerated.
+    """
     names = []
     for name in local_mechanisms():
         with suppress(InputError):
-            names.append(shuffled_subject(name, None, TINY).server.name)
+            subject = shuffled_subject(name, None, TINY, own_questions=own_questions)
+            query = replace(subject.query(TINY, PLAIN), own_questions=own_questions)
+            if not own_questions or (subject.public.levels(query) is not None and query.bits <= MOST_BITS):
+                names.append(subject.server.name)
     return names

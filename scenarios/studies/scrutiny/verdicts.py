@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import LogRatio
+from coordinator.protocol.mechanisms.totals import trusted_servers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -263,7 +264,58 @@ class Audit(Scrutiny):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShuffledAudit(Scrutiny):
+class CentralAudit(Scrutiny):
+    """What audits of central promises say: epsilon claimed, given away and measured, at one delta."""
+
+    table = "attacks"
+    trust_model: ClassVar[str]
+    leak_source: ClassVar[str]  # what gives `epsilon_at_least` away, in words
+    own: ClassVar[tuple[str, ...]]  # names of the fields and properties that JSON tells beside those of all
+    design: str
+    epsilon: float
+    delta: float
+    epsilon_at_least: float
+    confidence: float
+    attacks: tuple[AttackResult, ...]
+    neighbours: str = "replace"
+
+    @property
+    def measured(self) -> float:
+        """Largest lower bound of what a round gives away of a device [nats]."""
+        return max((one.measured for one in self.attacks), default=0.0)
+
+    @property
+    def failures(self) -> list[str]:
+        """The violations of the claim, a line each."""
+        lines = []
+        if self.epsilon_at_least > self.epsilon * (1 + 1e-3):
+            lines.append(
+                f"{self.leak_source} gives away {self.epsilon_at_least:.5g}, above the claimed {self.epsilon:.5g}"
+            )
+        return lines + [
+            f"attack {one.name}, by {one.by}, measured at least {one.measured:.4g}, claimed are {self.epsilon:.5g}"
+            for one in self.attacks
+            if one.measured > self.epsilon
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `blindrec audit --trust ... --json` writes."""
+        rows = [one.as_json() for one in self.attacks]
+        for row in rows:
+            del row["right_at_most"]  # which holds at delta 0
+        shared = ("design", "epsilon", "epsilon_at_least", "delta", "neighbours", "measured", "confidence")
+        own = {name: getattr(self, name) for name in (*shared, *self.own)}
+        verdict = {"held": not self.failures, "failures": self.failures, "attacks": rows}
+        return {"trust_model": self.trust_model} | own | verdict
+
+    def __repr__(self) -> str:
+        verdict = f"{len(self.failures)} failed" if self.failures else "held"
+        figures = f"claimed {self.epsilon:.4f}, at least {self.epsilon_at_least:.4f}, measured {self.measured:.4f}"
+        return f"<{self.design}, {self.trust_model}: {figures}, {verdict}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ShuffledAudit(CentralAudit):
     """The result of an audit of a mechanism's reports behind a shuffler.
 
     Attributes
@@ -281,59 +333,81 @@ class ShuffledAudit(Scrutiny):
     bound : str
         The bound from above: ``"two levels"``, ``"finite channel"``, or ``"any randomizer"``.
     epsilon_at_least : float
-        What the multiset really gives away where all other devices hold one input that is known [nats], to some 1e-5.
+        What the multiset really gives away where all other devices hold one input that is known [nats], to some 1e-5;
+        of questions that devices draw, which are tried by the thousand, to some 1e-2.
     confidence : float
         Probability that all lower bounds hold.
     attacks : tuple of AttackResult
         Those that were made.
     neighbours : str
         ``"replace"``: one device's ratings are replaced by any others.
+    own_questions : bool
+        Whether devices draw their questions from private coins, and report them.
     """
 
-    table = "attacks"
-    design: str
+    trust_model = "shuffled"
+    leak_source = "the multiset"
+    own = ("epsilon_local", "amplified_for", "bound", "own_questions")
     amplified_for: int
-    epsilon: float
     epsilon_local: float
-    delta: float
     bound: str
-    epsilon_at_least: float
-    confidence: float
-    attacks: tuple[AttackResult, ...]
-    neighbours: str = "replace"
+    own_questions: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ServersAudit(CentralAudit):
+    """The result of an audit of the sums that two servers publish.
+
+    Attributes
+    ----------
+    design : str
+        The design, with its settings where they are not the default.
+    epsilon : float
+        Central epsilon that is claimed at the audit's delta [nats].
+    delta : float
+        The audit's delta, for which the noise was made; 0 for Laplace noise.
+    epsilon_at_least : float
+        What the exact law of one dose of noise gives away of the two inputs that are told apart [nats].
+    noise : str
+        ``"servers"``: each server adds a dose; ``"devices"``: devices add shares of one.
+    noise_deviation : float
+        Standard deviation of all noise in a published total.
+    answered : int
+        Devices of a round; of noise of devices the fewest whose sum the servers open.
+    honest_noise : int or None
+        Honest devices on whose noise epsilon counts; None where servers add it, and epsilon holds for any number.
+    bytes_per_device : int
+        What a device sends to both servers.
+    confidence : float
+        Probability that all lower bounds hold.
+    attacks : tuple of AttackResult
+        Those that were made.
+    neighbours : str
+        ``"replace"`` or ``"add-remove"``.
+    """
+
+    trust_model = "two-servers"
+    leak_source = "a dose of noise"
+    own = (
+        *("epsilon_local", "noise", "noise_deviation", "honest_noise", "answered", "bytes_per_device"),
+        *("trusted", "if_trust_fails"),
+    )
+    epsilon_local: ClassVar[None] = None  # no device randomizes what it sends
+    noise: str
+    noise_deviation: float
+    answered: int
+    honest_noise: int | None
+    bytes_per_device: int
 
     @property
-    def measured(self) -> float:
-        """Largest lower bound of what a round gives away of a device [nats]."""
-        return max((one.measured for one in self.attacks), default=0.0)
+    def trusted(self) -> str:
+        """Who is trusted with what, in words."""
+        return trusted_servers(self.honest_noise or 0)[0]
 
     @property
-    def failures(self) -> list[str]:
-        """The violations of the claim, a line each."""
-        lines = []
-        if self.epsilon_at_least > self.epsilon * (1 + 1e-3):
-            lines.append(f"the multiset gives away {self.epsilon_at_least:.5g}, above the claimed {self.epsilon:.5g}")
-        return lines + [
-            f"attack {one.name}, by {one.by}, measured at least {one.measured:.4g}, claimed are {self.epsilon:.5g}"
-            for one in self.attacks
-            if one.measured > self.epsilon
-        ]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what `blindrec audit --trust shuffled --json` writes."""
-        rows = [one.as_json() for one in self.attacks]
-        for row in rows:
-            del row["right_at_most"]  # which holds at delta 0
-        names = "design epsilon epsilon_local delta neighbours amplified_for bound epsilon_at_least measured confidence"
-        own = {name: getattr(self, name) for name in names.split()}
-        return (
-            {"trust_model": "shuffled"} | own | {"held": not self.failures, "failures": self.failures, "attacks": rows}
-        )
-
-    def __repr__(self) -> str:
-        verdict = f"{len(self.failures)} failed" if self.failures else "held"
-        figures = f"claimed {self.epsilon:.4f}, at least {self.epsilon_at_least:.4f}, measured {self.measured:.4f}"
-        return f"<{self.design}, {self.amplified_for} devices shuffled: {figures}, {verdict}>"
+    def if_trust_fails(self) -> str:
+        """What is left if that is misplaced, in words."""
+        return trusted_servers(self.honest_noise or 0)[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

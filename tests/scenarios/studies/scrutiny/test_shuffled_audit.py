@@ -13,8 +13,12 @@ import pytest
 from runs import Command, refused
 from scipy.stats import binom
 
+from actors.seeds import Coins
 from coordinator.protocol.amplification import BitsExactly, KnownOthers, LevelsFromBelow, kary_levels, shuffled_delta
+from coordinator.protocol.arrays import Words
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import randomizer_of
 from coordinator.protocol.trust import Shuffling
 from coordinator.protocol.value_channels import kary_channel
@@ -110,6 +114,27 @@ def test_a_question_by_public_address_is_found_and_one_by_private_coins_passes()
     assert twin.held, twin.failures
 
 
+class PublicCoins(Coins):
+    """Questions follow from devices' addresses, where devices should draw them."""
+
+    def streams(self, query: Query) -> Words:
+        return device_streams(query.key, self.first, self.devices)
+
+
+@pytest.mark.statistical
+def test_own_questions_pass_and_those_by_address_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin's false alarm is 1e-3; where questions follow from addresses, they name the victim's report."""
+    monkeypatch.setattr("scenarios.studies.scrutiny.shuffled_audit.FEWEST_ROUNDS", 500)
+    options: dict[str, Any] = ROUNDS | {"own_questions": True, "releases": 20_000}
+    twin = shuffled_audit("maxsense", **options)
+    assert twin.held, twin.failures
+    assert (twin.bound, twin.own_questions) == ("two levels", True)
+    assert 0 < twin.epsilon_at_least < twin.epsilon < twin.epsilon_local
+    monkeypatch.setattr("scenarios.studies.scrutiny.shuffled_audit.Coins", PublicCoins)
+    leak = shuffled_audit("maxsense", **options)
+    assert any("by question of its address" in line for line in leak.failures), (leak, leak.attacks)
+
+
 def test_a_bound_with_delta_holds_as_often_as_it_says() -> None:
     """Of 400 games whose (P - delta) / Q is 1, 40 may be above it with a doubt of 10 %; the twin leaves delta out.
 
@@ -124,6 +149,7 @@ def test_a_bound_with_delta_holds_as_often_as_it_says() -> None:
 
 def test_every_design_that_a_shuffler_can_hide_is_audited() -> None:
     assert shuffled_names() == ["grr", "oue", "subset", "set"]
+    assert {"maxsense", "sign"} <= set(shuffled_names(own_questions=True))
 
 
 @pytest.mark.parametrize("central", [0.5, 1.0])

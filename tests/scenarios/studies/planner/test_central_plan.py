@@ -1,4 +1,4 @@
-"""Plans behind a shuffler: what runs do with as many users, the inverse question, and what is refused."""
+"""Plans behind a shuffler and of two servers: what runs do with as many users, the inverse, and what is refused."""
 
 import json
 from fractions import Fraction
@@ -10,9 +10,9 @@ from runs import Command, refused
 
 from scenarios.config.scenario import Scenario
 from scenarios.studies.planner import plan as planning
+from scenarios.studies.planner.central_plan import FINENESS, CentralPlans, has_central_promise
 from scenarios.studies.planner.least_users import Candidate, Target, candidates, users_needed
 from scenarios.studies.planner.plan import DesignPlan, plan
-from scenarios.studies.planner.shuffled_plan import FINENESS, ShuffledPlans, can_be_shuffled
 
 TRUST = {"trust": "shuffled", "delta": 1e-5}
 WORLD: dict[str, Any] = {"items": 40, "rated": 6}
@@ -52,7 +52,7 @@ def test_a_plan_says_what_a_run_with_as_many_users_does(
 
 def test_fewer_users_do_not_meet_the_target_and_a_smaller_epsilon_neither() -> None:
     """To the fineness of both searches; twice for a number that was rounded up."""
-    plans = ShuffledPlans(candidate("grr"), ACCURATE)
+    plans = CentralPlans(candidate("grr"), ACCURATE)
     users = plans.least_users(Fraction(1))
     assert users is not None
     assert plans.margin(Fraction(1), users) >= 0 > plans.margin(Fraction(1), int(users * (1 - 2 * FINENESS)))
@@ -82,7 +82,7 @@ def test_a_delta_that_is_too_large_for_enough_users_is_said(monkeypatch: pytest.
 
 
 def test_what_a_shuffler_can_hide_is_planned_and_nothing_else() -> None:
-    every = [one for one in candidates(Scenario.model_validate(WORLD), trust=TRUST) if can_be_shuffled(one)]
+    every = [one for one in candidates(Scenario.model_validate(WORLD), trust=TRUST) if has_central_promise(one)]
     assert {one.design for one in every} == {"grr", "oue", "subset", "set"}
 
 
@@ -106,9 +106,100 @@ def test_the_command_says_what_is_left_without_the_shuffler(
 
 
 @pytest.mark.parametrize(
+    "settings", [{}, {"noise": "devices"}, {"neighbours": "add-remove"}], ids=["servers", "devices", "add-remove"]
+)
+def test_a_plan_of_two_servers_says_what_a_run_with_as_many_users_does(
+    settings: dict[str, str], blindrec: Command
+) -> None:
+    trust = {"trust": "two-servers", "delta": 1e-5}
+    made = plan(Scenario.model_validate(WORLD | {"epsilon": 1}), ACCURATE, trust=trust, settings=settings)
+    (row,) = made.rows
+    assert made.best == row  # of those whose trust was asked for
+    flags = [
+        "--items",
+        40,
+        "--rated",
+        6,
+        "--design",
+        "totals",
+        "--users",
+        row["users"],
+        "--epsilon",
+        1,
+        "--delta",
+        1e-5,
+    ]
+    flags += [part for name, value in settings.items() for part in (f"--{name}", value)]
+    ended = blindrec("run", *flags, "--delta", 1e-5, "--repeat", 20, "--backend", "inprocess", "--json", "-")
+    assert ended.code == 0, ended.err
+    record = ended.result
+    for name in ("trust_model", "epsilon", "delta", "neighbours", "guarantee", "bytes_per_device", "honest_noise"):
+        assert row[name] == record[name], name
+    for name in ("epsilon_local", "if_trust_fails", "trusted", "noise"):
+        assert row[name] == record[name], name
+    assert row["noise_deviation"] == pytest.approx(record["noise_deviation"])
+    assert row["accuracy"] == pytest.approx(record["accuracy_predicted"])
+    assert abs(record["accuracy"] - row["accuracy"]) < 0.05  # 20 seeds of 40 items err by some .012; 1e-4
+    plans = CentralPlans(of_servers(settings), ACCURATE)
+    least = plans.least_epsilon(row["users"])
+    assert least is not None
+    assert 0.9 < least <= 1 + FINENESS
+
+
+def of_servers(settings: dict[str, str]) -> Candidate:
+    options = {"design": "totals", "decoder": "totals", **settings}
+    trust = {"trust": "two-servers", "delta": 1e-5}
+    return Candidate(world=Scenario.model_validate(WORLD), settings=options, trust=trust)
+
+
+def test_laplace_noise_and_a_delta_that_is_too_large_for_enough_users_are_planned() -> None:
+    for delta, most in ((0.0, 10**15), (1e-2, 100)):
+        one = Candidate(
+            world=Scenario.model_validate(WORLD),
+            settings={"design": "totals", "decoder": "totals"},
+            trust={"trust": "two-servers", "delta": delta},
+        )
+        plans = CentralPlans(one, ACCURATE)
+        assert plans.most_users == most
+        users = plans.least_users(Fraction(1))
+        assert (users is None) == (delta > 0)
+
+
+def test_questions_of_their_own_are_planned_and_run_alike(monkeypatch: pytest.MonkeyPatch, blindrec: Command) -> None:
+    monkeypatch.setattr(f"{__name__}.TRUST", TRUST | {"own_questions": True})
+    row = planned(monkeypatch, "maxsense", "grr").rows[0]
+    assert (row["design"], row["own_questions"], row["bound"]) == ("maxsense", True, "two levels")
+    flags = [
+        "--items",
+        40,
+        "--rated",
+        6,
+        "--design",
+        "maxsense",
+        "--users",
+        row["users"],
+        "--epsilon",
+        1,
+        "--repeat",
+        4,
+    ]
+    flags += ["--trust", "shuffled", "--delta", 1e-5, "--own-questions", "--repeat", 4, "--decoder", row["decoder"]]
+    ended = blindrec("run", *flags, "--backend", "inprocess", "--json", "-")
+    assert ended.code == 0, ended.err
+    record = ended.result
+    for name in ("epsilon", "epsilon_local", "delta", "amplified_for", "bound"):
+        assert row[name] == record[name], name
+    assert row["accuracy"] == pytest.approx(record["accuracy_predicted"])
+    assert abs(record["accuracy"] - row["accuracy"]) < 0.12  # 4 seeds of 40 items err by some .03; 1e-4
+
+
+@pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["--trust", "two-servers"], ["trust is 'two-servers'", "local or shuffled"]),
+        (["--trust", "nobody"], ["trust is 'nobody'", "local, shuffled, two-servers"]),
+        (["--trust", "two-servers", "--own-questions"], ["own_questions is True", "--trust shuffled"]),
+        (["--trust", "two-servers", "--expected-answers", "0.5"], ["expected_answers is 0.5", "noise of devices"]),
+        (["--own-questions"], ["own_questions is True", "--trust shuffled"]),
         (["--delta", "1e-5"], ["delta is 1e-05", "--trust shuffled"]),
         (["--expected-answers", "0.5"], ["expected_answers is 0.5", "--trust shuffled"]),
         (["--trust", "shuffled", "--epsilon", "inf"], ["epsilon is inf"]),

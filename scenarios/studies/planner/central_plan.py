@@ -1,4 +1,4 @@
-"""Plans behind a shuffler: a row's local epsilon, and what else follows from it, change with the number of users."""
+"""Plans under a central epsilon, behind a shuffler or of two servers: what devices answer changes with their number."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from typing import Any
 
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.channels import LARGEST_EPSILON
+from coordinator.protocol.coins import SEED_BYTES
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust import SHUFFLED
+from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.mechanisms.totals import HONEST, SharedVector, trusted_servers
+from coordinator.protocol.shares import WORD_BYTES
+from coordinator.protocol.trust import TWO_SERVERS
+from coordinator.server.moments.blocks import PairMoments
 from coordinator.server.moments.probabilities import root_between
-from coordinator.server.server_half import GROUPS
+from coordinator.server.server_half import FIXED, ONE_ROUND, TRUST_TWO_SERVERS
 from scenarios.config.central_promise import check_shuffled
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.config.trust_settings import EXPECTED
+from scenarios.data.populations import known_world
 from scenarios.studies.planner.least_users import Candidate, Target
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.predictors import Predictor, predictor
@@ -27,24 +33,33 @@ FEWEST, STRIDE = 1000, 8  # users that a search begins with, and by how much it 
 LEAST_EPSILON = Fraction(1, 1000)  # central, that is looked at
 
 
-def can_be_shuffled(candidate: Candidate) -> bool:
-    """Return whether a shuffler can hide the devices of a candidate's design, all of which have one epsilon."""
+def has_central_promise(candidate: Candidate) -> bool:
+    """Return whether a candidate's trust model goes with its design: devices that a shuffler can hide, or sums.
+
+    Behind a shuffler all devices have one epsilon, answer one round, and what they say is predicted, not emulated.
+    """
+    half = candidate.half
+    if candidate.trust["trust"] == TWO_SERVERS:
+        return half.trust == TRUST_TWO_SERVERS
     try:
         scenario = candidate.at(candidate.world.epsilon)
-        check_shuffled(scenario, candidate.half)
+        check_shuffled(scenario, half)
+        if scenario.own_questions:
+            public_half(half.query_name(scenario.settings)).check_own_questions(half.name)
     except InputError:
         return False
-    return scenario.policy != GROUPS  # each of which has its own, so that nothing is predicted
+    emulated = isinstance(half.moments(scenario.settings, known_world(scenario)), PairMoments)
+    return scenario.policy in (ONE_ROUND, FIXED) and not emulated
 
 
-def shuffled_row(
+def central_row(
     candidate: Candidate, epsilon: Fraction, target: Target, users: int | None, *, inverse: bool, notes: tuple[str, str]
 ) -> dict[str, Any]:
     """Return what a row says of the users that a central epsilon takes, or if ``inverse`` of the least such epsilon.
 
     ``notes`` say that no number of users is enough, and no epsilon.
     """
-    plans, row = ShuffledPlans(candidate, target), {"trust_model": SHUFFLED}
+    plans, row = CentralPlans(candidate, target), {"trust_model": candidate.trust["trust"]}
     if inverse and users:
         least = plans.least_epsilon(users)
         return row | ({"note": notes[1]} if least is None else plans.about(least, users) | {"users": users})
@@ -56,8 +71,8 @@ def shuffled_row(
     return row | plans.about(epsilon, users or needed) | {"users": needed}
 
 
-class ShuffledPlans:
-    """What a candidate needs behind a shuffler; each number of users has its own local epsilon."""
+class CentralPlans:
+    """What a candidate needs under a central epsilon; each number of users has its own local epsilon, or noise."""
 
     def __init__(self, candidate: Candidate, target: Target) -> None:
         self._candidate, self._target = candidate, target
@@ -67,8 +82,10 @@ class ShuffledPlans:
     def most_users(self) -> int:
         """Most users for whom delta is at most 1 / answers, or whom a plan looks at."""
         scenario = self._candidate.at(self._candidate.world.epsilon)
-        answers = 1 / scenario.failure_chance / (scenario.expected_answers or EXPECTED)
-        return min(MOST_USERS, math.floor(answers))
+        if not (delta := scenario.failure_chance):
+            return MOST_USERS
+        share = 1.0 if scenario.trust == TWO_SERVERS else scenario.expected_answers or EXPECTED
+        return min(MOST_USERS, math.floor(1 / delta / share))
 
     def least_users(self, epsilon: Fraction) -> int | None:
         """Return the smallest number of users that meets the target at a central epsilon, to a hundredth of it."""
@@ -110,23 +127,18 @@ class ShuffledPlans:
         return -1e3 if prediction is None else self._target.margin(prediction, users)
 
     def about(self, epsilon: Fraction, users: int) -> dict[str, Any]:
-        """Return what a row says of so many users: their shares right, and what each device keeps by itself."""
+        """Return what a row says of so many users: their shares right, and what is left if trust is misplaced."""
         spec = RunSpec(self._scenario(epsilon, users))
-        promise, prediction = spec.shuffled, self._prediction(epsilon, users)
-        assert promise is not None  # behind a shuffler
+        prediction = self._prediction(epsilon, users)
         assert prediction is not None  # of what was looked for
-        settings = spec.local_scenario.settings.model_dump()
         return {
             "accuracy": prediction.accuracy(users),
             "exact": prediction.exact(users),
             "epsilon": as_json(epsilon),
-            "epsilon_local": as_json(promise.local),
-            "amplified_for": promise.devices,
             "guarantee": spec.guarantee,
             "neighbours": spec.neighbours,
             "delta": spec.delta,
-            "bound": promise.bound,
-            **{name: settings[name] for name in ("padded", "chosen") if name in settings},
+            **(_behind_shuffler(spec) if spec.shuffled else _of_two_servers(spec, users)),
         }
 
     def _predicted(self, epsilon: Fraction, users: int) -> Predictor | None:
@@ -139,8 +151,44 @@ class ShuffledPlans:
         return self._candidate.at(epsilon, users=users)
 
 
+def _behind_shuffler(spec: RunSpec) -> dict[str, Any]:
+    """Return what each device keeps by itself, and what that counts on."""
+    promise, settings = spec.shuffled, spec.local_scenario.settings.model_dump()
+    assert promise is not None  # looked at by the caller
+    return {
+        "epsilon_local": as_json(promise.local),
+        "amplified_for": promise.devices,
+        "bound": promise.bound,
+        **({"own_questions": True} if spec.scenario.own_questions else {}),
+        **{name: settings[name] for name in ("padded", "chosen") if name in settings},
+    }
+
+
+def _of_two_servers(spec: RunSpec, users: int) -> dict[str, Any]:
+    """Return the noise of sums of so many answers, what a device sends, and what is left if both servers collude."""
+    query = spec.design.query(round_number=0, public_seed=bytes(16), epsilon=spec.budget)
+    half = public_half(query.design)
+    assert isinstance(half, SharedVector)  # as `has_central_promise` says
+    trusted, left = trusted_servers(honest := int(query.parameters[HONEST]))
+    return {
+        "epsilon_local": None,
+        "noise": spec.scenario.value("noise"),
+        "noise_deviation": half.deviation(query, users),
+        "honest_noise": honest or None,
+        "bytes_per_device": WORD_BYTES * half.width(query) + SEED_BYTES,
+        "trusted": trusted,
+        "if_trust_fails": left,
+    }
+
+
 def promise_in_words(row: Mapping[str, Any]) -> str:
-    """Say under which local epsilon devices of a row answer, and what that counts on."""
+    """Say under which local epsilon devices of a row answer, or what noise sums have, and what that counts on."""
+    if row.get("noise_deviation") is not None:
+        counted = f", counted on {row['honest_noise']:,} honest ones" if row["honest_noise"] else ""
+        return (
+            f"{row['design']}: noise of {row['noise']}{counted}, deviation {row['noise_deviation']:.4g} of a total; a "
+            f"device sends {row['bytes_per_device']:,} bytes; trusted: {row['trusted']}; {row['if_trust_fails']}"
+        )
     return (
         f"{row['design']}: devices answer under a local epsilon of {row['epsilon_local']:.4g}, which is left if the "
         f"shuffler tells who sent what; counted on {row['amplified_for']:,} answers"

@@ -1,0 +1,420 @@
+"""Audits of sums that two servers publish: rounds of real devices, their shares and both real servers.
+
+The attacker is one of the servers, which knows its own noise and shares, or whoever reads what is published. It knows
+what all other devices hold, and which two inputs the victim has by a fair coin.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from actors.device import Cohort, ones_in
+from actors.shares import share_permit, vectors_of
+from coordinator.aggregators.gathering import LocalShares, ShareRoute, ShareServer
+from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints2, Words32
+from coordinator.protocol.budget import as_float
+from coordinator.protocol.coins import SEED_BYTES, derive
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.totals import CHANGES, DEVIATION, HONEST, LEAST_ANSWERS, SharedVector
+from coordinator.protocol.messages import Query, pack
+from coordinator.protocol.noise import NoiseLaw, gaussian_delta, skellam_delta
+from coordinator.protocol.public_half import ADD_REMOVE
+from coordinator.protocol.share_words import expansions
+from coordinator.protocol.shares import (
+    SEEDS_SERVER,
+    SIDES,
+    WORD_BYTES,
+    WORDS_SERVER,
+    SeedShare,
+    WordShare,
+    opened,
+    secret_of,
+)
+from coordinator.server.server_half import TRUST_TWO_SERVERS
+from scenarios.backends.share_servers import KINDS
+from scenarios.config.mechanism_settings import designs
+from scenarios.config.run_spec import RunSpec
+from scenarios.studies.scrutiny.central_audit import CONFIDENCE, central_attack, require_game
+from scenarios.studies.scrutiny.mechanism import (
+    PUBLIC,
+    Choice,
+    MechanismUnderTest,
+    Rated,
+    Size,
+    coins_of,
+    half_and_settings,
+    inputs,
+    scenario_of,
+    stored,
+    subject_of,
+)
+from scenarios.studies.scrutiny.shuffling import finite_epsilon
+from scenarios.studies.scrutiny.verdicts import AttackResult, ServersAudit
+
+USERS, RELEASES, DELTA, ITEMS, RATED = 20, 100_000, 1e-3, 6, 3
+FEWEST_ROUNDS = 1500
+BLOCK = 64  # rounds that one pair of servers plays
+SHORT = 0.5  # share of what is looked at that is of rounds in which half of the devices are gone
+NEAR = 1 << 12  # words of a difference that is not hidden are smaller
+FLOOR = 1e-300
+PUBLISHED, SHORT_ROUNDS = "published", "short rounds"
+
+MakeServer = Callable[[str, bytes, bytes, ShareRoute, float], ShareServer[Any]]
+"""Makes one of two servers from its side, secret, permit, the way of its shares, and the delta that it agreed to."""
+
+
+def server_of(side: str, secret: bytes, permit: bytes, route: ShareRoute, delta: float) -> ShareServer[Any]:
+    """Return one of the two servers of runs."""
+    (kind,) = (one for one in KINDS if one.side == side)
+    return kind(secret, permit, route, delta)
+
+
+class Duel(NamedTuple):
+    """Two inputs that are told apart, with a device's vector of either; all other devices hold the first."""
+
+    rows: tuple[Rated, Rated]
+    vectors: Ints2  # shape (2, width)
+
+    @property
+    def changes(self) -> int:
+        """Coordinates of the sums that differ, each by one."""
+        return int(np.abs(self.vectors[0] - self.vectors[1]).sum())
+
+
+def farthest_inputs(query: Query, half: SharedVector, size: Size) -> Duel:
+    """Return the two inputs whose vectors differ most; of devices that are added or removed, one has no likes."""
+    rows = inputs(size, np.random.default_rng(0))
+    ratings = stored(rows, np.arange(len(rows)), query.items)
+    vectors = vectors_of(ones_in(query, ratings, coins_of(query, 0, len(rows))), half.width(query)).astype(np.int64)
+    # A device that likes more than counts names some of them by private coins
+    able = [place for place, row in enumerate(rows) if sum(like for _, like in row) <= half.ones(query)]
+    others = [place for place in able if half.neighbours(query) != ADD_REMOVE or not vectors[place].any()]
+    far = {(one, other): int(np.abs(vectors[one] - vectors[other]).sum()) for one in able for other in others}
+    one, other = max(far, key=lambda pair: far[pair])
+    return Duel((rows[one], rows[other]), np.stack([vectors[one], vectors[other]]))
+
+
+def exact_epsilon(query: Query, half: SharedVector, changes: int, delta: float) -> float:
+    """Return the smallest epsilon that one dose keeps at a delta if so many coordinates change by one [nats]."""
+    if not delta:
+        return as_float(query.epsilon) * changes / query.parameters[CHANGES]
+    law, deviation = skellam_delta if half.by_devices(query) else gaussian_delta, query.parameters[DEVIATION]
+    low, high = 1e-6, 1e-3
+    while law(deviation, changes=changes, epsilon=high) > delta:
+        low, high = high, 2 * high
+    while high / low > 1 + 1e-6:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if law(deviation, changes=changes, epsilon=middle) <= delta else (middle, high)
+    return high
+
+
+class NoiseLogs:
+    """Logarithms of the chances of a sum of so many draws of a law; what cannot be has that of next to nothing."""
+
+    def __init__(self, law: NoiseLaw, draws: int) -> None:
+        values, chances = law.probabilities()
+        if draws > 1:  # by one transform of a circle that holds the sums that matter
+            reach = int(12 * law.deviation * draws**0.5) + int(np.abs(values[chances > 1e-18]).max()) + 16
+            size = 1 << (2 * reach).bit_length()
+            law_there = np.bincount(values % size, chances, minlength=size).astype(np.float64)
+            circle = np.fft.irfft(np.fft.rfft(law_there) ** draws, size)
+            values = np.arange(-reach, reach + 1)
+            chances = np.maximum(circle[values % size], 1e-17)
+        self._lowest, self._logs = int(values.min()), np.log(np.maximum(chances, FLOOR))
+
+    def of(self, values: Ints2) -> Floats2:
+        """Return the logarithm of the chance of each value."""
+        places = values - self._lowest
+        inside = (places >= 0) & (places < self._logs.size)
+        logs: Floats2 = np.where(inside, self._logs[np.clip(places, 0, self._logs.size - 1)], np.log(FLOOR))
+        return logs
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What was seen of some rounds: shares, each server's own noise, and what both opened; zeros if nothing was."""
+
+    victim: int  # The place of the victim among the devices of a round
+    shares: Mapping[str, Any]  # Words that each server has of every device, shape (rounds, devices, width)
+    noise: Mapping[str, Ints2]  # Each server's own noise, shape (rounds, width)
+    opened: Ints2  # Signed totals
+    published: Bools  # Whether both servers opened their sums
+
+
+class Aggregations:
+    """Rounds in which devices give shares to two servers; one device, the victim, holds either of two inputs."""
+
+    def __init__(
+        self, query: Query, half: SharedVector, duel: Duel, make: MakeServer, delta: float, devices: type[Cohort]
+    ) -> None:
+        self.query, self.half, self.duel = query, half, duel
+        self._make, self._delta, self._devices = make, delta, devices
+
+    def transcripts(
+        self, name: str, rounds: int, users: int, coins: np.random.Generator
+    ) -> Iterator[tuple[Transcript, Bools]]:
+        """Yield what was seen, block by block, and whether the victim holds the first input in each round."""
+        for number, first in enumerate(range(0, rounds, BLOCK)):
+            secret = coins.random(min(BLOCK, rounds - first)) < 0.5
+            yield self._block(f"{name} {number}", secret, users, int(coins.integers(users))), secret
+
+    def _block(self, label: str, secret: Bools, users: int, victim: int) -> Transcript:
+        rounds, width = secret.size, self.half.width(self.query)
+        user = np.zeros((rounds, users), np.int64)
+        user[:, victim] = ~secret
+        devices_secret = derive(0, f"devices of {label}")
+        ratings = stored(self.duel.rows, user.ravel(), self.query.items)
+        cohort = self._devices(ratings, devices_secret, 0, rounds * users, None)
+        whole = {side: cohort.share(side, self.query, 0, rounds * users) for side in SIDES}
+        seeds = int.from_bytes(derive(0, f"servers of {label}")[:6], "big")
+
+        def server_at(side: str) -> ShareServer[Any]:
+            def fetch(*block: Any) -> WordShare | SeedShare:
+                return _of_devices(whole[side], *block[2:])  # less the permit and the query
+
+            route = LocalShares(fetch, [(0, rounds * users)])
+            return self._make(side, secret_of(seeds, side), share_permit(devices_secret, side), route, self._delta)
+
+        servers = {side: server_at(side) for side in SIDES}
+        shares = {side: _rows(one).reshape(rounds, users, width) for side, one in whole.items()}
+        noise = {side: np.zeros((rounds, width), np.int64) for side in SIDES}
+        totals, published = np.zeros((rounds, width), np.int64), np.zeros(rounds, np.bool_)
+        for number in range(rounds):
+            ends = number * users, (number + 1) * users
+            rolls = {side: server.collect(self.query, *ends) for side, server in servers.items()}
+            with suppress(InputError):  # of servers that open no sum of so few, which is right
+                words = servers[WORDS_SERVER].publish(self.query, rolls[SEEDS_SERVER])
+                others = servers[SEEDS_SERVER].publish(self.query, rolls[WORDS_SERVER])
+                totals[number], published[number] = opened(words, others), True
+                for side, one in ((WORDS_SERVER, words), (SEEDS_SERVER, others)):
+                    own = one.sums - shares[side][number].sum(axis=0, dtype=np.uint32)
+                    noise[side][number] = own.astype(np.uint32).view(np.int32)
+        return Transcript(victim, shares, noise, totals, published)
+
+
+def _rows(share: WordShare | SeedShare) -> Words32:
+    return share.rows() if isinstance(share, WordShare) else expansions(share.keys(), share.width)
+
+
+def _of_devices(share: WordShare | SeedShare, first: int, stop: int) -> WordShare | SeedShare:
+    """Return the shares of some devices of a block, all of which gave one."""
+    size, every = len(share.content) // share.count, pack(np.ones(stop - first, np.uint8))
+    content, count = share.content[first * size : stop * size], stop - first
+    if isinstance(share, WordShare):
+        return replace(share, first=first, count=count, words=content, answered=every)
+    return replace(share, first=first, count=count, seeds=content, answered=every)
+
+
+class Looks:
+    """How an attacker looks at rounds of so many devices: scores that are larger where the victim holds the first."""
+
+    def __init__(self, aggregations: Aggregations, users: int) -> None:
+        query, half = aggregations.query, aggregations.half
+        self._vectors, self._users = aggregations.duel.vectors, users
+        if (law := half.server_noise(query)) is not None:
+            self._of_server, self._of_public = NoiseLogs(law, 1), NoiseLogs(law, 2)
+        else:
+            law = half.device_noise(query)
+            assert law is not None  # of a finite epsilon
+            self._of_server = self._of_public = NoiseLogs(law, users)
+
+    def of_server(self, seen: Transcript, side: str) -> tuple[dict[str, Floats], Floats2]:
+        """Return scores of what one server knows, and features for a learner."""
+        own = seen.noise[side]
+        rest = self._rest(seen) - own * seen.published[:, None]
+        scores = {
+            "sum": self._log_ratio(rest, self._of_server),
+            "own noise twice": self._nearness(rest - own),
+            "shares": self._of_shares(seen, side),
+        }
+        return self._of_opened(scores, seen), np.concatenate([rest, own], axis=1).astype(np.float64)
+
+    def of_public(self, seen: Transcript) -> tuple[dict[str, Floats], Floats2]:
+        """Return scores of what is published, and features for a learner."""
+        rest = self._rest(seen)
+        odd = [((rest - vector) % 2).sum(axis=1).astype(np.float64) for vector in self._vectors]
+        scores = {
+            "sum": self._log_ratio(rest, self._of_public),
+            "nearest": self._nearness(rest),
+            "parity": odd[1] - odd[0],
+        }
+        return self._of_opened(scores, seen), np.concatenate([rest, rest % 2], axis=1).astype(np.float64)
+
+    def _rest(self, seen: Transcript) -> Ints2:
+        """Return what is opened less what is known of the other devices."""
+        rest: Ints2 = (seen.opened - (self._users - 1) * self._vectors[0]) * seen.published[:, None]
+        return rest
+
+    def _log_ratio(self, rest: Ints2, logs: NoiseLogs) -> Floats:
+        sides = [logs.of(rest - vector).sum(axis=1) for vector in self._vectors]
+        score: Floats = sides[0] - sides[1]
+        return score
+
+    def _nearness(self, rest: Ints2) -> Floats:
+        far = [np.abs(rest - vector).sum(axis=-1).astype(np.float64) for vector in self._vectors]
+        score: Floats = far[1] - far[0]
+        return score
+
+    def _of_shares(self, seen: Transcript, side: str) -> Floats:
+        """Return how near the victim's share is to its vector, bare or less the share of another device."""
+        words = seen.shares[side]
+        mine = words[:, seen.victim : seen.victim + 1]
+        other = self._vectors[0].astype(np.uint32)
+        bare = (mine - words + other).view(np.int32).astype(np.int64)
+        bare[:, seen.victim] = mine[:, 0].view(np.int32)
+        score = np.where((np.abs(bare) < NEAR).all(axis=2), self._nearness(bare), 0.0)
+        total: Floats = score.sum(axis=1)
+        return total
+
+    def _of_opened(self, scores: dict[str, Floats], seen: Transcript) -> dict[str, Floats]:
+        """Return scores, 0 where a sum was not opened; shares were seen all the same."""
+        return {
+            name: score if name == "shares" else np.where(seen.published, score, 0.0) for name, score in scores.items()
+        }
+
+
+MEANINGS = {
+    WORDS_SERVER: "two inputs of one device, by the server of words, which knows its noise and all others' ratings",
+    SEEDS_SERVER: "the same, by the server of seeds",
+    PUBLISHED: "the same, by whoever reads both published sums",
+    SHORT_ROUNDS: "the same, by the server of words, where half of the devices whose noise suffices are gone",
+}
+"""What is told apart, and by whom."""
+
+
+def audit_servers(
+    subject: MechanismUnderTest,
+    query: Query,
+    *,
+    users: int,
+    delta: float,
+    size: Size,
+    releases: int,
+    doubt: float,
+    make: MakeServer = server_of,
+    devices: type[Cohort] = Cohort,
+) -> ServersAudit:
+    """Attack rounds of a query's shares and published sums, and hold them against what the query promises."""
+    half = subject.public
+    assert isinstance(half, SharedVector)  # looked at by the caller
+    coins, claimed = np.random.default_rng(20261127), as_float(query.epsilon)
+    duel = farthest_inputs(query, half, size)
+    aggregations = Aggregations(query, half, duel, make, delta, devices)
+    least = int(query.parameters[LEAST_ANSWERS]) or users  # no round of fewer is opened, and none gives away more
+    rounds, short = max(FEWEST_ROUNDS, releases // least), least // 2 if half.by_devices(query) else 0
+    if short:
+        rounds = max(FEWEST_ROUNDS, int(releases * (1 - SHORT)) // least)
+    games = [*SIDES, PUBLISHED, *([SHORT_ROUNDS] if short else [])]
+    parts: dict[str, list[tuple[dict[str, Floats], Floats2]]] = {name: [] for name in games}
+    secrets: dict[str, list[Bools]] = {name: [] for name in games}
+    looks = Looks(aggregations, least)
+    for seen, secret in aggregations.transcripts("full rounds", rounds, least, coins):
+        for name in (*SIDES, PUBLISHED):
+            parts[name].append(looks.of_public(seen) if name == PUBLISHED else looks.of_server(seen, name))
+            secrets[name].append(secret)
+    if short:
+        looks, rounds = Looks(aggregations, short), max(FEWEST_ROUNDS, int(releases * SHORT) // short)
+        for seen, secret in aggregations.transcripts(SHORT_ROUNDS, rounds, short, coins):
+            parts[SHORT_ROUNDS].append(looks.of_server(seen, WORDS_SERVER))
+            secrets[SHORT_ROUNDS].append(secret)
+    terms = {"claimed": claimed, "delta": delta, "doubt": doubt / len(games), "coins": coins}
+    return ServersAudit(
+        design=subject.label,
+        epsilon=claimed,
+        delta=delta,
+        epsilon_at_least=exact_epsilon(query, half, duel.changes, delta),
+        neighbours=half.neighbours(query),
+        noise="devices" if half.by_devices(query) else "servers",
+        noise_deviation=half.deviation(query, least),
+        honest_noise=int(query.parameters[HONEST]) or None,
+        answered=least,
+        bytes_per_device=WORD_BYTES * half.width(query) + SEED_BYTES,
+        confidence=1 - doubt,
+        attacks=tuple(_attack(name, parts[name], secrets[name], **terms) for name in games),
+    )
+
+
+def _attack(
+    name: str, parts: list[tuple[dict[str, Floats], Floats2]], secrets: list[Bools], **terms: Any
+) -> AttackResult:
+    scores = {look: np.concatenate([part[0][look] for part in parts]) for look in parts[0][0]}
+    features, secret = np.concatenate([part[1] for part in parts]), np.concatenate(secrets)
+    return central_attack(scores, features, secret, name=name, meaning=MEANINGS[name], **terms)
+
+
+def servers_audit(
+    design: str = "totals",
+    *,
+    users: int = USERS,
+    epsilon: Fraction | float | str = 1,
+    delta: float = DELTA,
+    settings: Choice | None = None,
+    releases: int = RELEASES,
+    items: int = ITEMS,
+    rated: int = RATED,
+    confidence: float = CONFIDENCE,
+    servers: MakeServer = server_of,
+) -> ServersAudit:
+    """Attack the sums that two servers publish, and hold what they give away of one device against the claim.
+
+    One server, which knows its own noise and shares, and whoever reads what is published look for either of two inputs;
+    they know what all other devices hold. A sound design fails with probability ``1 - confidence`` at most (Clopper and
+    Pearson, 1934, Bonferroni over the attacks).
+
+    Parameters
+    ----------
+    design : str
+        Name of a design that two servers add up.
+    users : int
+        Devices of a round; of noise of devices the fewest whose sum is opened answer.
+    epsilon : Fraction, float or str
+        Central epsilon [nats].
+    delta : float
+        Of the central guarantee, for which the noise is made; 0 for Laplace noise.
+    settings : dict, optional
+        The design's settings that are not the default, such as ``noise`` and ``neighbours``.
+    releases : int
+        How many devices' shares are looked at in all.
+    items, rated : int
+        Size of the catalogue, and how many items a device rated at most; two inputs differ most from twice as many
+        items on.
+    confidence : float
+        Probability that all lower bounds hold.
+    servers : callable, optional
+        What makes each of the two servers; by default those of runs.
+
+    Raises
+    ------
+    InputError
+        If two servers add up no such design, or the numbers are none.
+
+    Examples
+    --------
+    >>> result = servers_audit(users=4, epsilon=2, delta=0.0, releases=6000)
+    >>> result.held, result.epsilon_at_least, result.noise
+    (True, 2.0, 'servers')
+    """
+    size = require_game(users=users, releases=releases, items=items, rated=rated, confidence=confidence)
+    half, _ = half_and_settings(design)
+    scenario = scenario_of(half, settings or {}, size, finite_epsilon(epsilon), trust="two-servers", delta=delta)
+    spec = RunSpec(scenario)
+    query = spec.design.query(round_number=0, public_seed=PUBLIC, epsilon=spec.budget)
+    return audit_servers(
+        subject_of(half, settings or {}, size=size),
+        query,
+        users=users,
+        delta=delta,
+        size=size,
+        releases=releases,
+        doubt=1 - confidence,
+        make=servers,
+    )
+
+
+def shared_names() -> list[str]:
+    """Return the designs that two servers add up."""
+    return [name for name, half in designs().items() if half.trust == TRUST_TWO_SERVERS]
