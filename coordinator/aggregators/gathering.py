@@ -99,8 +99,10 @@ class ShareServer(ABC, Generic[S]):
         ------
         RollError
             If the other server's roll names other devices: devices were out of reach meanwhile, collect again.
+        WithheldError
+            If too few devices answered for their own noise to suffice.
         InputError
-            If too few devices answered for their own noise to suffice, or a sum with some of these devices was
+            If a sum with some of these devices was
             published of the same query, from which this one would only differ by the others.
         """
         half, other = self._require(query), ShareRoll.arrived(other)

@@ -25,7 +25,7 @@ from coordinator.aggregators.word_server import WordServer
 from coordinator.protocol.arrays import Ints, Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.errors import InputError, LostError, PermitError
+from coordinator.protocol.errors import InputError, LostError, PermitError, WithheldError
 from coordinator.protocol.mechanisms.totals import HONEST, Totals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import polya_share
@@ -290,7 +290,7 @@ def test_servers_open_only_sums_of_the_same_devices_that_are_enough_under_a_delt
     many = asked(honest=DEVICES, least_answers=DEVICES + 1)
     words, seeds = servers_of(cohort_of(ratings))
     roll = seeds.collect(many, 0, DEVICES)
-    with pytest.raises(InputError, match="nothing is opened"):
+    with pytest.raises(WithheldError, match="nothing is opened"):
         words.publish(many, roll)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import ExactChannel, Likelihood
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, WithheldError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE, PublicHalf, require_whole_parameter
 from coordinator.protocol.shares import WORD_BYTES, require_readable
@@ -177,9 +177,9 @@ class SharedVector(PublicHalf):
         """Refuse to open a sum of fewer answers than the query says, or of more than words of 32 bits hold."""
         least = int(query.parameters[LEAST_ANSWERS])
         if answered < least:
-            raise InputError(
-                f"{answered:,} devices answered {query}, whose noise is enough from {least:,} on; nothing is opened, "
-                "lower the answers that are expected"
+            raise WithheldError(
+                f"round {query.round} was withheld: {answered:,} devices answered, and their shares of noise are enough "
+                f"from {least:,} on; nothing is opened, expect fewer answers (expected_answers)"
             )
         require_readable(query, answered, self.deviation(query, answered))
 
