@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +15,7 @@ from statistical import chi_square_fits, variance_fits
 
 from actors.device import Cohort
 from actors.host import DeviceHost
+from actors.keeper import Keeper, UnreachableError
 from actors.ratings import BlockRatings
 from actors.seeds import Coins
 from actors.shares import add_noise, share_permit, side_of
@@ -42,7 +43,9 @@ from coordinator.protocol.shares import (
     require_readable,
     secret_of,
 )
+from coordinator.server.fleet.published_sums import SumQuerying
 from coordinator.server.mechanisms.totals import LikeTotals
+from coordinator.server.rounds.state import Ask
 
 SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6
 CLUSTERS = (np.arange(ITEMS) % 2).astype(np.int32)
@@ -78,14 +81,14 @@ def vectors(ratings: BlockRatings) -> Words32:
 
 
 def servers_of(
-    cohort: Cohort, *, delta: float = 1e-6, seeds: tuple[int, int] = (0, 0)
+    cohort: Cohort, *, delta: float = 1e-6, seeds: tuple[int, int] = (0, 0), book: Keeper | None = None
 ) -> tuple[ShareServer[Any], ShareServer[Any]]:
     """Both servers, which fetch shares of a cohort."""
     host = DeviceHost(lambda *_, **__: cohort, None, SECRET, [(cohort.first, cohort.stop)])
     route = LocalShares(host.share, [(cohort.first, cohort.stop)])
     return (
-        WordServer(secret_of(seeds[0], WORDS_SERVER), share_permit(SECRET, WORDS_SERVER), route, delta),
-        SeedServer(secret_of(seeds[1], SEEDS_SERVER), share_permit(SECRET, SEEDS_SERVER), route, delta),
+        WordServer(secret_of(seeds[0], WORDS_SERVER), share_permit(SECRET, WORDS_SERVER), route, delta, book),
+        SeedServer(secret_of(seeds[1], SEEDS_SERVER), share_permit(SECRET, SEEDS_SERVER), route, delta, book),
     )
 
 
@@ -263,16 +266,78 @@ def test_a_server_that_was_started_anew_publishes_the_same_noise() -> None:
 
 
 def test_sums_of_one_query_never_differ_by_a_device() -> None:
-    cohort, query = cohort_of(ratings_of()), asked()
-    words, seeds = servers_of(cohort)
+    cohort, query, words_book = cohort_of(ratings_of()), asked(), Keeper()
+    words, seeds = servers_of(cohort, book=words_book)
     published(query, words, seeds, DEVICES)
     fewer = words.collect(query, 0, DEVICES - 1), seeds.collect(query, 0, DEVICES - 1)
     for server, other in zip((words, seeds), reversed(fewer), strict=True):
         with pytest.raises(InputError, match="the difference would show"):
             server.publish(query, other)
+    with pytest.raises(InputError, match="the difference would show"):
+        servers_of(cohort, book=words_book)[0].publish(query, fewer[1])
     whole = words.collect(query, 0, DEVICES)
     noise = [words._noise(Totals(), query, roll).tolist() for roll in (whole, fewer[0])]
     assert noise[0] != noise[1]  # so that a server that forgot, too, shows no device bare
+
+
+def test_a_round_that_is_asked_again_is_opened_of_the_same_devices_by_whoever_was_started_anew() -> None:
+    """Some devices cannot reach their keeper when a server collects; where servers forget, two sums differ by them."""
+    query, books = asked(), (Keeper(), Keeper())
+    deaf = Deaf()
+    cohort = Cohort(ratings_of(), SECRET, 0, DEVICES, Fraction(1), keeper=deaf)
+    ask = Ask(query=query, first=0, stop=DEVICES)
+
+    def totals(book: Keeper) -> Any:
+        """What servers that were started anew publish, and for how many devices."""
+        servers = servers_of(cohort, book=book)
+        both = SumQuerying(
+            lambda method, each: [getattr(one, method)(*all_) for one, all_ in zip(servers, each, strict=True)],
+            report_progress=lambda _: None,
+        )
+        statistic, sealed = both.ask(ask)
+        return statistic.answered, sealed
+
+    assert cohort.share(WORDS_SERVER, query, 20, DEVICES).refused == 0  # they have booked it
+    deaf.cut = True
+    some = totals(books[0])
+    assert some[0] == DEVICES - 20
+    deaf.cut = False
+    assert totals(books[0]) == some
+    assert totals(books[1])[0] == DEVICES  # the twin: servers that forget
+
+
+def test_two_servers_agree_on_devices_that_both_could_reach() -> None:
+    query, deaf = asked(), Deaf()
+    cohort = Cohort(ratings_of(), SECRET, 0, DEVICES, Fraction(1), keeper=deaf)
+    words, seeds = servers_of(cohort)
+    cohort.share(WORDS_SERVER, query, 20, DEVICES)
+    deaf.cut = True
+    fewer = words.collect(query, 0, DEVICES)
+    deaf.cut = False
+    all_of_them = seeds.collect(query, 0, DEVICES)
+    assert (fewer.devices, all_of_them.devices) == (DEVICES - 20, DEVICES)
+    for server, other in ((words, all_of_them), (seeds, fewer)):
+        with pytest.raises(RollError, match="not the same"):
+            server.publish(query, other)
+    common = fewer.common(all_of_them)
+    rolls = [server.collect(query, 0, DEVICES, common) for server in (words, seeds)]
+    assert rolls[0].same_devices(rolls[1])
+    sums = words.publish(query, rolls[1]), seeds.publish(query, rolls[0])
+    assert sums[0].roll.devices == DEVICES - 20
+    assert words.collect(query, 0, DEVICES).same_devices(rolls[0])  # opened, and so the same again
+    noise = sum(one._noise(Totals(), query, rolls[0]).view(np.int32).astype(np.int64) for one in (words, seeds))
+    assert (opened(*sums) - noise == vectors(ratings_of())[20:].sum(axis=0)).all()
+
+
+class Deaf(Keeper):
+    """A keeper that cannot be reached where it is ``cut``."""
+
+    cut = False
+
+    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        if self.cut:
+            raise UnreachableError("the request did not reach it")
+        return super().book(first, stop, position, lines)
 
 
 def test_servers_open_only_sums_of_the_same_devices_that_are_enough_under_a_delta_they_agreed_to() -> None:

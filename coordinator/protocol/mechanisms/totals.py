@@ -178,8 +178,8 @@ class SharedVector(PublicHalf):
         least = int(query.parameters[LEAST_ANSWERS])
         if answered < least:
             raise WithheldError(
-                f"round {query.round} was withheld: {answered:,} devices answered, and their shares of noise are enough "
-                f"from {least:,} on; nothing is opened, expect fewer answers (expected_answers)"
+                f"round {query.round} was withheld: {answered:,} devices answered, whose noise is enough from "
+                f"{least:,} on; nothing is opened, expect fewer answers (expected_answers)"
             )
         require_readable(query, answered, self.deviation(query, answered))
 
