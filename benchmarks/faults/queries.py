@@ -142,7 +142,8 @@ def published_words(query: Query, side: str, roll: ShareRoll) -> Counts:
     rows = share.rows() if isinstance(share, WordShare) else expansions(share.keys(), share.width)
     (kind,) = (one for one in KINDS if one.side == side)
     noise = NOISE(kind(SERVER_SECRETS[side], b"", LocalShares(None, []), DELTA), Totals(), query, roll)  # type: ignore[arg-type] # fetches nothing
-    return rows[devices].sum(axis=0, dtype=np.uint32) + noise
+    words: Counts = rows[devices].sum(axis=0, dtype=np.uint32) + noise
+    return words
 
 
 class _Recording:

@@ -13,6 +13,7 @@ from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.openings import OpeningBook
 from coordinator.protocol.shares import SIDES, secret_of
+from coordinator.protocol.trust import TwoServers
 from coordinator.server.fleet.cohorts import Cohorts, cut
 from coordinator.server.fleet.panel import Panel
 from coordinator.server.fleet.published_sums import SumQuerying
@@ -59,6 +60,7 @@ class ServersProcess:
 
     def _started(self) -> ShareServer[Any]:
         permit, terms = share_permit(self._world.secret, self._kind.side), self._world.plan.trust
+        assert isinstance(terms, TwoServers)  # else nobody starts any
         return self._kind(SERVER_SECRETS[self._kind.side], permit, self, terms.delta, self._book)
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> Any:

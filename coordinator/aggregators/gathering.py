@@ -163,7 +163,8 @@ class ShareServer(ABC, Generic[S]):
         half = self._require(query)
         require_whole("first device", first, 0, MOST_DEVICES)
         require_whole("end of the devices", stop, first, MOST_DEVICES)
-        width, opened, wanted = half.width(query), self._openings.mask(query, first, stop - first), None
+        width, opened = half.width(query), self._openings.mask(query, first, stop - first)
+        wanted: Bits | None = None
         if opened is not None:
             wanted = opened.astype(np.uint8)
         elif among is not None:
