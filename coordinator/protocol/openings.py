@@ -51,8 +51,10 @@ class Opening(NamedTuple):
     def overlaps(self, other: "Opening") -> bool:
         """Return whether both name some device."""
         first, stop = max(self.first, other.first), min(self.first + self.mask.size, other.first + other.mask.size)
+        if first >= stop:
+            return False
         mine, others = (one.mask[first - one.first : stop - one.first] for one in (self, other))
-        return first < stop and bool((mine & others).any())
+        return bool((mine & others).any())
 
     def same_devices(self, other: "Opening") -> bool:
         """Return whether both are of one round and name the same devices."""

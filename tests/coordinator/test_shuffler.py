@@ -150,7 +150,8 @@ def test_two_rounds_of_a_query_that_differ_by_a_device_are_not_both_handed_on() 
         closed(np.arange(6) > 0)
     with complains("opened with other devices", "ask a new query"):
         closed(every, stop=4)
-    assert closed(np.arange(6) != 3, first=6).release == most.release  # of other devices that say the same
+    for first in (6, 40):  # other devices that say the same
+        assert closed(np.arange(6) != 3, first=first).release == most.release
     twin = shuffled(asked, released(asked, bits, np.arange(6) != 3, []))  # a shuffler that forgets
     assert twin.release is not None
 
