@@ -164,18 +164,18 @@ class ShareServer(ABC, Generic[S]):
         require_whole("first device", first, 0, MOST_DEVICES)
         require_whole("end of the devices", stop, first, MOST_DEVICES)
         width, opened = half.width(query), self._openings.mask(query, first, stop - first)
-        wanted: Bits | None = None
+        choice: Bits | None = None
         if opened is not None:
-            wanted = opened.astype(np.uint8)
+            choice = opened.astype(np.uint8)
         elif among is not None:
-            wanted = unpack(require_bytes("mask of the devices", among, -(-(stop - first) // 8)), stop - first)
+            choice = unpack(require_bytes("mask of the devices", among, -(-(stop - first) // 8)), stop - first)
         total, hasher, masks, refused = np.zeros(width, np.uint32), hashlib.sha256(), list[Bits](), 0
         at = first
         for one in self._route.shares(self._permit, query, first, stop):
             share = self.arrived(one)
             if (share.query_id, share.first, share.width) != (query.id, at, width) or at + share.count > stop:
                 raise InputError(f"devices from {at} on sent what is no share of {query}; start their process anew")
-            heard, content = _part(share, None if wanted is None else wanted[at - first : at - first + share.count])
+            heard, content = _part(share, None if choice is None else choice[at - first : at - first + share.count])
             self.add(share, heard, total)
             hasher.update(content)
             masks.append(heard)
@@ -191,12 +191,12 @@ class ShareServer(ABC, Generic[S]):
         return ShareSum(roll, total, hasher.digest())
 
 
-def _part(share: WordShare | SeedShare, wanted: Bits | None) -> tuple[Bits, bytes]:
+def _part(share: WordShare | SeedShare, choice: Bits | None) -> tuple[Bits, bytes]:
     """Return which devices of a block are in a sum, and what a transcript has of them: the others said nothing."""
     heard = share.heard()
-    if wanted is None or not (heard & ~wanted & 1).any():
+    if choice is None or not (heard & ~choice & 1).any():
         return heard, share.content
-    heard &= wanted
+    heard &= choice
     rows = np.frombuffer(share.content, np.uint8).reshape(share.count, -1) * heard[:, None]
     return heard, rows.tobytes()
 
