@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from coordinator.protocol.errors import InputError, LostError, PermitError, With
 from coordinator.protocol.mechanisms.totals import HONEST, Totals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import polya_share
+from coordinator.protocol.openings import BookActor, Openings
 from coordinator.protocol.share_words import expansions
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
@@ -520,3 +522,25 @@ def test_a_block_whose_host_was_lost_is_asked_again_and_comes_in_its_place(
     whole, _ = servers_of(cohort)
     assert whole.publish(query, whole.collect(query, 0, DEVICES)).transcript == transcript
     assert len(broken.calls) == 2 + lost
+
+
+def test_a_book_behind_an_actor_says_what_was_opened_and_nothing_is_opened_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ray_shares, "_result", taken)
+    query, mask, keeper = asked(), np.arange(DEVICES) % 3 > 0, Keeper()
+
+    def openings(opener: str, remote: Any = keeper.book) -> Openings:
+        actor = SimpleNamespace(book=SimpleNamespace(remote=remote))
+        return Openings(opener, BookActor(actor, ray_shares._entries))
+
+    openings("one").note(query, 0, mask)
+    assert np.array_equal(openings("one").mask(query, 0, DEVICES), mask)  # type: ignore[arg-type] # not None
+    assert openings("other").mask(query, 0, DEVICES) is None
+    slow = openings("one")
+    assert slow.mask(query, 0, DEVICES) is not None
+    openings("other").note(query, 0, mask)  # a line that the slow one has not read
+    slow.note(query, DEVICES, mask)
+    assert len(keeper.read(0, 1 << 40)[1]) == 3
+    with pytest.raises(LostError, match="the book of what was opened was lost"):
+        openings("one", lambda *_: None).note(query, 0, mask)
