@@ -9,6 +9,7 @@ from coordinator.protocol.errors import (
     LostError,
     PolicyError,
     ResumableError,
+    WithheldError,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "MechanismError",
     "PolicyError",
     "ResumableError",
+    "WithheldError",
 ]

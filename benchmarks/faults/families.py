@@ -1,7 +1,7 @@
 """All families of runs; a history's number determines its family."""
 
 from benchmarks.faults.online import Online
-from benchmarks.faults.queries import Queries, behind_shuffler
+from benchmarks.faults.queries import Queries, behind_servers, behind_shuffler
 from benchmarks.faults.two_tier import TwoTier
 from benchmarks.faults.world import Family, World
 from scenarios.store.manifest import RUN
@@ -15,10 +15,15 @@ def family_of(number: int) -> Family:
 
 
 def world_of(number: int, place: int) -> World:
-    """Return the world at a place of a history's family; every second run of queries goes through a shuffler."""
+    """Return the world at a place of a history's family.
+
+    Of four runs of queries two go through a shuffler, and one through two servers.
+    """
     family = family_of(number)
     world = family.worlds[place]
-    return behind_shuffler(world) if family.name == RUN and number // len(FAMILIES) % 2 else world
+    if family.name != RUN:
+        return world
+    return (lambda same: same, behind_shuffler, behind_servers, behind_shuffler)[number // len(FAMILIES) % 4](world)
 
 
 def numbers_of(first: int, count: int, family: str | None) -> list[int]:

@@ -19,7 +19,7 @@ from benchmarks.faults.small import small
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.rounds.conductor import run_rounds
-from scenarios.backends.session import DeviceGroup
+from scenarios.backends.session import DeviceGroup, openings_of
 from scenarios.store.manifest import Manifest
 from scenarios.store.record_log import RecordLog
 from scenarios.store.run_folder import claim_folder
@@ -150,7 +150,10 @@ class History:
                 self._witness.books.append(chain.ledger)
             chain.check()
             keeper = KeepersProcess(self._scheduler, self._disk, chain.ledger)
-            outcome = self._conducted(chain, keeper, self._devices(keeper))
+            openings = None  # of nobody who stands between devices and server
+            if self._world.plan.trust is not None:
+                openings = KeepersProcess(self._scheduler, self._disk, openings_of(chain.ledger))
+            outcome = self._conducted(chain, keeper, openings, self._devices(keeper))
             self._witness.ends(outcome, list(chain))
 
     def _devices(self, keeper: KeepersProcess) -> dict[str, Cohorts]:
@@ -166,12 +169,18 @@ class History:
 
         return Site(f"{name} from {bounds[0]}", start, self._scheduler, keeper, self._witness)
 
-    def _conducted(self, chain: RecordLog[Any], keeper: KeepersProcess, devices: dict[str, Cohorts]) -> Any:
+    def _conducted(
+        self,
+        chain: RecordLog[Any],
+        keeper: KeepersProcess,
+        openings: KeepersProcess | None,
+        devices: dict[str, Cohorts],
+    ) -> Any:
         """Let a coordinator conduct the rounds; if it dies, the next one continues."""
         scheduler, witness = self._scheduler, self._witness
         for _ in range(MOST_COORDINATORS):
             driver = Driver(chain, keeper, scheduler, witness, in_step=self._world.plan.in_step)
-            fleet = SimulatedFleet(self._world, devices, Edge(driver, scheduler, witness), keeper)
+            fleet = SimulatedFleet(self._world, devices, Edge(driver, scheduler, witness), keeper, openings)
             try:
                 outcome = run_rounds(self._world.plan.begin(fleet), driver.hear, chain)
                 driver.wait()

@@ -1,6 +1,6 @@
 """Small worlds for rounds of queries, and the conditions that must hold there."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -11,31 +11,43 @@ import numpy as np
 
 from actors.device import Cohort
 from actors.ratings import BlockRatings
+from actors.shares import share_permit, side_of
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.server import LAYOUT, blocks_of, shuffle
+from benchmarks.faults.share_servers import SERVER_SECRETS, SharingHost
 from benchmarks.faults.witness import Charging
 from benchmarks.faults.world import Straight, World, straight
-from coordinator.protocol.arrays import Bits2, Bools
+from coordinator.aggregators.gathering import LocalShares, ShareServer
+from coordinator.protocol.arrays import Bits2, Bools, Counts
 from coordinator.protocol.coins import derive
-from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.trust import Shuffling
+from coordinator.protocol.mechanisms.totals import Totals
+from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.share_words import expansions
+from coordinator.protocol.shares import SIDES, SeedShare, ShareRoll, WordShare
+from coordinator.protocol.trust import Shuffling, TwoServers
+from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import Cohorts, cut
 from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.learner import PosteriorLearner
+from coordinator.server.mechanisms.totals import LikeTotals, TotalsHalf
+from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.transcript import Sealed, digest
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.backends.session import DeviceGroup
+from scenarios.backends.share_servers import KINDS, servers_here
 from scenarios.store.journal import Journal
 from scenarios.store.manifest import RUN
 
 USERS, ITEMS = 24, 8
 SECRET, PUBLIC = derive(0, "faults"), derive(1, "faults")
 SIGN = SignSensing(items=ITEMS, rated=3)
+DELTA = 1e-6
+TOTALS = LikeTotals(items=ITEMS, most=2, delta=DELTA, neighbours="replace")
+NOISE = ShareServer._noise
 LEARNER = PosteriorLearner(clusters=2, design=SIGN)
 RATINGS = BlockRatings(
     users=USERS,
@@ -52,21 +64,20 @@ class Rounds:
     """A policy: epsilon, the first device and the one after the last of every round."""
 
     rounds: tuple[tuple[Fraction, int, int], ...]
-    own_questions: bool = False
+    query_of: Callable[[int, Fraction], Query]
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round; see `coordinator.server.rounds.state.Policy`."""
         if (number := len(state.asked)) == len(self.rounds):
             return None
         epsilon, first, stop = self.rounds[number]
-        query = query_of(number, epsilon)
-        return Ask(query=replace(query, own_questions=self.own_questions), first=first, stop=stop)
+        return Ask(query=self.query_of(number, epsilon), first=first, stop=stop)
 
 
 @cache
 def behind_shuffler(world: World) -> World:
     """Return a world whose reports a shuffler hands on, however few they are; devices draw their own questions."""
-    policy = replace(world.plan.policy, own_questions=True)  # type: ignore[attr-defined] # of queries
+    policy = replace(world.plan.policy, query_of=own_query_of)  # type: ignore[attr-defined] # of queries
     trust = Shuffling(reports=1, withhold=False)
     return replace(world, plan=replace(world.plan, policy=policy, trust=trust))  # type: ignore[type-var]
 
@@ -77,10 +88,39 @@ def query_of(number: int, epsilon: Fraction) -> Query:
     return SIGN.query(round_number=number, public_seed=PUBLIC, epsilon=epsilon)
 
 
+@cache
+def own_query_of(number: int, epsilon: Fraction) -> Query:
+    """Return the query of a round whose devices draw their own questions."""
+    return replace(query_of(number, epsilon), own_questions=True)
+
+
+@cache
+def totals_of(number: int, epsilon: Fraction) -> Query:
+    """Return the query of a round that two servers add up."""
+    return TOTALS.query(round_number=number, public_seed=PUBLIC, epsilon=epsilon)
+
+
+class SumOfRounds(TotalsHalf):
+    """Adds rounds up whose noise differs, because nobody reads these errors."""
+
+    def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
+        """Return the item model from the sum of all rounds."""
+        return self.decode(statistic, queries[-1], how)
+
+
+@cache
+def behind_servers(world: World) -> World:
+    """Return a world whose devices give shares to two servers."""
+    policy = replace(world.plan.policy, query_of=totals_of)  # type: ignore[attr-defined] # of queries
+    learner = SumLearner(half=SumOfRounds(), how=Decoding(clusters=2, decoder="totals"))
+    plan = replace(world.plan, policy=policy, learner=learner, trust=TwoServers(delta=DELTA))  # type: ignore[type-var]
+    return replace(world, plan=plan, host_kind=SharingHost)
+
+
 def _world(*rounds: tuple[Fraction, int, int], budget: Fraction, each: int, block: int, window: int) -> World:
     """Return a world of devices in cohorts of so many ``each``."""
     crew = DeviceGroup(kind=partial(Cohort, budget=budget), holdings=RATINGS, bounds=cut(0, USERS, each))
-    plan = QueryPlan(policy=Rounds(rounds), learner=LEARNER, devices=USERS, budget=budget)
+    plan = QueryPlan(policy=Rounds(rounds, query_of), learner=LEARNER, devices=USERS, budget=budget)
     return World(plan=plan, crews={"devices": crew}, secret=SECRET, block=block, window=window)
 
 
@@ -88,6 +128,22 @@ def _world(*rounds: tuple[Fraction, int, int], budget: Fraction, each: int, bloc
 def truth(query: Query) -> Bits2:
     """Return the bits of every device that answers a query, shape (devices, bits)."""
     return Cohort(RATINGS, SECRET, 0, USERS, None).answer(query, 0, USERS).unpacked()
+
+
+@cache
+def shares_of(query: Query) -> dict[str, WordShare | SeedShare]:
+    """Return the shares of every device that answers a query, by server."""
+    return {side: Cohort(RATINGS, SECRET, 0, USERS, None).share(side, query, 0, USERS) for side in SIDES}
+
+
+def published_words(query: Query, side: str, roll: ShareRoll) -> Counts:
+    """Return what a server publishes of the devices of a roll."""
+    share, devices = shares_of(query)[side], roll.first + np.flatnonzero(roll.mask())
+    rows = share.rows() if isinstance(share, WordShare) else expansions(share.keys(), share.width)
+    (kind,) = (one for one in KINDS if one.side == side)
+    noise = NOISE(kind(SERVER_SECRETS[side], b"", LocalShares(None, []), DELTA), Totals(), query, roll)  # type: ignore[arg-type] # fetches nothing
+    words: Counts = rows[devices].sum(axis=0, dtype=np.uint32) + noise
+    return words
 
 
 class _Recording:
@@ -98,10 +154,16 @@ class _Recording:
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask all of them."""
-        blocks = blocks_of(self._cohorts, ask, self._world.block)
+        blocks, terms = blocks_of(self._cohorts, ask, self._world.block), self._world.plan.trust
+        if isinstance(terms, TwoServers):
+            cohorts, permit = [one.cohorts[0] for one in self._cohorts.hosts], share_permit(SECRET, SIDES[0])
+            statistic, sealed = servers_here(cohorts, SECRET, SERVER_SECRETS, terms, lambda _: None, None).ask(ask)
+            shares = [one.host.share(permit, ask.query, one.first, one.stop) for one in blocks]
+            self._answered[ask.query.id] = np.concatenate([share.heard() for share in shares]).astype(np.bool_)
+            return statistic, sealed
         releases = [one.host.ask(ask.query, one.first, one.stop) for one in blocks]
         self._answered[ask.query.id] = np.concatenate([release.answered_mask() for release in releases])
-        if isinstance(terms := self._world.plan.trust, Shuffling):
+        if isinstance(terms, Shuffling):
             return read_shuffled(ask, shuffle(ask.query, releases, terms), terms, LAYOUT)
         return merge(*(aggregate(ask.query, release) for release in releases)), releases
 
@@ -121,21 +183,39 @@ class QueryWitness(Charging):
         super().__init__(disk, world.plan.budget)  # type: ignore[attr-defined] # a plan of queries
         self._world = world
         self._masks: dict[tuple[bytes, bytes], Bools] = {}
+        self._opened: dict[bytes, Bools] = {}
 
     def leaves(self, question: Any, public: tuple[Any, ...], first: int, stop: int, answer: Any) -> None:
         """Refuse an answer that the device never gives, or that is not booked on the disk."""
-        if type(answer) is not Release or public:
+        if isinstance(answer, WordShare | SeedShare) and len(public) == 1:
+            side = side_of(*public, SECRET)
+            mask, said, right = answer.heard().astype(np.bool_), answer.content, shares_of(question)[side].content
+            rows = np.frombuffer(right, np.uint8).reshape(USERS, -1)[first:stop] * mask[:, None]
+            same = said == rows.tobytes()
+        elif type(answer) is Release and not public:
+            mask = answer.answered_mask()
+            same = np.array_equal(answer.unpacked()[mask], truth(question)[first:stop][mask])
+        else:
             raise Violation(f"a {type(answer).__name__} leaves devices {first} to {stop - 1}")
-        devices = first + np.flatnonzero(answer.answered_mask())
-        if not np.array_equal(answer.unpacked()[devices - first], truth(question)[devices]):
+        if not same:
             raise Violation(f"devices {first} to {stop - 1} said two things")
-        query_id = question.id.hex()
+        devices, query_id = first + np.flatnonzero(mask), question.id.hex()
         self.must_be_booked({(device, query_id) for device in devices.tolist()}, question)
 
-    def round_over(self, query: Any, releases: list[Any], handed: Sequence[Any]) -> None:
+    def round_over(self, query: Any, answered: Bools, handed: Sequence[Any]) -> None:
         """Note who answered in a finished round, by the digest of what the server got of it."""
-        mask = np.concatenate([release.answered_mask() for release in releases])
-        self._masks[query.id, digest(handed)] = mask
+        self._masks[query.id, digest(handed)] = answered
+
+    def opens(self, opener: str, query: Any, mask: Bools) -> None:
+        """Refuse that a query is opened twice, with devices that are not the same."""
+        if mask.any() and not np.array_equal(mask, self._opened.setdefault(query.id, mask)):
+            raise Violation(f"{opener} opens {query} with other devices than it was opened with before")
+
+    def publishes(self, query: Any, published: Any) -> None:
+        """Refuse a sum that is another one than that of the devices it names with the server's noise."""
+        self.opens(f"the server of {published.side}", query, published.roll.mask())
+        if not np.array_equal(published.sums, published_words(query, published.side, published.roll)):
+            raise Violation(f"the server of {published.side} publishes another sum of {query} than undisturbed")
 
     def keeps(self, over: Any) -> None:
         """Refuse a stored round whose releases the witness has not seen."""
@@ -149,12 +229,15 @@ class QueryWitness(Charging):
         if outcome.failure:
             raise Violation(f"the policy is said to have gone astray: {outcome.failure}")
         for ask, counts in zip(outcome.state.asked, outcome.state.counts, strict=True):
-            if (counts.asked, counts.answered + counts.refused) != (ask.stop - ask.first, counts.asked):
+            # Devices that answer too late, where a round was opened without them, neither refuse nor count
+            late = counts.asked - counts.answered - counts.refused if self._opened and self.cut_off else 0
+            if (counts.asked, counts.answered + counts.refused + max(late, 0)) != (ask.stop - ask.first, counts.asked):
                 raise Violation(f"of {ask.stop - ask.first} devices in round {ask.query.round}, {counts} is counted")
         if self.cut_off:
             self._only_cut_off_ones_differ(outcome, [over.digest for over in rounds])
             return
         same = outcome.releases_sha256 == whole.releases_sha256 and outcome.state.counts == whole.state.counts
+        same &= outcome.transcripts == whole.transcripts
         if not same or not np.array_equal(outcome.model.score, whole.model.score):
             raise Violation("it ended with other releases, counts or another model than if nothing had happened")
 

@@ -23,8 +23,12 @@ KINDS = {
     "server's host dies": 0.05,
     "driver lags": 0.5,
     "shuffler dies": 0.3,
+    "server of words dies": 0.2,
+    "server of seeds dies": 0.2,
 }
 """Kinds of faults, and the largest probability of each wherever it can happen."""
+LATER = ("shuffler dies", "server of words dies", "server of seeds dies")
+"""Kinds that have coins of their own, so that histories that were found wrong before there were any stay the same."""
 SHARE = 0.4  # Share of the kinds that occur in one history
 DEEPEST, DELAY, LONG = 3, 1.0, 20.0
 """How deeply events may be nested; mean seconds of a message, and of a slow process's work."""
@@ -88,8 +92,7 @@ class Scheduler:
         self.coins = random.Random(self.number)
         self._rates = {}
         for kind, rate in KINDS.items():
-            # A later kind has coins of its own, so that histories that were found wrong once stay the same
-            coins = random.Random(f"{kind} {self.number}") if kind == "shuffler dies" else self.coins
+            coins = random.Random(f"{kind} {self.number}") if kind in LATER else self.coins
             if coins.random() < SHARE:
                 self._rates[kind] = rate * coins.random()
 

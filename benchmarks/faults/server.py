@@ -4,23 +4,27 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from benchmarks.faults.driver import Driver
 from benchmarks.faults.processes import GONE, KeepersProcess, Site
 from benchmarks.faults.scheduler import CoordinatorDiedError, Scheduler, Violation
+from benchmarks.faults.share_servers import SimulatedServers
 from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import World
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.trust import ShuffledRound, Shuffling
+from coordinator.protocol.openings import OpeningBook, Openings
+from coordinator.protocol.trust import ShuffledRound, Shuffling, TwoServers
 from coordinator.server.fleet.cohorts import Cohorts, Layout, cut, side_by_side
 from coordinator.server.fleet.panel import BlockRequest, Panel
 from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate, require_answer
-from coordinator.server.rounds.conductor import Block, Check
+from coordinator.server.rounds.conductor import Block, Check, Transport
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic, merge
-from coordinator.shuffler.shuffler import Shuffler
+from coordinator.shuffler.shuffler import OPENER, Shuffler
 
 LAYOUT = Layout(devices=1, workers=1, devices_per_actor=1)  # Of small rounds, which are read as one block
 OnAnswer = Callable[[Any], None]  # Called with every answer that counts
@@ -44,6 +48,11 @@ class Edge:
                 self._take(panel, *self._inbox.popleft())
             elif not self.scheduler.step(panel.until):
                 raise Violation(f"the server waits for answers to {question}, and nobody is left to give them")
+
+    def wait(self) -> None:
+        """Let others go on for about the time of a message."""
+        self._may_die()
+        self.scheduler.meanwhile()
 
     def _may_die(self) -> None:
         self._driver.require_well()
@@ -82,23 +91,31 @@ class SimulatedHosts:
 class SimulatedQueries:
     """Carries queries through the scheduler; see `coordinator.server.rounds.conductor.Transport`.
 
-    Where a shuffler hears the devices, its process may die before it hands anything on; the next one asks them again.
+    Where a shuffler hears the devices, its process may die before it hands anything on, or when it has noted what it
+    hands on; the next one asks them again, and knows of the one before only what its book says.
     """
 
-    def __init__(self, edge: Edge, cohorts: Cohorts, world: World) -> None:
-        self._edge, self._cohorts, self._world = edge, cohorts, world
+    def __init__(self, edge: Edge, cohorts: Cohorts, world: World, book: OpeningBook | None) -> None:
+        self._edge, self._cohorts, self._world, self._book = edge, cohorts, world, book
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every device of a round; see `coordinator.server.rounds.conductor.Transport`."""
         statistic, releases = self._asked(ask)
         if not isinstance(terms := self._world.plan.trust, Shuffling):
-            self._edge.witness.round_over(ask.query, releases, releases)
+            answered = np.concatenate([release.answered_mask() for release in releases])
+            self._edge.witness.round_over(ask.query, answered, releases)
             return statistic, releases
         while self._edge.scheduler.happens("shuffler dies", f"in round {ask.query.round}"):
             _, releases = self._asked(ask)
-        shuffled = shuffle(ask.query, releases, terms)
+        openings = Openings(OPENER, self._book)
+        shuffled = shuffle(ask.query, releases, terms, openings)
+        mask = openings.mask(ask.query, ask.first, ask.stop - ask.first)
+        mask = np.zeros(ask.stop - ask.first, np.bool_) if mask is None else mask
+        self._edge.witness.opens(OPENER, ask.query, mask)
+        if self._edge.scheduler.happens("shuffler dies", f"after round {ask.query.round} was handed on"):
+            return self.ask(ask)
         statistic, handed = read_shuffled(ask, shuffled, terms, LAYOUT)
-        self._edge.witness.round_over(ask.query, releases, handed)
+        self._edge.witness.round_over(ask.query, mask, handed)
         return statistic, handed
 
     def _asked(self, ask: Ask) -> tuple[Statistic, list[Release]]:
@@ -113,9 +130,11 @@ class SimulatedQueries:
         return merge(*statistics), sorted(panel.answers(), key=lambda release: release.first)
 
 
-def shuffle(query: Query, releases: Sequence[Release], terms: Shuffling) -> ShuffledRound:
+def shuffle(
+    query: Query, releases: Sequence[Release], terms: Shuffling, openings: Openings | None = None
+) -> ShuffledRound:
     """Return what a shuffler hands on of releases."""
-    shuffler = Shuffler(query, terms)
+    shuffler = Shuffler(query, terms, openings)
     for release in releases:
         shuffler.take(release)
     return shuffler.close()
@@ -135,17 +154,27 @@ class SimulatedFleet:
         The addresses of each kind of devices, which outlive coordinators.
     """
 
-    def __init__(self, world: World, devices: Mapping[str, Cohorts], edge: Edge, keeper: KeepersProcess) -> None:
+    def __init__(
+        self,
+        world: World,
+        devices: Mapping[str, Cohorts],
+        edge: Edge,
+        keeper: KeepersProcess,
+        openings: KeepersProcess | None = None,
+    ) -> None:
         self._world, self._devices, self._edge, self._keeper = world, devices, edge, keeper
+        self._openings = openings
 
     def hosts(self, kind: str) -> SimulatedHosts:
         """Return the devices of a kind."""
         return SimulatedHosts(self._edge, self._devices[kind], self._world.window)
 
-    def queries(self, _: CustomMechanism | None) -> SimulatedQueries:
+    def queries(self, _: CustomMechanism | None) -> Transport:
         """Return the transport that carries queries to devices."""
         (cohorts,) = self._devices.values()
-        return SimulatedQueries(self._edge, cohorts, self._world)
+        if isinstance(self._world.plan.trust, TwoServers):
+            return SimulatedServers(self._edge, cohorts, self._world, self._openings)
+        return SimulatedQueries(self._edge, cohorts, self._world, self._openings)
 
     def spread(
         self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]

@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
+from coordinator.protocol.arrays import Bools
 
 
 class Witness:
@@ -58,8 +59,14 @@ class Witness:
         """Check what leaves devices ``first`` to ``stop - 1``."""
         raise NotImplementedError
 
-    def round_over(self, query: Any, releases: list[Any], handed: Sequence[Any]) -> None:
-        """Note the answers to a query that count, and what the server got of them."""
+    def round_over(self, query: Any, answered: Bools, handed: Sequence[Any]) -> None:
+        """Note whose answers to a query count, and what the server got of them."""
+
+    def opens(self, opener: str, query: Any, mask: Bools) -> None:
+        """Check whose answers to a query somebody between devices and server opens."""
+
+    def publishes(self, query: Any, published: Any) -> None:
+        """Check what one of two servers publishes of a query."""
 
     def keeps(self, over: Any) -> None:
         """Check what the server stores of a round, which must follow from the releases."""

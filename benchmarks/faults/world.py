@@ -28,6 +28,8 @@ class World:
         Its devices, by the name of their kind.
     secret : bytes
         The devices' master secret.
+    host_kind : type
+        The class of their hosts.
     window, block, workers : int
         Most calls in flight, devices in one call, and number of the server's own processes.
     """
@@ -35,13 +37,14 @@ class World:
     plan: ServerSpec[Any, Any]
     crews: Mapping[str, DeviceGroup]
     secret: bytes
+    host_kind: type[DeviceHost] = DeviceHost
     window: int = 2
     block: int = 8
     workers: int = 2
 
     def host(self, crew: DeviceGroup, bounds: tuple[int, int], books: LedgerClient) -> DeviceHost:
         """Return the cohort of a process of devices."""
-        return DeviceHost(crew.kind, crew.holdings, self.secret, [bounds], books)
+        return self.host_kind(crew.kind, crew.holdings, self.secret, [bounds], books)
 
 
 class Family(Protocol):

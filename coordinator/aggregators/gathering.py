@@ -1,7 +1,8 @@
 """What both servers do: fetch shares with their own permit, say who gave them, and publish a sum with their own noise.
 
 A server's noise follows from its secret, the query and who is in the sum, so that a retry or a resumed run publishes
-the same sum again, and never the same devices under fresh noise.
+the same sum again, and never the same devices under fresh noise. Whose shares it opened it notes in a book before
+anybody sees the sum, so that a process in the place of one that died opens those of no others.
 """
 
 import hashlib
@@ -13,12 +14,13 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 
 from coordinator.protocol.arrays import Bits, Counts
-from coordinator.protocol.checked import MOST_DEVICES, require_whole
+from coordinator.protocol.checked import MOST_DEVICES, require_bytes, require_whole
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.mechanisms.totals import SharedVector
-from coordinator.protocol.messages import Query, pack
+from coordinator.protocol.messages import Query, pack, unpack
+from coordinator.protocol.openings import OpeningBook, Openings, require_again
 from coordinator.protocol.shares import (
     MODULUS,
     PublishedSum,
@@ -63,10 +65,17 @@ class ShareServer(ABC, Generic[S]):
 
     side: ClassVar[str]
 
-    def __init__(self, secret: bytes, permit: bytes, route: ShareRoute, most_delta: float = 0.0) -> None:
+    def __init__(
+        self,
+        secret: bytes,
+        permit: bytes,
+        route: ShareRoute,
+        most_delta: float = 0.0,
+        book: OpeningBook | None = None,
+    ) -> None:
         self._secret, self._permit, self._route, self._most_delta = secret, permit, route, most_delta
         self._latest: ShareSum | None = None
-        self._opened: dict[bytes, list[ShareRoll]] = {}
+        self._openings = Openings(f"the server of {self.side}", book)
 
     @abstractmethod
     def arrived(self, share: object) -> S:
@@ -84,12 +93,13 @@ class ShareServer(ABC, Generic[S]):
         """Compile what a query needs; nothing is fetched."""
         self.rehearse(self._require(query).width(query))
 
-    def collect(self, query: Query, first: int, stop: int) -> ShareRoll:
-        """Fetch the shares of devices ``first`` to ``stop - 1`` and add them up; return who gave one.
+    def collect(self, query: Query, first: int, stop: int, among: bytes | None = None) -> ShareRoll:
+        """Fetch the shares of devices ``first`` to ``stop - 1`` and add them up; return whose are in the sum.
 
-        Asked again, by a retry or a curious server, devices repeat their shares and spend nothing.
+        Asked again, by a retry or a curious server, devices repeat their shares and spend nothing. Those outside of a
+        mask of packed bits are left out. Where a sum of the round was opened it is one of the same devices again.
         """
-        self._latest = self._collected(query, first, stop)
+        self._latest = self._collected(query, first, stop, among)
         return self._latest.roll
 
     def publish(self, query: Query, other: ShareRoll) -> PublishedSum:
@@ -99,8 +109,10 @@ class ShareServer(ABC, Generic[S]):
         ------
         RollError
             If the other server's roll names other devices: devices were out of reach meanwhile, collect again.
+        WithheldError
+            If too few devices answered for their own noise to suffice.
         InputError
-            If too few devices answered for their own noise to suffice, or a sum with some of these devices was
+            If a sum with some of these devices was
             published of the same query, from which this one would only differ by the others.
         """
         half, other = self._require(query), ShareRoll.arrived(other)
@@ -110,7 +122,8 @@ class ShareServer(ABC, Generic[S]):
             other.first,
             other.count,
         ):  # this process took the place of one that died
-            latest = self._latest = self._collected(query, other.first, other.first + other.count)
+            latest = self._collected(query, other.first, other.first + other.count, other.answered)
+            self._latest = latest
         roll = latest.roll
         if not roll.same_devices(other):
             raise RollError(
@@ -118,14 +131,7 @@ class ShareServer(ABC, Generic[S]):
                 "the same; neither opens its sum, resume to ask again"
             )
         half.require_enough(query, roll.devices)
-        opened = self._opened.setdefault(query.id, [])
-        if any(not roll.same_devices(one) and _overlap(roll, one) for one in opened):
-            raise InputError(
-                f"{query} was published with other devices before: the difference would show some of them; ask a new "
-                "query"
-            )
-        if roll not in opened:
-            opened.append(roll)
+        self._openings.note(query, roll.first, roll.mask())
         return PublishedSum(
             side=self.side,
             roll=roll,
@@ -153,37 +159,46 @@ class ShareServer(ABC, Generic[S]):
             raise InputError(f"{query} asks for delta {delta:g}; the servers agreed to {self._most_delta:g} at most")
         return half
 
-    def _collected(self, query: Query, first: int, stop: int) -> ShareSum:
+    def _collected(self, query: Query, first: int, stop: int, among: bytes | None) -> ShareSum:
         half = self._require(query)
         require_whole("first device", first, 0, MOST_DEVICES)
         require_whole("end of the devices", stop, first, MOST_DEVICES)
-        width = half.width(query)
+        width, opened = half.width(query), self._openings.mask(query, first, stop - first)
+        choice: Bits | None = None
+        if opened is not None:
+            choice = opened.astype(np.uint8)
+        elif among is not None:
+            choice = unpack(require_bytes("mask of the devices", among, -(-(stop - first) // 8)), stop - first)
         total, hasher, masks, refused = np.zeros(width, np.uint32), hashlib.sha256(), list[Bits](), 0
         at = first
         for one in self._route.shares(self._permit, query, first, stop):
             share = self.arrived(one)
             if (share.query_id, share.first, share.width) != (query.id, at, width) or at + share.count > stop:
                 raise InputError(f"devices from {at} on sent what is no share of {query}; start their process anew")
-            heard = share.heard()
+            heard, content = _part(share, None if choice is None else choice[at - first : at - first + share.count])
             self.add(share, heard, total)
-            hasher.update(share.content)
+            hasher.update(content)
             masks.append(heard)
             refused, at = refused + share.refused, at + share.count
         if at != stop:
             raise InputError(f"devices {at} to {stop - 1} sent no share of {query}; start their process anew")
-        answered = pack(np.concatenate(masks)) if masks else b""
+        answering = np.concatenate([*masks, np.zeros(0, np.uint8)])
+        if opened is not None:
+            require_again(query, opened, answering.astype(np.bool_))
+        answered = pack(answering)
         hasher.update(answered)
         roll = ShareRoll(query_id=query.id, first=first, count=stop - first, answered=answered, refused=refused)
         return ShareSum(roll, total, hasher.digest())
 
 
-def _overlap(one: ShareRoll, other: ShareRoll) -> bool:
-    """Return whether two rolls have a device in common."""
-    first, stop = max(one.first, other.first), min(one.first + one.count, other.first + other.count)
-    if first >= stop:
-        return False
-    mine, theirs = (roll.mask()[first - roll.first : stop - roll.first] for roll in (one, other))
-    return bool((mine & theirs).any())
+def _part(share: WordShare | SeedShare, choice: Bits | None) -> tuple[Bits, bytes]:
+    """Return which devices of a block are in a sum, and what a transcript has of them: the others said nothing."""
+    heard = share.heard()
+    if choice is None or not (heard & ~choice & 1).any():
+        return heard, share.content
+    heard &= choice
+    rows = np.frombuffer(share.content, np.uint8).reshape(share.count, -1) * heard[:, None]
+    return heard, rows.tobytes()
 
 
 class LocalShares:

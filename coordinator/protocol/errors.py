@@ -45,7 +45,7 @@ class BudgetError(BlindrecError):
 
 
 class WithheldError(BlindrecError):
-    """A shuffler withheld a round because too few devices answered; nobody learned from it."""
+    """A shuffler or two servers withheld a round because too few devices answered; nobody learned from it."""
 
 
 class LedgerError(BlindrecError):

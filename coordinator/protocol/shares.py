@@ -14,7 +14,7 @@ from coordinator.protocol.arrays import Bits, Bools, Counts, Ints, Words2, Words
 from coordinator.protocol.checked import MOST_DEVICES, MOST_ITEMS, Checked
 from coordinator.protocol.coins import SEED_BYTES, derive
 from coordinator.protocol.errors import InputError, LostError
-from coordinator.protocol.messages import ID_BYTES, Query, unpack
+from coordinator.protocol.messages import ID_BYTES, Query, pack, unpack
 
 WORD_BYTES = 4
 MODULUS = 1 << 32
@@ -71,6 +71,11 @@ class ShareRoll(Checked):
         """Return whether both rolls are of one query and name the same devices."""
         mine, theirs = ((one.query_id, one.first, one.count, one.answered) for one in (self, other))
         return mine == theirs
+
+    def common(self, other: "ShareRoll") -> bytes | None:
+        """Return packed bits, 1 for the devices that both rolls name; None if they are of different rounds."""
+        mine, theirs = ((one.query_id, one.first, one.count) for one in (self, other))
+        return pack((self.mask() & other.mask()).astype(np.uint8)) if mine == theirs else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

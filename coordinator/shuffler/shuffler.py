@@ -8,49 +8,35 @@ sealed for the server; here the shuffler could read them, and only compares them
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bits2, Ints, Words, Words2
+from coordinator.protocol.arrays import Bits2, Bools, Ints, Words, Words2
+from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
+from coordinator.protocol.openings import Openings, require_again
 from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 
+OPENER = "the shuffler"  # Its name in the book of what was opened
 PIECE = 1 << 16  # Reports, a multiple of 8, whose bits are unpacked at the same time
-
-
-class HandedRounds:
-    """Whose reports a shuffler has handed on: of two rounds of one query the difference would show some devices."""
-
-    def __init__(self) -> None:
-        self._devices = dict[bytes, list[Ints]]()  # Ascending addresses of those that reported, by query id
-
-    def note(self, query: Query, devices: Ints) -> None:
-        """Note a round that is about to be handed on; refuse it if it shares some of its devices with another one."""
-        handed = self._devices.setdefault(query.id, [])
-        if any(np.array_equal(devices, others) for others in handed):
-            return  # asked again, as after a crash: the same reports
-        if any(np.intersect1d(devices, others, assume_unique=True).size for others in handed):
-            raise InputError(
-                f"{query} was handed on with other devices before: the difference would show some of them; ask a new "
-                "query"
-            )
-        handed.append(devices)
 
 
 class Shuffler:
     """Collects the releases of one round, in any order, and closes it once.
 
-    ``handed`` has the rounds that were closed before, if there were any.
+    Of two rounds of one query the difference would show some devices: where ``openings`` says that the reports of some
+    were handed on before, they are handed on again, and no others.
     """
 
-    def __init__(self, query: Query, terms: Shuffling, handed: HandedRounds | None = None) -> None:
+    def __init__(self, query: Query, terms: Shuffling, openings: Openings | None = None) -> None:
         if (half := public_halves().get(query.design)) and half.addressed(query):
             raise InputError(by_address(query.design))  # as a policy of one's own may ask
         self._query, self._terms = query, Shuffling.arrived(terms)
         self._reports = list[Bits2]()
         self._questions = list[Words]()
         self._senders = list[Ints]()
-        self._handed = HandedRounds() if handed is None else handed
+        self._openings = Openings(OPENER) if openings is None else openings
+        self._first, self._stop = MOST_DEVICES, 0
         self._devices = self._refused = 0
 
     def take(self, release: Release) -> None:
@@ -63,6 +49,8 @@ class Shuffler:
         if (words := release.words()) is not None:
             self._questions.append(words[mask])
         self._senders.append(release.first + np.flatnonzero(mask))
+        self._first = min(self._first, release.first)
+        self._stop = max(self._stop, release.first + release.count)
         self._devices += release.count
         self._refused += release.refused
         for first in range(0, release.count, PIECE):
@@ -74,24 +62,32 @@ class Shuffler:
 
     def close(self) -> ShuffledRound:
         """Return the round, whose reports are withheld if there are too few and the terms say so."""
-        answered = sum(map(len, self._reports))
+        first, senders = min(self._first, self._stop), np.concatenate([*self._senders, np.empty(0, np.int64)])
+        mask = np.zeros(self._stop - first, np.bool_)
+        mask[senders - first] = True
+        if (before := self._openings.mask(self._query, first, mask.size)) is not None:
+            require_again(self._query, before, mask)
+            mask = before
+        answered = int(mask.sum())
         short = answered < self._terms.least(self._devices) and self._terms.withhold
-        if not short and answered:
-            self._handed.note(self._query, np.sort(np.concatenate(self._senders)))
+        if not short:
+            self._openings.note(self._query, first, mask)
         return ShuffledRound(
             query_id=self._query.id,
             devices=self._devices,
             refused=self._refused,
             answered=answered,
-            release=None if short else self._release(answered),
+            release=None if short else self._release(answered, mask[senders - first]),
         )
 
-    def _release(self, answered: int) -> Release:
+    def _release(self, answered: int, counts: Bools) -> Release:
+        """Return the reports that count, of all in the order in which they came."""
         width = self._query.bits
-        rows = np.concatenate(self._reports) if self._reports else np.zeros((0, -(-width // 8)), np.uint8)
+        rows = np.concatenate([*self._reports, np.zeros((0, -(-width // 8)), np.uint8)])
+        rows = rows if counts.all() else rows[counts]
         questions: bytes | None = None
         if self._query.own_questions:  # a report is the pair, so that the question is its first bytes
-            words = np.concatenate([*self._questions, np.empty(0, np.uint64)]).astype(">u8")
+            words = np.concatenate([*self._questions, np.empty(0, np.uint64)])[counts].astype(">u8")
             rows = np.concatenate([words.view(np.uint8).reshape(answered, QUESTION_BYTES), rows], axis=1)
         rows = ascending(rows)
         if self._query.own_questions:

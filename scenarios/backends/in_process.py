@@ -27,6 +27,7 @@ from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms import half_of as public_half_of
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.openings import Openings
 from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
 from coordinator.protocol.trust import Shuffling, TwoServers
 from coordinator.server.fleet.cohorts import Cohorts, Layout, LocalHosts, calls, require_round, spread_here
@@ -37,7 +38,7 @@ from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.scores import SetCounters, count_set, counters_for, move_out, score_statistic
 from coordinator.server.statistics.statistic import Statistic, merge
-from coordinator.shuffler.shuffler import Shuffler
+from coordinator.shuffler.shuffler import OPENER, Shuffler
 from scenarios.backends.session import A, BackendJob, Costs, O, Progress, R, T
 
 
@@ -198,8 +199,11 @@ class LocalFleet:
             from scenarios.backends.share_servers import servers_here  # noqa: PLC0415 (others need none of it)
 
             _, secret, cohorts = _only(self._job, self._cast)
-            return servers_here(cohorts, secret, self._job.server_secrets, terms, self.report_progress, self._threads)
-        return self if terms is None else ShuffledHere(self, terms, self._job.layout)
+            book, secrets = Keeper(self._job.openings), self._job.server_secrets
+            return servers_here(cohorts, secret, secrets, terms, self.report_progress, self._threads, book)
+        if terms is None:
+            return self
+        return ShuffledHere(self, terms, self._job.layout, Openings(OPENER, Keeper(self._job.openings)))
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every cohort block by block; see `answer`, and `coordinator.server.rounds.conductor.Transport`."""
@@ -242,10 +246,11 @@ class ShuffledHere(NamedTuple):
     fleet: LocalFleet
     terms: Shuffling
     layout: Layout
+    openings: Openings
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every cohort block by block, and read what the shuffler hands on."""
-        shuffler = Shuffler(ask.query, self.terms)
+        shuffler = Shuffler(ask.query, self.terms, self.openings)
 
         def release(block: tuple[Cohort, int, int]) -> Release:
             cohort, first, stop = block

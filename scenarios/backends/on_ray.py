@@ -46,11 +46,12 @@ def run_supervised(
     needs: float,
     devices_ready: Callable[[], None],
     measured: str | None = None,
+    openings: Any = None,
 ) -> tuple[O, Costs]:
     """Let a coordinator run the rounds; if it dies, a new one continues after the last stored round."""
     before, retries = 0.0, 0
     for restarts in itertools.count():
-        middle, others = _middle(work, devices)
+        middle, others = _middle(work, devices, openings)
         server = start_coordinator(work.plan, others, work.layout, measured, middle)
         begin = time.perf_counter()
         try:
@@ -77,7 +78,9 @@ def run_supervised(
     raise AssertionError  # counting does not end
 
 
-def _middle(work: BackendJob[Any, Any, Any], devices: Mapping[str, Cohorts]) -> tuple[Any, Mapping[str, Cohorts]]:
+def _middle(
+    work: BackendJob[Any, Any, Any], devices: Mapping[str, Cohorts], book: Any
+) -> tuple[Any, Mapping[str, Cohorts]]:
     """Start who stands between devices and server; return its handle, and the devices that the server may call."""
     trust = work.plan.trust
     if trust is None:
@@ -88,10 +91,10 @@ def _middle(work: BackendJob[Any, Any, Any], devices: Mapping[str, Cohorts]) -> 
         secrets = work.server_secrets
         with suppress_stderr():
             return tuple(
-                start_server(kind, secrets[kind.side], share_permit(work.secret, kind.side), route, trust.delta)
+                start_server(kind, secrets[kind.side], share_permit(work.secret, kind.side), route, trust.delta, book)
                 for kind in KINDS
             ), {}
-    return start_shuffler(cohorts, work.layout, trust, work.plan.own), {}
+    return start_shuffler(cohorts, work.layout, trust, work.plan.own, book), {}
 
 
 def _follow(
@@ -196,6 +199,7 @@ class OnRay:
         _by_value(work.packages)
         query = work.plan.rehearsal()  # before anything is started, because it may refuse
         keeper = start_keeper(work.ledger)
+        openings = None if work.plan.trust is None else start_keeper(work.openings).actor
         workers = work.layout.workers
         ensemble = DeviceActors(work, keeper, workers)
         apart = query is not None and work.plan.trust is None and not alone(workers, work.plan.own)
@@ -209,11 +213,13 @@ class OnRay:
         try:
             measured = work.records.run if self.metrics else None
             outcome, costs = run_supervised(
-                work, ensemble.cohorts, keeper, progress, query, needs, devices_ready, measured
+                work, ensemble.cohorts, keeper, progress, query, needs, devices_ready, measured, openings
             )
             return work.finish(outcome, ensemble, replace(costs, actors=ensemble.actors))
         finally:
             ensemble.end()
+            if openings is not None:
+                ray.kill(openings)
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
         """Yield results of Ray tasks as they are completed; see `scenarios.backends.session.Backend.each`.

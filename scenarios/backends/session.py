@@ -92,6 +92,11 @@ class SessionResult(Generic[O]):
     layout: Layout  # How devices were divided
 
 
+def openings_of(ledger: Path) -> Path:
+    """Return the folder of the book of openings beside that of a ledger; both are named after the run and the seed."""
+    return ledger.parents[2] / "openings" / ledger.parent.name / ledger.name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendJob(Generic[R, O, T]):
     """A run as a backend needs it: the devices, the server's plan, the layout, and where rounds are stored."""
@@ -111,6 +116,11 @@ class BackendJob(Generic[R, O, T]):
     # Private, of two servers by name: each gets its own alone, and the server's plan has neither
     server_secrets: dict[str, bytes] = field(default_factory=dict, repr=False)
     packages: frozenset[str] = frozenset()  # Packages of custom mechanisms, whose code is sent to workers
+
+    @property
+    def openings(self) -> Path | None:
+        """Folder of the book of what a shuffler or two servers opened; None to hold it in memory only."""
+        return None if self.ledger is None else openings_of(self.ledger)
 
 
 NAMED = "as called"  # The reason for a backend that its caller named, on the command line or in Python

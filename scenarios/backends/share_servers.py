@@ -10,6 +10,7 @@ from coordinator.aggregators.gathering import LocalShares, ShareServer
 from coordinator.aggregators.seed_server import SeedServer
 from coordinator.aggregators.word_server import WordServer
 from coordinator.protocol.messages import Query
+from coordinator.protocol.openings import OpeningBook
 from coordinator.protocol.trust import TwoServers
 from coordinator.server.fleet.published_sums import SumQuerying
 
@@ -24,6 +25,7 @@ def servers_here(
     terms: TwoServers,
     report_progress: Callable[[int], None],
     threads: ThreadPoolExecutor | None,
+    book: OpeningBook | None = None,
 ) -> SumQuerying:
     """Return two servers in this process, and what asks both; ``secret`` is the devices'."""
 
@@ -34,7 +36,9 @@ def servers_here(
 
     bounds = [(cohort.first, cohort.stop) for cohort in cohorts]
     route = LocalShares(fetch, bounds, None if threads is None else Ahead(threads))
-    servers = [kind(server_secrets[kind.side], share_permit(secret, kind.side), route, terms.delta) for kind in KINDS]
+    servers = [
+        kind(server_secrets[kind.side], share_permit(secret, kind.side), route, terms.delta, book) for kind in KINDS
+    ]
 
     def both(method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         return [getattr(server, method)(*each) for server, each in zip(servers, arguments, strict=True)]

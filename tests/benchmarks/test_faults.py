@@ -17,8 +17,13 @@ from actors.second_order.cohort import Answer, Answers, Pin, PrivateCohort
 from benchmarks.faults import __main__ as command
 from benchmarks.faults.families import FAMILIES, numbers_of
 from benchmarks.faults.history import play
-from benchmarks.faults.scheduler import KINDS
+from benchmarks.faults.scheduler import KINDS, LATER
+from coordinator.aggregators.gathering import ShareServer
+from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.protocol.openings import Openings
+from coordinator.protocol.shares import PublishedSum, ShareRoll
 from coordinator.server.completion.batches import BatchPlan
 from coordinator.server.completion.crowd import EXPECT, PublicHost
 from coordinator.server.fleet.panel import Panel
@@ -36,14 +41,14 @@ def test_whatever_happens_what_must_hold_holds(family: str) -> None:
     wrong = {one.number: one.wrong for one in told if one.wrong}
     assert not wrong, f"replay one: python -m benchmarks.faults --history {min(wrong)}"
     kinds = set(KINDS) - ({"server's host dies"} if family != TWO_TIER else set())
-    kinds -= {"shuffler dies"} if family != RUN else set()
+    kinds -= set(LATER) if family != RUN else set()
     assert {kind for one in told for kind in one.fired} == kinds, "some kind of fault never happened"
     assert sum(one.attempts > 1 for one in told) > len(told) / 10, "hardly any run was resumed"
 
 
-@pytest.mark.parametrize("number", [3, 15, 216, 4, 22, 38, 8210])
+@pytest.mark.parametrize("number", [3, 15, 216, 54, 4, 22, 38, 8210])
 def test_a_history_replays_exactly(number: int) -> None:
-    """Some of each family; in history 216 all devices refuse two rounds, whose digests are the same."""
+    """Some of each family, 54 with two servers; in 216 all devices refuse two rounds, whose digests are the same."""
     first, second = play(number), play(number)
     assert first == second
     assert not first.wrong
@@ -146,6 +151,27 @@ def run_ahead_of_what_is_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BatchPlan, "in_step", False)
 
 
+def redraw_noise_after_a_death(patch: pytest.MonkeyPatch) -> None:
+    """A server that was started anew, which collects by itself when it is asked for its sum, has noise of its own."""
+    publish = ShareServer.publish
+
+    def redrawing(self: ShareServer[Any], query: Query, other: ShareRoll) -> PublishedSum:
+        if self._latest is None:
+            self._secret = derive(self._secret, "anew")
+        return publish(self, query, other)
+
+    patch.setattr(ShareServer, "publish", redrawing)
+
+
+def open_whatever_the_other_server_has(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ShareRoll, "same_devices", lambda *_: True)
+
+
+def forget_what_was_opened(patch: pytest.MonkeyPatch) -> None:
+    """A shuffler or server that was started anew knows nothing of the one before."""
+    patch.setattr(Openings, "_read", lambda *_: False)
+
+
 def make_up_for_no_step(patch: pytest.MonkeyPatch) -> None:
     """An old call from before the first E-step reaches a host after it."""
     ask = PublicHost.ask
@@ -168,6 +194,8 @@ NOT_BOOKED = "answered .* not booked on the disk"
         *((lose_a_wait, family, 0, NOT_BOOKED) for family in FAMILIES),
         (take_any_answer, RUN, 0, "is counted|than if nothing had happened|is no answer to"),
         (rest_on_the_last_step, TWO_TIER, 0, "would be asked about|took model|than if nothing had happened"),
+        (redraw_noise_after_a_death, RUN, 78, "the server of seeds publishes another sum"),
+        (open_whatever_the_other_server_has, RUN, 54, "the server of seeds opens query 0 .* with other devices"),
     ],
 )
 def test_a_planted_bug_is_found(
@@ -186,6 +214,8 @@ def test_a_planted_bug_is_found(
         (complain_without_a_model, 104, "told of no model"),
         (run_ahead_of_what_is_kept, 8210, "it refuses model"),
         (make_up_for_no_step, 134, "no attribute 'vectors'"),
+        (forget_what_was_opened, 39, "the shuffler opens query 0 .* with other devices"),
+        (forget_what_was_opened, 1770, "the server of seeds opens query 0 .* with other devices"),
     ],
 )
 def test_what_histories_brought_to_light_stays_mended(

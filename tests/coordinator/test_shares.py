@@ -3,8 +3,9 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from statistical import chi_square_fits, variance_fits
 
 from actors.device import Cohort
 from actors.host import DeviceHost
+from actors.keeper import Keeper, UnreachableError
 from actors.ratings import BlockRatings
 from actors.seeds import Coins
 from actors.shares import add_noise, share_permit, side_of
@@ -26,10 +28,11 @@ from coordinator.aggregators.word_server import WordServer
 from coordinator.protocol.arrays import Ints, Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.errors import InputError, LostError, PermitError
+from coordinator.protocol.errors import InputError, LostError, PermitError, WithheldError
 from coordinator.protocol.mechanisms.totals import HONEST, Totals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import polya_share
+from coordinator.protocol.openings import BookActor, Openings
 from coordinator.protocol.share_words import expansions
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
@@ -46,6 +49,8 @@ from coordinator.protocol.shares import (
 from coordinator.server.design import World
 from coordinator.server.mechanisms.totals import LikeTotals, TotalsHalf, TotalsSettings
 from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.fleet.published_sums import SumQuerying
+from coordinator.server.rounds.state import Ask
 
 SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6
 CLUSTERS = (np.arange(ITEMS) % 2).astype(np.int32)
@@ -81,14 +86,14 @@ def vectors(ratings: BlockRatings) -> Words32:
 
 
 def servers_of(
-    cohort: Cohort, *, delta: float = 1e-6, seeds: tuple[int, int] = (0, 0)
+    cohort: Cohort, *, delta: float = 1e-6, seeds: tuple[int, int] = (0, 0), book: Keeper | None = None
 ) -> tuple[ShareServer[Any], ShareServer[Any]]:
     """Both servers, which fetch shares of a cohort."""
     host = DeviceHost(lambda *_, **__: cohort, None, SECRET, [(cohort.first, cohort.stop)])
     route = LocalShares(host.share, [(cohort.first, cohort.stop)])
     return (
-        WordServer(secret_of(seeds[0], WORDS_SERVER), share_permit(SECRET, WORDS_SERVER), route, delta),
-        SeedServer(secret_of(seeds[1], SEEDS_SERVER), share_permit(SECRET, SEEDS_SERVER), route, delta),
+        WordServer(secret_of(seeds[0], WORDS_SERVER), share_permit(SECRET, WORDS_SERVER), route, delta, book),
+        SeedServer(secret_of(seeds[1], SEEDS_SERVER), share_permit(SECRET, SEEDS_SERVER), route, delta, book),
     )
 
 
@@ -348,16 +353,78 @@ def test_a_server_that_was_started_anew_publishes_the_same_noise() -> None:
 
 
 def test_sums_of_one_query_never_differ_by_a_device() -> None:
-    cohort, query = cohort_of(ratings_of()), asked()
-    words, seeds = servers_of(cohort)
+    cohort, query, words_book = cohort_of(ratings_of()), asked(), Keeper()
+    words, seeds = servers_of(cohort, book=words_book)
     published(query, words, seeds, DEVICES)
     fewer = words.collect(query, 0, DEVICES - 1), seeds.collect(query, 0, DEVICES - 1)
     for server, other in zip((words, seeds), reversed(fewer), strict=True):
         with pytest.raises(InputError, match="the difference would show"):
             server.publish(query, other)
+    with pytest.raises(InputError, match="the difference would show"):
+        servers_of(cohort, book=words_book)[0].publish(query, fewer[1])
     whole = words.collect(query, 0, DEVICES)
     noise = [words._noise(Totals(), query, roll).tolist() for roll in (whole, fewer[0])]
     assert noise[0] != noise[1]  # so that a server that forgot, too, shows no device bare
+
+
+def test_a_round_that_is_asked_again_is_opened_of_the_same_devices_by_whoever_was_started_anew() -> None:
+    """Some devices cannot reach their keeper when a server collects; where servers forget, two sums differ by them."""
+    query, books = asked(), (Keeper(), Keeper())
+    deaf = Deaf()
+    cohort = Cohort(ratings_of(), SECRET, 0, DEVICES, Fraction(1), keeper=deaf)
+    ask = Ask(query=query, first=0, stop=DEVICES)
+
+    def totals(book: Keeper) -> Any:
+        """What servers that were started anew publish, and for how many devices."""
+        servers = servers_of(cohort, book=book)
+        both = SumQuerying(
+            lambda method, each: [getattr(one, method)(*all_) for one, all_ in zip(servers, each, strict=True)],
+            report_progress=lambda _: None,
+        )
+        statistic, sealed = both.ask(ask)
+        return statistic.answered, sealed
+
+    assert cohort.share(WORDS_SERVER, query, 20, DEVICES).refused == 0  # they have booked it
+    deaf.cut = True
+    some = totals(books[0])
+    assert some[0] == DEVICES - 20
+    deaf.cut = False
+    assert totals(books[0]) == some
+    assert totals(books[1])[0] == DEVICES  # the twin: servers that forget
+
+
+def test_two_servers_agree_on_devices_that_both_could_reach() -> None:
+    query, deaf = asked(), Deaf()
+    cohort = Cohort(ratings_of(), SECRET, 0, DEVICES, Fraction(1), keeper=deaf)
+    words, seeds = servers_of(cohort)
+    cohort.share(WORDS_SERVER, query, 20, DEVICES)
+    deaf.cut = True
+    fewer = words.collect(query, 0, DEVICES)
+    deaf.cut = False
+    all_of_them = seeds.collect(query, 0, DEVICES)
+    assert (fewer.devices, all_of_them.devices) == (DEVICES - 20, DEVICES)
+    for server, other in ((words, all_of_them), (seeds, fewer)):
+        with pytest.raises(RollError, match="not the same"):
+            server.publish(query, other)
+    common = fewer.common(all_of_them)
+    rolls = [server.collect(query, 0, DEVICES, common) for server in (words, seeds)]
+    assert rolls[0].same_devices(rolls[1])
+    sums = words.publish(query, rolls[1]), seeds.publish(query, rolls[0])
+    assert sums[0].roll.devices == DEVICES - 20
+    assert words.collect(query, 0, DEVICES).same_devices(rolls[0])  # opened, and so the same again
+    noise = sum(one._noise(Totals(), query, rolls[0]).view(np.int32).astype(np.int64) for one in (words, seeds))
+    assert (opened(*sums) - noise == vectors(ratings_of())[20:].sum(axis=0)).all()
+
+
+class Deaf(Keeper):
+    """A keeper that cannot be reached where it is ``cut``."""
+
+    cut = False
+
+    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        if self.cut:
+            raise UnreachableError("the request did not reach it")
+        return super().book(first, stop, position, lines)
 
 
 def test_servers_open_only_sums_of_the_same_devices_that_are_enough_under_a_delta_they_agreed_to() -> None:
@@ -375,7 +442,7 @@ def test_servers_open_only_sums_of_the_same_devices_that_are_enough_under_a_delt
     many = asked(honest=DEVICES, least_answers=DEVICES + 1)
     words, seeds = servers_of(cohort_of(ratings))
     roll = seeds.collect(many, 0, DEVICES)
-    with pytest.raises(InputError, match="nothing is opened"):
+    with pytest.raises(WithheldError, match="nothing is opened"):
         words.publish(many, roll)
 
 
@@ -547,3 +614,25 @@ def test_a_block_whose_host_was_lost_is_asked_again_and_comes_in_its_place(
     whole, _ = servers_of(cohort)
     assert whole.publish(query, whole.collect(query, 0, DEVICES)).transcript == transcript
     assert len(broken.calls) == 2 + lost
+
+
+def test_a_book_behind_an_actor_says_what_was_opened_and_nothing_is_opened_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ray_shares, "_result", taken)
+    query, mask, keeper = asked(), np.arange(DEVICES) % 3 > 0, Keeper()
+
+    def openings(opener: str, remote: Any = keeper.book) -> Openings:
+        actor = SimpleNamespace(book=SimpleNamespace(remote=remote))
+        return Openings(opener, BookActor(actor, ray_shares._entries))
+
+    openings("one").note(query, 0, mask)
+    assert np.array_equal(openings("one").mask(query, 0, DEVICES), mask)  # type: ignore[arg-type] # not None
+    assert openings("other").mask(query, 0, DEVICES) is None
+    slow = openings("one")
+    assert slow.mask(query, 0, DEVICES) is not None
+    openings("other").note(query, 0, mask)  # a line that the slow one has not read
+    slow.note(query, DEVICES, mask)
+    assert len(keeper.read(0, 1 << 40)[1]) == 3
+    with pytest.raises(LostError, match="the book of what was opened was lost"):
+        openings("one", lambda *_: None).note(query, 0, mask)

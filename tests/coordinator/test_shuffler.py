@@ -13,15 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import complains
 
+from actors.keeper import Keeper
 from coordinator.protocol.arrays import Bits2, Bools
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.openings import OpeningError, Openings
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 from coordinator.server.fleet.cohorts import Layout, plan_layout
 from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.rounds.state import Ask
 from coordinator.shuffler import shuffler as room
-from coordinator.shuffler.shuffler import HandedRounds, Shuffler, ascending
+from coordinator.shuffler.shuffler import OPENER, Shuffler, ascending
 
 EVERY = Shuffling(reports=1)
 
@@ -132,28 +134,32 @@ def test_devices_that_stay_away_hide_nobody() -> None:
 
 def test_two_rounds_of_a_query_that_differ_by_a_device_are_not_both_handed_on() -> None:
     """Their difference would be that device's report, as its own local epsilon alone protects it."""
-    bits, asked, handed = np.eye(6, 6, dtype=np.uint8), query(6), HandedRounds()
+    bits, asked, book = np.eye(6, 6, dtype=np.uint8), query(6), Keeper()
 
-    def closed(mask: Bools, first: int = 0) -> ShuffledRound:
-        shuffler = Shuffler(asked, EVERY, handed)
-        for release in released(asked, bits, mask, [4]):
+    def closed(mask: Bools, first: int = 0, stop: int = 6) -> ShuffledRound:
+        """What a shuffler that was started anew hands on, which knows of the one before what the book says."""
+        shuffler = Shuffler(asked, EVERY, Openings(OPENER, book))
+        for release in released(asked, bits[:stop], mask[:stop], [4]):
             shuffler.take(replace(release, first=first + release.first))
         return shuffler.close()
 
     every = np.ones(6, np.bool_)
-    whole = closed(every)
-    assert closed(every) == whole  # asked again after a crash
-    with complains("handed on with other devices", "ask a new query"):
-        closed(np.arange(6) != 3)
-    assert closed(every, first=6).release == whole.release  # of other devices that say the same
+    most = closed(np.arange(6) != 3)
+    assert closed(every) == most  # asked again after a crash; the sixth device is late
+    with pytest.raises(OpeningError, match=r"1 of 5 devices .* opened before are out of reach"):
+        closed(np.arange(6) > 0)
+    with complains("opened with other devices", "ask a new query"):
+        closed(every, stop=4)
+    for first in (6, 40):  # other devices that say the same
+        assert closed(np.arange(6) != 3, first=first).release == most.release
     twin = shuffled(asked, released(asked, bits, np.arange(6) != 3, []))  # a shuffler that forgets
     assert twin.release is not None
 
 
 def test_a_withheld_round_may_be_asked_of_others_again() -> None:
-    asked, handed = query(1), HandedRounds()
+    asked, openings = query(1), Openings(OPENER)
     for count in (3, 8):
-        shuffler = Shuffler(asked, Shuffling(reports=8), handed)
+        shuffler = Shuffler(asked, Shuffling(reports=8), openings)
         for release in released(asked, np.ones((8, 1), np.uint8), np.arange(8) < count, []):
             shuffler.take(release)
         assert (shuffler.close().release is None) == (count == 3)

@@ -9,7 +9,7 @@ import numpy as np
 from coordinator.protocol.arrays import Bools
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import ExactChannel, Likelihood
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, WithheldError
 from coordinator.protocol.mechanisms.oracles import pool_size
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES, TOGETHER, pairs_of, together
 from coordinator.protocol.messages import Query
@@ -186,9 +186,9 @@ class SharedVector(PublicHalf):
         """Refuse to open a sum of fewer answers than the query says, or of more than words of 32 bits hold."""
         least = int(query.parameters[LEAST_ANSWERS])
         if answered < least:
-            raise InputError(
-                f"{answered:,} devices answered {query}, whose noise is enough from {least:,} on; nothing is opened, "
-                "lower the answers that are expected"
+            raise WithheldError(
+                f"round {query.round} was withheld: {answered:,} devices answered, whose noise is enough from "
+                f"{least:,} on; nothing is opened, expect fewer answers (expected_answers)"
             )
         require_readable(query, answered, self.deviation(query, answered))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.openings import OpeningError
 from coordinator.protocol.shares import PublishedSum, RollError, ShareRoll, digest_of_published, opened
 from coordinator.server.mechanisms import of_published
 from coordinator.server.rounds.state import Ask
@@ -16,7 +17,7 @@ from coordinator.server.statistics.statistic import Statistic, no_answer
 
 Both = Callable[[str, Sequence[tuple[Any, ...]]], Sequence[Any]]
 """Calls a method of both servers, the server of words first, with arguments for each; returns both results."""
-ATTEMPTS = 4  # Times that shares are collected anew while the two servers hold those of different devices
+ATTEMPTS = 4  # Times that shares are collected while the two servers hold those of different devices
 
 
 class SumQuerying:
@@ -27,15 +28,18 @@ class SumQuerying:
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Let both servers collect shares, compare who gave them, and open the sum of what both publish."""
-        query = ask.query
+        query, among = ask.query, None
         for attempt in itertools.count(1):
-            words, seeds = self._both("collect", [(query, ask.first, ask.stop)] * 2)
-            rolls = ShareRoll.arrived(words), ShareRoll.arrived(seeds)
-            try:  # each server looks itself whether the other one has the same devices
+            rolls = None
+            try:
+                words, seeds = self._both("collect", [(query, ask.first, ask.stop, among)] * 2)
+                rolls = ShareRoll.arrived(words), ShareRoll.arrived(seeds)
+                # each server looks itself whether the other one has the same devices
                 sums = self._both("publish", [(query, rolls[1]), (query, rolls[0])])
-            except RollError:
+            except (RollError, OpeningError):
                 if attempt == ATTEMPTS:
                     raise
+                among = rolls and rolls[0].common(rolls[1])  # devices that both could reach
             else:
                 self._report_progress(ask.stop - ask.first)
                 return read_published(ask, PublishedSum.arrived(sums[0]), PublishedSum.arrived(sums[1]))

@@ -10,8 +10,9 @@ from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.openings import BookActor, Openings
 from coordinator.protocol.trust import ShuffledRound, Shuffling
-from coordinator.server.fleet.calls import LOST, RayHosts, pause, result_of
+from coordinator.server.fleet.calls import LOST, RayHosts, in_a_line, pause, result_of
 from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of
 from coordinator.server.fleet.querying import WINDOW, Count
 from coordinator.server.fleet.shuffled_rounds import read_shuffled, rehearse_reading
@@ -20,18 +21,23 @@ from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
-from coordinator.shuffler.shuffler import HandedRounds, Shuffler
+from coordinator.shuffler.shuffler import OPENER, Shuffler
 
 LOOK = 0.2  # Seconds between two looks at how many devices have answered the shuffler
 
 
 class ShufflerHost:
-    """The plain class behind the actor; of a round that is closed it keeps who reported, and nothing that was said."""
+    """The plain class behind the actor; of a round that is closed it keeps who reported, and nothing that was said.
 
-    def __init__(self, cohorts: Cohorts, layout: Layout, terms: Shuffling, own: CustomMechanism | None = None) -> None:
+    ``book`` is the actor with the book of what was handed on, which outlives this process.
+    """
+
+    def __init__(
+        self, cohorts: Cohorts, layout: Layout, terms: Shuffling, own: CustomMechanism | None = None, book: Any = None
+    ) -> None:
         admit(own)
         self._cohorts, self._layout, self._terms = cohorts, layout, terms
-        self._handed = HandedRounds()
+        self._openings = Openings(OPENER, book and BookActor(book, _entries))
         self._answers = self._retries = 0
 
     def progress(self) -> tuple[int, int]:
@@ -51,7 +57,7 @@ class ShufflerHost:
             self._answers += block.stop - block.first
 
         hosts = RayHosts(self._cohorts, WINDOW * self._layout.workers, self._retried)
-        shuffler = Shuffler(query, self._terms, self._handed)
+        shuffler = Shuffler(query, self._terms, self._openings)
         blocks = list(blocks_of(self._cohorts, self._layout, first, stop, query.bits))
         for release in hosts.ask(ray.put(query), blocks, check):
             shuffler.take(release)
@@ -61,11 +67,19 @@ class ShufflerHost:
         self._retries += count
 
 
-def start_shuffler(cohorts: Cohorts, layout: Layout, terms: Shuffling, own: CustomMechanism | None) -> Any:
+def _entries(answer: Any) -> Any:
+    """Return what the book answers; where it is gone for good nothing can be opened any more."""
+    with in_a_line():
+        return result_of(answer)
+
+
+def start_shuffler(
+    cohorts: Cohorts, layout: Layout, terms: Shuffling, own: CustomMechanism | None, book: Any = None
+) -> Any:
     """Start a shuffler as a Ray actor, which Ray restarts if its process dies; its second thread reports progress."""
     actor: Any = ray.remote(ShufflerHost)
     options = actor.options(num_cpus=0, max_concurrency=2, max_restarts=-1)
-    return options.remote(cohorts, layout, terms, own)
+    return options.remote(cohorts, layout, terms, own, book)
 
 
 class ShuffledQuerying:

@@ -10,7 +10,7 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 from statistical import normal_radius
 
 from coordinator.protocol.coins import derive
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, WithheldError
 from coordinator.protocol.shares import SIDES, RollError, ShareRoll, secret_of
 from coordinator.server.fleet.published_sums import ATTEMPTS, SumQuerying
 from coordinator.server.rounds.rounds import Round
@@ -139,7 +139,7 @@ def test_what_two_servers_cannot_do_is_refused(changes: dict[str, Any], error: s
 
 
 def test_devices_noise_that_falls_short_opens_nothing() -> None:
-    with pytest.raises(Exception, match="nothing is opened"):
+    with pytest.raises(WithheldError, match=r"^round 0 was withheld: .* nothing is opened, expect fewer answers"):
         here(shared(noise="devices", dropout=0.4, expected_answers=0.9))
     assert record(here(shared(noise="devices", dropout=0.4, expected_answers=0.5)))["honest_noise"] == 200
 
