@@ -47,9 +47,9 @@ from coordinator.protocol.shares import (
     secret_of,
 )
 from coordinator.server.design import World
+from coordinator.server.fleet.published_sums import SumQuerying
 from coordinator.server.mechanisms.totals import LikeTotals, TotalsHalf, TotalsSettings
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.fleet.published_sums import SumQuerying
 from coordinator.server.rounds.state import Ask
 
 SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6

@@ -11,8 +11,8 @@ from runs import alike, complains, here, small
 from coordinator.protocol.amplification import TwoLevels, shuffled_epsilon
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.mechanisms import half_of as public_half
-from scenarios.config import central_promise
 from coordinator.server.moments.sign_moments import sign_contrast
+from scenarios.config import central_promise
 from scenarios.config.central_promise import RoundSize, smallest_round
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
