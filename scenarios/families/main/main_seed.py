@@ -374,6 +374,7 @@ def _real(run: MainResult, noiseless: MainResult) -> dict[str, Any]:
     return {
         **nothing,
         **lines_skipped(run.scenario, split.train),
+        **split.protocol,
         "clusters_follow": follows.verdict,
         "popularity_share": follows.popularity,
         "taste_share": follows.taste,

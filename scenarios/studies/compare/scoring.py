@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
+from coordinator.protocol.arrays import Floats2, Indices, Indices2, Ints
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
@@ -23,6 +23,7 @@ from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import file_sha256
 from scenarios.config.identity import identity
 from scenarios.config.run_spec import RunSpec
+from scenarios.data.metrics import scores_per_person
 from scenarios.families.online.online_scenario import REFERENCE
 from scenarios.families.online.online_worlds import OnlineWorld, world_of_table
 from scenarios.show.tables import Cell, percent, remark, show_rows
@@ -162,7 +163,7 @@ def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, feat
         order = learned.order.astype(np.int64)
     rows = [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
     lists = np.concatenate(rows)
-    per_person = _scores_per_person(world, people, lists)
+    per_person = scores_per_person(lists, world.fold.holdout.of(people))
     weights = _weights(world.people)[:, people]
     weights[weights.sum(axis=1) == 0] = 1  # a sample of nobody, where there are very few
     total = weights.sum(axis=1)
@@ -208,18 +209,6 @@ def _take(scores: Floats2, order: Ints, starts: Ints, rated: Indices, lists: Ind
             best[place], lists[row, place] = value, item
             size = min(size + 1, best.size)
         hidden[rated[starts[row] : starts[row + 1]]] = False
-
-
-def _scores_per_person(world: FileWorld, people: Ints, lists: Indices2) -> dict[str, Floats]:
-    """Return hit, NDCG and recall of each person, float64, shape (people,)."""
-    holdout = world.fold.holdout.of(people)
-    relevant = holdout.degrees
-    keys = holdout.owners * world.items + holdout.items
-    recommended = np.arange(people.size)[:, None] * world.items + lists
-    hits = (np.isin(recommended, keys) & (lists >= 0)).astype(np.float64)
-    gains = 1 / np.log2(np.arange(2, TOP + 2))
-    ideal = np.cumsum(gains)[np.minimum(relevant, TOP) - 1]
-    return {"hit_rate": hits.max(axis=1), "ndcg": hits @ gains / ideal, "recall": hits.sum(axis=1) / relevant}
 
 
 @lru_cache(maxsize=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Annotated, Any, ClassVar
@@ -21,6 +22,7 @@ from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.backends.selection import InProcess
 from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
+from scenarios.data.rating_split import TEST, hold_out
 from scenarios.families.two_tier.two_tier_run import CoursePlan, follow
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
 from scenarios.families.two_tier.two_tier_seed import TwoTierWorld, plan_of, read_table, score_of, settle, world_of
@@ -145,6 +147,9 @@ class TwoTierSweepOptions(BaseModel):
 
 _FILE = ("ratings", "columns", "duplicates", "bad_lines", "planted", "public", "private", "private_by")
 _SCENARIO = (*_FILE, "rank", "regularisation", "m_step", "scale", "round_ratings", "holdout", "seed")
+PAPERS = 10  # Test ratings of every user in the paper's figures, whose errors a share would weigh otherwise
+_HOLDOUT = copy(TwoTier.model_fields["holdout"])
+_HOLDOUT.description = f"So many test ratings of every user, or a share of everybody's ratings [{PAPERS}]."
 Units = Mapping[TwoTierKey, TwoTierMeasurement]
 Measure = Callable[[], TwoTierMeasurement]
 
@@ -161,7 +166,11 @@ class TwoTierSweep(Sweep[TwoTierKey, TwoTierMeasurement]):
     ratings: int
     every: int  # Private devices between two points of Figure 2
     key, measurement, rows_in, tables = TwoTierKey, TwoTierMeasurement, "summary", ("points.csv", "summary.csv")
-    fields: ClassVar = {**TwoTierSweepOptions.model_fields, **{name: TwoTier.model_fields[name] for name in _SCENARIO}}
+    fields: ClassVar = {
+        **TwoTierSweepOptions.model_fields,
+        **{name: TwoTier.model_fields[name] for name in _SCENARIO},
+        "holdout": _HOLDOUT,
+    }
     help: ClassVar = """Draw the paper's figures over seeds: errors against public users, and against private devices \
 that answer.
 
@@ -175,7 +184,9 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
     def read(cls, values: Mapping[str, Any]) -> TwoTierSweep:
         """Check everything that can be checked before a unit runs."""
         options = validated(TwoTierSweepOptions, None, values_of(TwoTierSweepOptions.model_fields, values))
-        base = validated(TwoTier, None, {**values_of(_SCENARIO, values), "mechanism": NONE})
+        theirs = {**values_of(_SCENARIO, values), "mechanism": NONE}
+        theirs["holdout"] = PAPERS if theirs["holdout"] is None else theirs["holdout"]
+        base = validated(TwoTier, None, theirs)
         figures = names_among(options.figures, FIGURES, "figure")
         curves = tuple(options.mechanisms.split(","))
         for curve in curves:
@@ -191,13 +202,14 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
         scaled = [{"mechanism": curve} for curve in curves if needs_scale(curve.partition(":")[0])]
         for update in (scaled or [{}]) if SECOND in figures else [{"private": 0, "public": 2}]:
             world_of(base.model_copy(update=update), table)
-        ratings, seeds, every = table.ratings - table.users * base.holdout, options.seeds, options.every
-        numbers = {"seeds": seeds, "users": table.users, "ratings": ratings, "every": every}
+        train = hold_out(table, held_out=base.holdout, like_from=None, seed=base.seed, purpose=TEST).train
+        numbers = {"seeds": options.seeds, "users": train.users, "ratings": train.ratings, "every": options.every}
         return cls(base=base, figures=figures, curves=curves, **numbers)
 
     def content(self) -> dict[str, Any]:
         """Return what all units share, as JSON values."""
-        return {"sweep": "two-tier", "base": self.base.model_dump(mode="json", exclude={"seed"})}
+        left_out = {"seed", "split_by", "like_from"}  # what folders of before such settings do not name
+        return {"sweep": "two-tier", "base": self.base.model_dump(mode="json", exclude=left_out)}
 
     def units(self, done: Units) -> dict[TwoTierKey, Measure]:
         """Return Figure 1's units, and Figure 2's as soon as their rank and kappa are validated."""
