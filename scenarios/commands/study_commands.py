@@ -25,13 +25,14 @@ from scenarios.store.run_folder import require_counts
 from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.compare.comparison_settings import Comparison
 
-WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "bad_lines", "features")
+_FROM_COMPARISON = ("held_out", "split_by", "features")
+WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "bad_lines", *_FROM_COMPARISON)
 """Fields that a plan takes as a run does."""
 TRUST = ("trust", "delta", "expected_answers")
 """Fields of whom devices trust that a plan takes as a run does."""
-_PLANNED = {name: (Comparison if name == "features" else Scenario).model_fields[name] for name in (*WORLD, *TRUST)} | {
-    name: all_settings()[name] for name in shared_settings()
-}
+_PLANNED = {
+    name: (Comparison if name in _FROM_COMPARISON else Scenario).model_fields[name] for name in (*WORLD, *TRUST)
+} | {name: all_settings()[name] for name in shared_settings()}
 
 
 _TARGETS: tuple[tuple[str, type, str], ...] = (

@@ -107,6 +107,25 @@ def table_of(settings: Comparison) -> RatingTable:
     return earlier(table, settings.held_out)[0] if settings.split_by == GLOBAL_TIME else table
 
 
+def left_out(settings: Comparison) -> dict[str, int]:
+    """Return how many people and items of the file nothing is known of before the date; nothing without a date."""
+    if settings.split_by != GLOBAL_TIME:
+        return {}
+    fold, whole = world_of(settings, settings.seed).fold, _read(settings.model_copy(update=_ANY))
+    unseen = fold.train.count - np.count_nonzero(fold.train.raters)
+    return {"people_left_out": whole.users - fold.train.users, "items_unseen": int(unseen)}
+
+
+def dated(settings: Comparison) -> list[str]:
+    """Say whom and what a date leaves out; nothing without a date."""
+    counts = left_out(settings)
+    line = (
+        "after the date is held out: {people_left_out:,} people of the file rated nothing before it, are not known and "
+        "cannot be evaluated; {items_unseen:,} items had no rating by then"
+    )
+    return [line.format(**counts)] if counts else []
+
+
 def _read(settings: Comparison) -> RatingTable:
     how = {"times": True} if needs_times(settings.split_by) else {}
     return read_for(settings, min_ratings=settings.min_ratings, **how)
