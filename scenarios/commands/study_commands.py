@@ -159,6 +159,10 @@ def compare(
     *,
     place: BackendFlags,
     out: Annotated[Path | None, typer.Option(help="Folder to keep rows in: new, or of the same comparison.")] = None,
+    lists: Annotated[
+        bool,
+        typer.Option("--lists", help="Write everybody's lists into --out, too; rows are learned once more for them."),
+    ] = False,
     output: Output,
     setting: Setting = None,
     helpers: With = None,
@@ -166,13 +170,18 @@ def compare(
 ) -> None:
     """Compare all trust models on a file; see `COMPARE_HELP`."""
     from scenarios.studies.compare.comparison import comparison
+    from scenarios.studies.compare.lists import write_lists
     from scenarios.studies.sweep.sweep_folder import swept
 
     design = [path.strip() for path in (values.pop("design") or "").split(",") if path]
     own = own_designs(design, read_settings(setting or ()), import_helpers(helpers or ()))
     sweep = comparison({"ratings": file, "design": own, **values})
+    if lists and out is None:
+        raise InputError("lists is True, but there is no folder to write them into; give --out")
     with lasting_folder(out) as folder:
         done = swept(sweep, place.session(sweep.work), folder, console())
+        if lists:
+            write_lists(folder, sweep.settings, done.units)
     output.deliver(sweep.family, done.result, lambda: sweep.show(printed(), done.result, "blindrec compare"))
 
 

@@ -155,14 +155,8 @@ class ListScores:
 
 def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, features: bool) -> ListScores:
     """Score the lists that follow from learned scores, with or without public features on the device."""
-    people = world.fold.evaluated if learned.people is None else np.intersect1d(world.fold.evaluated, learned.people)
-    if not people.size:
-        raise InputError(f"none of the people to be evaluated has a like held out; lower --public, {request.public:g}")
-    order = request.coins.permutation(world.items)  # the order in which equal scores are ranked
-    if learned.order is not None:
-        order = learned.order.astype(np.int64)
-    rows = [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
-    lists = np.concatenate(rows)
+    people = evaluated_people(world, learned, request)
+    lists, _ = ranked_lists(world, learned, request, people, features=features)
     per_person = scores_per_person(lists, world.fold.holdout.of(people))
     weights = _weights(world.people)[:, people]
     weights[weights.sum(axis=1) == 0] = 1  # a sample of nobody, where there are very few
@@ -173,8 +167,29 @@ def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, feat
     return ListScores(features=features, **means, coverage=covered, people=people.size, resampled=resampled)
 
 
-def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool) -> Indices2:
-    """Return people's lists, int32, shape (people, TOP); -1 where too few unrated items are left."""
+def evaluated_people(world: FileWorld, learned: LearnedScores, request: RowRequest) -> Ints:
+    """Return the people of a row with likes held out, ascending."""
+    people = world.fold.evaluated if learned.people is None else np.intersect1d(world.fold.evaluated, learned.people)
+    if not people.size:
+        raise InputError(f"none of the people to be evaluated has a like held out; lower --public, {request.public:g}")
+    return people
+
+
+def ranked_lists(
+    world: FileWorld, learned: LearnedScores, request: RowRequest, people: Ints, *, features: bool
+) -> tuple[Indices2, Floats2]:
+    """Return people's lists, as `_lists`, and the scores of their items."""
+    order = request.coins.permutation(world.items)  # the order in which equal scores are ranked
+    if learned.order is not None:
+        order = learned.order.astype(np.int64)
+    blocks = [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
+    return np.concatenate([lists for lists, _ in blocks]), np.concatenate([scores for _, scores in blocks])
+
+
+def _lists(
+    world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool
+) -> tuple[Indices2, Floats2]:
+    """Return people's lists, int32, shape (people, TOP), -1 where too few unrated items are left, and their scores."""
     own = world.matrix[people]
     if learned.scorer is not None:
         scores = learned.scorer(own if learned.holds is None else learned.holds[people])
@@ -187,7 +202,7 @@ def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, 
     rated = world.fold.train.of(people)
     lists = np.full((people.size, TOP), -1, np.int32)
     _take(np.ascontiguousarray(scores, np.float64), order, rated.starts, rated.items, lists)
-    return lists
+    return lists, np.take_along_axis(scores, np.maximum(lists, 0), axis=1).astype(np.float64)
 
 
 @compiled

@@ -54,7 +54,7 @@ def test_every_command_prints_the_same_worth_of_popularity(
     for result in (described, planned):
         assert {name: result[name] for name in SAME} == wanted
     for seed in (0, 3):
-        unit = units.loc[seed]
+        unit = units.loc[seed].to_dict()
         wanted |= {"popularity_hit_rate": float(unit["hit_rate"]), "popularity_ndcg": float(unit["ndcg"])}
         run = blindrec("run", "--design", "set", "--ratings", log, *read, "--seed", seed, *HERE).result
         tiers = blindrec("two-tier", "--ratings", log, *TIERS, *read, "--seed", seed, *HERE).result
