@@ -81,7 +81,7 @@ HeldOut = Annotated[
 TestRatings = Annotated[
     int | float,
     _held_out("holdout", 1e-9),
-    Field(description=f"Share of everybody's ratings held out, as by compare, or so many of each [{HELD_OUT}]."),
+    Field(description="So many test ratings of everybody, or a share of all, as in compare [10]."),
 ]
 LikeFrom = Annotated[float | None, Field(description="Ratings from here on are likes [above own mean].")]
 Features = Annotated[

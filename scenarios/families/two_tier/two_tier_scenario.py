@@ -20,7 +20,6 @@ from coordinator.server.completion.mechanisms import HALF
 from scenarios.config.files import Exact, NamedPath, brief
 from scenarios.config.lying_settings import POISON
 from scenarios.config.settings import (
-    HELD_OUT,
     SEEN,
     BadLines,
     ColumnNames,
@@ -217,7 +216,7 @@ class TwoTier(ExperimentScenario):
         default=None, description="The set S of ratings, 1,2,3,4,5 or 0.5:5:0.5 [what public users gave]."
     )
     round_ratings: bool = Field(default=False, description="Move every rating to the nearest in S first.")
-    holdout: TestRatings = HELD_OUT
+    holdout: TestRatings = 10  # the paper's, whose errors a share of all ratings would weigh otherwise
     split_by: SplitBy = "random"
     like_from: LikeFrom = None
     iterations: Annotated[int, Field(ge=1)] = Field(default=20, description="EM iterations on public users alone [20].")

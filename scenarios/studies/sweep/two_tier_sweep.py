@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Annotated, Any, ClassVar
@@ -147,9 +146,6 @@ class TwoTierSweepOptions(BaseModel):
 
 _FILE = ("ratings", "columns", "duplicates", "bad_lines", "planted", "public", "private", "private_by")
 _SCENARIO = (*_FILE, "rank", "regularisation", "m_step", "scale", "round_ratings", "holdout", "seed")
-PAPERS = 10  # Test ratings of every user in the paper's figures, whose errors a share would weigh otherwise
-_HOLDOUT = copy(TwoTier.model_fields["holdout"])
-_HOLDOUT.description = f"So many test ratings of every user, or a share of everybody's ratings [{PAPERS}]."
 Units = Mapping[TwoTierKey, TwoTierMeasurement]
 Measure = Callable[[], TwoTierMeasurement]
 
@@ -166,11 +162,7 @@ class TwoTierSweep(Sweep[TwoTierKey, TwoTierMeasurement]):
     ratings: int
     every: int  # Private devices between two points of Figure 2
     key, measurement, rows_in, tables = TwoTierKey, TwoTierMeasurement, "summary", ("points.csv", "summary.csv")
-    fields: ClassVar = {
-        **TwoTierSweepOptions.model_fields,
-        **{name: TwoTier.model_fields[name] for name in _SCENARIO},
-        "holdout": _HOLDOUT,
-    }
+    fields: ClassVar = {**TwoTierSweepOptions.model_fields, **{name: TwoTier.model_fields[name] for name in _SCENARIO}}
     help: ClassVar = """Draw the paper's figures over seeds: errors against public users, and against private devices \
 that answer.
 
@@ -184,9 +176,7 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
     def read(cls, values: Mapping[str, Any]) -> TwoTierSweep:
         """Check everything that can be checked before a unit runs."""
         options = validated(TwoTierSweepOptions, None, values_of(TwoTierSweepOptions.model_fields, values))
-        theirs = {**values_of(_SCENARIO, values), "mechanism": NONE}
-        theirs["holdout"] = PAPERS if theirs["holdout"] is None else theirs["holdout"]
-        base = validated(TwoTier, None, theirs)
+        base = validated(TwoTier, None, {**values_of(_SCENARIO, values), "mechanism": NONE})
         figures = names_among(options.figures, FIGURES, "figure")
         curves = tuple(options.mechanisms.split(","))
         for curve in curves:

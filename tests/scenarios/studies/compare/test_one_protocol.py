@@ -13,7 +13,7 @@ from scenarios.data.rating_split import Split, hold_out
 PEOPLE, ITEMS, EACH = 60, 40, 14
 HERE = ("--backend", "inprocess", "--workers", 1, "--json", "-")
 COMPARED = ("--trust-models", "none", "--mechanisms", "popularity", "--seeds", 5)
-TIERS = ("--mechanism", "none", "--public", 20, "--rank", 2, "--regularisation", 1, "--iterations", 1)
+TIERS = ("--holdout", 0.2, "--mechanism", "none", "--public", 20, "--rank", 2, "--regularisation", 1, "--iterations", 1)
 SAME = ("popularity_hit_rate", "popularity_ndcg", "held_out", "split_by")
 
 
