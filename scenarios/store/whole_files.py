@@ -78,6 +78,7 @@ def write_tables(target: Path, tables: Iterable[pd.DataFrame]) -> None:
     import pyarrow as pa  # noqa: PLC0415 (other commands need not wait for it)
     from pyarrow import parquet  # noqa: PLC0415 (other commands need not wait for it)
 
+    make_folder(target.parent)
     part, writer = target.with_name(f".{target.name}{PART}"), None
     try:
         for table in tables:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from actors.durable_log import make_folder
 from coordinator.protocol.arrays import Indices, Ints
 from coordinator.protocol.budget import parse_epsilon
 from scenarios.data.rating_split import LikesFold
@@ -28,7 +27,6 @@ def write_lists(out: Path, settings: Comparison, keys: Iterable[CompareKey]) -> 
     people = table_of(settings).users  # other numbers of people were measured for how many it takes alone
     named = [key for key in keys if key.trust_model != COORDINATOR and key.users % people == 0]
     folder = out / "lists"
-    make_folder(folder)
     write_tables(folder / HOLDOUT, (_holdout(settings, seed) for seed in sorted({key.seed for key in named})))
     write_tables(folder / LISTS, (table for key in named for table in list_tables(settings, key)))
 

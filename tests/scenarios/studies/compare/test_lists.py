@@ -14,7 +14,14 @@ from runs import Command, planted_ratings, refused, write_movielens
 UNIT = ["trust_model", "mechanism", "epsilon", "users", "public", "seed", "features"]
 COLUMNS = [*UNIT, "user_id", "item_id", "rank", "score"]
 HERE = ("--backend", "inprocess", "--workers", 1, "--json", "-")
-COMPARED = ("--trust-models", "none,two-tier,local", "--mechanisms", "popularity,EASE,set", "--public", 0.2)
+COMPARED: tuple[object, ...] = (
+    "--trust-models",
+    "none,two-tier,local",
+    "--mechanisms",
+    "popularity,EASE,set",
+    "--public",
+    0.2,
+)
 COMPARED = (*COMPARED, "--epsilon", 4, "--scale", 1, "--seeds", 3, "--like-from", 4)
 RUN = ("run", "--design", "set", "--epsilon", 4, "--like-from", 4)
 METRICS = ("hit_rate", "ndcg", "recall")
@@ -84,7 +91,7 @@ def test_lists_of_a_comparison_are_worth_elsewhere_what_they_are_here(
         worth = scored(rows, people)
         assert worth["rbp"] == pytest.approx(by_hand(rows, people)["rbp"], abs=1e-9)
         for name in METRICS:
-            assert worth[name] == pytest.approx(units.loc[unit, name], abs=1e-9)
+            assert worth[name] == pytest.approx(units[name].to_dict()[unit], abs=1e-9)
         assert (rows.sort_values("rank").groupby("user_id")["score"].diff().dropna() <= 1e-12).all()
     assert seen == len(units) > 12
 

@@ -106,3 +106,15 @@ def test_a_like_by_the_mean_of_all_is_one_by_the_mean_of_what_is_left(log: Path)
     means = np.bincount(split.train.owners, split.train.values) / split.train.degrees
     assert (split.test.values > means[split.test.owners]).all()
     assert split.test.items.tolist() == split.holdout.items.tolist()
+
+
+def test_a_whole_number_by_time_is_everybodys_latest_likes(log: Path) -> None:
+    table = read_ratings(log, columns=("who", "what", "stars", "when"), times=True)
+    split = hold_out(table, held_out=2, like_from=3, seed=1, split_by="time")
+    likes = pd.read_csv(log).query("stars >= 3").sort_values("when")
+    for person, rows in likes.groupby("who"):
+        held = split.holdout.block(person, person + 1).items
+        assert {int(split.train.item_labels[item]) for item in held} <= set(rows["what"])
+        cut = rows["when"].iloc[-2] if len(rows) > 2 else np.inf
+        assert held.size == (2 if len(rows) > 2 else 0)
+        assert rows.set_index("what").loc[[int(split.train.item_labels[item]) for item in held], "when"].ge(cut).all()
