@@ -67,8 +67,11 @@ def by_lenskit(lists: pd.DataFrame, holdout: pd.DataFrame) -> dict[str, float]:
     ranked = data.ItemListCollection.from_df(lists[["user_id", "item_id", "rank", "score"]], ["user_id"])
     truth = data.ItemListCollection.from_df(holdout[["user_id", "item_id"]], ["user_id"])
     analysis = metrics.RunAnalysis()
-    for name, kind in zip((*METRICS, "rbp"), (metrics.Hit, metrics.NDCG, metrics.Recall, metrics.RBP), strict=True):
-        analysis.add_metric(kind(10), name)
+    # lenskit's own discount is log2 of the rank, at least 1; ours, RecBole's and scikit-learn's log2(1 + rank)
+    ndcg = metrics.NDCG(10, discount=lambda ranks: np.log2(ranks + 1))
+    measured = {"hit_rate": metrics.Hit(10), "ndcg": ndcg, "recall": metrics.Recall(10), "rbp": metrics.RBP(10)}
+    for name, metric in measured.items():
+        analysis.add_metric(metric, name)
     with warnings.catch_warnings():  # of pandas about lenskit
         warnings.simplefilter("ignore")
         scores = analysis.measure(ranked, truth).list_metrics()
