@@ -189,6 +189,7 @@ def split_of(rows: Sequence[Sequence[tuple[int, bool]]], held: Sequence[Sequence
             values=None,
             count=items,
         ),
+        test=train.block(0, 0),
     )
 
 

@@ -55,7 +55,7 @@ def bounds(
     output.deliver("bounds", record, lambda: show_bounds(Console(), record))
 
 
-_READ = ("columns", "duplicates", "bad_lines", "min_ratings", "like_from", "features")
+_READ = ("columns", "duplicates", "bad_lines", "min_ratings", "like_from", "held_out", "split_by", "features")
 
 
 @with_fields({name: Comparison.model_fields[name] for name in _READ})
@@ -69,7 +69,7 @@ def data(
     from scenarios.config.settings import validated
     from scenarios.data.datasets import lines_skipped, tell_remarks
     from scenarios.data.rating_split import describe
-    from scenarios.studies.compare.people_needed import SPLITS, needs_or_why, show_needs
+    from scenarios.studies.compare.people_needed import SPLITS, needs_or_why, popularity_of, show_needs
     from scenarios.studies.compare.worlds import table_of
     from scenarios.studies.planner.plan_tables import show_learnable
     from scenarios.studies.planner.request import learnable_of
@@ -79,11 +79,13 @@ def data(
     described = describe(table, like_from)
     rows = learnable_of(table, like_from)
     recipe, why = needs_or_why(settings)
+    plain = popularity_of(settings) if recipe else {}
     record = {
         **described,
         **lines_skipped(settings, table),
         "remarks": table.remarks,
         "learnable": rows,
+        **plain,
         "worth": recipe,
         "worth_not": why,
     }
@@ -92,6 +94,8 @@ def data(
         show_description(Console(), described, f"blindrec data {file.name}")
         tell_remarks(table, Console())
         show_learnable(Console(), rows)
+        if plain:
+            show_description(Console(), plain, "plain popularity without privacy: lists of ten of held-out likes")
         show_needs(Console(), recipe, why)
 
     output.deliver("data", record, show)

@@ -25,15 +25,16 @@ from scenarios.store.run_folder import require_counts
 from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.compare.comparison_settings import Comparison
 
-WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "bad_lines", "features")
+_FROM_COMPARISON = ("held_out", "split_by", "features")
+WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "bad_lines", *_FROM_COMPARISON)
 """Fields that a plan takes as a run does."""
 TRUST = ("trust", "delta", "expected_answers", "own_questions")
+"""Fields of whom devices trust that a plan takes as a run does."""
 OF_SUMS = ("noise", "most_likes")
 """Settings of two servers' sums that a plan takes, beside those that several mechanisms share."""
-"""Fields of whom devices trust that a plan takes as a run does."""
-_PLANNED = {name: (Comparison if name == "features" else Scenario).model_fields[name] for name in (*WORLD, *TRUST)} | {
-    name: all_settings()[name] for name in (*shared_settings(), *OF_SUMS)
-}
+_PLANNED = {
+    name: (Comparison if name in _FROM_COMPARISON else Scenario).model_fields[name] for name in (*WORLD, *TRUST)
+} | {name: all_settings()[name] for name in (*shared_settings(), *OF_SUMS)}
 
 
 _TARGETS: tuple[tuple[str, type, str], ...] = (
@@ -160,6 +161,10 @@ def compare(
     *,
     place: BackendFlags,
     out: Annotated[Path | None, typer.Option(help="Folder to keep rows in: new, or of the same comparison.")] = None,
+    lists: Annotated[
+        bool,
+        typer.Option("--lists", help="Write everybody's lists into --out, too; rows are learned once more for them."),
+    ] = False,
     output: Output,
     setting: Setting = None,
     helpers: With = None,
@@ -167,13 +172,18 @@ def compare(
 ) -> None:
     """Compare all trust models on a file; see `COMPARE_HELP`."""
     from scenarios.studies.compare.comparison import comparison
+    from scenarios.studies.compare.lists import write_lists
     from scenarios.studies.sweep.sweep_folder import swept
 
     design = [path.strip() for path in (values.pop("design") or "").split(",") if path]
     own = own_designs(design, read_settings(setting or ()), import_helpers(helpers or ()))
     sweep = comparison({"ratings": file, "design": own, **values})
+    if lists and out is None:
+        raise InputError("lists is True, but there is no folder to write them into; give --out")
     with lasting_folder(out) as folder:
         done = swept(sweep, place.session(sweep.work), folder, console())
+        if lists:
+            write_lists(folder, sweep.settings, done.units)
     output.deliver(sweep.family, done.result, lambda: sweep.show(printed(), done.result, "blindrec compare"))
 
 

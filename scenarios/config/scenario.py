@@ -20,14 +20,17 @@ from scenarios.config.files import Exact, Matrix, NamedPath, Row, brief, check_s
 from scenarios.config.lying_settings import AttackSettings
 from scenarios.config.mechanism_settings import all_settings, designs, gathered
 from scenarios.config.settings import (
+    HELD_OUT,
     OWN,
     BadLines,
     ColumnNames,
     Duplicates,
     ExperimentScenario,
     Features,
+    HeldOut,
     LikeFrom,
     Seed,
+    SplitBy,
     like_bar,
 )
 from scenarios.config.trust_settings import TrustSettings
@@ -151,7 +154,8 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
     duplicates: Duplicates = None
     bad_lines: BadLines = "refuse"
     like_from: LikeFrom = None
-    held_out: Annotated[int, Field(ge=0)] = Field(default=1, description="Likes held out a user, to score advice [1].")
+    held_out: HeldOut = HELD_OUT
+    split_by: SplitBy = "random"
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0, description="P(a device does not answer a query) [0]."
     )
@@ -198,7 +202,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
             )
         if self.ratings is None:
             self.refuse_without_file(
-                "columns", "duplicates", "bad_lines", "like_from", "held_out", "features", "public"
+                "columns", "duplicates", "bad_lines", "like_from", "held_out", "split_by", "features", "public"
             )
         check_shares("class_shares", self.class_shares, len(self.like))
         if len({len(row) for row in self.like}) != 1 or not self.like[0]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
@@ -42,6 +43,45 @@ Malicious = Annotated[
     Field(
         description="Share of the devices that lies, by the coin of each; 0: nobody, reported as if some did [none]."
     ),
+]
+SplitBy = Annotated[
+    Literal["random", "time", "global-time"],
+    Field(
+        description="Hold out ratings at random; where the file has times also everybody's latest (time), or all "
+        "ratings after one date (global-time) [random]."
+    ),
+]
+
+
+def _held_out(name: str, least: float = 0) -> BeforeValidator:
+    """Return what reads a share below 1, which stays a float, or a whole number."""
+
+    def read(value: Any) -> int | float:
+        try:
+            number, shown = float(value), f"{float(value):g}"
+        except (TypeError, ValueError):
+            number, shown = -1.0, brief(value)
+        if not least <= number < 2**31 or (number >= 1 and number != round(number)) or isinstance(value, bool):
+            raise InputError(
+                f"{name} is {shown}; give a share of everybody's ratings below 1, or a whole number, "
+                f"{math.ceil(least)} or more"
+            )
+        return int(number) if number == round(number) else number
+
+    return BeforeValidator(read)
+
+
+HELD_OUT = 0.2
+"""Share of everybody's ratings that is held out where nothing else is said, by every command that scores lists."""
+HeldOut = Annotated[
+    int | float,
+    _held_out("held_out"),
+    Field(description=f"Share of everybody's ratings held out, as in compare, or so many likes of each [{HELD_OUT}]."),
+]
+TestRatings = Annotated[
+    int | float,
+    _held_out("holdout", 1e-9),
+    Field(description="So many test ratings of everybody, or a share of all, as in compare [10]."),
 ]
 LikeFrom = Annotated[float | None, Field(description="Ratings from here on are likes [above own mean].")]
 Features = Annotated[

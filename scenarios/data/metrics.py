@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import scipy
 
-from actors.advice import recommend
 from actors.ratings import StoredRatings
-from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
+from coordinator.protocol.arrays import Floats, Indices, Indices2, Ints
+from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Model
 from coordinator.protocol.rating_table import RowTable
 from scenarios.data.rating_split import Split
 
@@ -131,32 +130,54 @@ def ranking_scores(recommended: Ints | Indices, holdout: RowTable[Any]) -> Ranki
     (0.5, 0.315)
     """
     _check_ranking(recommended, holdout)
-    users, places = recommended.shape
-    hits, relevant = _hits(recommended.astype(np.int64), holdout)
-    evaluated: Bools = np.greater(relevant, 0)
-    if not evaluated.any():
-        raise InputError(f"none of the {users} users has a held-out item; hold out at least one")
-    gains = 1 / np.log2(np.arange(places) + 2)
-    ideal = np.concatenate(([0.0], np.cumsum(gains)))[np.minimum(relevant, places)]
-    hit_rate, hit_rate_error = _mean_and_error(hits[evaluated].max(axis=1).astype(np.float64))
-    ndcg, ndcg_error = _mean_and_error((hits @ gains)[evaluated] / ideal[evaluated])
+    evaluated = np.flatnonzero(holdout.degrees)
+    if not evaluated.size:
+        raise InputError(f"none of the {holdout.users} users has a held-out item; hold out at least one")
+    per_person = scores_per_person(recommended[evaluated], holdout.of(evaluated))
+    hit_rate, hit_rate_error = _mean_and_error(per_person["hit_rate"])
+    ndcg, ndcg_error = _mean_and_error(per_person["ndcg"])
     return RankingScores(
         hit_rate=hit_rate,
         hit_rate_error=hit_rate_error,
         ndcg=ndcg,
         ndcg_error=ndcg_error,
-        evaluated=int(evaluated.sum()),
+        evaluated=evaluated.size,
     )
 
 
-def _hits(recommended: Ints, rows: RowTable[Any]) -> tuple[Bools, Ints]:
-    """Return which recommendations are held out, shape (users, k), and each user's number of held-out items."""
-    users = recommended.shape[0]
-    stride = 1 + max(int(recommended.max(initial=0)), int(rows.items.max(initial=0)))
-    holdout = np.unique(rows.owners * stride + rows.items)
-    keys = np.arange(users)[:, None] * stride + recommended
-    hits: Bools = np.logical_and(recommended >= 0, np.isin(keys, holdout))
-    return hits, np.bincount(holdout // stride, minlength=users)
+def scores_per_person(lists: Ints | Indices, holdout: RowTable[Any]) -> dict[str, Floats]:
+    """Return hit, NDCG and recall of each person, who all have held-out items, float64, shape (people,).
+
+    Shapes: ``lists`` (people, k), best first; -1 fills them up.
+    """
+    people, places = lists.shape
+    stride = 1 + max(int(lists.max(initial=0)), int(holdout.items.max(initial=0)))
+    keys = np.unique(holdout.owners * stride + holdout.items)
+    relevant = np.bincount(keys // stride, minlength=people)
+    ranked = np.arange(people)[:, None] * stride + lists
+    hits = (np.isin(ranked, keys) & (lists >= 0)).astype(np.float64)
+    gains = 1 / np.log2(np.arange(2, places + 2))
+    ideal = np.cumsum(gains)[np.minimum(relevant, places) - 1]
+    return {"hit_rate": hits.max(axis=1), "ndcg": hits @ gains / ideal, "recall": hits.sum(axis=1) / relevant}
+
+
+@compiled
+def first_unrated(order: Indices, starts: Ints, rated: Indices, k: int) -> Indices2:
+    """Return everybody's first ``k`` items of an order without those that they rated, int32; -1 fills them up."""
+    lists = np.full((starts.size - 1, k), -1, np.int32)
+    hidden = np.zeros(order.size, np.bool_)
+    for person in range(starts.size - 1):
+        own = rated[starts[person] : starts[person + 1]]
+        hidden[own] = True
+        size = 0
+        for item in order:
+            if size == k:
+                break
+            if not hidden[item]:
+                lists[person, size] = item
+                size += 1
+        hidden[own] = False
+    return lists
 
 
 def _check_ranking(recommended: Ints | Indices, holdout: RowTable[Any]) -> None:
@@ -230,8 +251,7 @@ def chance_of(values: Floats, cluster: Indices) -> float:
 
 def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> Following:
     """Say whether clusters follow popularity or taste, against the same run without noise."""
-    items = split.train.count
-    likes = np.bincount(split.train.items[split.likes], minlength=items)
+    likes = split.popularity
     raters = split.train.raters
     rated_items = raters >= FEWEST_RATERS
     popularity = raters.astype(float), cluster
@@ -252,7 +272,8 @@ def score_advice(advice: Indices, ratings: StoredRatings, split: Split) -> dict[
     sizes = holdout.degrees
     if not sizes.any():
         return {**dict.fromkeys(ADVICE), "evaluated": 0}
-    popular = ranking_scores(_by_popularity(ratings, split, devices, k), holdout)
+    rated = split.train.of(user)
+    popular = ranking_scores(first_unrated(split.popular, rated.starts, rated.items, k), holdout)
     unrated = split.train.count - split.train.degrees[user]
     hit_rate, ndcg = _by_chance(unrated[sizes > 0], sizes[sizes > 0], k)
     return {
@@ -262,13 +283,6 @@ def score_advice(advice: Indices, ratings: StoredRatings, split: Split) -> dict[
         "random_hit_rate": hit_rate,
         "random_ndcg": ndcg,
     }
-
-
-def _by_popularity(ratings: StoredRatings, split: Split, devices: int, k: int) -> Indices:
-    items = split.train.count
-    likes = np.bincount(split.train.items[split.likes], minlength=items).astype(float)
-    one = Model(cluster=np.zeros(items, np.int32), score=likes, error=np.zeros(items), clusters=1)
-    return recommend(one, ratings.rated(np.zeros(2, np.uint64), 0, devices), k=k)
 
 
 def _by_chance(unrated: Ints, holdout: Ints, k: int) -> tuple[float, float]:

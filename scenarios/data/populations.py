@@ -22,7 +22,7 @@ from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import read_for
 from scenarios.data.item_files import ItemDescriptions, read_descriptions
-from scenarios.data.rating_split import Split, hold_out
+from scenarios.data.rating_split import Split, hold_out, needs_times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +103,15 @@ def from_file(scenario: Scenario) -> Population:
     More users than the file has are sampled with replacement, fewer without; as many are all of them, in its order. If
     groups of them answer different queries, public coins order them.
     """
-    table = read_for(scenario)
-    split = hold_out(table, per_user=scenario.held_out, like_from=scenario.liked_from, seed=scenario.seed)
+    split_by = scenario.split_by
+    table = read_for(scenario, **({"times": True} if needs_times(split_by) else {}))
+    split = hold_out(
+        table, held_out=scenario.held_out, like_from=scenario.liked_from, seed=scenario.seed, split_by=split_by
+    )
     typical = max(1, int(np.median(split.train.degrees)))
-    people, counts = np.arange(table.users), None
+    people, counts = np.arange(split.train.users), None
     if scenario.public:
-        shown, people = public_people(table.users, scenario.public, scenario.seed)
+        shown, people = public_people(people.size, scenario.public, scenario.seed)
         liked = split.train.valued(split.likes).of(shown)
         counts = PublicCounts(
             counts=np.bincount(liked.items[liked.values], minlength=table.count),

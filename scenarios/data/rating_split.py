@@ -1,37 +1,96 @@
 """Likes: ratings judged as liked or not, liked ratings held out for evaluation, and a description of a table."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bools, Floats, Ints, Words
+from coordinator.protocol.arrays import Bools, Floats, Indices, Ints, Words
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw, siphash1
-from coordinator.protocol.rating_table import Held, RowTable
+from coordinator.protocol.rating_table import Held, Likes, Rows, RowTable, starts_of
 from scenarios.data.datasets import RatingTable
 
 _ROUNDING = 1e-9  # of the user's mean absolute rating; this close to the mean counts as equal to it
 
 
+RANDOM, BY_TIME, GLOBAL_TIME = "random", "time", "global-time"
+"""Ways to choose what is held out: at random, everybody's latest, or everything after one date."""
+TEST, LIKES = "two-tier test ratings", "held-out likes"
+"""Purposes of the coins that draw so many ratings of every person, or so many likes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Split:
-    """Ratings to learn from, and liked items held out; its text form shows no rating and no id."""
+    """Ratings to learn from, and ratings that are held out; its text form shows no rating and no id."""
 
     train: RatingTable  # The ratings that were not held out; users and items keep their numbers
     likes: Bools  # bool[train.ratings], judged on `train` alone
-    holdout: Held  # Liked items, ascending within each user
+    holdout: Held  # Held-out likes, judged on `train` alone, ascending within each user
+    test: Rows  # Everything that is held out, liked or not
+    held_out: float = 0  # As `hold_out` was asked
+    split_by: str = RANDOM
+    seed: int = 0  # The split's seed, by which lists of equally popular items are ordered
+    left_out: int = 0  # People of the file who rated nothing before the date; they are not in the tables
+    unseen: int = 0  # Items of the file that nobody had rated before it; they stay in the catalogue
 
     @property
     def evaluated(self) -> Ints:
-        """The users with held-out items, int64, ascending."""
+        """The users with held-out likes, int64, ascending."""
         return np.flatnonzero(self.holdout.degrees)
+
+    @property
+    def popularity(self) -> Ints:
+        """How many people like each item in training, int64, shape (N,): the one popularity of every command."""
+        return np.bincount(self.train.items[self.likes], minlength=self.train.count)
+
+    @property
+    def popular(self) -> Indices:
+        """All items, the most popular first, equal ones as the comparison's row of popularity ranks them."""
+        # the coins of scenarios.studies.compare.row.RowRequest for that row, so that all commands print one number
+        coins = derive(self.seed, f"comparison None {self.train.users} 0.0")
+        ties = np.random.default_rng(int.from_bytes(coins)).permutation(self.train.count)
+        order: Indices = ties[np.argsort(-self.popularity[ties], kind="stable")].astype(np.int32)
+        return order
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """What a result says beside its scores: how they were held out, and whom and what a date leaves out."""
+        dated = {"people_left_out": self.left_out, "items_unseen": self.unseen} if self.split_by == GLOBAL_TIME else {}
+        return {"held_out": self.held_out, "split_by": self.split_by, **dated}
 
     def __repr__(self) -> str:
         return f"Split(train={self.train!r}, evaluated={len(self.evaluated)}, holdout={self.holdout.items.size})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikesFold:
+    """A split as rows of a comparison see it: what they learn from, and likes that are held out."""
+
+    train: Likes = field(repr=False)  # What every person rated, without what is held out, and whether it was liked
+    liked: Held = field(repr=False)  # The likes among these
+    # Likes that are held out. Dislikes that are held out count as not rated, so that they are candidates, too
+    holdout: Held = field(repr=False)
+
+    @property
+    def evaluated(self) -> Ints:
+        """People with a like that is held out, int64, ascending."""
+        return np.flatnonzero(self.holdout.degrees)
+
+
+def fold_of(split: Split) -> LikesFold:
+    """Return the likes of a split that evaluates somebody."""
+    if not split.evaluated.size:
+        raise InputError(
+            f"of the {split.train.users} people none has two likes, or a held-out rating above the mean of its others, "
+            "so that nobody is evaluated; lower --like-from, or name --like-from"
+        )
+    train = split.train.valued(split.likes)
+    return LikesFold(train=train, liked=train.where(train.values).valued(None), holdout=split.holdout)
 
 
 def judge_likes(table: RatingTable, like_from: float | None = None, training: Bools | None = None) -> Bools:
@@ -47,17 +106,123 @@ def judge_likes(table: RatingTable, like_from: float | None = None, training: Bo
     return table.values > bars[owners]
 
 
-def hold_out(table: RatingTable, *, per_user: int, like_from: float | None, seed: int) -> Split:
-    """Hold out liked ratings of every user who has enough of them."""
-    if per_user < 0:
-        raise InputError(f"per_user={per_user}: hold out 0 or more likes of a user")
-    liked = judge_likes(table, like_from)
-    liked &= (np.bincount(table.owners[liked], minlength=table.users) > per_user)[table.owners]
-    sample = draw_ratings(table.where(liked), np.full(table.users, per_user, np.int64), seed, "held-out likes")
+def needs_times(split_by: str) -> bool:
+    """Return whether a way to split asks when ratings were given."""
+    return split_by != RANDOM
+
+
+def earlier(table: RatingTable, held_out: float) -> tuple[RatingTable, float]:
+    """Return the people with a rating up to the date after which a share of all ratings lies, and the date.
+
+    The share is the nearest one that a date can cut off, as ratings of one second stand or go together.
+    """
+    times = np.sort(_times(table))
+    target = (1 - held_out) * times.size
+    ends = np.searchsorted(times, times, side="right")  # ratings up to each time
+    date = float(times[np.argmin(np.abs(ends - target))])
+    known = np.bincount(table.owners[_times(table) <= date], minlength=table.users) > 0
+    if known.all():
+        return table, date
+    rows = table.where(known[table.owners])
+    return replace(rows, starts=starts_of(rows.degrees[known]), user_labels=table.user_labels[known]), date
+
+
+def _times(table: RatingTable) -> Floats:
+    if table.times is None:
+        raise InputError("split_by asks for times, but the file has no column of times; name it last in --columns")
+    return table.times
+
+
+def hold_out(
+    table: RatingTable,
+    *,
+    held_out: float,
+    like_from: float | None,
+    seed: int,
+    split_by: str = RANDOM,
+    purpose: str = LIKES,
+) -> Split:
+    """Hold ratings out: the one protocol of every command that evaluates lists.
+
+    ``held_out`` below 1 is a share. Where ``like_from`` is set, a rating's label is its own alone: of a person's likes,
+    and of its dislikes, the share is held out, rounded down, but at least one of two or more. Where it is not, a label
+    depends on the person's mean, which nobody may know before the split: the share of its ratings is held out in the
+    same way, whatever they are. By ``global-time`` it is the share of all ratings, those after one date, and people
+    who rated nothing before are left out. A whole number is so many likes of every person with more of them or, for
+    `TEST`, so many ratings.
+
+    Training labels are judged by training ratings alone, and so are those of what is held out. (A like that is chosen
+    among likes by the mean of all ratings is one by the mean of the rest, too, which is lower without it.)
+    """
+    if held_out < 0 or (held_out >= 1 and held_out != round(held_out)):
+        raise InputError(f"held_out is {held_out:g}; give a share below 1, or a whole number of ratings of a person")
+    people, items = table.users, table.count
+    if split_by == GLOBAL_TIME:
+        if held_out >= 1:
+            raise InputError(f"held_out is {held_out:g}, but a date holds out a share of all ratings; give one below 1")
+        table, date = earlier(table, held_out)
+        holdout: Bools = _times(table) > date
+    elif 0 < held_out < 1:
+        late = _numbered(table, seed, split_by)
+        likes = judge_likes(table, like_from) if like_from is not None else None
+        kinds = [np.ones(table.ratings, np.bool_)] if likes is None else [likes, ~likes]
+        holdout = np.logical_or.reduce([_latest(table, kind, late, _share_of(held_out)) for kind in kinds])
+    else:
+        holdout = _so_many(table, int(held_out), like_from, seed, split_by, purpose)
+    train = table.where(~holdout)
+    liked = judge_likes(table, like_from, ~holdout) & (train.degrees > 0)[table.owners]
+    return Split(
+        train=train,
+        likes=liked[~holdout],
+        holdout=table.where(holdout & liked).valued(None),
+        test=table.where(holdout).valued(table.values[holdout]),
+        held_out=held_out,
+        split_by=split_by,
+        seed=seed,
+        left_out=people - table.users,
+        unseen=items - int(np.count_nonzero(train.raters)) if split_by == GLOBAL_TIME else 0,
+    )
+
+
+def _numbered(table: RatingTable, seed: int, split_by: str) -> Ints:
+    """Return the place of each rating by time, or at random, which also orders those of one time."""
+    permutation = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).permutation(table.ratings)
+    if needs_times(split_by):
+        permutation = permutation[np.argsort(_times(table)[permutation], kind="stable")]
+    late = np.empty(table.ratings, np.int64)
+    late[permutation] = np.arange(table.ratings)
+    return late
+
+
+def _share_of(share: float) -> Callable[[Ints], Ints]:
+    """Return how many of a person's ratings a share is: of one rating none, of more at least one."""
+    return lambda counts: np.where(counts >= 2, np.maximum(1, np.floor(share * counts + 1e-9)), 0).astype(np.int64)
+
+
+def _latest(table: RatingTable, among: Bools, late: Ints, count: Callable[[Ints], Ints]) -> Bools:
+    """Mark the latest of every person's ratings among some of them, where ``late`` numbers ratings by time."""
+    places = np.flatnonzero(among)
+    owners = table.owners[places]
+    places = places[np.argsort((owners + 1) * table.ratings - late[places])]  # no two are equal, so any sort will do
+    counts = np.bincount(owners, minlength=table.users)
+    rank = np.arange(places.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    latest = np.zeros(table.ratings, np.bool_)
+    latest[places[rank < np.repeat(count(counts), counts)]] = True
+    return latest
+
+
+def _so_many(table: RatingTable, number: int, like_from: float | None, seed: int, split_by: str, purpose: str) -> Bools:
+    """Mark so many likes of every person who has more of them or, for `TEST`, so many ratings of everybody."""
+    among = np.ones(table.ratings, np.bool_)
+    if purpose == LIKES:
+        among = judge_likes(table, like_from)
+        among &= (np.bincount(table.owners[among], minlength=table.users) > number)[table.owners]
+    if needs_times(split_by):
+        return _latest(table, among, _numbered(table, seed, split_by), lambda counts: np.minimum(counts, number))
+    sample = draw_ratings(table.where(among), np.full(table.users, number, np.int64), seed, purpose)
     holdout = np.zeros(table.ratings, np.bool_)
-    holdout[np.flatnonzero(liked)[sample]] = True
-    likes = judge_likes(table, like_from, ~holdout)[~holdout]
-    return Split(train=table.where(~holdout), likes=likes, holdout=table.where(holdout).valued(None))
+    holdout[np.flatnonzero(among)[sample]] = True
+    return holdout
 
 
 def describe(table: RatingTable, like_from: float | None = None) -> dict[str, Any]:

@@ -154,7 +154,7 @@ LAYOUTS = {
             **dict.fromkeys(("top_50", "rank_correlation", "noiseless_ari"), ""),
         },
         question="design mechanism channel decoder policy rounds questions answers_per_device users asked answered "
-        "refused missing items rated clusters policy_error repeat",
+        "refused missing items rated clusters policy_error held_out split_by people_left_out repeat",
         budget="epsilon epsilon_per_question copies_max person_epsilon spent_max spent_mean",
         epsilons={"epsilon": "one device", "person_epsilon": "one person, all devices behind which they stand"},
     ),
@@ -185,8 +185,8 @@ LAYOUTS = {
             "hit_rate": "popularity_hit_rate",
             "ndcg": "popularity_ndcg",
         },
-        question="mechanism users items ratings public private answered unseen_items test_ratings evaluated rank "
-        "regularisation weight iterations repeat",
+        question="mechanism users items ratings public private answered unseen_items test_ratings held_out split_by "
+        "people_left_out evaluated rank regularisation weight iterations repeat",
         budget="epsilon",
         epsilons={"epsilon": "one private device"},
     ),

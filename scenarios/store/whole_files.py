@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,25 @@ def write_table(target: Path, table: pd.DataFrame) -> None:
     """Write a table as Parquet or CSV, as the file's name says."""
     parquet = target.suffix == ".parquet"
     write_bytes(target, table.to_parquet(index=False) if parquet else table.to_csv(index=False).encode())
+
+
+def write_tables(target: Path, tables: Iterable[pd.DataFrame]) -> None:
+    """Write tables of the same columns below each other as Parquet, one in memory at a time, whole or not at all."""
+    import pyarrow as pa  # noqa: PLC0415 (other commands need not wait for it)
+    from pyarrow import parquet  # noqa: PLC0415 (other commands need not wait for it)
+
+    make_folder(target.parent)
+    part, writer = target.with_name(f".{target.name}{PART}"), None
+    try:
+        for table in tables:
+            rows = pa.Table.from_pandas(table, preserve_index=False)
+            writer = writer or parquet.ParquetWriter(part, rows.schema)
+            writer.write_table(rows)
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is not None:
+        part.replace(target)
 
 
 def tables_in(folder: Path) -> dict[str, pd.DataFrame]:

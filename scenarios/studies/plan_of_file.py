@@ -23,13 +23,21 @@ def planned(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
     made, result = planned_for(request)
     if request.ratings is None:
         return made, result
-    from scenarios.studies.compare.people_needed import SPLITS, WORTH, needs_or_why  # noqa: PLC0415 (other plans need not wait for it)
+    from scenarios.studies.compare.people_needed import SPLITS, WORTH, needs_or_why, popularity_of  # noqa: PLC0415 (other plans need not wait for it)
 
-    names = ("ratings", "columns", "like_from", "duplicates", "bad_lines", "features")
+    names = ("ratings", "columns", "like_from", "duplicates", "bad_lines", "features", "held_out", "split_by")
     settings = validated(Comparison, None, {"seeds": SPLITS, **{name: getattr(request, name) for name in names}})
     several = request.epsilon is None and request.users is not None
     epsilons = () if several else (parse_epsilon(1 if request.epsilon is None else request.epsilon),)
     rows, why = needs_or_why(settings, epsilons=epsilons, users=request.users, worth=request.worth or WORTH)
     table = read_for(request)
     tell_remarks(table, console())
-    return made, {**result, **lines_skipped(request, table), "remarks": table.remarks, "worth": rows, "worth_not": why}
+    plain = popularity_of(settings) if rows else {}
+    return made, {
+        **result,
+        **plain,
+        **lines_skipped(request, table),
+        "remarks": table.remarks,
+        "worth": rows,
+        "worth_not": why,
+    }

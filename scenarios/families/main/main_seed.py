@@ -38,6 +38,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import best_matching, clustering_scores, score_advice, what_clusters_follow
 from scenarios.data.populations import Population, class_shares, cluster_sizes, liked_share, populate
+from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
 from scenarios.store.journal import Journal
@@ -374,6 +375,7 @@ def _real(run: MainResult, noiseless: MainResult) -> dict[str, Any]:
     return {
         **nothing,
         **lines_skipped(run.scenario, split.train),
+        **split.protocol,
         "clusters_follow": follows.verdict,
         "popularity_share": follows.popularity,
         "taste_share": follows.taste,
@@ -382,7 +384,7 @@ def _real(run: MainResult, noiseless: MainResult) -> dict[str, Any]:
     }
 
 
-LISTED = 1000  # Devices whose lists are written
+LISTED = 100_000  # Devices whose lists are written: of a file's people the first of each, so that more are rare
 
 
 def items_table(run: MainResult) -> pd.DataFrame:
@@ -437,6 +439,9 @@ def rounds_table(run: MainResult) -> pd.DataFrame:
 def lists_table(run: MainResult) -> pd.DataFrame:
     """Return the lists of at most `LISTED` devices: device, place from 1, item, and its title if a file has it.
 
+    The last columns say the same as other evaluators read it: user_id, item_id, rank, and score, which falls by one a
+    place, because devices tell nobody by what they rank.
+
     In a deployment lists stay on devices; the experimenter knows them, because every device is simulated.
     """
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
@@ -447,14 +452,26 @@ def lists_table(run: MainResult) -> pd.DataFrame:
     table = pd.DataFrame({"device": device, "place": place + 1, "item": run.population.item_labels[items].astype(str)})
     if descriptions and descriptions.titles is not None:
         table["title"] = descriptions.titles[items].astype(str)
-    return table
+    split, ratings = run.population.split, run.population.ratings
+    assert split is not None and isinstance(ratings, StoredRatings)  # noqa: PT018 (narrows types)
+    people = split.train.user_labels[ratings.user[device]].astype(str)
+    scores = (advice.shape[1] - place).astype(float)
+    return table.assign(user_id=people, item_id=table["item"], rank=place + 1, score=scores)
+
+
+def holdout_table(split: Split) -> pd.DataFrame:
+    """Return the likes that were held out, as other evaluators read them."""
+    import pandas as pd  # noqa: PLC0415 (only where a folder is written)
+
+    people, items = split.train.user_labels[split.holdout.owners], split.train.item_labels[split.holdout.items]
+    return pd.DataFrame({"user_id": people.astype(str), "item_id": items.astype(str)})
 
 
 def tables_of(run: MainResult) -> dict[str, pd.DataFrame]:
     """Return the tables of a run's folder by their names: items and rounds; each has the digest of its run."""
     tables = {"items": items_table(run), "rounds": rounds_table(run)}
     if run.population.split is not None:
-        tables["lists"] = lists_table(run)
+        tables["lists"], tables["holdout"] = lists_table(run), holdout_table(run.population.split)
     for table in tables.values():
         table.attrs["releases_sha256"] = run.outcome.releases_sha256
     return tables

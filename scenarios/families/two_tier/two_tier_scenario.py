@@ -19,7 +19,18 @@ from coordinator.server.completion import mechanisms
 from coordinator.server.completion.mechanisms import HALF
 from scenarios.config.files import Exact, NamedPath, brief
 from scenarios.config.lying_settings import POISON
-from scenarios.config.settings import SEEN, BadLines, ColumnNames, Duplicates, ExperimentScenario, Malicious, Seed
+from scenarios.config.settings import (
+    SEEN,
+    BadLines,
+    ColumnNames,
+    Duplicates,
+    ExperimentScenario,
+    LikeFrom,
+    Malicious,
+    Seed,
+    SplitBy,
+    TestRatings,
+)
 
 if TYPE_CHECKING:
     from coordinator.server.completion.fitting import Fitting
@@ -205,7 +216,9 @@ class TwoTier(ExperimentScenario):
         default=None, description="The set S of ratings, 1,2,3,4,5 or 0.5:5:0.5 [what public users gave]."
     )
     round_ratings: bool = Field(default=False, description="Move every rating to the nearest in S first.")
-    holdout: Annotated[int, Field(ge=1)] = Field(default=10, description="Test ratings of every user [10].")
+    holdout: TestRatings = 10  # the paper's, whose errors a share of all ratings would weigh otherwise
+    split_by: SplitBy = "random"
+    like_from: LikeFrom = None
     iterations: Annotated[int, Field(ge=1)] = Field(default=20, description="EM iterations on public users alone [20].")
     batch: Annotated[int, Field(ge=1)] = Field(default=20, description="Private devices between two models [20].")
     batch_iterations: Annotated[int, Field(ge=1)] = Field(default=2, description="EM iterations after each batch [2].")
@@ -228,7 +241,7 @@ class TwoTier(ExperimentScenario):
         if (self.ratings is None) == (self.planted is None):
             raise InputError("ratings and planted: give one of them, a file or users,items,ratings of planted data")
         if self.ratings is None:
-            self.refuse_without_file("columns", "duplicates", "bad_lines")
+            self.refuse_without_file("columns", "duplicates", "bad_lines", "split_by")
         if self.columns is not None and len(self.columns) == SEEN:
             raise InputError(f"columns is {','.join(self.columns)}, without ratings, which a model is for; name three")
         if self.epsilon is not None and not takes_epsilon(self.mechanism):

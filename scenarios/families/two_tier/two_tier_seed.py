@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import psutil
 
 from actors.advice import top_items
 from actors.lying.devices import Poison, poisoned
-from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices2, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
@@ -27,7 +27,8 @@ from coordinator.server.completion.weighing import Fold, baseline_errors, rmse, 
 from scenarios.backends.session import Backend, Progress, silent
 from scenarios.config.lying_settings import POISON
 from scenarios.data.datasets import RatingTable, lines_skipped, read_for
-from scenarios.data.metrics import ranking_scores
+from scenarios.data.metrics import first_unrated, ranking_scores
+from scenarios.data.rating_split import Split, needs_times
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.two_tier.two_tier_run import CoursePlan, KeptBatches, follow
 from scenarios.families.two_tier.two_tier_scenario import (
@@ -96,50 +97,21 @@ def _held() -> int:
 TOP = 10
 
 
-MOST_DEVICES = 2000  # Devices that are advised at most
+MOST_DEVICES = 2000  # Private devices whose overlap is computed at most
 
 
-def advice_scores(features: ItemFeatures, popularity: Ints, train: Rows, test: Rows) -> dict[str, Any]:
-    """Score devices' own rankings of unseen items on their held-out likes, against popularity.
-
-    Shapes: ``popularity`` (m,).
-    """
-    train, test = train.block(0, min(train.users, MOST_DEVICES)), test.block(0, min(test.users, MOST_DEVICES))
-    likes = test.where(liked(train, test))
-    model = top_items(features, train, TOP)
+def advice_scores(features: ItemFeatures, split: Split) -> dict[str, Any]:
+    """Score everybody's own ranking of unseen items on its held-out likes, beside popularity, as every command does."""
+    people = split.evaluated
+    if not people.size:
+        return {}
+    rows, likes = split.train.of(people), split.holdout.of(people)
     scores: dict[str, Any] = {}
-    for name, ranked in (("", model), ("popularity_", _popular(popularity, train))):
-        try:
-            ranking = ranking_scores(ranked, likes)
-        except InputError:
-            return {}
-        scores |= {
-            f"{name}hit_rate": ranking.hit_rate,
-            f"{name}hit_rate_error": ranking.hit_rate_error,
-            f"{name}ndcg": ranking.ndcg,
-            f"{name}ndcg_error": ranking.ndcg_error,
-            "evaluated": ranking.evaluated,
-        }
-    return scores
-
-
-def liked(train: Rows, test: Rows) -> Bools:
-    """Return which test ratings are above the mean of their own device's training ratings."""
-    sums = np.bincount(train.owners, weights=train.values, minlength=train.users)
-    means = sums / np.maximum(train.degrees, 1)
-    return np.greater(test.values, np.repeat(means, test.degrees))
-
-
-def _popular(popularity: Ints, train: Rows) -> Indices2:
-    """Return every device's most rated unseen items."""
-    order = np.argsort(-popularity, kind="stable").astype(np.int32)
-    lists = np.full((train.users, TOP), -1, np.int32)
-    for device in range(train.users):
-        rated = train.items[train.starts[device] : train.starts[device + 1]]
-        best = order[: TOP + rated.size]
-        best = best[~np.isin(best, rated)][:TOP]
-        lists[device, : best.size] = best
-    return lists
+    popular = first_unrated(split.popular, rows.starts, rows.items, TOP)
+    for name, lists in (("", top_items(features, rows, TOP)), ("popularity_", popular)):
+        ranking = asdict(ranking_scores(lists, likes))
+        scores |= {f"{name}{key}": value for key, value in ranking.items() if key != "evaluated"}
+    return scores | {"evaluated": people.size}
 
 
 Watched = Callable[[int], AbstractContextManager[Progress]]  # Shows how many private devices were asked, of how many
@@ -166,7 +138,7 @@ def read_table(settings: TwoTier) -> RatingTable:
         shape = PlantedShape(users=users, items=items, ratings=ratings, fewest=min(FEWEST, max(items // 2, 1)))
         table = planted_ratings(shape, settings.seed)
     else:
-        table = read_for(settings)
+        table = read_for(settings, **({"times": True} if needs_times(settings.split_by) else {}))
     return onto_scale(table, settings.scale) if settings.round_ratings and settings.scale else table
 
 
@@ -305,7 +277,7 @@ def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: C
         "rmse": score_of(world, session, course.models[-1][1]),
         "rmse_public_only": score_of(world, session, alone.models[-1][1]),
         "rmse_baseline": rmse(baseline_errors(alone.features, holdout)),
-        **advice_scores(course.features, counts, split.train.of(private), holdout.of(private)),
+        **(split.split.protocol | advice_scores(course.features, split.split) if split.split else {}),
         **_overlaps(course.features, split.train.of(private[:MOST_DEVICES])),
         "iterations": len(course.model.steps),
         "seconds_per_iteration": float(np.median([step.seconds for step in course.model.steps])),

@@ -23,7 +23,7 @@ from coordinator.server.completion.fitting import Fitting, begin, iterate
 from coordinator.server.completion.weighing import Fold, Weighing, squared_errors
 from scenarios.backends.session import Backend
 from scenarios.data.datasets import RatingTable
-from scenarios.data.rating_split import draw_ratings
+from scenarios.data.rating_split import TEST, Split, draw_ratings, hold_out
 from scenarios.families.two_tier.two_tier_scenario import PRIVATE, Scale, TwoTier
 
 FEWEST = 20  # Ratings of the least active user, as in MovieLens
@@ -138,9 +138,6 @@ def weighing_of(public: Rows, fitting: Fitting, seed: int) -> Weighing:
     return Weighing(folds=folds, fitting=fitting)
 
 
-TEST = "two-tier test ratings"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UserSplit:
     """Users and ratings as one experiment deals them out."""
@@ -149,6 +146,7 @@ class UserSplit:
     test: Rows
     public: Ints  # Users of both kinds, in the order in which they join; the others only receive the model
     private: Ints
+    split: Split | None = None  # How they were held out; None in a comparison, which scores lists itself
 
     @property
     def public_rows(self) -> Rows:
@@ -163,15 +161,22 @@ class UserSplit:
 
 def split_users(table: RatingTable, settings: TwoTier) -> UserSplit:
     """Deal out users and ratings."""
-    rows, holdout, seed = table.valued(table.values), settings.holdout, settings.seed
-    if rows.users and int(rows.degrees.min()) < holdout:
-        poor = int(np.argmin(rows.degrees))
+    holdout, seed = settings.holdout, settings.seed
+    if holdout >= 1 and table.users and int(table.degrees.min()) < holdout:
+        poor = int(np.argmin(table.degrees))
         raise InputError(
-            f"user {table.user_labels[poor]!r} has {rows.degrees[poor]} ratings, fewer than the {holdout} that are "
+            f"user {table.user_labels[poor]!r} has {table.degrees[poor]} ratings, fewer than the {holdout} that are "
             "held out; lower --holdout or leave such users out"
         )
-    in_holdout = draw_ratings(rows, np.full(rows.users, holdout, np.int64), seed, TEST)
-    train = rows.where(~in_holdout)
+    split = hold_out(
+        table,
+        held_out=holdout,
+        like_from=settings.like_from,
+        seed=seed,
+        split_by=settings.split_by,
+        purpose=TEST,
+    )
+    rows = train = split.train.valued(split.train.values)
     public_count, private = how_many(settings.public, rows.users), settings.private
     private = max(0, min(PRIVATE, rows.users - public_count)) if private is None else private
     if public_count + private > rows.users:
@@ -181,7 +186,7 @@ def split_users(table: RatingTable, settings: TwoTier) -> UserSplit:
     order = _order(train, settings.public_by, seed, "two-tier public users")
     rest = _order(train, settings.private_by, seed, "two-tier private users")
     rest = rest[~np.isin(rest, order[:public_count])]
-    return UserSplit(train=train, test=rows.where(in_holdout), public=order[:public_count], private=rest[:private])
+    return UserSplit(split=split, train=train, test=split.test, public=order[:public_count], private=rest[:private])
 
 
 def how_many(public: float, users: int) -> int:

@@ -30,7 +30,7 @@ from scenarios.studies.compare.scoring import (
     show_panel,
 )
 from scenarios.studies.compare.summary import show, summarize
-from scenarios.studies.compare.worlds import table_of
+from scenarios.studies.compare.worlds import dated, left_out, table_of
 from scenarios.studies.sweep.online_sweep import ClientsKey, ClientsMeasurement
 from scenarios.studies.sweep.sweeps import Sweep
 
@@ -106,7 +106,15 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             **summary,
             "coordinator": panel_sweep(self.settings).summary(served) if served else None,
             **lines_skipped(self.settings, table),
-            "remarks": [*table.remarks, *summary["remarks"], *of_rows, *custom, *([why] if why else [])],
+            **left_out(self.settings),
+            "remarks": [
+                *table.remarks,
+                *dated(self.settings),
+                *summary["remarks"],
+                *of_rows,
+                *custom,
+                *([why] if why else []),
+            ],
         }
 
 

@@ -20,6 +20,7 @@ from scenarios.config.settings import (
     Features,
     LikeFrom,
     Seed,
+    SplitBy,
     like_bar,
     names_among,
     parts_of,
@@ -110,10 +111,7 @@ class Comparison(BaseModel):
     min_ratings: Annotated[int, Field(ge=1)] = Field(
         default=1, description="People with fewer ratings are left out [1]."
     )
-    split_by: Literal["random", "time"] = Field(
-        default="random",
-        description="Hold out ratings at random, or everybody's latest, where the file has times [random].",
-    )
+    split_by: SplitBy = "random"
     like_from: LikeFrom = None
     features: Features = None
     held_out: Annotated[float, Field(gt=0, lt=1)] = Field(

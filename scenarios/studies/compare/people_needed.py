@@ -17,6 +17,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.data.item_files import read_descriptions
+from scenarios.data.rating_split import LikesFold
 from scenarios.show.intervals import named
 from scenarios.show.tables import interval_of, remark, short, show_table
 from scenarios.studies.compare.comparison_settings import Comparison
@@ -27,7 +28,7 @@ from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.scoring import TOP, score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import epsilon_text, mechanism_of
-from scenarios.studies.compare.worlds import FileWorld, LikesFold, table_of, world_of
+from scenarios.studies.compare.worlds import FileWorld, left_out, table_of, world_of
 
 RUNGS = 10 ** np.arange(1, 10.25, 0.5)  # Numbers of people that are tried
 EVALUATED = 200  # People of the file whose lists are scored in each split, at most
@@ -61,7 +62,7 @@ class Forecast:
             world = world_of(self.settings, seed)
             coins = np.random.default_rng(int.from_bytes(derive(seed, "people of a forecast")))
             people = np.sort(coins.permutation(world.fold.evaluated)[:EVALUATED])
-            request = RowRequest(settings=self.settings, epsilon=None, users=world.people, seed=seed)
+            request = RowRequest(settings=self.settings, epsilon=None, users=world.people, public=0.0, seed=seed)
             plain = _worth(world, popularity(world), request, people, features=False)
             if not plain[0]:
                 raise InputError("popularity is worth nothing among this file's people; nothing can be set beside it")
@@ -156,6 +157,19 @@ def needs(
         use = mechanism_of(best) if best["here"] >= USEFUL else ELSEWHERE
         forecasts += [{**row, "use": use} for row in rows]
     return forecasts
+
+
+def popularity_of(settings: Comparison) -> dict[str, Any]:
+    """Return what plain popularity is worth, as by every command, mean over splits, and how that was held out."""
+    scores = []
+    for seed in range(settings.seed, settings.seed + settings.seeds):
+        world = world_of(settings, seed)
+        request = RowRequest(settings=settings, epsilon=None, users=world.people, public=0.0, seed=seed)
+        scores.append(score(world, popularity(world), request, features=False))
+    protocol = {"held_out": settings.held_out, "split_by": settings.split_by, **left_out(settings)}
+    names = ("hit_rate", "ndcg")
+    means = {f"popularity_{name}": float(np.mean([getattr(one, name) for one in scores])) for name in names}
+    return {**protocol, "splits": settings.seeds, **means}
 
 
 def needs_or_why(settings: Comparison, **options: Any) -> tuple[list[dict[str, Any]], str | None]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
+from coordinator.protocol.arrays import Floats2, Indices, Indices2, Ints
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
@@ -23,6 +23,7 @@ from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import file_sha256
 from scenarios.config.identity import identity
 from scenarios.config.run_spec import RunSpec
+from scenarios.data.metrics import scores_per_person
 from scenarios.families.online.online_scenario import REFERENCE
 from scenarios.families.online.online_worlds import OnlineWorld, world_of_table
 from scenarios.show.tables import Cell, percent, remark, show_rows
@@ -154,15 +155,9 @@ class ListScores:
 
 def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, features: bool) -> ListScores:
     """Score the lists that follow from learned scores, with or without public features on the device."""
-    people = world.fold.evaluated if learned.people is None else np.intersect1d(world.fold.evaluated, learned.people)
-    if not people.size:
-        raise InputError(f"none of the people to be evaluated has a like held out; lower --public, {request.public:g}")
-    order = request.coins.permutation(world.items)  # the order in which equal scores are ranked
-    if learned.order is not None:
-        order = learned.order.astype(np.int64)
-    rows = [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
-    lists = np.concatenate(rows)
-    per_person = _scores_per_person(world, people, lists)
+    people = evaluated_people(world, learned, request)
+    lists, _ = ranked_lists(world, learned, request, people, features=features)
+    per_person = scores_per_person(lists, world.fold.holdout.of(people))
     weights = _weights(world.people)[:, people]
     weights[weights.sum(axis=1) == 0] = 1  # a sample of nobody, where there are very few
     total = weights.sum(axis=1)
@@ -172,8 +167,29 @@ def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, feat
     return ListScores(features=features, **means, coverage=covered, people=people.size, resampled=resampled)
 
 
-def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool) -> Indices2:
-    """Return people's lists, int32, shape (people, TOP); -1 where too few unrated items are left."""
+def evaluated_people(world: FileWorld, learned: LearnedScores, request: RowRequest) -> Ints:
+    """Return the people of a row with likes held out, ascending."""
+    people = world.fold.evaluated if learned.people is None else np.intersect1d(world.fold.evaluated, learned.people)
+    if not people.size:
+        raise InputError(f"none of the people to be evaluated has a like held out; lower --public, {request.public:g}")
+    return people
+
+
+def ranked_lists(
+    world: FileWorld, learned: LearnedScores, request: RowRequest, people: Ints, *, features: bool
+) -> tuple[Indices2, Floats2]:
+    """Return people's lists, as `_lists`, and the scores of their items."""
+    order = request.coins.permutation(world.items)  # the order in which equal scores are ranked
+    if learned.order is not None:
+        order = learned.order.astype(np.int64)
+    blocks = [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
+    return np.concatenate([lists for lists, _ in blocks]), np.concatenate([scores for _, scores in blocks])
+
+
+def _lists(
+    world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool
+) -> tuple[Indices2, Floats2]:
+    """Return people's lists, int32, shape (people, TOP), -1 where too few unrated items are left, and their scores."""
     own = world.matrix[people]
     if learned.scorer is not None:
         scores = learned.scorer(own if learned.holds is None else learned.holds[people])
@@ -186,7 +202,7 @@ def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, 
     rated = world.fold.train.of(people)
     lists = np.full((people.size, TOP), -1, np.int32)
     _take(np.ascontiguousarray(scores, np.float64), order, rated.starts, rated.items, lists)
-    return lists
+    return lists, np.take_along_axis(scores, np.maximum(lists, 0), axis=1).astype(np.float64)
 
 
 @compiled
@@ -208,18 +224,6 @@ def _take(scores: Floats2, order: Ints, starts: Ints, rated: Indices, lists: Ind
             best[place], lists[row, place] = value, item
             size = min(size + 1, best.size)
         hidden[rated[starts[row] : starts[row + 1]]] = False
-
-
-def _scores_per_person(world: FileWorld, people: Ints, lists: Indices2) -> dict[str, Floats]:
-    """Return hit, NDCG and recall of each person, float64, shape (people,)."""
-    holdout = world.fold.holdout.of(people)
-    relevant = holdout.degrees
-    keys = holdout.owners * world.items + holdout.items
-    recommended = np.arange(people.size)[:, None] * world.items + lists
-    hits = (np.isin(recommended, keys) & (lists >= 0)).astype(np.float64)
-    gains = 1 / np.log2(np.arange(2, TOP + 2))
-    ideal = np.cumsum(gains)[np.minimum(relevant, TOP) - 1]
-    return {"hit_rate": hits.max(axis=1), "ndcg": hits @ gains / ideal, "recall": hits.sum(axis=1) / relevant}
 
 
 @lru_cache(maxsize=1)

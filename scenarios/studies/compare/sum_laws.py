@@ -21,7 +21,7 @@ from coordinator.server.statistics.counts import CountStatistic, GroupStatistic,
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.signs import AnchorStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.studies.compare.worlds import LikesFold
+from scenarios.data.rating_split import LikesFold
 
 
 def shares_of(query: Query, fold: LikesFold) -> Floats:

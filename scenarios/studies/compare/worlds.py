@@ -12,76 +12,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from coordinator.protocol.arrays import Bools, Floats, Ints
-from coordinator.protocol.coins import derive
+from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import PublicFeatures
-from coordinator.protocol.rating_table import Held, Likes
 from scenarios.data.datasets import RatingTable, read_for, version_of
 from scenarios.data.item_files import read_descriptions
-from scenarios.data.rating_split import judge_likes
+from scenarios.data.rating_split import GLOBAL_TIME, LikesFold, earlier, fold_of, hold_out, needs_times
 from scenarios.studies.compare.comparison_settings import Comparison
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LikesFold:
-    """One split of a file: what rows learn from, and likes that are held out."""
-
-    train: Likes = field(repr=False)  # What every person rated, without what is held out, and whether it was liked
-    liked: Held = field(repr=False)  # The likes among these
-    # Likes that are held out. Dislikes that are held out count as not rated, so that they are candidates, too
-    holdout: Held = field(repr=False)
-
-    @property
-    def evaluated(self) -> Ints:
-        """People with a like that is held out, int64, ascending."""
-        return np.flatnonzero(self.holdout.degrees)
-
-
-def fold_of(
-    table: RatingTable, *, like_from: float | None, share: float, seed: int, times: Floats | None = None
-) -> LikesFold:
-    """Split a table of ratings, at random or by time, so that held-out ratings have no influence on labels in training.
-
-    Where ``like_from`` is given, a rating's label is its own alone: of a person's likes, and of its dislikes, ``share``
-    is held out, rounded down, but at least one of two or more. Where it is not, a label depends on the person's mean,
-    which nobody may know before the split: ``share`` of its ratings is held out in the same way, whatever they are,
-    and both what is left and what is held out are judged by the mean of what is left. Training items and labels are
-    then bit for bit the same, whatever the values of ratings that are held out.
-
-    Shapes: ``times`` (ratings,).
-    """
-    permutation = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).permutation(table.ratings)
-    order = permutation if times is None else permutation[np.argsort(times[permutation], kind="stable")]
-    late = np.empty(table.ratings, np.int64)
-    late[order] = np.arange(table.ratings)
-    if like_from is None:
-        holdout = _latest(table, np.ones(table.ratings, np.bool_), late, share)
-        likes = judge_likes(table, None, ~holdout)
-        remedy = "none of what is held out is above its person's mean of the rest; name --like-from"
-    else:
-        likes = judge_likes(table, like_from)
-        holdout = _latest(table, likes, late, share) | _latest(table, ~likes, late, share)
-        remedy = "none has two likes, so that none can be held out; lower --like-from"
-    if not (holdout & likes).any():
-        raise InputError(f"of the {table.users} people {remedy}")
-    rated = table.valued(likes)
-    train, test = rated.where(~holdout), rated.where(holdout & likes).valued(None)
-    return LikesFold(train=train, liked=train.where(train.values).valued(None), holdout=test)
-
-
-def _latest(table: RatingTable, among: Bools, late: Ints, share: float) -> Bools:
-    """Mark the latest share of every person's ratings among some of them, where ``late`` numbers ratings by time."""
-    places = np.flatnonzero(among)
-    owners = table.owners[places]
-    places = places[np.argsort((owners + 1) * table.ratings - late[places])]  # no two are equal, so any sort will do
-    counts = np.bincount(owners, minlength=table.users)
-    takes = np.where(counts >= 2, np.maximum(1, np.floor(share * counts + 1e-9)), 0)
-    rank = np.arange(places.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    latest = np.zeros(table.ratings, np.bool_)
-    latest[places[rank < np.repeat(takes, counts)]] = True
-    return latest
-
 
 BLOCK = 1 << 22  # Number of scores that are computed at a time
 _ONE = threading.Lock()
@@ -142,8 +79,15 @@ def world_of(settings: Comparison, seed: int) -> FileWorld:
 @lru_cache(maxsize=2)
 def _world(settings: Comparison, seed: int, *_: tuple[int, ...]) -> FileWorld:
     table = _read(settings)
-    times = table.times if settings.split_by == "time" else None
-    fold = fold_of(table, like_from=settings.liked_from, share=settings.held_out, seed=seed, times=times)
+    fold = fold_of(
+        hold_out(
+            table,
+            held_out=settings.held_out,
+            like_from=settings.liked_from,
+            seed=seed,
+            split_by=settings.split_by,
+        )
+    )
     liked = fold.liked
     ones = np.ones(liked.items.size, np.float32)
     matrix = sparse.csr_array((ones, liked.items, liked.starts), shape=(liked.users, liked.count))
@@ -154,15 +98,36 @@ def _world(settings: Comparison, seed: int, *_: tuple[int, ...]) -> FileWorld:
 
 
 def table_of(settings: Comparison) -> RatingTable:
-    """Return the file's ratings, read once."""
+    """Return the ratings of the people whom a comparison knows, read once: of those before the date, if one splits."""
     table = _read(settings.model_copy(update=_ANY))
-    if settings.split_by == "time" and table.times is None:
-        raise InputError(f"split_by is time, but {settings.ratings} has no column of times; name it last in --columns")
-    return table
+    if needs_times(settings.split_by) and table.times is None:
+        raise InputError(
+            f"split_by is {settings.split_by}, but {settings.ratings} has no column of times; name it last in --columns"
+        )
+    return earlier(table, settings.held_out)[0] if settings.split_by == GLOBAL_TIME else table
+
+
+def left_out(settings: Comparison) -> dict[str, int]:
+    """Return how many people and items of the file nothing is known of before the date; nothing without a date."""
+    if settings.split_by != GLOBAL_TIME:
+        return {}
+    fold, whole = world_of(settings, settings.seed).fold, _read(settings.model_copy(update=_ANY))
+    unseen = fold.train.count - np.count_nonzero(fold.train.raters)
+    return {"people_left_out": whole.users - fold.train.users, "items_unseen": int(unseen)}
+
+
+def dated(settings: Comparison) -> list[str]:
+    """Say whom and what a date leaves out; nothing without a date."""
+    counts = left_out(settings)
+    line = (
+        "after the date is held out: {people_left_out:,} people of the file rated nothing before it, are not known and "
+        "cannot be evaluated; {items_unseen:,} items had no rating by then"
+    )
+    return [line.format(**counts)] if counts else []
 
 
 def _read(settings: Comparison) -> RatingTable:
-    how = {"times": True} if settings.split_by == "time" else {}
+    how = {"times": True} if needs_times(settings.split_by) else {}
     return read_for(settings, min_ratings=settings.min_ratings, **how)
 
 

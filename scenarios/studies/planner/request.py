@@ -101,7 +101,15 @@ def learnable_of(table: RatingTable, like_from: float | None) -> list[dict[str, 
 
 
 _THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")  # settings that a file of ratings determines
-_FILES = ("like_from", "duplicates", "bad_lines", "features", "worth")  # settings that are about files alone
+_FILES = (
+    "like_from",
+    "duplicates",
+    "bad_lines",
+    "held_out",
+    "split_by",
+    "features",
+    "worth",
+)  # settings that are about files alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +129,8 @@ class PlanRequest:
     duplicates: Duplicates = None
     bad_lines: BadLines = "refuse"
     features: Path | None = None
+    held_out: float | None = None  # as by a comparison
+    split_by: str | None = None
     worth: float | None = None
     items: int | None = None  # The world, in all forms that `scenarios.config.scenario.Scenario` takes
     rated: int | None = None

@@ -21,6 +21,7 @@ from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.backends.selection import InProcess
 from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
+from scenarios.data.rating_split import TEST, hold_out
 from scenarios.families.two_tier.two_tier_run import CoursePlan, follow
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
 from scenarios.families.two_tier.two_tier_seed import TwoTierWorld, plan_of, read_table, score_of, settle, world_of
@@ -191,13 +192,14 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
         scaled = [{"mechanism": curve} for curve in curves if needs_scale(curve.partition(":")[0])]
         for update in (scaled or [{}]) if SECOND in figures else [{"private": 0, "public": 2}]:
             world_of(base.model_copy(update=update), table)
-        ratings, seeds, every = table.ratings - table.users * base.holdout, options.seeds, options.every
-        numbers = {"seeds": seeds, "users": table.users, "ratings": ratings, "every": every}
+        train = hold_out(table, held_out=base.holdout, like_from=None, seed=base.seed, purpose=TEST).train
+        numbers = {"seeds": options.seeds, "users": train.users, "ratings": train.ratings, "every": options.every}
         return cls(base=base, figures=figures, curves=curves, **numbers)
 
     def content(self) -> dict[str, Any]:
         """Return what all units share, as JSON values."""
-        return {"sweep": "two-tier", "base": self.base.model_dump(mode="json", exclude={"seed"})}
+        left_out = {"seed", "split_by", "like_from"}  # what folders of before such settings do not name
+        return {"sweep": "two-tier", "base": self.base.model_dump(mode="json", exclude=left_out)}
 
     def units(self, done: Units) -> dict[TwoTierKey, Measure]:
         """Return Figure 1's units, and Figure 2's as soon as their rank and kappa are validated."""

@@ -91,7 +91,8 @@ def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
         "like_from": None,
         "features": None,
         "public": 0,
-        "held_out": 1,
+        "held_out": 0.2,
+        "split_by": "random",
     }
 
 

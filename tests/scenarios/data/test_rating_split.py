@@ -80,7 +80,7 @@ def test_equal_ratings_are_no_likes_whatever_their_mean_rounds_to(value: float) 
 def test_a_split_keeps_every_rating_once_and_judges_without_the_held_ones(
     rows: Rows, per_user: int, like_from: float | None, seed: int
 ) -> None:
-    split = hold_out(table_of(rows), per_user=per_user, like_from=like_from, seed=seed)
+    split = hold_out(table_of(rows), held_out=per_user, like_from=like_from, seed=seed)
     train = rows_of(split.train)
     for row, kept, held in zip(rows, train, held_of(split), strict=True):
         likes = liked_exactly(row, like_from)
@@ -98,7 +98,7 @@ def test_the_training_mean_does_not_know_the_held_out_ratings() -> None:
     """Mean 3.6 of all ratings: 3.6 is no like. Two of 5, 5, 4 go, the mean falls to 3.15 or 2.9, and 3.6 is one."""
     table = table_of([{0: 5, 1: 5, 2: 4, 3: 2, 4: 2, 5: 3.6}] * 50)
     assert judge_likes(table).tolist() == [True, True, True, False, False, False] * 50
-    split = hold_out(table, per_user=2, like_from=None, seed=3)
+    split = hold_out(table, held_out=2, like_from=None, seed=3)
     assert {tuple(kept.values()) for kept in rows_of(split.train)} == {(5, 2, 2, 3.6), (4, 2, 2, 3.6)}
     assert split.likes.tolist() == [True, False, False, True] * 50
 
@@ -108,19 +108,19 @@ def test_a_users_draw_depends_on_the_seed_and_its_own_number_only() -> None:
     rows: Rows = [{int(item): 5.0 for item in rng.permutation(200)[:20]} | {200: 1.0} for _ in range(30)]
     others: Rows = [{item: 2.0 + item % 2 for item in range(20)} for _ in range(30)]
     mixed = [row if user % 3 == 0 else other for user, (row, other) in enumerate(zip(rows, others, strict=True))]
-    whole = held_of(hold_out(table_of(rows, 201), per_user=4, like_from=None, seed=9))
-    part = held_of(hold_out(table_of(mixed, 201), per_user=4, like_from=None, seed=9))
+    whole = held_of(hold_out(table_of(rows, 201), held_out=4, like_from=None, seed=9))
+    part = held_of(hold_out(table_of(mixed, 201), held_out=4, like_from=None, seed=9))
     assert whole[::3] == part[::3]
-    assert whole == held_of(hold_out(table_of(rows, 201), per_user=4, like_from=None, seed=9))
-    assert whole != held_of(hold_out(table_of(rows, 201), per_user=4, like_from=None, seed=10))
-    shifted = held_of(hold_out(table_of(rows[1:], 201), per_user=4, like_from=None, seed=9))
+    assert whole == held_of(hold_out(table_of(rows, 201), held_out=4, like_from=None, seed=9))
+    assert whole != held_of(hold_out(table_of(rows, 201), held_out=4, like_from=None, seed=10))
+    shifted = held_of(hold_out(table_of(rows[1:], 201), held_out=4, like_from=None, seed=9))
     assert whole[1:] != shifted
 
 
 def subsets_drawn(users: int, seed: int) -> Ints:
     """Count which 2 of 5 likes each of many equal users had held out, over the 10 subsets."""
     table = table_of([{0: 1.0, 1: 5.0, 3: 5.0, 4: 5.0, 6: 5.0, 8: 5.0}] * users)
-    held = hold_out(table, per_user=2, like_from=4.0, seed=seed).holdout.items.reshape(users, 2)
+    held = hold_out(table, held_out=2, like_from=4.0, seed=seed).holdout.items.reshape(users, 2)
     return np.array([np.all(held == pair, axis=1).sum() for pair in combinations((1, 3, 4, 6, 8), 2)], dtype=np.int64)
 
 
@@ -149,8 +149,8 @@ def test_draws_of_two_users_or_seeds_are_independent() -> None:
     users = 10_000
     table = table_of([{0: 1.0, 1: 5.0, 2: 5.0, 3: 5.0, 4: 5.0}] * users)
     radius = math.sqrt(math.log(2 / ALARM) / (2 * users))
-    first = hold_out(table, per_user=1, like_from=None, seed=0).holdout.items
-    second = hold_out(table, per_user=1, like_from=None, seed=1).holdout.items
+    first = hold_out(table, held_out=1, like_from=None, seed=0).holdout.items
+    second = hold_out(table, held_out=1, like_from=None, seed=1).holdout.items
     assert abs(np.mean(first == second) - 0.25) < radius
     assert abs(np.mean(first[::2] == first[1::2]) - 0.25) < radius * math.sqrt(2)
     copied = np.where(np.random.default_rng(0).random(users) < 0.1, first, second)  # agrees with 0.325
@@ -180,7 +180,7 @@ def test_bad_arguments_are_refused_and_the_text_form_shows_no_data() -> None:
     table = table_of([{0: 731.0, 1: 1.0, 2: 731.0}])
     with pytest.raises(InputError, match="like_from=nan"):
         judge_likes(table, math.nan)
-    with pytest.raises(InputError, match="per_user=-1"):
-        hold_out(table, per_user=-1, like_from=None, seed=0)
-    split = hold_out(table, per_user=1, like_from=None, seed=0)
+    with pytest.raises(InputError, match="held_out is -1"):
+        hold_out(table, held_out=-1, like_from=None, seed=0)
+    split = hold_out(table, held_out=1, like_from=None, seed=0)
     assert repr(split) == "Split(train=RatingTable(users=1, items=9, ratings=2, source='test'), evaluated=1, holdout=1)"

@@ -68,7 +68,7 @@ def test_features_lift_advice_and_change_nothing_that_is_asked(
     items = pd.read_parquet(out / "items.parquet")
     assert items["title"].tolist() == [*(f"Film, the {item}th (1990)" for item in range(59)), "60"]
     lists = pd.read_parquet(out / "lists.parquet")
-    assert lists.columns.tolist() == ["device", "place", "item", "title"]
+    assert lists.columns.tolist() == ["device", "place", "item", "title", "user_id", "item_id", "rank", "score"]
     assert lists.groupby("device")["place"].max().eq(10).all()
     assert (lists.merge(items, on="item")["title_x"] == lists.merge(items, on="item")["title_y"]).all()
     again = blindrec("run", out / "scenario.json", "--backend", "inprocess", "--json", "-").result

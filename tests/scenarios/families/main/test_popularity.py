@@ -150,14 +150,14 @@ def test_a_sweep_of_a_file_tells_the_users_of_its_list(file: Path, monkeypatch: 
         "criteria": ["top"],
         "share": 0.8,
         "most_users": 200_000,
-        "base": {"ratings": file.name, "epsilon": 4},
+        "base": {"ratings": file.name, "epsilon": 3},
         "grid": [{"design": ["maxsense", "grr"]}],
     }
     swept = sweep(grid, seeds=1, progress=False)
     rows = swept.frame()
     assert rows[["design", "items", "rated", "criterion", "like"]].to_numpy().tolist() == [
-        ["maxsense", 120, 29, "top", ""],
-        ["grr", 120, 29, "top", ""],
+        ["maxsense", 120, 24, "top", ""],  # a fifth of 30 is held out
+        ["grr", 120, 24, "top", ""],
     ]
     assert (rows["users"] > 1000).all()
     assert {row["predicted"] for row in swept["settings"]} == {None}

@@ -66,7 +66,7 @@ def test_without_noise_and_with_many_users_everything_is_right_and_epsilon_is_a_
 
 
 def test_what_needs_a_truth_is_null_on_files(file: Path) -> None:
-    found = record(here(of_file(file)))
+    found = record(here(of_file(file, held_out=1)))
     assert set(found) >= PROMISED
     assert {name for name, value in found.items() if value is None} == NEEDS_TRUTH | {
         "unlearned",

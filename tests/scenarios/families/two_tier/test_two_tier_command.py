@@ -66,7 +66,7 @@ def test_all_users_may_be_public(blindrec: Command) -> None:
     flags = ["--public", "120", "--private", "0", "--mechanism", "none", "--rank", "3", "--regularisation", "2"]
     result = blindrec(*PLANTED, *flags, "--iterations", "3", "--json", "-").result
     assert (result["public"], result["private"], result["unseen_items"]) == (120, 0, 0)
-    assert "hit_rate" not in result
+    assert 100 < result["evaluated"] <= 120  # public people rank items on their devices, too
 
 
 def test_convergence_is_told_iteration_by_iteration(blindrec: Command) -> None:

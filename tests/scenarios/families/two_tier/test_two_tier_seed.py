@@ -19,13 +19,12 @@ from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, ba
 from scenarios.backends.selection import InProcess
 from scenarios.config.settings import validated
 from scenarios.data.datasets import RatingTable
-from scenarios.data.rating_split import draw_ratings
+from scenarios.data.rating_split import Split, draw_ratings, judge_likes
 from scenarios.families.two_tier.two_tier_run import follow
 from scenarios.families.two_tier.two_tier_scenario import Scale, TwoTier, onto_scale, read_scale, scale_of
 from scenarios.families.two_tier.two_tier_seed import (
     TwoTierWorld,
     advice_scores,
-    liked,
     overlap,
     plan_of,
     read_table,
@@ -181,15 +180,36 @@ def test_advice_ranks_unseen_items_and_counts_likes_above_the_own_mean() -> None
     test = Rows(starts=np.array([0, 2, 3]), items=np.array([2, 3, 4], np.int32), values=np.array([3.0, 1, 2]), count=6)
     ranked = top_items(features, train, 5)
     assert ranked.tolist() == [[2, 3, 4, 5, -1], [1, 2, 3, 4, 0]]
-    assert liked(train, test).tolist() == [True, False, False]
-    scores = advice_scores(features, np.array([9, 9, 0, 1, 1, 1]), train, test)
+    labels: dict[str, Any] = {"user_labels": np.arange(2, dtype=object), "item_labels": np.arange(6, dtype=object)}
+    whole = stacked((train.block(0, 1), test.block(0, 1), train.block(1, 2), test.block(1, 2)))
+    known = RatingTable(
+        starts=np.array([0, 4, 6]), items=whole.items, values=whole.values, count=6, source="made", **labels
+    )
+    held = np.array([False, False, True, True, False, True])
+    likes = judge_likes(known, None, ~held) & held
+    assert likes.tolist() == [False, False, True, False, False, False]
+    split = Split(
+        train=known.where(~held),
+        likes=np.array([False, True, False]),
+        holdout=known.where(likes).valued(None),
+        test=test,
+    )
+    scores = advice_scores(features, split)
     assert (scores["evaluated"], scores["hit_rate"], scores["ndcg"]) == (1, 1.0, 1.0)
-    assert scores["popularity_ndcg"] < 1
-    assert advice_scores(features, np.ones(6, np.int64), train, test.where(np.zeros(3, np.bool_))) == {}
+    assert (scores["popularity_hit_rate"], split.popular[0]) == (1.0, 1)
+    assert advice_scores(features, replace(split, holdout=known.where(likes & ~held).valued(None))) == {}
 
 
 SESSION = InProcess(1)
-SMALL = {"planted": "800,200,40000", "public": 60, "private": 150, "batch": 30, "rank": 6, "regularisation": 1}
+SMALL = {
+    "planted": "800,200,40000",
+    "holdout": 10,
+    "public": 60,
+    "private": 150,
+    "batch": 30,
+    "rank": 6,
+    "regularisation": 1,
+}
 HELP = 0.003  # RMSE that a validated weight gains at least where the weight 0.25 gains 0.009
 HARM = 0.0005  # RMSE that a validated weight loses at most where nothing is to be gained
 

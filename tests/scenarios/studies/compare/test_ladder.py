@@ -23,6 +23,7 @@ from coordinator.protocol.value_channels import PADDED, subset_channel
 from coordinator.server.mechanisms.oracles import SHARE
 from coordinator.server.mechanisms.sets import LikedSet
 from coordinator.server.moments.count_moments import best_subset
+from scenarios.data.rating_split import LikesFold
 from scenarios.show.figures import pictures_of
 from scenarios.studies.compare import sum_laws
 from scenarios.studies.compare.advisors import pair_design
@@ -33,7 +34,7 @@ from scenarios.studies.compare.rows import registered_rows, shuffled, trusted, t
 from scenarios.studies.compare.rows.shuffled import ShuffledRow, amplified
 from scenarios.studies.compare.scoring import rows_of
 from scenarios.studies.compare.sum_laws import mean_of_likers
-from scenarios.studies.compare.worlds import FileWorld, LikesFold, world_of
+from scenarios.studies.compare.worlds import FileWorld, world_of
 from scenarios.theory.liars import likes_of_liar, share_to_lift
 
 ITEMS, SEEDS, LIKES = 60, 120, 12

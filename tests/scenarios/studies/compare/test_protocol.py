@@ -18,13 +18,14 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import Held, RowTable
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.item_files import read_descriptions
+from scenarios.data.rating_split import LikesFold, fold_of, hold_out
 from scenarios.studies.compare import advisors as item_models
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.crossing import over_seeds_and_people
 from scenarios.studies.compare.row import LearnedScores, RowRequest
 from scenarios.studies.compare.rows.trusted import gaussian_noise
 from scenarios.studies.compare.scoring import TOP, ListScores, score
-from scenarios.studies.compare.worlds import FileWorld, LikesFold, fold_of, world_of
+from scenarios.studies.compare.worlds import FileWorld, world_of
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def scored_by(of: FileWorld, popularity: Floats, seed: int = 0, **more: Any) -> 
 
 def test_a_share_of_likes_and_of_dislikes_is_held_out(ratings: Path) -> None:
     table = read_ratings(ratings)
-    fold = fold_of(table, like_from=4, share=0.2, seed=3)
+    fold = fold_of(hold_out(table, held_out=0.2, like_from=4, seed=3))
     likes = table.where(table.values >= 4).degrees
     dislikes = table.degrees - likes
     expected = np.where(likes >= 2, np.maximum(1, likes // 5), 0)
@@ -74,7 +75,8 @@ def test_a_share_of_likes_and_of_dislikes_is_held_out(ratings: Path) -> None:
     for person in range(table.users):
         held, train = (one.block(person, person + 1).items for one in (fold.holdout, fold.train))
         assert not set(held.tolist()) & set(train.tolist())
-    again, other = (fold_of(table, like_from=4, share=0.2, seed=seed).holdout.items.tolist() for seed in (3, 4))
+    splits = (hold_out(table, held_out=0.2, like_from=4, seed=seed) for seed in (3, 4))
+    again, other = (split.holdout.items.tolist() for split in splits)
     assert again == fold.holdout.items.tolist() != other
 
 
@@ -82,9 +84,9 @@ def test_a_file_in_which_nobody_has_two_likes_is_refused(tmp_path: Path) -> None
     rows = [(user, item, 5.0 - item) for user in range(3) for item in range(2)]
     path = write_movielens(tmp_path / "ratings.csv", rows)
     with pytest.raises(InputError, match="of the 3 people none has two likes"):
-        fold_of(read_ratings(path), like_from=5, share=0.2, seed=0)
+        fold_of(hold_out(read_ratings(path), like_from=5, held_out=0.2, seed=0))
     with pytest.raises(InputError, match=r"of the 4 people none .* name --like-from"):
-        fold_of(made([[0, 1, 2]] * 4, 3, np.ones(12)), like_from=None, share=0.2, seed=0)
+        fold_of(hold_out(made([[0, 1, 2]] * 4, 3, np.ones(12)), like_from=None, held_out=0.2, seed=0))
 
 
 @pytest.mark.parametrize("by_time", [False, True])
@@ -92,13 +94,14 @@ def test_training_labels_know_nothing_of_what_is_held_out(by_time: bool) -> None
     coins = np.random.default_rng(5)
     rows = [sorted(coins.choice(30, 12, replace=False).tolist()) for _ in range(60)]
     table = made(rows, 30, coins.integers(1, 11, 720) / 2.0)
-    times = coins.integers(0, 50, 720).astype(np.float64) if by_time else None
-    fold = fold_of(table, like_from=None, share=0.2, seed=3, times=times)
+    table = replace(table, times=coins.integers(0, 50, 720).astype(np.float64))
+    how: dict[str, Any] = {"held_out": 0.2, "like_from": None, "seed": 3, "split_by": "time" if by_time else "random"}
+    fold = fold_of(hold_out(table, **how))
     training = np.isin(table.owners * 30 + table.items, fold.train.owners * 30 + fold.train.items)
     assert 720 - training.sum() == 60 * 2
     for _ in range(20):
         other = replace(table, values=np.where(training, table.values, coins.integers(-9, 99, 720)))
-        changed = fold_of(other, like_from=None, share=0.2, seed=3, times=times)
+        changed = fold_of(hold_out(other, **how))
         for before, after in ((fold.train, changed.train), (fold.liked, changed.liked)):
             assert before.items.tobytes() == after.items.tobytes()
             assert before.starts.tobytes() == after.starts.tobytes()

@@ -24,6 +24,7 @@ from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.rating_table import Likes, starts_of
 from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.decoding.pair_model import ease
+from scenarios.data.rating_split import LikesFold
 from scenarios.families.two_tier.two_tier_scenario import needs_scale
 from scenarios.studies.compare.advisors import pair_design
 from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RATES, Comparison
@@ -34,7 +35,7 @@ from scenarios.studies.compare.rows.public_users import COMPLETIONS, ratings_lef
 from scenarios.studies.compare.rows.trusted import contributors, item_change, laplace_noise, limited_likes, pair_change
 from scenarios.studies.compare.scoring import SERVED, TOP, ListScores, _lists, score
 from scenarios.studies.compare.sum_laws import pair_agreements, pair_means
-from scenarios.studies.compare.worlds import FileWorld, LikesFold, table_of, world_of
+from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 
 SEEDS, NOTHING = 30, Fraction(1, 1000)
 NOWHERE = Comparison(ratings=Path("none.csv"))
@@ -138,7 +139,7 @@ def lists_of_devices(world: FileWorld, model: Model, advised: LearnedScores) -> 
     cohort, order = Cohort(devices, bytes(16), 0, people.size, None), public_order(model.near, model.score)
     lists = [cohort.recommend(model, 0, people.size, TOP, one).tolist() for one in (None, world.features)]
     of_row = (_lists(world, advised, people, order.astype(np.int64), features=one) for one in (False, True))
-    assert lists == [one.tolist() for one in of_row]
+    assert lists == [one.tolist() for one, _ in of_row]
     return lists
 
 
