@@ -163,9 +163,7 @@ def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, feat
     rows = [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
     lists = np.concatenate(rows)
     per_person = _scores_per_person(world, people, lists)
-    weights = _weights(world.people)[:, people]
-    weights[weights.sum(axis=1) == 0] = 1  # a sample of nobody, where there are very few
-    total = weights.sum(axis=1)
+    weights, total = _weights_among(world.people, people.tobytes())
     resampled = {name: tuple(np.round(weights @ one / total, 6).tolist()) for name, one in per_person.items()}
     covered = np.unique(lists[lists >= 0]).size / world.items
     means = {name: float(one.mean()) for name, one in per_person.items()}
@@ -174,6 +172,18 @@ def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, feat
 
 def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool) -> Indices2:
     """Return people's lists, int32, shape (people, TOP); -1 where too few unrated items are left."""
+    rated = world.fold.train.of(people)
+    lists = np.full((people.size, TOP), -1, np.int32)
+    if not (features and world.features is not None) and (learned.scorer is None or learned.before is not None):
+        # One order for all: nobody's scores of all items are computed
+        ranked = order[np.argsort(-learned.popularity[order], kind="stable")]
+        pool, scorer = learned.before or (np.empty(0, np.int32), lambda _: np.empty((people.size, 0)))
+        places = np.full(world.items, -1)
+        places[pool] = np.arange(pool.size)
+        first = order[places[order] >= 0]
+        _take(np.ascontiguousarray(scorer(world.matrix[people])), first, places, rated.starts, rated.items, lists)
+        _fill(ranked[places[ranked] < 0], rated.starts, rated.items, lists)
+        return lists
     own = world.matrix[people]
     if learned.scorer is not None:
         scores = learned.scorer(own if learned.holds is None else learned.holds[people])
@@ -183,22 +193,21 @@ def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, 
     if features and world.features is not None:
         gains = world.features.gains(own @ world.features.has, own.sum(axis=1), learned.popularity)
         scores = np.log(np.maximum(scores, learned.floor)) + gains
-    rated = world.fold.train.of(people)
-    lists = np.full((people.size, TOP), -1, np.int32)
-    _take(np.ascontiguousarray(scores, np.float64), order, rated.starts, rated.items, lists)
+    places = np.arange(world.items)
+    _take(np.ascontiguousarray(scores, np.float64), order, places, rated.starts, rated.items, lists)
     return lists
 
 
 @compiled
-def _take(scores: Floats2, order: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
-    """Write each person's best unrated items, best first; equal ones stand in the given order."""
+def _take(scores: Floats2, order: Ints, places: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
+    """Write each person's best unrated items of an order, best first; equal ones stand in it. Columns by `places`."""
     best = np.empty(lists.shape[1])
-    hidden = np.zeros(scores.shape[1], np.bool_)
+    hidden = np.zeros(places.size, np.bool_)
     for row in range(scores.shape[0]):
         hidden[rated[starts[row] : starts[row + 1]]] = True
         size = 0
         for item in order:
-            value = scores[row, item]
+            value = scores[row, places[item]]
             if hidden[item] or (size == best.size and not value > best[size - 1]):
                 continue
             place = min(size, best.size - 1)
@@ -210,13 +219,43 @@ def _take(scores: Floats2, order: Ints, starts: Ints, rated: Indices, lists: Ind
         hidden[rated[starts[row] : starts[row + 1]]] = False
 
 
+@compiled
+def _fill(ranked: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
+    """Append the first unrated items of a ranking to lists until these are full."""
+    hidden = np.zeros(ranked.max() + 1 if ranked.size else 0, np.bool_)
+    for row in range(lists.shape[0]):
+        mine = rated[starts[row] : starts[row + 1]]
+        for item in mine:
+            if item < hidden.size:
+                hidden[item] = True
+        size = int((lists[row] >= 0).sum())
+        for item in ranked:
+            if size == lists.shape[1]:
+                break
+            if not hidden[item]:
+                lists[row, size] = item
+                size += 1
+        for item in mine:
+            if item < hidden.size:
+                hidden[item] = False
+
+
+@compiled
+def _hits(starts: Ints, items: Indices, lists: Indices2, hits: Floats2) -> None:
+    """Write 1 where a list's item is among those that its person held out."""
+    for row in range(lists.shape[0]):
+        for place in range(lists.shape[1]):
+            for one in items[starts[row] : starts[row + 1]]:
+                if one == lists[row, place]:
+                    hits[row, place] = 1.0
+
+
 def _scores_per_person(world: FileWorld, people: Ints, lists: Indices2) -> dict[str, Floats]:
     """Return hit, NDCG and recall of each person, float64, shape (people,)."""
     holdout = world.fold.holdout.of(people)
     relevant = holdout.degrees
-    keys = holdout.owners * world.items + holdout.items
-    recommended = np.arange(people.size)[:, None] * world.items + lists
-    hits = (np.isin(recommended, keys) & (lists >= 0)).astype(np.float64)
+    hits = np.zeros(lists.shape)
+    _hits(holdout.starts, holdout.items, lists, hits)
     gains = 1 / np.log2(np.arange(2, TOP + 2))
     ideal = np.cumsum(gains)[np.minimum(relevant, TOP) - 1]
     return {"hit_rate": hits.max(axis=1), "ndcg": hits @ gains / ideal, "recall": hits.sum(axis=1) / relevant}
@@ -227,6 +266,14 @@ def _weights(people: int) -> Floats2:
     """Return how often each person of the file is in each sample, shape (RESAMPLED, people)."""
     coins = np.random.default_rng(int.from_bytes(derive(0, "people drawn again")))
     return coins.poisson(1.0, (RESAMPLED, people)).astype(np.float64)
+
+
+@lru_cache(maxsize=2)
+def _weights_among(everybody: int, people: bytes) -> tuple[Floats2, Floats]:
+    """Return how often each of some people is in each sample, and how many there are in it."""
+    weights = _weights(everybody)[:, np.frombuffer(people, np.int64)]
+    weights[weights.sum(axis=1) == 0] = 1  # a sample of nobody, where there are very few
+    return weights, weights.sum(axis=1)
 
 
 class CompareKey(NamedTuple):
