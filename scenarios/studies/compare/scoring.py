@@ -5,7 +5,7 @@ The coordinator's panel is what `blindrec sweep online --ratings` measures, on t
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from scenarios.studies.compare.comparison_settings import COORDINATOR, Compariso
 from scenarios.studies.compare.row import DEVICES, LearnedScores, Liar, Row, RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.local import LocalRow
+from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 from scenarios.studies.sweep.online_sweep import BESIDE, RatingsSweep, client_rows
 
@@ -150,6 +151,8 @@ class ListScores:
     coverage: float  # Share of the catalogue that is recommended to at least one person
     people: int  # Number of people who were evaluated
     resampled: dict[str, tuple[float, ...]] = field(repr=False)  # Hit rate, NDCG and recall of each sample of people
+    # The same of plain popularity's lists, first among all of the row's people, where these are but some of the file's
+    popular: dict[str, tuple[float, ...]] | None = field(default=None, repr=False)
 
 
 def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, features: bool) -> ListScores:
@@ -157,17 +160,36 @@ def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, feat
     people = world.fold.evaluated if learned.people is None else np.intersect1d(world.fold.evaluated, learned.people)
     if not people.size:
         raise InputError(f"none of the people to be evaluated has a like held out; lower --public, {request.public:g}")
+    lists = _everybody(world, learned, people, request, features=features)
+    means, resampled = _means(world, people, lists)
+    covered = np.unique(lists[lists >= 0]).size / world.items
+    popular = None
+    if request.public:  # public people are not evaluated
+        plain = replace(request, epsilon=None, users=world.people, public=0)  # has the coins of the row of popularity
+        of_all, samples = _means(world, people, _everybody(world, popularity(world), people, plain, features=False))
+        popular = {name: (of_all[name], *samples[name]) for name in of_all}
+    return ListScores(
+        features=features, **means, coverage=covered, people=people.size, resampled=resampled, popular=popular
+    )
+
+
+def _everybody(
+    world: FileWorld, learned: LearnedScores, people: Ints, request: RowRequest, *, features: bool
+) -> Indices2:
+    """Return all lists of people, block by block."""
     order = request.coins.permutation(world.items)  # the order in which equal scores are ranked
     if learned.order is not None:
         order = learned.order.astype(np.int64)
     rows = [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
-    lists = np.concatenate(rows)
+    return np.concatenate(rows)
+
+
+def _means(world: FileWorld, people: Ints, lists: Indices2) -> tuple[dict[str, float], dict[str, tuple[float, ...]]]:
+    """Return the means of lists' scores, and those of each sample of people."""
     per_person = _scores_per_person(world, people, lists)
     weights, total = _weights_among(world.people, people.tobytes())
     resampled = {name: tuple(np.round(weights @ one / total, 6).tolist()) for name, one in per_person.items()}
-    covered = np.unique(lists[lists >= 0]).size / world.items
-    means = {name: float(one.mean()) for name, one in per_person.items()}
-    return ListScores(features=features, **means, coverage=covered, people=people.size, resampled=resampled)
+    return {name: float(one.mean()) for name, one in per_person.items()}, resampled
 
 
 def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool) -> Indices2:
@@ -188,8 +210,8 @@ def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, 
     if learned.scorer is not None:
         scores = learned.scorer(own if learned.holds is None else learned.holds[people])
     else:
-        popularity = damped(learned.popularity, learned.noise) if features else learned.popularity
-        scores = np.broadcast_to(popularity, (people.size, world.items))
+        shared = damped(learned.popularity, learned.noise) if features else learned.popularity
+        scores = np.broadcast_to(shared, (people.size, world.items))
     if features and world.features is not None:
         gains = world.features.gains(own @ world.features.has, own.sum(axis=1), learned.popularity)
         scores = np.log(np.maximum(scores, learned.floor)) + gains
