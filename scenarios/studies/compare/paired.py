@@ -93,9 +93,9 @@ def differences(groups: Sequence[Group], plain: Mapping[int, ListScores]) -> lis
     That is the mechanism before it of the same trust model, at the same epsilon or without any, with the same people.
     """
     columns, above = [dict[str, Any]() for _ in groups], _above(groups)
-    to_popularity = [{} if _incomparable(of) else _to(of, _popular(of, plain)) for of in groups]
+    to_popularity = [{} if _incomparable(of) else _to(of, _beside(of, plain, popular=True)) for of in groups]
     to_above = [
-        {} if place is None else _to(of, {key.seed: _numbers(one) for key, _, one in groups[place]})
+        {} if place is None else _to(of, _beside(of, {key.seed: one for key, _, one in groups[place]}))
         for of, place in zip(groups, above, strict=True)
     ]
     for one, place, with_above in zip(columns, above, to_above, strict=True):
@@ -133,14 +133,16 @@ def _numbers(one: ListScores) -> Numbers:
     return {name: (getattr(one, name), *one.resampled[name]) for name in METRICS}
 
 
-def _popular(of: Group, plain: Mapping[int, ListScores]) -> dict[int, Numbers]:
-    """Return plain popularity's numbers among a row's people, by split."""
-    known = {key.seed: (one, plain.get(key.seed)) for key, _, one in of}
-    return {
-        seed: one.popular or _numbers(other)
-        for seed, (one, other) in known.items()
-        if other is not None and (one.popular or other.people == one.people)
-    }
+def _beside(of: Group, others: Mapping[int, ListScores], *, popular: bool = False) -> dict[int, Numbers]:
+    """Return others' numbers by split, where they are about a row's people, or plain popularity's among these."""
+    numbers = dict[int, Numbers]()
+    for key, _, one in of:
+        other = others.get(key.seed)
+        if popular and one.popular is not None:
+            numbers[key.seed] = one.popular
+        elif other is not None and other.people == one.people:
+            numbers[key.seed] = _numbers(other)
+    return numbers
 
 
 def _to(of: Group, others: Mapping[int, Numbers]) -> dict[str, Difference]:

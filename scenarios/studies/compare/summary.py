@@ -114,6 +114,7 @@ def summarize(
         "delta": settings.delta,
         "people": [{**row, **_relation(row, promises)} for row in _reached(settings, grouped, plain)],
         "remarks": [
+            *beating(rows),
             *([RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []),
             *([NEIGHBOURS_NOTES[settings.relation]] if any(row["neighbours"] for row in rows) else []),
             *_too_often(rows),
@@ -296,7 +297,7 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
             {**row, "mechanism": f"{row['trust_model']}: {row['mechanism']}", "simulated": None} for row in lied_to
         ]
         _pivoted(console, named, "users", whole, _LIARS, _liar)
-    remark(console, *beating(result["rows"]), *result["remarks"], "intervals are of 95 %, over seeds and people")
+    remark(console, *result["remarks"], "intervals are of 95 %, over seeds and people")
 
 
 def beating(rows: Sequence[Mapping[str, Any]]) -> list[str]:
