@@ -37,7 +37,7 @@ from scenarios.studies.compare.comparison_settings import (
     Comparison,
 )
 from scenarios.studies.compare.crossing import REACHED, among_files, over_seeds_and_people, people_for
-from scenarios.studies.compare.paired import differences
+from scenarios.studies.compare.differences import differences
 from scenarios.studies.compare.row import AGGREGATE
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
@@ -114,7 +114,7 @@ def summarize(
         "delta": settings.delta,
         "people": [{**row, **_relation(row, promises)} for row in _reached(settings, grouped, plain)],
         "remarks": [
-            *beating(rows),
+            *better_rows(rows),
             *([RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []),
             *([NEIGHBOURS_NOTES[settings.relation]] if any(row["neighbours"] for row in rows) else []),
             *_too_often(rows),
@@ -300,7 +300,7 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     remark(console, *result["remarks"], "intervals are of 95 %, over seeds and people")
 
 
-def beating(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def better_rows(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return which rows beat plain popularity, a sentence for each trust model; all of them hold at once."""
     known = [row for row in rows if row.get("to_popularity_low") is not None]
     better = [row for row in known if row["to_popularity_low"] > 0]

@@ -8,9 +8,9 @@ from scipy import special
 from statistical import binomial_bounds
 
 from coordinator.protocol.arrays import Floats, Floats2
-from scenarios.studies.compare.paired import Difference, _errors, at_once, differences
+from scenarios.studies.compare.differences import Difference, _errors, at_once, differences
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
-from scenarios.studies.compare.summary import beating
+from scenarios.studies.compare.summary import better_rows
 
 TABLES, ROWS, SPLITS, PEOPLE, SAMPLES = 60, 20, 3, 80, 100
 
@@ -102,8 +102,8 @@ def test_a_row_stands_beside_popularity_and_the_row_above_it() -> None:
         }
         for of, one in zip(groups, columns, strict=True)
     ]
-    first, *lines = beating(rows)
+    first, *lines = better_rows(rows)
     assert "hold at once" in first
-    assert lines == ["none: EASE (50)", "local: pairs at epsilon 4 (50)", "two-tier: EASE (20 % public)"]
-    (nothing,) = beating([row for row in rows if row["mechanism"] == "set"])
+    assert lines == ["none: EASE (50)", "local: pairs at epsilon 4 (50)", "two-tier: EASE (20.0 % public)"]
+    (nothing,) = better_rows([row for row in rows if row["mechanism"] == "set"])
     assert nothing.startswith("no row beats plain popularity's NDCG")
