@@ -39,9 +39,9 @@ def at_once(apart: Sequence[Difference], confidence: float = CONFIDENCE) -> Floa
     # a hundred differences have a w near 0 by chance, and Student's quantile for that is 44; so w counts as no less
     # than v times the mean ratio of w to v, and not more than one difference in c has c times that ratio.
     samples, splits = deviations.shape[1], apart[0].values.size
-    known = within > LEAST**2
-    ratios = across[known] / within[known]
-    floor = (float(ratios.mean()) if known.any() else 0.0) * within
+    people_vary = within > LEAST**2
+    ratios = across[people_vary] / within[people_vary]
+    floor = (float(ratios.mean()) if people_vary.any() else 0.0) * within
     # The mean ratio has as many degrees of freedom as that many differences have which make most of it
     pooled = (splits - 1) * (float(ratios.sum() ** 2 / np.square(ratios).sum()) if ratios.any() else 1.0)
     across = np.maximum(across, floor)
@@ -163,8 +163,8 @@ def _columns(pairs: Sequence[Mapping[str, Difference]], name: str) -> list[dict[
         column = name if metric == METRICS[0] else f"{metric}_{name}"
         places = [place for place, of in enumerate(pairs) if metric in of]
         ends = at_once([pairs[place][metric] for place in places]).tolist() if places else []
-        known = dict(zip(places, ends, strict=True))
+        by_place = dict(zip(places, ends, strict=True))
         for place, one in enumerate(columns):
-            numbers = known.get(place, (None, None, None))
+            numbers = by_place.get(place, (None, None, None))
             one |= dict(zip((column, f"{column}_low", f"{column}_high"), numbers, strict=True))
     return columns

@@ -302,13 +302,13 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
 
 def better_rows(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return which rows beat plain popularity, a sentence for each trust model; all of them hold at once."""
-    known = [row for row in rows if row.get("to_popularity_low") is not None]
-    better = [row for row in known if row["to_popularity_low"] > 0]
-    if not known:
+    pairs = [row for row in rows if row.get("to_popularity_low") is not None]
+    better = [row for row in pairs if row["to_popularity_low"] > 0]
+    if not pairs:
         return []
     said = (
         "beats plain popularity's NDCG on the same people; that all rows named here do holds at 95 %, by "
-        f"{len(known)} paired differences whose intervals hold at once"
+        f"{len(pairs)} paired differences whose intervals hold at once"
     )
     if not better:
         return [f"no row {said}".replace("that all rows named here do", "no more can be said")]
