@@ -15,6 +15,7 @@ from scipy import sparse
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.item_models import ItemToItem
 from coordinator.protocol.rating_table import Held, RowTable
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.item_files import read_descriptions
@@ -143,7 +144,7 @@ def test_lists_without_scores_of_all_items_are_those_with_them(pooled: bool) -> 
     of, counts = world(rows, [[] for _ in rows], items=60), coins.integers(0, 5, 60).astype(np.float64)
     pool, order = np.sort(coins.choice(60, 15, replace=False)).astype(np.int32), coins.permutation(60)
     weights = coins.integers(-1, 2, (15, 15)).astype(np.float64)
-    model = item_models.ItemToItem(pool=pool, liked=counts[pool], weights=weights)
+    model = ItemToItem(pool=pool, liked=counts[pool], weights=weights)
     learned = item_models.pair_advice(model, counts, order, noise=0.0)
     if not pooled:
         learned = LearnedScores(popularity=counts, floor=1.0)
