@@ -114,7 +114,8 @@ def likely(tastes: Tastes, rated: Likes) -> Floats2:
 
     centred = np.where(rated.values, 1.0, -1.0) - tastes.liked[rated.items]
     own = tastes_of(tastes.vectors, tastes.ridge, 0.0, rated.starts, rated.items, centred)
-    rates = tastes.rated ** powers(tastes.rated, rated.degrees)[:, None]
+    different, place = np.unique(rated.degrees, return_inverse=True)  # powers of these alone: they took half the time
+    rates = (tastes.rated ** powers(tastes.rated, different)[:, None])[place]
     probabilities: Floats2 = rates * np.clip((1 + tastes.liked + own @ tastes.vectors.T) / 2, LEAST_SPREAD, 1)
     return probabilities
 

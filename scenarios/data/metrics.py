@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from actors.ratings import StoredRatings
-from coordinator.protocol.arrays import Floats, Indices, Indices2, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import RowTable
@@ -150,15 +150,22 @@ def scores_per_person(lists: Ints | Indices, holdout: RowTable[Any]) -> dict[str
 
     Shapes: ``lists`` (people, k), best first; -1 fills them up.
     """
-    people, places = lists.shape
-    stride = 1 + max(int(lists.max(initial=0)), int(holdout.items.max(initial=0)))
-    keys = np.unique(holdout.owners * stride + holdout.items)
-    relevant = np.bincount(keys // stride, minlength=people)
-    ranked = np.arange(people)[:, None] * stride + lists
-    hits = (np.isin(ranked, keys) & (lists >= 0)).astype(np.float64)
+    places, relevant = lists.shape[1], holdout.degrees
+    hits = np.zeros(lists.shape)
+    _hits(holdout.starts, holdout.items, lists, hits)
     gains = 1 / np.log2(np.arange(2, places + 2))
     ideal = np.cumsum(gains)[np.minimum(relevant, places) - 1]
     return {"hit_rate": hits.max(axis=1), "ndcg": hits @ gains / ideal, "recall": hits.sum(axis=1) / relevant}
+
+
+@compiled
+def _hits(starts: Ints, items: Indices, lists: Indices2, hits: Floats2) -> None:
+    """Write 1 where a list's item is among those that its person held out."""
+    for row in range(lists.shape[0]):
+        for place in range(lists.shape[1]):
+            for one in items[starts[row] : starts[row + 1]]:
+                if one == lists[row, place]:
+                    hits[row, place] = 1.0
 
 
 @compiled

@@ -16,6 +16,7 @@ from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import LearnedScores, Scorer
 
 CONFIDENCE = 10.0  # The additional weight of a like in alternating least squares
+DENSE = 8_000  # Up to this many items weights are a dense matrix where there are fewer people, 256 MB of float32
 _COLUMNS = 1 << 25  # Number of similarities that are computed at a time
 
 
@@ -80,6 +81,11 @@ def ease(likes: Any, ridge: float) -> Scorer:
     among = scipy.linalg.inv((likes @ likes.T).toarray() + ridge * np.eye(people))
     solved = likes.T.dot(among.astype(np.float32)).T
     diagonal = 1 - likes.multiply(solved).sum(axis=0)
+    if items <= DENSE:
+        # A person's row of XX' is hardly sparse: by it scores take long. With a diagonal of 0 these are the same scores
+        of_items: Floats2 = likes.T @ (solved / diagonal)
+        np.fill_diagonal(of_items, 0)
+        return lambda own: own @ of_items
 
     def scores(own: Any) -> Floats2:
         dense = own.toarray()
@@ -126,13 +132,23 @@ def pair_advice(
     """
     behind = popularity - popularity.max() - 1
 
+    def inside_pool(own: Any) -> Floats2:
+        inside: Floats2 = own[:, model.pool] @ model.weights
+        return inside
+
     def scores(own: Any) -> Floats2:
-        inside = own[:, model.pool] @ model.weights
+        inside = inside_pool(own)
         everything: Floats2 = inside.min(axis=1)[:, None] + np.broadcast_to(behind, (len(inside), popularity.size))
         everything[:, model.pool] = inside
         return everything
 
     order = public_order(model, popularity, ties)
     return LearnedScores(
-        popularity=popularity, floor=LEAST_SCORE, noise=noise, scorer=scores, order=order, simulated=simulated
+        popularity=popularity,
+        floor=LEAST_SCORE,
+        noise=noise,
+        scorer=scores,
+        order=order,
+        simulated=simulated,
+        before=(model.pool, inside_pool),
     )

@@ -13,7 +13,13 @@ from scenarios.data.rating_split import LikesFold
 from scenarios.store.whole_files import write_tables
 from scenarios.studies.compare.comparison_settings import COORDINATOR, Comparison
 from scenarios.studies.compare.row import RowRequest
-from scenarios.studies.compare.scoring import CompareKey, evaluated_people, ranked_lists, rows_of
+from scenarios.studies.compare.scoring import (
+    CompareKey,
+    evaluated_people,
+    ranked_lists,
+    rows_of,
+    scores_of_lists,
+)
 from scenarios.studies.compare.worlds import table_of, world_of
 
 LISTS, HOLDOUT = "lists.parquet", "holdout.parquet"
@@ -45,7 +51,8 @@ def list_tables(settings: Comparison, key: CompareKey) -> Iterator[pd.DataFrame]
         people = evaluated_people(world, learned, request)
         if features:
             ranked_lists(world, learned, request, people[:1], features=False)
-        lists, scores = ranked_lists(world, learned, request, people, features=features)
+        lists = ranked_lists(world, learned, request, people, features=features)
+        scores = scores_of_lists(world, learned, people, lists, features=features)
         person, place = np.nonzero(lists >= 0)
         columns = {
             **key._asdict(),

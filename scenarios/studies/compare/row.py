@@ -69,6 +69,8 @@ class LearnedScores:
     # shape (N,); All items in the order in which equal scores are ranked; None ranks these at random
     order: Indices | None = field(default=None, repr=False)
     simulated: str | None = None  # `DEVICES` or `AGGREGATE`; None where no device answers anything
+    # Items that stand before all others, which follow by popularity, and a scorer of these alone, shape (people, pool)
+    before: tuple[Indices, Scorer] | None = field(default=None, repr=False)
     # The people who are evaluated; None for everybody with a like that is held out
     people: Ints | None = field(default=None, repr=False)
     # shape (people of the file, N); The matrix whose rows a scorer takes, if these are not people's likes

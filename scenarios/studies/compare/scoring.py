@@ -5,14 +5,14 @@ The coordinator's panel is what `blindrec sweep online --ratings` measures, on t
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 
-from coordinator.protocol.arrays import Floats2, Indices, Indices2, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
@@ -31,6 +31,7 @@ from scenarios.studies.compare.comparison_settings import COORDINATOR, Compariso
 from scenarios.studies.compare.row import DEVICES, LearnedScores, Liar, Row, RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.local import LocalRow
+from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 from scenarios.studies.sweep.online_sweep import BESIDE, RatingsSweep, client_rows
 
@@ -151,20 +152,24 @@ class ListScores:
     coverage: float  # Share of the catalogue that is recommended to at least one person
     people: int  # Number of people who were evaluated
     resampled: dict[str, tuple[float, ...]] = field(repr=False)  # Hit rate, NDCG and recall of each sample of people
+    # The same of plain popularity's lists, first among all of the row's people, where these are but some of the file's
+    popular: dict[str, tuple[float, ...]] | None = field(default=None, repr=False)
 
 
 def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, features: bool) -> ListScores:
     """Score the lists that follow from learned scores, with or without public features on the device."""
     people = evaluated_people(world, learned, request)
-    lists, _ = ranked_lists(world, learned, request, people, features=features)
-    per_person = scores_per_person(lists, world.fold.holdout.of(people))
-    weights = _weights(world.people)[:, people]
-    weights[weights.sum(axis=1) == 0] = 1  # a sample of nobody, where there are very few
-    total = weights.sum(axis=1)
-    resampled = {name: tuple(np.round(weights @ one / total, 6).tolist()) for name, one in per_person.items()}
+    lists = ranked_lists(world, learned, request, people, features=features)
+    means, resampled = _means(world, people, lists)
     covered = np.unique(lists[lists >= 0]).size / world.items
-    means = {name: float(one.mean()) for name, one in per_person.items()}
-    return ListScores(features=features, **means, coverage=covered, people=people.size, resampled=resampled)
+    popular = None
+    if request.public:  # public people are not evaluated
+        plain = replace(request, epsilon=None, users=world.people, public=0)  # has the coins of the row of popularity
+        of_all, samples = _means(world, people, ranked_lists(world, popularity(world), plain, people, features=False))
+        popular = {name: (of_all[name], *samples[name]) for name in of_all}
+    return ListScores(
+        features=features, **means, coverage=covered, people=people.size, resampled=resampled, popular=popular
+    )
 
 
 def evaluated_people(world: FileWorld, learned: LearnedScores, request: RowRequest) -> Ints:
@@ -177,44 +182,79 @@ def evaluated_people(world: FileWorld, learned: LearnedScores, request: RowReque
 
 def ranked_lists(
     world: FileWorld, learned: LearnedScores, request: RowRequest, people: Ints, *, features: bool
-) -> tuple[Indices2, Floats2]:
-    """Return people's lists, as `_lists`, and the scores of their items."""
+) -> Indices2:
+    """Return all lists of people, block by block, as `_lists`."""
     order = request.coins.permutation(world.items)  # the order in which equal scores are ranked
     if learned.order is not None:
         order = learned.order.astype(np.int64)
-    blocks = [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
-    return np.concatenate([lists for lists, _ in blocks]), np.concatenate([scores for _, scores in blocks])
+    return np.concatenate(
+        [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
+    )
 
 
-def _lists(
-    world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool
-) -> tuple[Indices2, Floats2]:
-    """Return people's lists, int32, shape (people, TOP), -1 where too few unrated items are left, and their scores."""
+def scores_of_lists(
+    world: FileWorld, learned: LearnedScores, people: Ints, lists: Indices2, *, features: bool
+) -> Floats2:
+    """Return the scores of all lists' items, float64, shape (people, TOP); of -1 they say nothing."""
+    first, blocks = 0, []
+    for block in world.blocks(people):
+        items = np.maximum(lists[first : first + block.size], 0)
+        blocks.append(np.take_along_axis(_scores(world, learned, block, features=features), items, axis=1))
+        first += block.size
+    return np.concatenate(blocks).astype(np.float64)
+
+
+def _means(world: FileWorld, people: Ints, lists: Indices2) -> tuple[dict[str, float], dict[str, tuple[float, ...]]]:
+    """Return the means of lists' scores, and those of each sample of people."""
+    per_person = scores_per_person(lists, world.fold.holdout.of(people))
+    weights, total = _weights_among(world.people, people.tobytes())
+    resampled = {name: tuple(np.round(weights @ one / total, 6).tolist()) for name, one in per_person.items()}
+    return {name: float(one.mean()) for name, one in per_person.items()}, resampled
+
+
+def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool) -> Indices2:
+    """Return people's lists, int32, shape (people, TOP); -1 where too few unrated items are left."""
+    rated = world.fold.train.of(people)
+    lists = np.full((people.size, TOP), -1, np.int32)
+    if not (features and world.features is not None) and (learned.scorer is None or learned.before is not None):
+        # One order for all: nobody's scores of all items are computed
+        ranked = order[np.argsort(-learned.popularity[order], kind="stable")]
+        pool, scorer = learned.before or (np.empty(0, np.int32), lambda _: np.empty((people.size, 0)))
+        places = np.full(world.items, -1)
+        places[pool] = np.arange(pool.size)
+        first = order[places[order] >= 0]
+        _take(np.ascontiguousarray(scorer(world.matrix[people])), first, places, rated.starts, rated.items, lists)
+        _fill(ranked[places[ranked] < 0], rated.starts, rated.items, lists)
+        return lists
+    scores = np.ascontiguousarray(_scores(world, learned, people, features=features), np.float64)
+    _take(scores, order, np.arange(world.items), rated.starts, rated.items, lists)
+    return lists
+
+
+def _scores(world: FileWorld, learned: LearnedScores, people: Ints, *, features: bool) -> Floats2:
+    """Return people's scores of all items, shape (people, N)."""
     own = world.matrix[people]
     if learned.scorer is not None:
         scores = learned.scorer(own if learned.holds is None else learned.holds[people])
     else:
-        popularity = damped(learned.popularity, learned.noise) if features else learned.popularity
-        scores = np.broadcast_to(popularity, (people.size, world.items))
+        shared = damped(learned.popularity, learned.noise) if features else learned.popularity
+        scores = np.broadcast_to(shared, (people.size, world.items))
     if features and world.features is not None:
         gains = world.features.gains(own @ world.features.has, own.sum(axis=1), learned.popularity)
         scores = np.log(np.maximum(scores, learned.floor)) + gains
-    rated = world.fold.train.of(people)
-    lists = np.full((people.size, TOP), -1, np.int32)
-    _take(np.ascontiguousarray(scores, np.float64), order, rated.starts, rated.items, lists)
-    return lists, np.take_along_axis(scores, np.maximum(lists, 0), axis=1).astype(np.float64)
+    return scores
 
 
 @compiled
-def _take(scores: Floats2, order: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
-    """Write each person's best unrated items, best first; equal ones stand in the given order."""
+def _take(scores: Floats2, order: Ints, places: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
+    """Write each person's best unrated items of an order, best first; equal ones stand in it. Columns by `places`."""
     best = np.empty(lists.shape[1])
-    hidden = np.zeros(scores.shape[1], np.bool_)
+    hidden = np.zeros(places.size, np.bool_)
     for row in range(scores.shape[0]):
         hidden[rated[starts[row] : starts[row + 1]]] = True
         size = 0
         for item in order:
-            value = scores[row, item]
+            value = scores[row, places[item]]
             if hidden[item] or (size == best.size and not value > best[size - 1]):
                 continue
             place = min(size, best.size - 1)
@@ -226,11 +266,40 @@ def _take(scores: Floats2, order: Ints, starts: Ints, rated: Indices, lists: Ind
         hidden[rated[starts[row] : starts[row + 1]]] = False
 
 
+@compiled
+def _fill(ranked: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
+    """Append the first unrated items of a ranking to lists until these are full."""
+    hidden = np.zeros(ranked.max() + 1 if ranked.size else 0, np.bool_)
+    for row in range(lists.shape[0]):
+        mine = rated[starts[row] : starts[row + 1]]
+        for item in mine:
+            if item < hidden.size:
+                hidden[item] = True
+        size = int((lists[row] >= 0).sum())
+        for item in ranked:
+            if size == lists.shape[1]:
+                break
+            if not hidden[item]:
+                lists[row, size] = item
+                size += 1
+        for item in mine:
+            if item < hidden.size:
+                hidden[item] = False
+
+
 @lru_cache(maxsize=1)
 def _weights(people: int) -> Floats2:
     """Return how often each person of the file is in each sample, shape (RESAMPLED, people)."""
     coins = np.random.default_rng(int.from_bytes(derive(0, "people drawn again")))
     return coins.poisson(1.0, (RESAMPLED, people)).astype(np.float64)
+
+
+@lru_cache(maxsize=2)
+def _weights_among(everybody: int, people: bytes) -> tuple[Floats2, Floats]:
+    """Return how often each of some people is in each sample, and how many there are in it."""
+    weights = _weights(everybody)[:, np.frombuffer(people, np.int64)]
+    weights[weights.sum(axis=1) == 0] = 1  # a sample of nobody, where there are very few
+    return weights, weights.sum(axis=1)
 
 
 class CompareKey(NamedTuple):

@@ -11,8 +11,9 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from coordinator.protocol.arrays import Floats, Floats2, Indices
+from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.compiled import compiled
 from coordinator.protocol.item_models import LEAST_SCORE
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from coordinator.server.decoding.curator import DiscreteLaplace
@@ -91,14 +92,26 @@ def limited_likes(world: FileWorld, request: RowRequest, people: Floats, most: i
         place[pool] = np.arange(pool.size)
         liked = liked.where(place[liked.items] >= 0)
     columns = liked.items if pool is None else place[liked.items]
+    shape = (world.people, world.items if pool is None else pool.size)
+    starts = np.concatenate([[0], np.cumsum(np.minimum(liked.degrees, most))])
+    roots = np.repeat(np.sqrt(people / copies), np.diff(starts))
     for _ in range(copies):
-        order = np.lexsort((request.coins.random(liked.items.size), liked.owners))
-        rank = np.arange(order.size) - np.repeat(liked.starts[:-1], liked.degrees)
-        among = order[rank < most]
-        roots = np.sqrt(people[liked.owners[among]] / copies)
-        shape = (world.people, world.items if pool is None else pool.size)
-        parts.append(sparse.coo_array((roots, (liked.owners[among], columns[among])), shape).tocsr())
-    return sparse.vstack(parts).tocsr()
+        among = np.zeros(liked.items.size, np.bool_)
+        _choose(liked.starts, request.coins.random(liked.items.size), most, among)
+        parts.append(sparse.csr_array((roots, columns[among], starts), shape))
+    return sparse.vstack(parts, format="csr")
+
+
+@compiled
+def _choose(starts: Ints, keys: Floats, most: int, among: Bools) -> None:
+    """Mark each person's likes with the smallest keys, so many at most."""
+    for person in range(starts.size - 1):
+        first, stop = starts[person], starts[person + 1]
+        if stop - first <= most:
+            among[first:stop] = True
+        else:
+            for place in np.argsort(keys[first:stop])[:most]:
+                among[first + place] = True
 
 
 def counts_of(likes: Any) -> Floats:

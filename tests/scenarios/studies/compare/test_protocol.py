@@ -15,6 +15,7 @@ from scipy import sparse
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.item_models import ItemToItem
 from coordinator.protocol.rating_table import Held, RowTable
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.item_files import read_descriptions
@@ -23,8 +24,8 @@ from scenarios.studies.compare import advisors as item_models
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.crossing import over_seeds_and_people
 from scenarios.studies.compare.row import LearnedScores, RowRequest
-from scenarios.studies.compare.rows.trusted import gaussian_noise
-from scenarios.studies.compare.scoring import TOP, ListScores, score
+from scenarios.studies.compare.rows.trusted import gaussian_noise, popularity
+from scenarios.studies.compare.scoring import TOP, ListScores, _lists, score
 from scenarios.studies.compare.worlds import FileWorld, world_of
 
 
@@ -136,6 +137,36 @@ def test_only_the_people_of_a_row_are_evaluated() -> None:
     of = world([[0], [0], [0]], [[1], [2], [30]], items=40)
     scored = scored_by(of, -np.arange(40.0), people=np.array([0, 1]))
     assert (scored.people, scored.hit_rate) == (2, 1.0)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_lists_without_scores_of_all_items_are_those_with_them(pooled: bool) -> None:
+    """Some rated all but a few of the pool, so that lists end with what follows it; many scores are equal."""
+    coins = np.random.default_rng(0)
+    rows = [sorted(coins.choice(60, size, replace=False).tolist()) for size in coins.integers(1, 55, 40)]
+    of, counts = world(rows, [[] for _ in rows], items=60), coins.integers(0, 5, 60).astype(np.float64)
+    pool, order = np.sort(coins.choice(60, 15, replace=False)).astype(np.int32), coins.permutation(60)
+    weights = coins.integers(-1, 2, (15, 15)).astype(np.float64)
+    model = ItemToItem(pool=pool, liked=counts[pool], weights=weights)
+    learned = item_models.pair_advice(model, counts, order, noise=0.0)
+    if not pooled:
+        learned = LearnedScores(popularity=counts, floor=1.0)
+    slow: dict[str, Any] = {"before": None} if pooled else {"scorer": lambda own: np.tile(counts, (own.shape[0], 1))}
+    one, other = (
+        _lists(of, each, np.arange(40), order, features=False) for each in (learned, replace(learned, **slow))
+    )
+    assert one.tolist() == other.tolist()
+    assert (one == -1).any()
+
+
+def test_popularity_is_scored_among_the_same_private_people() -> None:
+    of = world([[0], [0], [0, 1], [2]], [[1], [2], [9], [30]], items=40)
+    learned = LearnedScores(popularity=-np.arange(40.0), floor=1.0, people=np.array([0, 1, 3]))
+    scored = score(of, learned, asked(of, public=0.25), features=False)
+    plain = score(of, replace(popularity(of), people=learned.people), asked(of), features=False)
+    assert scored.popular is not None
+    assert scored.popular["ndcg"] == (plain.ndcg, *plain.resampled["ndcg"])
+    assert plain.popular is None
 
 
 def test_both_forms_of_ease_agree_and_solve_its_equations() -> None:

@@ -28,7 +28,8 @@ SEEDS = (0, 1, 2)
 def unit(ndcg: float, *samples: float) -> CompareMeasurement:
     same: tuple[float, ...] = (ndcg,) * 3
     names = ("hit_rate", "ndcg", "recall")
-    resampled, means = dict.fromkeys(names, samples or same), dict.fromkeys(names, ndcg)
+    resampled: dict[str, tuple[float, ...]] = dict.fromkeys(names, samples or same)
+    means: dict[str, Any] = dict.fromkeys(names, ndcg)
     one = ListScores(features=False, **means, coverage=0.5, people=50, resampled=resampled)
     return CompareMeasurement(scores=(one,), simulated=None, seconds=1.0)
 
