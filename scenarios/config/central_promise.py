@@ -118,7 +118,8 @@ def smallest_round(scenario: Scenario, half: ServerHalf) -> RoundSize:
     if scenario.smallest_round:
         return RoundSize(min(users, scenario.smallest_round))
     most = RoundSize(max(1, users // SMALLEST), f"a {SMALLEST}th of the users")
-    if scenario.policy not in (ELIMINATE, ANCHOR) or isinstance(scenario.settings, OwnSettings):
+    foreseen = scenario.policy in (ELIMINATE, ANCHOR) and scenario.policy in half.policies_with(scenario.settings)
+    if not foreseen or isinstance(scenario.settings, OwnSettings):
         return most
     need = PolicyNeed(
         policy=scenario.policy,
@@ -131,8 +132,9 @@ def smallest_round(scenario: Scenario, half: ServerHalf) -> RoundSize:
     answers, world = scenario.answers_per_device, replace(scenario.world, block=None)
     delta = scenario.failure_chance / answers
     size = size_by_law(half, scenario.settings, world, scenario.epsilon / answers, delta, need)
-    if size >= most.devices:
-        return most._replace(reason=f"{most.reason}; {size:,} would ask for the fewest in all") if size else most
+    if size is None or size >= most.devices:
+        beside = "" if size is None else f"; {size:,} would ask for the fewest in all"
+        return RoundSize(most.devices, most.reason + beside)
     return RoundSize(size, "the size with which the policy should ask for the fewest users in all")
 
 
@@ -186,7 +188,7 @@ def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
             terms=terms,
             honest=honest,
             bound=TWO_LEVELS,
-            smallest=smallest,
+            smallest=RoundSize(smallest.devices),  # sizes of groups follow from the policy
             groups=groups,
         )
     devices = math.floor(smallest.devices * expected * honest)
@@ -240,8 +242,8 @@ def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
 @lru_cache(maxsize=1 << 8)
 def size_by_law(
     half: ServerHalf, settings: Settings, world: World, epsilon: Fraction, delta: float, need: PolicyNeed
-) -> int:
-    """Return the size of the smallest round with which a policy should ask for the fewest users in all; 0 if none does.
+) -> int | None:
+    """Return the size of the smallest round with which a policy should ask for the fewest users in all; None if none.
 
     A round of s devices allows a local epsilon that rises with s; the policy takes the users U that it needs under it,
     and about s more, by which it ends late. Of U + s over s the least is taken: ``s = sqrt(8 U0) / mu`` for one bit,
@@ -262,13 +264,18 @@ def size_by_law(
             pool_size=need.pool_size,
             own_questions=need.own_questions,
         )
-        bound = _randomizer(half, settings, world, local, asks).bound
+        try:
+            bound, users = (
+                _randomizer(half, settings, world, local, asks).bound,
+                half.users_to_learn(need.policy, setting),
+            )
+        except InputError:  # of a local epsilon that no channel of these settings has, or under which it tells nothing
+            continue
         size = rough_devices(bound, local_epsilon=float(local), epsilon=float(epsilon), delta=delta) / need.honest
-        users = half.users_to_learn(need.policy, setting)
         if users is None or size > least:
             break
         least, best = min((least, best), (users + size, size))
-    return round_up(best) if best else 0
+    return round_up(max(best, 2 / need.honest)) if best else None  # somebody is counted on
 
 
 @lru_cache(maxsize=1 << 8)

@@ -250,6 +250,8 @@ def test_the_law_never_asks_for_more_than_a_tenth_of_the_users_and_settings_win(
     assert "10th of the users; 1,664" in few.reason
     assert _eliminate(items=300, users=10_000, smallest_round=77) == (77, "")
     assert _eliminate(items=300, users=900_000, policy="item-by-item") == (90_000, "a 10th of the users")
+    nothing_to_amplify = _eliminate(items=300, users=10_000, epsilon=20)
+    assert nothing_to_amplify == (1000, "a 10th of the users")
     half, whole = (_eliminate(items=300, users=900_000, expected_answers=share).devices for share in (0.5, 1))
     assert half == pytest.approx(whole * math.sqrt(2), rel=0.1)  # those who are silent hide nobody, but end it late
 
@@ -270,7 +272,8 @@ def test_the_record_says_why_rounds_are_no_smaller() -> None:
     changes = {"design": "sign", "policy": "eliminate", "own_questions": True, "epsilon": 2}
     values = record(here(behind(**changes)))
     assert values["smallest_round_reason"].startswith("a 10th of the users")
-    assert "smallest_round_reason" not in record(here(behind(**changes, smallest_round=300)))
+    others: list[dict[str, Any]] = [{**changes, "smallest_round": 300}, {}, {"design": "pairs"}]
+    assert not any("smallest_round_reason" in record(here(behind(**one))) for one in others)
 
 
 def test_a_custom_mechanism_is_amplified_by_its_own_channel() -> None:
