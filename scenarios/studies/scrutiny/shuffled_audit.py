@@ -312,7 +312,9 @@ class Rounds:
         reports[np.arange(users) >= counts[:, None]] = ABSENT
         places = np.stack([named, present[:, :victim].sum(axis=1), address])
         by_place = np.where((places >= 0) & (places < counts), np.take_along_axis(reports.T, places, axis=0), ABSENT)
-        return ServerView(reports, *by_place, self._simulated(reports, victim * rounds, rounds))
+        return ServerView(
+            reports, by_place[0], by_place[1], by_place[2], self._simulated(reports, victim * rounds, rounds)
+        )
 
     def _shuffled(
         self, bits: Bits, own_words: Words2 | None, present: Bools, longer: int | None
