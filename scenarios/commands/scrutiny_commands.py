@@ -148,8 +148,8 @@ def audit(
     """
     if trust not in (LOCAL, SHUFFLED, TWO_SERVERS):
         raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}, {TWO_SERVERS}")
-    of_shufflers = {"epsilon_local": epsilon_local, "own_questions": own_questions or None}
-    central = {"users": users, "delta": audit_delta}
+    of_shufflers: dict[str, Any] = {"epsilon_local": epsilon_local, "own_questions": own_questions or None}
+    central: dict[str, Any] = {"users": users, "delta": audit_delta}
     refusals = [] if trust == SHUFFLED else [(SHUFFLED, of_shufflers)]
     if trust == LOCAL:
         refusals.append((f"{SHUFFLED} or {TWO_SERVERS}", {"users": users, "audit_delta": audit_delta}))
@@ -161,8 +161,8 @@ def audit(
         if rounds is not None:
             raise InputError(f"rounds is {rounds}, but here each device answers once; leave it out")
         options = {"settings": read_settings(setting or ()), "rated": rated, "confidence": confidence}
-        values = {"epsilon": epsilon, "items": items, "releases": releases, **central, **of_shufflers}
-        _audit_central(trust, design, options | {name: one for name, one in values.items() if one is not None}, output)
+        every: dict[str, Any] = {"epsilon": epsilon, "items": items, "releases": releases, **central, **of_shufflers}
+        _audit_central(trust, design, options | {name: one for name, one in every.items() if one is not None}, output)
         return
     from scenarios.studies.scrutiny.audit import RELEASES, ROUNDS, every_name
     from scenarios.studies.scrutiny.audit import audit as audit_one
@@ -186,7 +186,8 @@ def audit(
 
 def _audit_central(trust: str, design: str | None, options: dict[str, Any], output: Output) -> None:
     """Audit one mechanism under a central promise, or all that can have it; bounds of all of them hold together."""
-    audits: Sequence[CentralAudit]
+    audit_one: Callable[..., CentralAudit]
+    show: Callable[..., None]
     if trust == SHUFFLED:
         from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit, shuffled_names
 

@@ -104,8 +104,8 @@ def candidates(
 ) -> list[Candidate]:
     """Return a custom design with its settings, if any, and every mechanism's variants with each of their decoders.
 
-    Where a mechanism has others, the posterior decoder is left out: in one round it finds the same clusters. Each has
-    those ``settings`` that are about it.
+    Sums of two servers are among them where these are trusted. Where a mechanism has others, the posterior decoder is
+    left out: in one round it finds the same clusters. Each has those ``settings`` that are about it.
     """
     by_half = {
         half.name: {name: (settings or {})[name] for name in half.settings.model_fields if name in (settings or {})}
@@ -116,7 +116,7 @@ def candidates(
     return custom + [
         make(settings={"design": half.name, **by_half[half.name], **variant, "decoder": decoder})
         for half in designs().values()
-        for variant in variants(half)
+        for variant in ([{}] if half.trust == (trust or {}).get("trust") else variants(half))
         for decoder in half.decoders
         if decoder != POSTERIOR or half.decoders == (POSTERIOR,)
     ]

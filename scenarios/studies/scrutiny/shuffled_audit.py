@@ -77,7 +77,7 @@ class Trio(NamedTuple):
         return KnownOthers(self.chances.tolist())
 
 
-class Reports:
+class ReportNumbers:
     """Numbers of reports: their bits, or where devices draw questions, what these say of three inputs, and the bits."""
 
     def __init__(self, law: ClaimedLaw, rows: Sequence[Rated] = ()) -> None:
@@ -135,7 +135,7 @@ def sketches_under(law: ClaimedLaw, row: Rated, words: Words, secret: str = "ske
     return sketch.private.reshape(words.size, -1).astype(np.int64)
 
 
-def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> tuple[Trio, Reports]:
+def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> tuple[Trio, ReportNumbers]:
     """Return the inputs of `worst_trio` where devices draw their questions, which are tried by the thousand.
 
     The first two are those whose answers differ to most questions; the third is the worst of some.
@@ -159,7 +159,7 @@ def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> tupl
     best, most = None, -1.0
     for third in dict.fromkeys([int(one), int(other), *thirds]):
         rows_of = kinds[int(one)][0], kinds[int(other)][0], kinds[third][0]
-        reports = Reports(law, rows_of)
+        reports = ReportNumbers(law, rows_of)
         delta = KnownOthers(reports.chances.tolist()).delta(epsilon, 0.0, users)
         if delta > most:
             best, most = (Trio(rows_of, reports.chances), reports), delta
@@ -237,10 +237,10 @@ class Rounds:
         users: int,
         make: MakeShuffler,
         coins: np.random.Generator,
-        numbering: Reports | None = None,
+        numbering: ReportNumbers | None = None,
     ) -> None:
         self._law, self._trio, self._users, self._make, self._coins = law, trio, users, make, coins
-        self._numbering = Reports(law) if numbering is None else numbering
+        self._numbering = ReportNumbers(law) if numbering is None else numbering
         self._terms = Shuffling(reports=users)
         self._ratios = trio.chances[:2] / np.where(trio.chances[2] > 0, trio.chances[2], np.inf)
 
@@ -312,7 +312,9 @@ class Rounds:
         reports[np.arange(users) >= counts[:, None]] = ABSENT
         places = np.stack([named, present[:, :victim].sum(axis=1), address])
         by_place = np.where((places >= 0) & (places < counts), np.take_along_axis(reports.T, places, axis=0), ABSENT)
-        return ServerView(reports, *by_place, self._simulated(reports, victim * rounds, rounds))
+        return ServerView(
+            reports, by_place[0], by_place[1], by_place[2], self._simulated(reports, victim * rounds, rounds)
+        )
 
     def _shuffled(
         self, bits: Bits, own_words: Words2 | None, present: Bools, longer: int | None

@@ -130,7 +130,7 @@ def test_a_plan_of_two_servers_says_what_a_run_with_as_many_users_does(
         1e-5,
     ]
     flags += [part for name, value in settings.items() for part in (f"--{name}", value)]
-    ended = blindrec("run", *flags, "--delta", 1e-5, "--repeat", 20, "--backend", "inprocess", "--json", "-")
+    ended = blindrec("run", *flags, "--delta", 1e-5, "--repeat", 8, "--backend", "inprocess", "--json", "-")
     assert ended.code == 0, ended.err
     record = ended.result
     for name in ("trust_model", "epsilon", "delta", "neighbours", "guarantee", "bytes_per_device", "honest_noise"):
@@ -139,17 +139,7 @@ def test_a_plan_of_two_servers_says_what_a_run_with_as_many_users_does(
         assert row[name] == record[name], name
     assert row["noise_deviation"] == pytest.approx(record["noise_deviation"])
     assert row["accuracy"] == pytest.approx(record["accuracy_predicted"])
-    assert abs(record["accuracy"] - row["accuracy"]) < 0.05  # 20 seeds of 40 items err by some .012; 1e-4
-    plans = CentralPlans(of_servers(settings), ACCURATE)
-    least = plans.least_epsilon(row["users"])
-    assert least is not None
-    assert 0.9 < least <= 1 + FINENESS
-
-
-def of_servers(settings: dict[str, str]) -> Candidate:
-    options = {"design": "totals", "decoder": "totals", **settings}
-    trust = {"trust": "two-servers", "delta": 1e-5}
-    return Candidate(world=Scenario.model_validate(WORLD), settings=options, trust=trust)
+    assert abs(record["accuracy"] - row["accuracy"]) < 0.08  # 8 seeds of 40 items err by some .02; 1e-4
 
 
 def test_laplace_noise_and_a_delta_that_is_too_large_for_enough_users_are_planned() -> None:
@@ -163,6 +153,10 @@ def test_laplace_noise_and_a_delta_that_is_too_large_for_enough_users_are_planne
         assert plans.most_users == most
         users = plans.least_users(Fraction(1))
         assert (users is None) == (delta > 0)
+        if users is not None:
+            least = plans.least_epsilon(users)
+            assert least is not None
+            assert 0.9 < least <= 1 + FINENESS
 
 
 def test_questions_of_their_own_are_planned_and_run_alike(monkeypatch: pytest.MonkeyPatch, blindrec: Command) -> None:
