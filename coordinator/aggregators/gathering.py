@@ -169,7 +169,8 @@ class ShareServer(ABC, Generic[S]):
             choice = opened.astype(np.uint8)
         elif among is not None:
             choice = unpack(require_bytes("mask of the devices", among, -(-(stop - first) // 8)), stop - first)
-        total, hasher, masks, refused = np.zeros(width, np.uint32), hashlib.sha256(), list[Bits](), 0
+        total, hasher, refused = np.zeros(width, np.uint32), hashlib.sha256(), 0
+        masks: list[Bits] = []
         at = first
         for one in self._route.shares(self._permit, query, first, stop):
             share = self.arrived(one)
