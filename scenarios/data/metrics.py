@@ -11,7 +11,7 @@ from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rating_table import RowTable
+from coordinator.protocol.rating_table import RowTable, starts_of
 from scenarios.data.rating_split import Split
 
 
@@ -133,7 +133,11 @@ def ranking_scores(recommended: Ints | Indices, holdout: RowTable[Any]) -> Ranki
     evaluated = np.flatnonzero(holdout.degrees)
     if not evaluated.size:
         raise InputError(f"none of the {holdout.users} users has a held-out item; hold out at least one")
-    per_person = scores_per_person(recommended[evaluated], holdout.of(evaluated))
+    stride = 1 + int(holdout.items.max())
+    once = np.unique(holdout.owners * stride + holdout.items)  # whatever is named twice counts once
+    starts = starts_of(np.bincount(once // stride, minlength=holdout.users))
+    rows = RowTable(starts=starts, items=(once % stride).astype(np.int32), values=None, count=holdout.count)
+    per_person = scores_per_person(recommended[evaluated], rows.of(evaluated))
     hit_rate, hit_rate_error = _mean_and_error(per_person["hit_rate"])
     ndcg, ndcg_error = _mean_and_error(per_person["ndcg"])
     return RankingScores(
@@ -148,11 +152,11 @@ def ranking_scores(recommended: Ints | Indices, holdout: RowTable[Any]) -> Ranki
 def scores_per_person(lists: Ints | Indices, holdout: RowTable[Any]) -> dict[str, Floats]:
     """Return hit, NDCG and recall of each person, who all have held-out items, float64, shape (people,).
 
-    Shapes: ``lists`` (people, k), best first; -1 fills them up.
+    Shapes: ``lists`` (people, k), best first; -1 fills them up. No item is held out twice of one person.
     """
-    places, relevant = lists.shape[1], holdout.degrees
-    hits = np.zeros(lists.shape)
-    _hits(holdout.starts, holdout.items, lists, hits)
+    people, places = lists.shape
+    relevant, hits = holdout.degrees, np.zeros((people, places))
+    _hits(holdout.starts, holdout.items, lists.astype(np.int32).reshape(people, places), hits)
     gains = 1 / np.log2(np.arange(2, places + 2))
     ideal = np.cumsum(gains)[np.minimum(relevant, places) - 1]
     return {"hit_rate": hits.max(axis=1), "ndcg": hits @ gains / ideal, "recall": hits.sum(axis=1) / relevant}

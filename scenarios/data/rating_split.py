@@ -120,11 +120,11 @@ def earlier(table: RatingTable, held_out: float) -> tuple[RatingTable, float]:
     target = (1 - held_out) * times.size
     ends = np.searchsorted(times, times, side="right")  # ratings up to each time
     date = float(times[np.argmin(np.abs(ends - target))])
-    known = np.bincount(table.owners[_times(table) <= date], minlength=table.users) > 0
-    if known.all():
+    active = np.bincount(table.owners[_times(table) <= date], minlength=table.users) > 0
+    if active.all():
         return table, date
-    rows = table.where(known[table.owners])
-    return replace(rows, starts=starts_of(rows.degrees[known]), user_labels=table.user_labels[known]), date
+    rows = table.where(active[table.owners])
+    return replace(rows, starts=starts_of(rows.degrees[active]), user_labels=table.user_labels[active]), date
 
 
 def _times(table: RatingTable) -> Floats:

@@ -187,9 +187,7 @@ def ranked_lists(
     order = request.coins.permutation(world.items)  # the order in which equal scores are ranked
     if learned.order is not None:
         order = learned.order.astype(np.int64)
-    return np.concatenate(
-        [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
-    )
+    return np.concatenate([_lists(world, learned, block, order, features=features) for block in world.blocks(people)])
 
 
 def scores_of_lists(

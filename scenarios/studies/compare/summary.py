@@ -114,11 +114,11 @@ def summarize(
         "delta": settings.delta,
         "people": [{**row, **_relation(row, promises)} for row in _reached(settings, grouped, plain)],
         "remarks": [
-            *better_rows(rows),
             *([RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []),
             *([NEIGHBOURS_NOTES[settings.relation]] if any(row["neighbours"] for row in rows) else []),
             *_too_often(rows),
             *_unmeasured(settings, table.users),
+            *better_rows(rows),
             _taken(settings),
         ],
     }

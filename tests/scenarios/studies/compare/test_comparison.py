@@ -108,9 +108,13 @@ def test_rows_that_are_there_are_not_computed_again(
     assert second.err.startswith("9 of 15 units were done before")
     assert len(lines_of_units(out)) == 3 * 5
     assert figure.read_bytes().startswith(b"\x89PNG")
-    assert [row for row in second.result["rows"] if row["epsilon"] in (None, 1.0)] == first["rows"]
+    again = [row for row in second.result["rows"] if row["epsilon"] in (None, 1.0)]
+    for row in (*again, *first["rows"]):  # intervals that hold at once depend on which rows there are
+        for name in [name for name in row if "to_popularity" in name or "to_above" in name]:
+            del row[name]
+    assert again == first["rows"]
     monkeypatch.setattr(sweep.CompareSweep, "measure", None)
-    assert compared("--epsilon", "1,4").result == second.result == result_in(out)
+    assert compared("--epsilon", "1,4").result == result_in(out)
     assert "another sweep" in refused(blindrec, "compare", ratings, *FEW, *one, "--rank", 4)
 
 
@@ -174,7 +178,9 @@ def test_a_list_of_names_names_each_row(blindrec: Command, ratings: Path) -> Non
         ("two-tier", "lifts with set"),
     }
     known = refused(blindrec, "compare", ratings, "--mechanisms", "popularity,pairs by EASE")
-    assert known.startswith("mechanism 'pairs by EASE' is unknown; choose among EASE, MaxSense, ")
+    assert known.startswith(
+        "mechanism 'pairs by EASE' is unknown; did you mean 'pairs with EASE'? choose among EASE, MaxSense, "
+    )
     assert ", pairs with EASE, " in known
     earlier = Comparison(ratings=ratings, mechanisms=["pairs, EASE", "popularity, set"])  # type: ignore[arg-type] # read
     assert earlier.mechanisms == ("pairs with EASE", "popularity with set")

@@ -139,7 +139,7 @@ def lists_of_devices(world: FileWorld, model: Model, advised: LearnedScores) -> 
     cohort, order = Cohort(devices, bytes(16), 0, people.size, None), public_order(model.near, model.score)
     lists = [cohort.recommend(model, 0, people.size, TOP, one).tolist() for one in (None, world.features)]
     of_row = (_lists(world, advised, people, order.astype(np.int64), features=one) for one in (False, True))
-    assert lists == [one.tolist() for one, _ in of_row]
+    assert lists == [one.tolist() for one in of_row]
     return lists
 
 
