@@ -395,7 +395,7 @@ def plan(
     trust: Literal["local", "shuffled", "two-servers"] | None = None,
     delta: float | None = None,
     expected_answers: float | None = None,
-    own_questions: bool = False,
+    own_questions: bool | None = None,
     **settings: Any,
 ) -> PlanResult:
     """Compute how many users each design needs, and which to use, as `blindrec plan` does, before anything is run.

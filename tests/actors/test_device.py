@@ -20,7 +20,7 @@ from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import public_halves
+from coordinator.protocol.mechanisms import check_question, public_halves
 from coordinator.protocol.mechanisms.oracles import OneItem
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
@@ -274,10 +274,19 @@ def test_centres_that_do_not_fit_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("pool", POOLS)
-@pytest.mark.parametrize("name", [name for name, half in public_halves().items() if half.pooled is not False])
+@pytest.mark.parametrize("name", [name for name in QUERIES if public_halves()[name].pooled is not False])
 def test_no_pool_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
     """It checks no bounds: a server may send anything, and must get a line, no other memory."""
     assert "pool" in refused(forged(QUERIES[name], pool=POOLS[pool]))
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("name", ["totals", "pair-totals"])
+def test_no_pool_of_shared_vectors_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
+    """What devices and both servers check first."""
+    query = subjects(name)[0].query(Size(ITEMS, 4, 1000), Fraction(1))
+    with pytest.raises(InputError, match="pool"):
+        check_question(forged(query, pool=POOLS[pool]))
 
 
 @pytest.mark.parametrize("size", [1, 5, 12])

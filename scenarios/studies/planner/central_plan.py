@@ -40,7 +40,7 @@ def has_central_promise(candidate: Candidate) -> bool:
     """
     half = candidate.half
     if candidate.trust["trust"] == TWO_SERVERS:
-        return half.trust == TRUST_TWO_SERVERS
+        return half.trust == TRUST_TWO_SERVERS and ONE_ROUND in half.policies  # what learns pairs is not predicted
     try:
         scenario = candidate.at(candidate.world.epsilon)
         check_shuffled(scenario, half)

@@ -18,7 +18,7 @@ from coordinator.aggregators.gathering import LocalShares, ShareRoute, ShareServ
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints2, Words32
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.coins import SEED_BYTES, derive
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.mechanisms.totals import CHANGES, DEVIATION, HONEST, LEAST_ANSWERS, SharedVector
 from coordinator.protocol.messages import Query, pack
 from coordinator.protocol.noise import NoiseLaw, gaussian_delta, skellam_delta
@@ -186,7 +186,7 @@ class Aggregations:
         for number in range(rounds):
             ends = number * users, (number + 1) * users
             rolls = {side: server.collect(self.query, *ends) for side, server in servers.items()}
-            with suppress(InputError):  # of servers that open no sum of so few, which is right
+            with suppress(WithheldError):  # of servers that open no sum of so few, which is right
                 words = servers[WORDS_SERVER].publish(self.query, rolls[SEEDS_SERVER])
                 others = servers[SEEDS_SERVER].publish(self.query, rolls[WORDS_SERVER])
                 totals[number], published[number] = opened(words, others), True

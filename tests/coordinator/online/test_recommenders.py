@@ -403,7 +403,8 @@ def test_the_list_says_what_is_proved_and_what_is_not() -> None:
     assert {name for name, kind in named_recommenders().items() if kind.weighted} == set(WEIGHTED)
     assert {name for name, kind in named_recommenders().items() if not kind.promised} == {"p-rec-sim"}
     assert all("ours" in named_recommenders()[name].about for name in ("p-rec-lean", "p-rec-sharp"))
-    with pytest.raises(InputError, match=r"recommender is 'p-wreck'; choose among p-rec, p-rec-sim, .*, random$"):
+    choices = r"did you mean 'p-rec'\? choose among p-rec, p-rec-sim, .*, random$"
+    with pytest.raises(InputError, match=rf"recommender is 'p-wreck'; {choices}"):
         recommender_of("p-wreck")
 
 

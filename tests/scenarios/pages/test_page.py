@@ -284,7 +284,7 @@ def test_the_page_of_a_run_repeats_it(blindrec: Command, tmp_path: Path, monkeyp
     assert "one.html is there already; name another file, or give --force to write over it" in refusal
     ended = blindrec("report", tmp_path / "one", "--out", tmp_path / "one.html", "--force")
     assert ended.code == 0
-    assert "one.html is written, " in " ".join(ended.err.split())
+    assert "one.htmliswritten," in "".join(ended.err.split())
     page = (tmp_path / "one.html").read_text(encoding="utf-8")
     assert faults_of(page, [tmp_path / "one"]) == []
     typed, again, scenario = (words_of(one) for one in tree_of(page).iter("pre"))

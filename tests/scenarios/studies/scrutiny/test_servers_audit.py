@@ -121,9 +121,9 @@ def test_the_command_says_claim_law_and_measurement(
     monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path
 ) -> None:
     flags = ("--trust", "two-servers", "--users", "3", "--releases", "1500", "--items", "4", "--rated", "2")
-    ended = blindrec("audit", *flags, "--json", tmp_path / "one.json")
+    ended = blindrec("audit", *flags, "--design", "totals", "--json", tmp_path / "one.json")
     assert (ended.code, ended.err) == (0, "")
-    (record,) = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))["audits"]
+    record = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
     assert (record["trust_model"], record["epsilon_local"], record["neighbours"]) == ("two-servers", None, "replace")
     assert (record["answered"], record["delta"], record["bytes_per_device"]) == (3, 1e-3, 32)
     assert [one["name"] for one in record["attacks"]] == ["words", "seeds", "published"]

@@ -191,7 +191,7 @@ def test_on_ray_it_is_the_same_sweep(name: str, whole: Whole, ray_session: OnRay
 @every_kind
 def test_a_grid_file_is_any_kind(name: str, blindrec: Command, tmp_path: Path) -> None:
     """The file's name stands in the title; what is unknown is told with what is known."""
-    with pytest.raises(InputError, match=r"key 'sedes' is unknown; known are .*seeds"):
+    with pytest.raises(InputError, match=r"key 'sedes' is unknown; did you mean 'seeds'\? known are .*seeds"):
         sweep_of(grid(name, sedes=3))
     with pytest.raises(InputError, match="seeds is 0"):
         load_sweep(grid(name), seeds=0)
@@ -207,5 +207,6 @@ def test_a_grid_needs_no_command_of_its_own(blindrec: Command, tmp_path: Path) -
     flags = ("--rounds", 20, "--voters", 16, "--axes", "ratio=4", "--seeds", 1)
     assert blindrec("sweep", "online", *flags, *here).err.endswith("units were done before; going on\n")
     assert "going on" in blindrec("sweep", *here, tmp_path / "mine.toml").err
-    with pytest.raises(InputError, match="sweep is 'offline'; choose among users, adaptive, online, two-tier, results"):
+    choices = r"did you mean 'online'\? choose among users, adaptive, online, two-tier, results"
+    with pytest.raises(InputError, match=rf"sweep is 'offline'; {choices}"):
         sweep_of({"sweep": "offline"})
