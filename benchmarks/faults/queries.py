@@ -14,8 +14,7 @@ from actors.ratings import BlockRatings
 from actors.shares import share_permit, side_of
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
-from benchmarks.faults.server import LAYOUT, blocks_of, shuffle
-from benchmarks.faults.share_servers import SERVER_SECRETS, SharingHost
+from benchmarks.faults.server import LAYOUT, SERVER_SECRETS, SharingHost, blocks_of, shuffle
 from benchmarks.faults.witness import Charging
 from benchmarks.faults.world import Straight, World, straight
 from coordinator.aggregators.gathering import LocalShares, ShareServer

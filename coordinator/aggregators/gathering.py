@@ -112,8 +112,8 @@ class ShareServer(ABC, Generic[S]):
         WithheldError
             If too few devices answered for their own noise to suffice.
         InputError
-            If a sum with some of these devices was
-            published of the same query, from which this one would only differ by the others.
+            If a sum with some of these devices was published of the same query, from which this one would only differ
+            by the others.
         """
         half, other = self._require(query), ShareRoll.arrived(other)
         latest = self._latest
