@@ -2,8 +2,8 @@
 
 A population holds one master secret; a device's own secret is two words of SipHash-2-4 under it, so a million devices
 need no memory and no Python call each. Coins are SipHash-2-4 under the device's secret: the same question always meets
-the same coin, whatever the layout, and a retry cannot draw again. Their limits are described in docs/coins.md. All
-functions work on many devices at once, which the compiler turns into vector code.
+the same coin, whatever the layout, and a retry cannot draw again. Their limits are in docs/reference/coins.md.
+All functions work on many devices at once, which the compiler turns into vector code.
 """
 
 from typing import NamedTuple

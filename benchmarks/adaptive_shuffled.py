@@ -1,4 +1,4 @@
-"""The tables and the picture of docs/adaptive-shuffled.md: what adaptive rounds save, locally and behind a shuffler.
+"""The tables and the picture of the page on adaptive rounds behind a shuffler: what they save there, and locally.
 
 ``python -m benchmarks.adaptive_shuffled --results FOLDER`` takes from every file that `blindrec run --policy eliminate
 --repeat S --json FILE` wrote into the folder the users that a run asked, computes those of one round from exact
@@ -24,7 +24,8 @@ from scenarios.studies.planner.least_users import Target, predicted_users
 from scenarios.studies.scrutiny.shuffling import local_epsilon
 from scenarios.theory.predictors import predictor
 
-DATA, PAGE, PICTURE = (f"docs/adaptive-shuffled.{ending}" for ending in ("json", "md", "png"))
+DATA, PICTURE = "docs/adaptive-shuffled.json", "docs/adaptive-shuffled.png"
+PAGE = "docs/explanation/adaptive-shuffled.md"
 WORLD: dict[str, Any] = {"design": "sign", "rated": 30, "like": "0.9,0.1"}
 DELTA, OF_MANY = 1e-6, 1e-7  # The second is that of more than a million users in one round
 LARGE = 8.0  # Local epsilon from which that of one round is sought [nats]

@@ -26,7 +26,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import run
 from scenarios.store.round_store import NoStore
 
-SHAPES = ((1_000, 30), (10_000, 100))  # Items and rated items of the tables in docs/benchmarks.md
+SHAPES = ((1_000, 30), (10_000, 100))  # Items and rated items of the tables in docs/reference/benchmarks.md
 WAYS = ("reference", "numpy", "inprocess", "ray")
 
 

@@ -1,4 +1,4 @@
-"""README's picture, table and sentences of what recommendations are worth, and docs/worth.md's tables: one command.
+"""README's picture, table and sentences of what recommendations are worth, and that page's tables: one command.
 
 ``python -m benchmarks.worth --small FOLDER --jester FILE`` measures MovieLens latest-small (the folder with ratings.csv
 and movies.csv) and Jester by `blindrec compare`, and with ``--ladder FOLDER`` the rungs of the ladder of trust on
@@ -35,8 +35,8 @@ from scenarios.studies.compare.scoring import SERVED
 from scenarios.studies.compare.summary import needed
 from scenarios.studies.sweep.sweep_folder import swept
 
-DATA, PICTURE, PAGE, README = "docs/worth.json", "docs/worth.png", "docs/worth.md", "README.md"
-LADDER, LIARS = "docs/ladder.png", "docs/lying.md"
+DATA, PICTURE, PAGE, README = "docs/worth.json", "docs/worth.png", "docs/explanation/worth.md", "README.md"
+LADDER, LIARS = "docs/ladder.png", "docs/explanation/lying.md"
 FILES: dict[str, dict[str, Any]] = {
     "small": {"like_from": 4.0, "epsilon": "1,2,4,inf", "scale": "1,10,100,1000,10000", "seeds": 5, "devices": 0}
     | {"trust_models": "none,curator,two-tier,local,coordinator"},
@@ -112,7 +112,7 @@ With {most} people at epsilon {high} pairs have an NDCG of {best}, where popular
 {public} people of the file who publish their ratings are worth {tier} with EASE; {many} private devices at epsilon
 {high} are worth {singles} by the set mechanism and {both} by pairs. Numbers in brackets are intervals of 95 %. Every
 epsilon, the curator's too, is about one person's ratings replaced by any others."""
-"""How docs/worth.md reads latest-small's tables: each number with its mechanism and interval."""
+"""How docs/explanation/worth.md reads latest-small's tables: each number with its mechanism and interval."""
 RUNG_SENTENCES = """\
 At epsilon 1 a list that is worth 95 % of plain popularity takes {local} people where nobody is trusted,
 {shuffled} with a shuffler{fewer_shuffled}, {servers} with two

@@ -2,7 +2,7 @@
 
 All names are loaded where they are first used, so that ``import blindrec`` loads nothing but this file and what it
 checks below: neither devices nor the server nor a numerical library. Whatever is not named here is private and may
-change with any version. ``docs/api.md`` has an example of each name.
+change with any version. ``docs/reference/api.md`` has an example of each name.
 """
 
 from __future__ import annotations

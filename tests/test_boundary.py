@@ -88,7 +88,7 @@ def test_the_architecture_page_has_one_sentence_for_each_room() -> None:
     packages = ("actors", "blindrec", "coordinator", "scenarios")
     folders = [path.parent for package in packages for path in (root / package).rglob("__init__.py")]
     rows = re.findall(
-        r"^\| `([a-z_/]+)` \| ([A-Z][^|]*)\. \|$", (root / "docs/architecture.md").read_text(), re.MULTILINE
+        r"^\| `([a-z_/]+)` \| ([A-Z][^|]*)\. \|$", (root / "docs/explanation/architecture.md").read_text(), re.MULTILINE
     )
     assert sorted(room for room, _ in rows) == sorted(folder.relative_to(root).as_posix() for folder in folders)
     assert not [sentence for _, sentence in rows if ". " in sentence]

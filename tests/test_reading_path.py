@@ -1,4 +1,4 @@
-"""The main job in ten files: the functions that docs/architecture.md names are called in the order that it gives."""
+"""The main job in ten files: the functions that the page on architecture names are called in its order."""
 
 import importlib
 import re
@@ -23,7 +23,7 @@ FIRST = "blindrec.__getattr__"  # It is called where a script names `blindrec.ru
 
 def steps() -> list[tuple[str, str]]:
     """The files and functions of the page, in its order, the way back last."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
     return [*STEP.findall(page), *BACK.findall(page)]
 
 

@@ -216,7 +216,7 @@ class Influence:
         As many as get wrong as fast as honest answers alone would get them right: the log-odds of an item drift by
         ``(1 - f) gap / 2 - f s(r)``, and the share is such that this is at most ``-(1 - f) gap / 2``; or it is
         ``luck``, at most 1, times that. More items would be turned round later than others are decided, and in the
-        small pools of later rounds liars weigh less. Source: ours; emulated rounds say the same (docs/lying.md).
+        small pools of later rounds liars weigh less. Source: ours; emulated rounds say the same (docs: lying).
         """
         needed = luck * (1 - share) * self.gap
         return max((one for one in _tried(most) if share * self.shift(one) >= needed), default=1)

@@ -17,7 +17,7 @@ def test_tables_and_picture_are_of_the_data() -> None:
 def test_what_says_something_else_than_the_data_differs(tmp_path: Path) -> None:
     other = [{**row, "users": row["users"] + 1000} if row["policy"] == "one-round" else row for row in DATA]
     assert adaptive_shuffled.differing(other) == ["adaptive", adaptive_shuffled.PICTURE]
-    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/explanation").mkdir(parents=True)
     for name in (adaptive_shuffled.PAGE, adaptive_shuffled.PICTURE):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     adaptive_shuffled.write(other, tmp_path)

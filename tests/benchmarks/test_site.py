@@ -51,7 +51,14 @@ def test_every_page_stands_in_the_navigation_once() -> None:
 
 
 def test_the_navigation_leads_a_newcomer() -> None:
-    assert [name for section in CONFIG["nav"] for name in section] == ["Start", "Use", "Understand", "Extend", "Trust"]
+    assert [name for section in CONFIG["nav"] for name in section] == [
+        "Start",
+        "Tutorials",
+        "How-to",
+        "Reference",
+        "Explanation",
+        "Contribute",
+    ]
     assert NAV[0] == "README.md"
 
 
@@ -64,28 +71,30 @@ def test_links_lead_somewhere_and_lists_are_lists(place: str) -> None:
     "planted",
     [
         "[lost](docs/plannning.md)",
-        "[lost](docs/planning.md#no-such-heading)",
+        "[lost](docs/how-to/planning.md#no-such-heading)",
         "[lost](#no-such-heading)",
         "[no page](benchmarks/rivals/README.md)",
         "Words.\n- A point.",
     ],
 )
 def test_faults_are_found(planted: str) -> None:
-    right = "# A title\n\n[a](#a-title), [b](docs/planning.md#held-to-account), [c](docs/decisions)\n\n- a\n- b\n\n"
+    right = "# A title\n\n[a](#a-title), [b](docs/how-to/planning.md#held-to-account), [c](LICENSE)\n\n- a\n- b\n\n"
     assert not list(faults("README.md", right))
     assert len(list(faults("README.md", right + planted))) == 1
 
 
 def test_links_follow_pages_to_their_places() -> None:
-    assert moved("README.md", "[a](docs/coins.md), [b](docs/decisions), [c](LICENSE)") == (
-        "[a](coins.md), [b](decisions/README.md), [c](LICENSE)"
+    assert moved("README.md", "[a](docs/reference/coins.md), [b](docs/explanation/decisions), [c](LICENSE)") == (
+        "[a](reference/coins.md), [b](explanation/decisions/README.md), [c](LICENSE)"
     )
-    assert moved("deploy/README.md", "[a](../docs/api.md#run), [b](job.yaml)") == "[a](../api.md#run), [b](job.yaml)"
-    assert moved("decisions/README.md", "[a](../../README.md), [b](../api.md)") == "[a](../README.md), [b](../api.md)"
+    page = "[a](../docs/reference/api.md#run), [b](job.yaml)"
+    assert moved("deploy/README.md", page) == "[a](../reference/api.md#run), [b](job.yaml)"
+    page = "[a](../../../README.md), [b](../worth.md)"
+    assert moved("explanation/decisions/README.md", page) == "[a](../../README.md), [b](../worth.md)"
 
 
 def test_the_reference_has_every_public_name_once() -> None:
-    told = re.findall(r"^::: blindrec\.(\w+)$", read("reference.md"), re.MULTILINE)
+    told = re.findall(r"^::: blindrec\.(\w+)$", read("reference/reference.md"), re.MULTILINE)
     assert sorted(told) == sorted(set(blindrec.__all__) - {"__version__"})
 
 

@@ -1,4 +1,4 @@
-"""docs/api.md: every public name has a section with examples; these run, and sessions of all other pages."""
+"""docs/reference/api.md: every public name has a section with examples; these run, and sessions of all other pages."""
 
 import doctest
 import re
@@ -14,9 +14,9 @@ import blindrec
 from benchmarks.pages import blocks, folder_of_pages, pages, read
 from coordinator.protocol.messages import Query, Release
 
-PAGE = read("docs/api.md")
+PAGE = read("docs/reference/api.md")
 SECTIONS: dict[str, str] = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
-OTHERS = {page: read(page) for page in pages() if page != "docs/api.md" and list(blocks(read(page), "pycon"))}
+OTHERS = {page: read(page) for page in pages() if page != "docs/reference/api.md" and list(blocks(read(page), "pycon"))}
 SESSIONS = SECTIONS | OTHERS
 
 
@@ -34,7 +34,7 @@ def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def examples(title: str) -> doctest.DocTest:
     """The examples of a section, or of another page."""
     text = "\n".join(blocks(SESSIONS[title], "pycon"))
-    return doctest.DocTestParser().get_doctest(text, {"__name__": "page"}, title, "docs/api.md", 0)
+    return doctest.DocTestParser().get_doctest(text, {"__name__": "page"}, title, "docs/reference/api.md", 0)
 
 
 LONG = {

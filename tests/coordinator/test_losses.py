@@ -35,7 +35,7 @@ def test_every_error_of_ray_has_a_fate() -> None:
 
 
 def test_the_page_says_the_same() -> None:
-    text = (ROOT / "docs" / "survival.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/how-to/survival.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (lost|ends|waits|inside|fault) \|([^|]*)\|", text, re.MULTILINE)
     told = {name: fate for fate, names in rows for name in re.findall(r"`(\w+)`", names)}
     assert told == FATES

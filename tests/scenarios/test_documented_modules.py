@@ -74,11 +74,11 @@ def test_what_a_page_names_exists(page: str) -> None:
         "coordinator.designs",
         "`multi_moments.py`",
         "[a page](planing.md)",
-        "[a heading](docs/planning.md#files-of-ours)",
+        "[a heading](docs/how-to/planning.md#files-of-ours)",
     ],
 )
 def test_what_does_not_exist_is_found(planted: str) -> None:
     right = "`coordinator/protocol/mechanisms/NAME.py` and coordinator.server.rounds.state.Ask, `emulated_runs.py`, "
-    right += "[held](docs/planning.md#held-to-account), `mine.py`\n```\n# mine.py\n```\n"
+    right += "[held](docs/how-to/planning.md#held-to-account), `mine.py`\n```\n# mine.py\n```\n"
     assert not list(lost(ROOT / "README.md", right))
     assert len(list(lost(ROOT / "README.md", right + planted))) == 1

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.pages import ROOT
 
 COLUMNS = 5
-PAGE = (ROOT / "docs/guarantees.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/explanation/guarantees.md").read_text(encoding="utf-8")
 
 
 def rows(page: str) -> list[list[str]]:

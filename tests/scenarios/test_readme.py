@@ -46,7 +46,7 @@ EVERYWHERE = (worth.README, worth.PAGE, worth.LIARS, worth.PICTURE, worth.LADDER
 @pytest.mark.few(2)
 @pytest.mark.parametrize("place", EVERYWHERE)
 def test_a_picture_a_table_or_a_sentence_that_says_something_else_is_found(place: str, tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/explanation").mkdir(parents=True)
     for name in EVERYWHERE:
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     data = json.loads((ROOT / worth.DATA).read_text(encoding="utf-8"))

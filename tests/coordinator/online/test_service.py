@@ -141,7 +141,7 @@ def test_where_nobody_votes_any_object_is_recommended(name: str) -> None:
 
 
 def test_an_invited_voter_that_stays_away_shows_and_one_that_is_not_invited_does_not() -> None:
-    """What docs/threat-model.md says of it, in numbers: p-REC_sim, 20 voters of one mind, 100 rounds of two objects.
+    """What the threat model says of it, in numbers: p-REC_sim, 20 voters of one mind, 100 rounds of two objects.
 
     Between attendance and absence of one of them lie far more than what is proved of 19 peers; between two invitations,
     of 20 voters and of 19 who all come, less.
@@ -156,7 +156,7 @@ def test_an_invited_voter_that_stays_away_shows_and_one_that_is_not_invited_does
     proved = epsilon_proved("p-rec-sim", 100, 2, 20, 19, 0, 0)
     assert proved is not None
     assert abs(everybody - uninvited) <= proved
-    page = (Path(__file__).parents[3] / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/explanation/threat-model.md").read_text(encoding="utf-8")
     sentence = f"apart by {everybody - missing:.1f} nats, where {proved:.2f} are proved"
     assert sentence in " ".join(page.split())
 

@@ -10,9 +10,9 @@ from runs import Command, refused
 
 from benchmarks.pages import folder_of_pages
 
-PAGE = OwnPage("docs/your-own-mechanism.md", "oue.py")
+PAGE = OwnPage("docs/tutorials/your-own-mechanism.md", "oue.py")
 RUN = ("run", "--design", "oue:OUE", "--items", 20, "--rated", 5, "--users", 2000, "--epsilon", 2)
-POLICY_PAGE = OwnPage("docs/your-own-policy.md", "halves.py")
+POLICY_PAGE = OwnPage("docs/tutorials/your-own-policy.md", "halves.py")
 POLICY_RUN = ("run", "--design", "sign", "--policy", "halves:Halves", "--items", 200, "--rated", 20)
 HERE = ("--backend", "inprocess")
 

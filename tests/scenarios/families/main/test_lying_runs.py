@@ -107,7 +107,7 @@ def test_late_liars_lie_in_rounds_about_few_items_only_and_the_run_is_the_honest
 
 @pytest.mark.parametrize(("signs", "many"), [("plain", 7), ("centred", 5)])
 def test_untargeted_liars_move_as_many_items_as_get_wrong_before_others_are_decided(signs: str, many: int) -> None:
-    """With 1,000 items, 30 rated and a share of .01, as devices say (docs/lying.md)."""
+    """With 1,000 items, 30 rated and a share of .01, as devices say (docs/explanation/lying.md)."""
     common: dict[str, Any] = {**SIGN, "users": 10**6, "malicious": 0.01}
     population = populate(Scenario(items=1000, rated=30, signs=signs, **common))
     plot = present(collusion_of(population))

@@ -118,7 +118,7 @@ def test_equal_items_are_not_taken_in_the_order_of_the_file() -> None:
 
 
 def test_every_row_stands_in_the_page_that_says_what_it_knows() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "worth.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs/explanation/worth.md").read_text(encoding="utf-8")
     section = page.partition("## What each row knows")[2].partition("\n## ")[0]
     listed = {
         (model.strip(), name.strip())

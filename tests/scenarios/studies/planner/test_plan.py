@@ -124,7 +124,7 @@ def test_a_curator_needs_as_many_users_for_one_replaced_as_for_one_added_at_half
 
 
 def test_anchor_sensing_is_recommended_where_classes_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """279,034 [261,327, 296,740] users were measured in 20 seeds; see docs/anchor.md."""
+    """279,034 [261,327, 296,740] users were measured in 20 seeds; see docs/explanation/anchor.md."""
     made = planned(monkeypatch, {"sign", "anchor"}, items=400, rated=40, like=MIRRORED)
     assert made.best is not None
     assert made.best["design"] == "anchor"
