@@ -113,6 +113,13 @@ With {most} people at epsilon {high} pairs have an NDCG of {best}, where popular
 {high} are worth {singles} by the set mechanism and {both} by pairs. Numbers in brackets are intervals of 95 %. Every
 epsilon, the curator's too, is about one person's ratings replaced by any others."""
 """How docs/explanation/worth.md reads latest-small's tables: each number with its mechanism and interval."""
+ALL_TABLES = """\
+What `python -m benchmarks.worth` measured, for [what is it worth?](worth.md). Cells are NDCG at 10, with public features
+of items in brackets; numbers of people are for 95 % of plain popularity, in brackets intervals of 95 %. A coordinator's
+differences are in per cent of the rounds, client by client; below 0 is better."""
+BESIDE = """\
+NDCG with its standard error beside what a prototype of the ladder printed; in bold where they are farther apart than
+they should be."""
 RUNG_SENTENCES = """\
 At epsilon 1 a list that is worth 95 % of plain popularity takes {local} people where nobody is trusted,
 {shuffled} with a shuffler{fewer_shuffled}, {servers} with two
@@ -460,27 +467,26 @@ class Rungs(Tables):
 def blocks(data: Mapping[str, Record]) -> Iterator[tuple[str, str, str]]:
     """Yield page, name and text of all that is made from the data."""
     if "small" in data:
-        small = Tables(data["small"])
-        yield PAGE, "small", f"{small.how()}\n\n{small.without_privacy()}"
-        yield PAGE, "small by people", small.by_people()
-        yield PAGE, "small needed", small.needed()
-        yield PAGE, "small two tiers", small.two_tiers()
-        yield PAGE, "small coordinator", small.coordinator()
-        yield PAGE, "small pairs", small.by_people(("local: pairs",))
-        yield PAGE, "small read", small.sentences()
+        yield PAGE, "small read", Tables(data["small"]).sentences()
     if "ladder" in data:
         rungs = Rungs(data["ladder"])
         picture = "![People who are needed against epsilon, a curve for each rung of the ladder of trust]"
         yield README, "worth", f"{picture}({LADDER})\n\n{rungs.all_needed(SHOWN_RUNGS)}\n\n{rungs.of_rungs()}"
         yield PAGE, "ladder needed", rungs.all_needed()
-        yield PAGE, "ladder left", rungs.left()
-        yield PAGE, "ladder beside prototype", rungs.beside_prototype()
         yield LIARS, "ladder liars", rungs.liars()
-    if "jester" in data:
-        jester = Tables(data["jester"])
-        yield PAGE, "jester", f"{jester.how()}\n\n{jester.without_privacy()}"
-        yield PAGE, "jester by people", jester.by_people()
-        yield PAGE, "jester needed", jester.needed()
+
+
+def tables_page(data: Mapping[str, Record]) -> str:
+    """Return the page of all tables, which the site makes when it is built."""
+    small, rungs, jester = Tables(data["small"]), Rungs(data["ladder"]), Tables(data["jester"])
+    sections = {
+        "MovieLens latest-small": [small.how(), small.without_privacy(), small.by_people(), small.needed()],
+        "Two tiers, and a coordinator": [small.two_tiers(), small.coordinator()],
+        "The ladder of trust": [rungs.left(), BESIDE, rungs.beside_prototype()],
+        "Jester": [jester.how(), jester.without_privacy(), jester.by_people(), jester.needed()],
+    }
+    parts = (f"## {title}\n\n" + "\n\n".join(texts) for title, texts in sections.items())
+    return "\n\n".join([f"# Tables of the comparison\n\n{ALL_TABLES}", *parts]) + "\n"
 
 
 def replaced(text: str, name: str, block: str) -> str:

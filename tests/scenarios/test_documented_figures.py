@@ -1,9 +1,11 @@
 """README and docs: every command that they show is listed, and figures of quick ones are measured."""
 
+import csv
 import importlib
 import importlib.util
 import re
 import shlex
+import tomllib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -207,6 +209,16 @@ def test_every_command_is_one_that_there_is(one: Shown) -> None:
         assert f"\n{words[1]}:" in read("Makefile")
     elif words[0] == "blindrec" and not {"[", "...", "--help"} & {*words, *one.text} and words[1] not in REMOTE:
         parsed(command_line(), words[1:])
+
+
+def test_every_measured_table_names_the_command_that_made_it() -> None:
+    folder = ROOT / "docs" / "measured"
+    sources = tomllib.loads((folder / "sources.toml").read_text(encoding="utf-8"))["table"]
+    assert sorted(one["file"] for one in sources) == sorted(path.name for path in folder.glob("*.csv"))
+    assert all(one["ran"] <= datetime.now(UTC).date() for one in sources)
+    for one in sources:
+        assert len({len(row) for row in csv.reader((folder / one["file"]).read_text(encoding="utf-8").splitlines())}) == 1
+        test_every_command_is_one_that_there_is(Shown("docs/measured/sources.toml", one["command"]))
 
 
 def test_a_wrong_figure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
