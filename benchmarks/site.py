@@ -7,8 +7,10 @@ work both in the repository and on the site.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
@@ -40,9 +42,18 @@ def listed(entries: Any) -> Iterator[str]:
             yield str(entry)
 
 
+def pages_made() -> dict[str, str]:
+    """Return the pages that are made when the site is built, by their places."""
+    sys.path.insert(0, str(ROOT))  # mkdocs runs this module as a file
+    from benchmarks import worth  # noqa: PLC0415 (it loads what measures)
+
+    data = json.loads((ROOT / worth.DATA).read_text(encoding="utf-8"))
+    return {"explanation/worth-tables.md": worth.tables_page(data)}
+
+
 def source(place: str) -> Path:
     """Return the file that the site shows at a place."""
-    return next((path for path in (ROOT / "docs" / place, ROOT / place) if path.is_file()), ROOT / place)
+    return next((path for path in (ROOT / "docs" / place, ROOT / place) if path.is_file()), ROOT / "docs" / place)
 
 
 def stands_at(path: Path) -> str:
@@ -105,6 +116,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that lie outside of `docs`, and the files that pages link to."""
     from mkdocs.structure.files import File  # noqa: PLC0415 (the tests of this module need no mkdocs)
 
+    for place, text in pages_made().items():
+        files.append(File.generated(config, place, content=text))
     for place in listed(config.nav):
         places = [place]
         if place.endswith(".md") and source(place).is_file():

@@ -114,9 +114,9 @@ With {most} people at epsilon {high} pairs have an NDCG of {best}, where popular
 epsilon, the curator's too, is about one person's ratings replaced by any others."""
 """How docs/explanation/worth.md reads latest-small's tables: each number with its mechanism and interval."""
 ALL_TABLES = """\
-What `python -m benchmarks.worth` measured, for [what is it worth?](worth.md). Cells are NDCG at 10, with public features
-of items in brackets; numbers of people are for 95 % of plain popularity, in brackets intervals of 95 %. A coordinator's
-differences are in per cent of the rounds, client by client; below 0 is better."""
+What `python -m benchmarks.worth` measured, for [what is it worth?](worth.md). Cells are NDCG at 10, with public
+features of items in brackets; numbers of people are for 95 % of plain popularity, in brackets intervals of 95 %. A
+coordinator's differences are in per cent of the rounds, client by client; below 0 is better."""
 BESIDE = """\
 NDCG with its standard error beside what a prototype of the ladder printed; in bold where they are farther apart than
 they should be."""

@@ -217,7 +217,8 @@ def test_every_measured_table_names_the_command_that_made_it() -> None:
     assert sorted(one["file"] for one in sources) == sorted(path.name for path in folder.glob("*.csv"))
     assert all(one["ran"] <= datetime.now(UTC).date() for one in sources)
     for one in sources:
-        assert len({len(row) for row in csv.reader((folder / one["file"]).read_text(encoding="utf-8").splitlines())}) == 1
+        rows = csv.reader((folder / one["file"]).read_text(encoding="utf-8").splitlines())
+        assert len({len(row) for row in rows}) == 1
         test_every_command_is_one_that_there_is(Shown("docs/measured/sources.toml", one["command"]))
 
 
