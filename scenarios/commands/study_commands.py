@@ -147,6 +147,7 @@ and nobody in the file is protected.
   blindrec compare ratings.csv --features movies.csv --epsilon 1,4 --scale 1,100 --figure worth.png
   blindrec compare ratings.csv --trust-models none,local --mechanisms EASE,set --out worth
   blindrec compare ratings.csv --trust-models ladder --epsilon 0.5,1,2,4 --figure ladder.png
+  blindrec compare ratings.csv --by activity,rarity --epsilon 1,4 --scale 1,100
   blindrec compare ratings.csv --design oue:OUE --setting odds=2 --scale 1,10
 
 With --out every finished row is kept in the folder at once, and the same command goes on there; with more --seeds,

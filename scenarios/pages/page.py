@@ -399,6 +399,7 @@ def section_of_comparison(subject: Subject) -> ReportSection:
     grids = grids_of(
         *((f"Trust model {name}", members, _COMPARED.split()) for name, members in models.items()),
         ("People for a share of plain popularity's NDCG", record.get("people").rows(), ()),
+        ("Who pays: what lists are worth to groups of people", record.get("who_pays").rows(), ()),
     )
     if panel:
         lines = lines_of(panel, _plain(panel))

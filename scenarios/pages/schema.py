@@ -118,7 +118,11 @@ client = recommender: recommender; to_random_share: number; to_random_share_low 
 recommenders = distinct_clients: whole; recommenders: list 1 client
 compared = trust_model mechanism: text; features: truth; users: positive; public: amount or null; epsilon: privacy;
     ndcg: number; ndcg_low ndcg_high: share; neighbours?: text or null; delta? liar_likes? liar_share?: share
-compare = people_in_file items: whole; ratings: text; rows: list 1 compared; coordinator?: recommenders or null
+paid = by group: text; trust_model mechanism: text; features: truth; users: positive; public: amount or null;
+    epsilon: privacy; people: positive; ndcg: number; ndcg_low ndcg_high to_popularity to_popularity_low: share;
+    to_popularity_high: share
+compare = people_in_file items: whole; who_pays?: list 1 paid; ratings: text;
+    rows: list 1 compared; coordinator?: recommenders or null
 
 scheme = label: text; items: positive; users predicted: amount or null; low high: share; epsilon?: privacy
 least = adaptive: truth; items: positive; users: amount

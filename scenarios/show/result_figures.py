@@ -305,6 +305,7 @@ def compare(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
     yield from ladder if first else ()
     yield from _worth_by_people(record)
     yield from () if first else ladder
+    yield from _who_pays(record.get("who_pays") or ())
     if panel := record.get("coordinator"):
         alt = "What each recommender of a trusted coordinator saves its clients against random lists, with intervals."
         panels = clients_panels(panel, clients_points(panel, None))
@@ -338,6 +339,46 @@ def _worth_by_people(record: Mapping[str, Any]) -> Pictures:
             panels.append(FigurePanel(points=here, x=x, y=y, looks=looks, title=title, references=references))
         size = (5.2, 4.4)
         yield Picture("figure", "What recommendations are worth", alt, panels, points, heading=heading, size=size)
+
+
+def _who_pays(lines: Sequence[Mapping[str, Any]]) -> Pictures:
+    """Yield what lists are worth to groups of people beside popularity: a panel for each thing they are grouped by.
+
+    Of each trust model and epsilon that is the row that is worth most to all groups together, chosen afterwards.
+    """
+    panels = []
+    for by in dict.fromkeys(line["by"] for line in lines):
+        own = [line for line in lines if line["by"] == by and line["to_popularity"] is not None]
+        groups = {group: place for place, group in enumerate(dict.fromkeys(line["group"] for line in own))}
+        rows: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+        for line in own:
+            names = ("trust_model", "epsilon", "mechanism", "features", "users", "public")
+            rows.setdefault(tuple(line[name] for name in names), []).append(line)
+        best: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+        for key, of in rows.items():
+            best[key[:2]] = max(best.get(key[:2], of), of, key=_worth_to_all)
+        points = [
+            {
+                "label": f"{model}{'' if epsilon is None else f', epsilon {epsilon}'.removesuffix('.0')}",
+                "x": groups[line["group"]],
+                **{end: line[f"to_popularity{name}"] for end, name in (("y", ""), ("low", "_low"), ("high", "_high"))},
+            }
+            for (model, epsilon), of in best.items()
+            for line in of
+        ]
+        if points:
+            table = pd.DataFrame(points)
+            x = Axis(f"people by {by}", "x", ticks={place: group for group, place in groups.items()})
+            y = Axis("NDCG at 10 less popularity's, same people", "y")
+            zero = Reference(0.0, {"color": GREY, "linestyle": ":"})
+            panels.append(FigurePanel(points=table, x=x, y=y, looks=by_place(table["label"]), references=[zero]))
+    if panels:
+        alt = "What lists are worth to each group of people beside popularity's, with intervals, by trust model."
+        yield Picture("who_pays", "Who pays", alt, panels, size=(7.0, 4.2), across=1)
+
+
+def _worth_to_all(lines: Sequence[Mapping[str, Any]]) -> float:
+    return float(sum(line["people"] * line["ndcg"] for line in lines))
 
 
 _LISTS, _PAIRS = "lists by popularity", "lists by pairs of items"

@@ -15,6 +15,7 @@ from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
 from scenarios.studies.compare.comparison_settings import COORDINATOR, DELTA, TRUST_MODELS, Comparison
 from scenarios.studies.compare.crossing import REACHED, refined
+from scenarios.studies.compare.people_groups import check_columns
 from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import (
@@ -176,6 +177,7 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
         raise InputError(
             f"the file has {table_of(settings).count} items; lists of ten say something among more than 20"
         )
+    check_columns(settings)
     check_custom(settings, table_of(settings).users, table_of(settings).count)
     fewest = table_of(settings).users * settings.scale[0]
     if not is_promise(settings.delta, fewest):

@@ -27,6 +27,8 @@ from scenarios.config.settings import (
 )
 
 TWO_SERVERS, SHUFFLED = "two-servers", "shuffled"
+ACTIVITY, RARITY = "activity", "rarity"
+"""What people are grouped by that needs no file: their number of ratings, and how rare what they like is."""
 TRUST_MODELS = ("none", "curator", TWO_SERVERS, SHUFFLED, "two-tier", "local")
 """Who is trusted: whoever learns, a curator who adds noise, two servers that do not collude, a shuffler that does not
 say who sent what, a server with some people's public ratings, or nobody."""
@@ -95,6 +97,10 @@ def _trust_models(value: Any) -> tuple[str, ...]:
     return names_among([model for models in named for model in models], EVERY_MODEL, "trust model")
 
 
+def _by(value: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(part) for part in parts_of(value)))
+
+
 def _names(value: Any) -> Any:
     return None if value is None else tuple(EARLIER_NAMES.get(name, name) for name in parts_of(value))
 
@@ -147,6 +153,13 @@ class Comparison(BaseModel):
     )
     public: Annotated[tuple[float, ...], _SHARES] = Field(
         default=(0.01, 0.05, 0.2), description="Two-tier: shares of people whose ratings are public [0.01,0.05,0.2]."
+    )
+    by: Annotated[tuple[str, ...], BeforeValidator(_by)] = Field(
+        default=(),
+        description=f"Who pays: worth by {ACTIVITY}, {RARITY} or a column of --people-file, by ',' [none].",
+    )
+    people_file: NamedPath | None = Field(
+        default=None, description="Who pays: a CSV with people's ids in its first column, and other columns."
     )
     seeds: Annotated[int, Field(ge=SEEDS), BeforeValidator(_seeds)] = Field(
         default=SEEDS, description=f"Splits, each with its own coins; at least {SEEDS} [{SEEDS}]."
@@ -205,7 +218,10 @@ class Comparison(BaseModel):
         columns = None if self.columns is None else list(self.columns)
         # What is as ever is not named, so that folders of before such settings go on
         changes = {"delta": (self.delta, DELTA), "relation": (self.relation, REPLACE)}
-        other = {name: value for name, (value, ever) in changes.items() if value != ever}
+        other: dict[str, Any] = {name: value for name, (value, ever) in changes.items() if value != ever}
+        if self.by:
+            people = self.people_file and file_sha256(self.people_file, "people file")
+            other |= {"by": list(self.by), "people_sha256": people}
         return {"sweep": "compare", "columns": columns, **digests, **shared, **other}
 
     def includes(self, trust_model: str, mechanism: str) -> bool:

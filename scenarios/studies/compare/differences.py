@@ -93,7 +93,7 @@ def differences(groups: Sequence[Group], plain: Mapping[int, ListScores]) -> lis
     That is the mechanism before it of the same trust model, at the same epsilon or without any, with the same people.
     """
     columns, above = [dict[str, Any]() for _ in groups], _above(groups)
-    to_popularity = [{} if _incomparable(of) else _to(of, _beside(of, plain, popular=True)) for of in groups]
+    to_popularity = [{} if not is_beside_popularity(of) else _to(of, _beside(of, plain, popular=True)) for of in groups]
     to_above = [
         {} if place is None else _to(of, _beside(of, {key.seed: one for key, _, one in groups[place]}))
         for of, place in zip(groups, above, strict=True)
@@ -106,10 +106,10 @@ def differences(groups: Sequence[Group], plain: Mapping[int, ListScores]) -> lis
     return columns
 
 
-def _incomparable(of: Group) -> bool:
-    """Return whether a row is plain popularity, or no part of what is compared."""
+def is_beside_popularity(of: Group) -> bool:
+    """Return whether a row stands beside plain popularity: not where it is that, or no part of what is compared."""
     key, _, one = of[0]
-    return key.trust_model == PUBLIC_RATES or (key[:2] == ("none", "popularity") and not one.features)
+    return key.trust_model != PUBLIC_RATES and (key[:2] != ("none", "popularity") or one.features)
 
 
 def _above(groups: Sequence[Group]) -> list[int | None]:

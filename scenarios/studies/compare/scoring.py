@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
+from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
@@ -28,6 +28,7 @@ from scenarios.families.online.online_scenario import REFERENCE
 from scenarios.families.online.online_worlds import OnlineWorld, world_of_table
 from scenarios.show.tables import Cell, percent, remark, show_rows
 from scenarios.studies.compare.comparison_settings import COORDINATOR, Comparison
+from scenarios.studies.compare.people_groups import groups_of
 from scenarios.studies.compare.row import DEVICES, LearnedScores, Liar, Row, RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.local import LocalRow
@@ -142,6 +143,15 @@ RESAMPLED = 100  # Number of samples of people with replacement, the same ones f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupScores:
+    """The worth of lists to a group of people; see `scenarios.studies.compare.people_groups`."""
+
+    group: str
+    people: int
+    numbers: dict[str, tuple[float, ...]] = field(repr=False)  # Of each metric the mean, and those of the samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListScores:
     """The worth of lists; means over people with held-out likes."""
 
@@ -154,22 +164,52 @@ class ListScores:
     resampled: dict[str, tuple[float, ...]] = field(repr=False)  # Hit rate, NDCG and recall of each sample of people
     # The same of plain popularity's lists, first among all of the row's people, where these are but some of the file's
     popular: dict[str, tuple[float, ...]] | None = field(default=None, repr=False)
+    gini: float | None = None  # Gini coefficient of how often items are recommended: 0 all alike, near 1 a few alone
+    # Share of what is recommended that is among the tenth of the catalogue which most people like in training
+    top_tenth: float | None = None
+    groups: dict[str, tuple[GroupScores, ...]] = field(
+        default_factory=dict, repr=False
+    )  # By what people are grouped by
+    popular_groups: dict[str, tuple[GroupScores, ...]] | None = field(default=None, repr=False)
 
 
 def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, features: bool) -> ListScores:
     """Score the lists that follow from learned scores, with or without public features on the device."""
     people = evaluated_people(world, learned, request)
     lists = ranked_lists(world, learned, request, people, features=features)
-    means, resampled = _means(world, people, lists)
-    covered = np.unique(lists[lists >= 0]).size / world.items
-    popular = None
+    (means, resampled), groups = _means(world, people, lists), _groups(world, people, lists, request.settings)
+    often = np.bincount(lists[lists >= 0], minlength=world.items)
+    popular, popular_groups = None, None
     if request.public:  # public people are not evaluated
         plain = replace(request, epsilon=None, users=world.people, public=0)  # has the coins of the row of popularity
-        of_all, samples = _means(world, people, ranked_lists(world, popularity(world), plain, people, features=False))
+        by_likes = ranked_lists(world, popularity(world), plain, people, features=False)
+        (of_all, samples), popular_groups = (
+            _means(world, people, by_likes),
+            _groups(world, people, by_likes, request.settings),
+        )
         popular = {name: (of_all[name], *samples[name]) for name in of_all}
     return ListScores(
-        features=features, **means, coverage=covered, people=people.size, resampled=resampled, popular=popular
+        features=features,
+        **means,
+        coverage=np.count_nonzero(often) / world.items,
+        people=people.size,
+        resampled=resampled,
+        popular=popular,
+        gini=gini(often),
+        top_tenth=float(often[world.top_tenth].sum() / often.sum()),
+        groups=groups,
+        popular_groups=popular_groups,
     )
+
+
+def gini(counts: Ints) -> float:
+    """Return the Gini coefficient of whole numbers, of which one at least is above 0.
+
+    >>> gini(np.array([1, 1, 1, 1])), gini(np.array([0, 0, 0, 4]))
+    (0.0, 0.75)
+    """
+    ranks = np.arange(1, counts.size + 1)
+    return float(2 * (ranks * np.sort(counts)).sum() / (counts.size * counts.sum()) - (counts.size + 1) / counts.size)
 
 
 def evaluated_people(world: FileWorld, learned: LearnedScores, request: RowRequest) -> Ints:
@@ -208,6 +248,31 @@ def _means(world: FileWorld, people: Ints, lists: Indices2) -> tuple[dict[str, f
     weights, total = _weights_among(world.people, people.tobytes())
     resampled = {name: tuple(np.round(weights @ one / total, 6).tolist()) for name, one in per_person.items()}
     return {name: float(one.mean()) for name, one in per_person.items()}, resampled
+
+
+def _groups(
+    world: FileWorld, people: Ints, lists: Indices2, settings: Comparison
+) -> dict[str, tuple[GroupScores, ...]]:
+    """Return what lists are worth to each group of people, by what they are grouped by."""
+    if not settings.by:
+        return {}
+    per_person = scores_per_person(lists, world.fold.holdout.of(people))
+    weights, groups = _weights_among(world.people, people.tobytes())[0], dict[str, tuple[GroupScores, ...]]()
+    for by in settings.by:
+        names, of = groups_of(settings, world, by)
+        groups[by] = tuple(_group(name, of[people] == place, weights, per_person) for place, name in enumerate(names))
+    return groups
+
+
+def _group(name: str, among: Bools, weights: Floats2, per_person: Mapping[str, Floats]) -> GroupScores:
+    own = weights[:, among]
+    own[own.sum(axis=1) == 0] = 1  # a sample of nobody, in a small group
+    people, numbers = int(among.sum()), dict[str, tuple[float, ...]]()
+    for metric in ("ndcg", "hit_rate") if people else ():
+        values = per_person[metric][among]
+        samples = np.round(own @ values / own.sum(axis=1), 6).tolist()
+        numbers[metric] = (float(values.mean()), *samples)
+    return GroupScores(group=name, people=people, numbers=numbers)
 
 
 def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool) -> Indices2:

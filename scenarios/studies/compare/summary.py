@@ -41,6 +41,7 @@ from scenarios.studies.compare.differences import differences
 from scenarios.studies.compare.row import AGGREGATE
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
+from scenarios.studies.compare.who_pays import helped, show_who_pays, who_pays
 from scenarios.studies.compare.worlds import world_of
 
 NEIGHBOURS_NOTES = {
@@ -96,6 +97,7 @@ def summarize(
         _row(of, plain) | _promised(of[0][0], of[0][1], promises) | beside
         for of, beside in zip(groups, differences(groups, plain), strict=True)
     ]
+    lines = who_pays(settings.by, rows, groups, plain)
     return {
         "ratings": settings.ratings.name,
         "people_in_file": table.users,
@@ -110,6 +112,7 @@ def summarize(
         "rungs": list(LADDER),
         "trust_in_words": {model: TRUST_IN_WORDS[model] for model in dict.fromkeys(row["trust_model"] for row in rows)},
         "rows": rows,
+        **({"who_pays": lines} if settings.by else {}),
         "neighbours": settings.relation,
         "delta": settings.delta,
         "people": [{**row, **_relation(row, promises)} for row in _reached(settings, grouped, plain)],
@@ -119,6 +122,7 @@ def summarize(
             *_too_often(rows),
             *_unmeasured(settings, table.users),
             *better_rows(rows),
+            *helped(lines),
             _taken(settings),
         ],
     }
@@ -218,12 +222,18 @@ def _row(
     return {
         **columns,
         "coverage": float(np.mean([one.coverage for one in scores])),
+        **{name: _mean_of([getattr(one, name) for one in scores]) for name in ("gini", "top_tenth")},
         "liar_likes": None if unit.liar is None else unit.liar.likes,
         "liar_share": None if unit.liar is None else float(np.mean([one.liar.share for _, one, _ in of if one.liar])),
         "seeds": len(of),
         "people": first.people,
         "seconds": float(np.mean([unit.seconds for _, unit, _ in of])),
     }
+
+
+def _mean_of(values: Sequence[float | None]) -> float | None:
+    """Return the mean; None where an older folder has none."""
+    return None if None in values else float(np.mean([value for value in values if value is not None]))
 
 
 def _named(
@@ -297,6 +307,8 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
             {**row, "mechanism": f"{row['trust_model']}: {row['mechanism']}", "simulated": None} for row in lied_to
         ]
         _pivoted(console, named, "users", whole, _LIARS, _liar)
+    if result.get("who_pays"):
+        show_who_pays(console, result["who_pays"], mechanism_of)
     remark(console, *result["remarks"], "intervals are of 95 %, over seeds and people")
 
 

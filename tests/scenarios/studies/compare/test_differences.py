@@ -50,7 +50,7 @@ def test_a_difference_that_never_varies_is_certain() -> None:
 
 def scored(samples: Floats, *, people: int = 50, popular: Floats | None = None) -> ListScores:
     numbers = {name: tuple(samples.tolist()) for name in ("hit_rate", "ndcg", "recall")}
-    means = {name: float(samples.mean()) for name in numbers}
+    means: dict[str, Any] = {name: float(samples.mean()) for name in numbers}
     beside = None if popular is None else {name: (float(popular.mean()), *popular.tolist()) for name in numbers}
     return ListScores(features=False, **means, coverage=0.5, people=people, resampled=numbers, popular=beside)
 

@@ -1,0 +1,116 @@
+"""What lists are worth to groups of people: groups add up to all, who is left out shows, and columns are read."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from runs import Command, planted_ratings, refused, write_movielens
+from scipy import sparse
+
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.people_groups import PARTS, groups_of, rarity
+from scenarios.studies.compare.row import LearnedScores, RowRequest
+from scenarios.studies.compare.scoring import gini, score
+from scenarios.studies.compare.worlds import world_of
+
+PEOPLE, ITEMS = 60, 30
+WORDS = ("--like-from", 4, "--backend", "inprocess", "--epsilon", 2, "--scale", 1, "--devices", 0, "--likes", 8)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    people = tmp_path / "people.csv"
+    people.write_text("user,team\n" + "".join(f"{user + 1},{'red' if user % 3 else 'blue'}\n" for user in range(50)))
+    return write_movielens(tmp_path / "ratings.csv", planted_ratings(users=PEOPLE, items=ITEMS, each=16)), people
+
+
+def settings_of(files: tuple[Path, Path], **more: Any) -> Comparison:
+    return Comparison(ratings=files[0], people_file=files[1], like_from=4.0, **more)
+
+
+def test_every_row_has_a_line_for_each_group(blindrec: Command, files: tuple[Path, Path]) -> None:
+    """Popularity beside popularity says nothing, and all other rows stand beside it among the same people."""
+    ended = blindrec(
+        *("compare", files[0], *WORDS, "--by", "activity,rarity", "--public", 0.3, "--json", "-"),
+        *("--trust-models", "none,curator,two-tier", "--mechanisms", "chance,popularity,EASE,popularity with set"),
+    )
+    assert ended.code == 0
+    rows, lines = ended.result["rows"], ended.result["who_pays"]
+    names = ("trust_model", "mechanism", "epsilon", "public")
+    for row in rows:
+        own = [line for line in lines if all(line[name] == row[name] for name in names)]
+        for by in ("activity", "rarity"):
+            assert sum(line["people"] for line in own if line["by"] == by) == pytest.approx(row["people"], rel=0.1)
+        assert {line["to_popularity"] is None for line in own} == {row["to_popularity"] is None}
+    assert len(lines) >= 2 * 3 * len(rows)
+    assert sum("best of the rows with an epsilon" in remark for remark in ended.result["remarks"]) == len(
+        {(line["by"], line["group"]) for line in lines}
+    )
+
+
+def test_groups_of_one_split_add_up_exactly(files: tuple[Path, Path]) -> None:
+    settings = settings_of(files, by=("activity", "rarity", "team"))
+    world, request = world_of(settings, 0), RowRequest(settings=settings, epsilon=None, users=PEOPLE, seed=0)
+    scored = score(world, LearnedScores(popularity=world.popularity, floor=0.5), request, features=False)
+    for by in ("activity", "rarity"):
+        of = scored.groups[by]
+        assert sum(one.people for one in of) == scored.people
+        assert sum(one.people * one.numbers["ndcg"][0] for one in of if one.people) / scored.people == pytest.approx(
+            scored.ndcg, abs=1e-12
+        )
+    assert [one.group for one in scored.groups["team"]] == ["blue", "red"]
+    assert sum(one.people for one in scored.groups["team"]) < scored.people  # ten people are in no line of the file
+
+
+def test_a_row_that_serves_the_active_alone_is_seen(files: tuple[Path, Path]) -> None:
+    settings = settings_of(files, by=("activity",))
+    world, request = world_of(settings, 0), RowRequest(settings=settings, epsilon=None, users=PEOPLE, seed=0)
+    place = groups_of(settings, world, "activity").of
+    hidden = world.fold.holdout
+    ones = np.ones(hidden.items.size) * (place[hidden.owners] == place.max())
+    holds = sparse.csr_array((ones, hidden.items, hidden.starts), shape=(PEOPLE, ITEMS))
+    learned = LearnedScores(popularity=world.popularity, floor=0.5, scorer=lambda own: own.toarray(), holds=holds)
+    of = [
+        one.numbers["ndcg"][0]
+        for one in score(world, learned, request, features=False).groups["activity"]
+        if one.people
+    ]
+    assert of[-1] == 1
+    assert max(of[:-1]) < 0.9
+
+
+def test_parts_are_of_training_ratings(files: tuple[Path, Path]) -> None:
+    settings = settings_of(files)
+    world = world_of(settings, 0)
+    groups, rare = groups_of(settings, world, "rarity"), rarity(world)
+    assert groups.names == PARTS
+    assert rare[groups.of == 0].max() <= rare[groups.of == 3].min()
+    ranks = [1 + np.sum(world.popularity > one) + (np.sum(world.popularity == one) - 1) / 2 for one in world.popularity]
+    liked = world.fold.liked.items[world.fold.liked.starts[7] : world.fold.liked.starts[8]]
+    assert rare[7] == pytest.approx(np.mean([ranks[item] for item in liked]))
+
+
+@pytest.mark.parametrize(
+    ("text", "by", "words"),
+    [
+        ("user,team\n1,red\n", "teem", "did you mean 'team'"),
+        ("user,team\n1,red\n1,blue\n", "team", "names somebody twice"),
+        ("user,team\n" + "".join(f"{user},{user}\n" for user in range(30)), "team", "a column of 30 values"),
+        (None, "team", "give --people-file"),
+    ],
+)
+def test_columns_that_cannot_be_used_are_refused(
+    blindrec: Command, files: tuple[Path, Path], text: str | None, by: str, words: str
+) -> None:
+    more = []
+    if text is not None:
+        files[1].write_text(text)
+        more = ["--people-file", files[1]]
+    assert words in refused(blindrec, "compare", files[0], *WORDS, "--mechanisms", "popularity", "--by", by, *more)
+
+
+def test_gini_is_that_of_shares() -> None:
+    counts = np.array([0, 1, 2, 7])
+    shares = np.abs(counts[:, None] - counts[None, :]).sum() / (2 * counts.size * counts.sum())
+    assert gini(counts) == pytest.approx(shares)
