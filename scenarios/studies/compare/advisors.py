@@ -1,7 +1,8 @@
 """Item models that a device applies to its own likes: neighbours, a truncated decomposition, EASE, noisy pairs."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -10,10 +11,11 @@ from threadpoolctl import threadpool_limits
 
 from actors.advice import public_order
 from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.coins import derive
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.server.mechanisms.sets import LikedPairs
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.row import LearnedScores, Scorer
+from scenarios.studies.compare.row import LearnedScores, RowRequest, Scorer
 
 CONFIDENCE = 10.0  # The additional weight of a like in alternating least squares
 DENSE = 8_000  # Up to this many items weights are a dense matrix where there are fewer people, 256 MB of float32
@@ -95,13 +97,82 @@ def ease(likes: Any, ridge: float) -> Scorer:
     return scores
 
 
-MODELS: dict[str, Callable[[Any, Comparison], Scorer]] = {
-    "item kNN": lambda likes, settings: neighbours(likes, settings.neighbours),
-    "SVD": lambda likes, settings: decomposed(likes, settings.rank),
-    "EASE": lambda likes, settings: ease(likes, settings.ridge),
-    "ALS": lambda likes, settings: alternating(likes, settings.rank, 1.0),
+RIDGE, RANK = 200.0, 16  # Where nothing is chosen
+RIDGES = tuple(RIDGE * 2.0**power for power in range(-5, 6))
+RANKS = (2, 4, 8, RANK, 32, 64, 128)
+VALIDATED = 0.2  # Share of likes on which a constant is chosen
+_CHOOSERS, _CHOOSABLE = 1_000, 8_000  # People whose lists are looked at; of a larger matrix nothing is chosen
+
+
+class Model(NamedTuple):
+    """A model of items that is fitted to likes."""
+
+    fit: Callable[[Any, float], Scorer]  # From likes (people, N) and its one constant
+    constant: str  # Which setting that is
+    values: Sequence[float] = ()  # Among which it is chosen where the setting leaves it open
+    otherwise: float = 0.0  # What it is where there are too many people and items to try several
+
+
+MODELS = {
+    "item kNN": Model(lambda likes, count: neighbours(likes, int(count)), "neighbours"),
+    "SVD": Model(lambda likes, rank: decomposed(likes, int(rank)), "rank", RANKS, RANK),
+    "EASE": Model(ease, "ridge", RIDGES, RIDGE),
+    "ALS": Model(lambda likes, rank: alternating(likes, int(rank), 1.0), "rank", (), RANK),
 }
-"""Models of items that are fitted to likes with the constants, by their names in tables."""
+"""Models by their names in tables."""
+
+
+def fitted(name: str, likes: Any, request: RowRequest) -> tuple[Scorer, float]:
+    """Return a model of likes (people, N), and its constant: as declared, or as a part of these likes chooses it."""
+    model = MODELS[name]
+    value = getattr(request.settings, model.constant)
+    if value is None:
+        tunable = model.values and 1 < min(likes.shape) <= _CHOOSABLE
+        value = chosen_constant(model, likes, request.seed) if tunable else model.otherwise
+    return model.fit(likes, value), float(value)
+
+
+def chosen_constant(model: Model, likes: Any, seed: int) -> float:
+    """Return the constant whose lists have most of the likes that are hidden from them: a fifth of those given.
+
+    It goes from the usual value to better neighbours among the values until both are worse.
+    """
+    coins = np.random.default_rng(int.from_bytes(derive(seed, f"constant {model.constant}")))
+    hidden = coins.random(likes.nnz) < VALIDATED
+    shown, held = likes.copy(), likes.copy()
+    shown.data, held.data = np.where(hidden, 0, likes.data), np.where(hidden, 1, 0)
+    shown.eliminate_zeros()
+    held.eliminate_zeros()
+    people = np.flatnonzero((np.diff(held.indptr) > 0) & (np.diff(shown.indptr) > 0))
+    people = np.sort(coins.permutation(people)[:_CHOOSERS])
+    if not people.size or not shown.nnz:
+        return model.otherwise
+
+    @cache
+    def share(place: int) -> float:
+        return _share_of_hidden(model.fit(shown, model.values[place]), shown[people], held[people])
+
+    place = model.values.index(model.otherwise)
+    while True:
+        near = [one for one in (place, place - 1, place + 1) if 0 <= one < len(model.values)]
+        best = max(near, key=share)  # of equal ones the first: where nothing is better it stays
+        if best == place:
+            return model.values[place]
+        place = best
+
+
+def _share_of_hidden(scorer: Scorer, shown: Any, held: Any) -> float:
+    """Return the mean share of hidden likes, of ten at most, that lists of ten have."""
+    rows = max(1, _COLUMNS // shown.shape[1])
+    shares = []
+    for first in range(0, shown.shape[0], rows):
+        own, hidden = shown[first : first + rows], held[first : first + rows].toarray() > 0
+        scores = np.where(own.toarray() > 0, -np.inf, scorer(own))
+        length = min(10, scores.shape[1])
+        top = np.argpartition(-scores, length - 1, axis=1)[:, :length]
+        hits = np.take_along_axis(hidden, top, axis=1).sum(axis=1)
+        shares.append(hits / np.minimum(hidden.sum(axis=1), length))
+    return float(np.concatenate(shares).mean())
 
 
 def of_gram(gram: Floats2, ridge: float) -> Floats2:

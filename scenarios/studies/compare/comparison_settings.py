@@ -184,8 +184,12 @@ class Comparison(BaseModel):
         default=0.5, description="Public: MaxSense senses an item with this probability over --likes [0.5]."
     )
     neighbours: Annotated[int, Field(ge=1)] = Field(default=100, description="Item kNN: neighbours of an item [100].")
-    rank: Annotated[int, Field(ge=1)] = Field(default=16, description="Truncated SVD: its rank [16].")
-    ridge: Annotated[float, Field(gt=0)] = Field(default=200.0, description="EASE: its ridge [200].")
+    rank: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Truncated SVD: its rank [chosen on a fifth of the likes that it learns from]."
+    )
+    ridge: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="EASE: its ridge [chosen on a fifth of the likes that it learns from]."
+    )
     curated: Annotated[int, Field(ge=1)] = Field(
         default=10, description="Public: likes of a person that a curator counts with discrete Laplace noise [10]."
     )

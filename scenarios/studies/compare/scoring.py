@@ -385,6 +385,7 @@ class CompareMeasurement:
     seconds: float  # Time taken
     epsilon_local: float | None = None  # See `scenarios.studies.compare.row.LearnedScores`
     messages: float | None = None  # See there
+    constant: float | None = None  # See there
     liar: Liar | None = None  # See there
     losses: tuple[dict[str, Any], ...] = ()  # Of the coordinator's panel: a record of each client, instead of scores
 
@@ -408,5 +409,6 @@ def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
         seconds=time.perf_counter() - begin,
         epsilon_local=learned.epsilon_local,
         messages=learned.messages,
+        constant=learned.constant,
         liar=learned.liar,
     )

@@ -27,6 +27,7 @@ from scenarios.show.tables import (
     show_table,
     whole,
 )
+from scenarios.studies.compare.advisors import MODELS
 from scenarios.studies.compare.comparison_settings import (
     CHOSEN_RELATION,
     LADDER,
@@ -223,6 +224,7 @@ def _row(
         **columns,
         "coverage": float(np.mean([one.coverage for one in scores])),
         **{name: _mean_of([getattr(one, name) for one in scores]) for name in ("gini", "top_tenth")},
+        "constant": _mean_of([unit.constant for _, unit, _ in of]),
         "liar_likes": None if unit.liar is None else unit.liar.likes,
         "liar_share": None if unit.liar is None else float(np.mean([one.liar.share for _, one, _ in of if one.liar])),
         "seeds": len(of),
@@ -309,7 +311,18 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
         _pivoted(console, named, "users", whole, _LIARS, _liar)
     if result.get("who_pays"):
         show_who_pays(console, result["who_pays"], mechanism_of)
+    remark(console, *_constants(result["rows"]))
     remark(console, *result["remarks"], "intervals are of 95 %, over seeds and people")
+
+
+def _constants(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say which constants models of likes have, the mean over splits where a part of the likes chose them."""
+    words: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row["constant"] is not None and not row["features"]:
+            public = "" if row["public"] is None else f" ({percent(row['public'])} public)"
+            words[f"{row['trust_model']}: {row['mechanism']}"].append(f"{row['constant']:.3g}{public}")
+    return [f"{name}: {MODELS[name.split(': ')[1]].constant} {', '.join(values)}" for name, values in words.items()]
 
 
 def better_rows(rows: Sequence[Mapping[str, Any]]) -> list[str]:

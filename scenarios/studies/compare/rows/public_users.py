@@ -30,7 +30,7 @@ from scenarios.families.two_tier.two_tier_scenario import (
     scale_of,
 )
 from scenarios.families.two_tier.two_tier_worlds import UserSplit
-from scenarios.studies.compare.advisors import MODELS, of_gram, pair_advice
+from scenarios.studies.compare.advisors import RIDGE, fitted, of_gram, pair_advice
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import BY_PUBLIC, LearnedScores, RowRequest, TabledRow
 from scenarios.studies.compare.rows.local import SET
@@ -48,9 +48,11 @@ def public_model(name: str | None, world: FileWorld, request: RowRequest) -> Lea
     """Fit a model to public people's likes alone, which private people apply to their own; None counts the likes."""
     public, private = split_people(world, request)
     likes = world.matrix[public]
-    scorer, floor = (None, 0.5) if name is None else (MODELS[name](likes, request.settings), LEAST_SCORE)
     counts = likes.sum(axis=0).astype(np.float64)
-    return LearnedScores(popularity=counts, floor=floor, scorer=scorer, people=private)
+    if name is None:
+        return LearnedScores(popularity=counts, floor=0.5, people=private)
+    scorer, constant = fitted(name, likes, request)
+    return LearnedScores(popularity=counts, floor=LEAST_SCORE, scorer=scorer, people=private, constant=constant)
 
 
 def set_popularity(world: FileWorld, request: RowRequest, *, lifts: bool) -> LearnedScores:
@@ -68,7 +70,7 @@ def set_popularity(world: FileWorld, request: RowRequest, *, lifts: bool) -> Lea
     if not lifts:
         return LearnedScores(popularity=popularity, floor=LEAST_SCORE, people=private)
     pool = np.sort(request.ranked(popularity)[: request.settings.lift_items]).astype(np.int32)
-    weights = of_gram(lifted(likes[:, pool], popularity[pool]), request.settings.ridge)
+    weights = of_gram(lifted(likes[:, pool], popularity[pool]), request.settings.ridge or RIDGE)
     model_of_lifts = ItemToItem(pool=pool, liked=popularity[pool], weights=weights)
     advice = pair_advice(model_of_lifts, popularity, request.coins.permutation(world.items), noise=0.0)
     return replace(advice, people=private)

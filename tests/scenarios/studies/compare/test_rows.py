@@ -465,3 +465,17 @@ def test_rates_follow_from_likes_and_mean_ratings() -> None:
     noisy = local.estimated_rates(replace(liking, error=error + 1), replace(judging, error=error + 1), 0.5)
     assert noisy.score == pytest.approx(np.full(3, likes.mean()))
     assert np.ptp(noisy.liked) == pytest.approx(0)
+
+
+def test_a_constant_is_chosen_on_training_likes_where_none_is_declared(tmp_path: Path) -> None:
+    """The better one of those around it on a part of the likes that it learns from; a declared one is taken as it is."""
+    settings = file_of(tmp_path, planted_ratings(users=60, items=30, each=16))
+    world, asked = world_of(settings, 0), RowRequest(settings=settings, epsilon=None, users=60, seed=0)
+    before = world.matrix.copy()
+    assert {fitted(name, world.matrix, asked)[1] for name in ("EASE", "EASE")} == {fitted("EASE", before, asked)[1]}
+    np.testing.assert_array_equal(world.matrix.toarray(), before.toarray())
+    chosen, places = fitted("EASE", world.matrix, asked)[1], MODELS["EASE"].values
+    assert chosen in places
+    assert chosen != 200  # of sixty people
+    declared = replace(asked, settings=settings.model_copy(update={"ridge": 7.0, "rank": 3}))
+    assert [fitted(name, world.matrix, declared)[1] for name in ("EASE", "SVD", "item kNN")] == [7, 3, 100]
