@@ -139,18 +139,18 @@ def chosen_constant(model: Model, likes: Any, seed: int) -> float:
     """
     coins = np.random.default_rng(int.from_bytes(derive(seed, f"constant {model.constant}")))
     hidden = coins.random(likes.nnz) < VALIDATED
-    shown, held = likes.copy(), likes.copy()
-    shown.data, held.data = np.where(hidden, 0, likes.data), np.where(hidden, 1, 0)
+    shown, masked = likes.copy(), likes.copy()
+    shown.data, masked.data = np.where(hidden, 0, likes.data), np.where(hidden, 1, 0)
     shown.eliminate_zeros()
-    held.eliminate_zeros()
-    people = np.flatnonzero((np.diff(held.indptr) > 0) & (np.diff(shown.indptr) > 0))
+    masked.eliminate_zeros()
+    people = np.flatnonzero((np.diff(masked.indptr) > 0) & (np.diff(shown.indptr) > 0))
     people = np.sort(coins.permutation(people)[:_CHOOSERS])
     if not people.size or not shown.nnz:
         return model.otherwise
 
     @cache
     def share(place: int) -> float:
-        return _share_of_hidden(model.fit(shown, model.values[place]), shown[people], held[people])
+        return _share_of_hidden(model.fit(shown, model.values[place]), shown[people], masked[people])
 
     place = model.values.index(model.otherwise)
     while True:
@@ -161,12 +161,12 @@ def chosen_constant(model: Model, likes: Any, seed: int) -> float:
         place = best
 
 
-def _share_of_hidden(scorer: Scorer, shown: Any, held: Any) -> float:
+def _share_of_hidden(scorer: Scorer, shown: Any, masked: Any) -> float:
     """Return the mean share of hidden likes, of ten at most, that lists of ten have."""
     rows = max(1, _COLUMNS // shown.shape[1])
     shares = []
     for first in range(0, shown.shape[0], rows):
-        own, hidden = shown[first : first + rows], held[first : first + rows].toarray() > 0
+        own, hidden = shown[first : first + rows], masked[first : first + rows].toarray() > 0
         scores = np.where(own.toarray() > 0, -np.inf, scorer(own))
         length = min(10, scores.shape[1])
         top = np.argpartition(-scores, length - 1, axis=1)[:, :length]
