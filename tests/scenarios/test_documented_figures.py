@@ -219,7 +219,8 @@ def test_every_measured_table_names_the_command_that_made_it() -> None:
     for one in sources:
         rows = csv.reader((folder / one["file"]).read_text(encoding="utf-8").splitlines())
         assert len({len(row) for row in rows}) == 1
-        test_every_command_is_one_that_there_is(Shown("docs/measured/sources.toml", one["command"]))
+        if not one.get("why"):
+            test_every_command_is_one_that_there_is(Shown("docs/measured/sources.toml", one["command"]))
 
 
 def test_a_wrong_figure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ VALIDATED = 0.2  # Share of likes on which a constant is chosen
 _CHOOSERS, _CHOOSABLE = 1_000, 8_000  # People whose lists are looked at; of a larger matrix nothing is chosen
 
 
-class Model(NamedTuple):
+class TunableModel(NamedTuple):
     """A model of items that is fitted to likes."""
 
     fit: Callable[[Any, float], Scorer]  # From likes (people, N) and its one constant
@@ -114,10 +114,10 @@ class Model(NamedTuple):
 
 
 MODELS = {
-    "item kNN": Model(lambda likes, count: neighbours(likes, int(count)), "neighbours"),
-    "SVD": Model(lambda likes, rank: decomposed(likes, int(rank)), "rank", RANKS, RANK),
-    "EASE": Model(ease, "ridge", RIDGES, RIDGE),
-    "ALS": Model(lambda likes, rank: alternating(likes, int(rank), 1.0), "rank", (), RANK),
+    "item kNN": TunableModel(lambda likes, count: neighbours(likes, int(count)), "neighbours"),
+    "SVD": TunableModel(lambda likes, rank: decomposed(likes, int(rank)), "rank", RANKS, RANK),
+    "EASE": TunableModel(ease, "ridge", RIDGES, RIDGE),
+    "ALS": TunableModel(lambda likes, rank: alternating(likes, int(rank), 1.0), "rank", (), RANK),
 }
 """Models by their names in tables."""
 
@@ -132,7 +132,7 @@ def fitted(name: str, likes: Any, request: RowRequest) -> tuple[Scorer, float]:
     return model.fit(likes, value), float(value)
 
 
-def chosen_constant(model: Model, likes: Any, seed: int) -> float:
+def chosen_constant(model: TunableModel, likes: Any, seed: int) -> float:
     """Return the constant whose lists have most of the likes that are hidden from them: a fifth of those given.
 
     It goes from the usual value to better neighbours among the values until both are worse.
