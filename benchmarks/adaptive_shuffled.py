@@ -1,4 +1,4 @@
-"""The tables and the picture of the page on adaptive rounds behind a shuffler: what they save there, and locally.
+"""The tables and the picture of the page on adaptive rounds: what they save there, and locally.
 
 ``python -m benchmarks.adaptive_shuffled --results FOLDER`` takes from every file that `blindrec run --policy eliminate
 --repeat S --json FILE` wrote into the folder the users that a run asked, computes those of one round from exact
@@ -25,7 +25,7 @@ from scenarios.studies.scrutiny.shuffling import local_epsilon
 from scenarios.theory.predictors import predictor
 
 DATA, PICTURE = "docs/adaptive-shuffled.json", "docs/adaptive-shuffled.png"
-PAGE = "docs/explanation/adaptive-shuffled.md"
+PAGE = "docs/explanation/adaptive-rounds.md"
 WORLD: dict[str, Any] = {"design": "sign", "rated": 30, "like": "0.9,0.1"}
 DELTA, OF_MANY = 1e-6, 1e-7  # The second is that of more than a million users in one round
 LARGE = 8.0  # Local epsilon from which that of one round is sought [nats]
@@ -124,19 +124,6 @@ def blocks(data: Rows) -> Iterator[tuple[str, str]]:
         lines.append(line)
     head = ["N", "epsilon", "local, one round", "local, adaptive", "ratio", "shuffled, one round", "shuffled, adaptive"]
     yield "adaptive", table([*head, "smallest round", "ratio"], lines)
-    largest = max(row["items"] for row in data)
-    sizes = sorted(
-        (row for row in data if "by_law" in row and row["items"] == largest),
-        key=lambda row: (row["epsilon"], row["smallest_round"]),
-    )
-    head = ["epsilon", "smallest round", "local epsilon", "users", "all labels right"]
-    yield "adaptive sizes", table(head, (_of_size(row) for row in sizes))
-
-
-def _of_size(row: dict[str, Any]) -> list[str]:
-    size = f"{row['smallest_round']:,}{', by the law' if row['by_law'] else ''}"
-    right = f"{row['all_right']} of {row['seeds']}"
-    return [f"{row['epsilon']:g}", size, f"{row['epsilon_local']:.2f}", _mean(row), right]
 
 
 def _mean(row: dict[str, Any]) -> str:
