@@ -1,4 +1,4 @@
-"""The tables and the picture of the page on adaptive rounds behind a shuffler: what they save there, and locally.
+"""The tables and the picture of the page on adaptive rounds: what they save there, and locally.
 
 ``python -m benchmarks.adaptive_shuffled --results FOLDER`` takes from every file that `blindrec run --policy eliminate
 --repeat S --json FILE` wrote into the folder the users that a run asked, computes those of one round from exact
