@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from actors.advice import public_order
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
+from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms.sets import LikedPairs
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import LearnedScores, Scorer
@@ -68,6 +69,7 @@ def decomposed(likes: Any, rank: int) -> Scorer:
     return lambda own: (own @ right.T) @ right
 
 
+@one_thread()
 def ease(likes: Any, ridge: float) -> Scorer:
     """Return EASE of likes X (people, N): the ridge regression of every item on all others (Steck, WWW 2019).
 
@@ -104,6 +106,7 @@ MODELS: dict[str, Callable[[Any, Comparison], Scorer]] = {
 """Models of items that are fitted to likes with the constants, by their names in tables."""
 
 
+@one_thread()  # with two the last digits are others, and threads wait for each other
 def of_gram(gram: Floats2, ridge: float) -> Floats2:
     """Return EASE's weights from co-occurrences, shape (N, N): from the liked item (row) to the scored one."""
     inverse = scipy.linalg.inv(gram + ridge * np.eye(len(gram)))
