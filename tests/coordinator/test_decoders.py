@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from reference import World
 from statistical import variance_fits
 from thoroughness import examples
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats, Ints
@@ -34,6 +35,7 @@ from coordinator.server.decoding.curator import (
     pair_sensitivity,
 )
 from coordinator.server.decoding.line import DECODERS, Curator, decode, kmeans_on_line
+from coordinator.server.decoding.threads import one_thread
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.mechanisms.toys import Reveal
@@ -504,3 +506,17 @@ def test_the_curators_coins_do_not_show() -> None:
     ):
         assert repr(SEED) not in shown
         assert SEED.hex() not in shown
+
+
+def test_libraries_stay_on_one_thread_until_the_last_of_overlapping_contexts_ends() -> None:
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info()]
+
+    with threadpool_limits(limits=2):
+        before, first, second = threads(), one_thread(), one_thread()
+        first.__enter__()
+        second.__enter__()  # as in another thread
+        first.__exit__(None, None, None)
+        assert set(threads()) == {1}
+        second.__exit__(None, None, None)
+        assert threads() == before

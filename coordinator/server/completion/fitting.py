@@ -339,6 +339,7 @@ def _maximise(model: FittedModel, crowd: Crowd, fitting: Fitting, book: ReleaseB
     return vectors
 
 
+@one_thread()
 def _step(before: ItemFeatures, after: Floats2, expected: Expected, ratings: int, counts: Floats) -> Iteration:
     old = before.vectors
     trace = float((item_weights(before, counts)[:, None] * np.square(old)).sum())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -22,10 +24,25 @@ def _controller(modules: int) -> ThreadpoolController:  # noqa: ARG001 (a key)
     return ThreadpoolController()
 
 
-def one_thread() -> AbstractContextManager[object]:
-    """Return a context in which the numerical libraries that are loaded by now use one thread."""
-    limit: AbstractContextManager[object] = _controller(len(sys.modules)).limit(limits=1)
-    return limit
+_LOCK = threading.Lock()
+_LIMITS: list[Any] = []  # Of all contexts that overlap: the first that leaves must not end what others rely on
+_inside = 0
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let numerical libraries that are loaded by now use one thread, until the last of overlapping contexts ends."""
+    global _inside  # noqa: PLW0603 (how many threads a library has is the process's)
+    with _LOCK:
+        _LIMITS.append(_controller(len(sys.modules)).limit(limits=1))
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _inside -= 1
+            while _LIMITS and not _inside:
+                _LIMITS.pop().restore_original_limits()
 
 
 def load_k_means() -> None:

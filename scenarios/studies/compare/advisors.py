@@ -13,6 +13,7 @@ from actors.advice import public_order
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.coins import derive
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
+from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms.sets import LikedPairs
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import LearnedScores, RowRequest, Scorer
@@ -70,6 +71,7 @@ def decomposed(likes: Any, rank: int) -> Scorer:
     return lambda own: (own @ right.T) @ right
 
 
+@one_thread()
 def ease(likes: Any, ridge: float) -> Scorer:
     """Return EASE of likes X (people, N): the ridge regression of every item on all others (Steck, WWW 2019).
 
@@ -175,6 +177,7 @@ def _share_of_hidden(scorer: Scorer, shown: Any, masked: Any) -> float:
     return float(np.concatenate(shares).mean())
 
 
+@one_thread()  # with two the last digits are others, and threads wait for each other
 def of_gram(gram: Floats2, ridge: float) -> Floats2:
     """Return EASE's weights from co-occurrences, shape (N, N): from the liked item (row) to the scored one."""
     inverse = scipy.linalg.inv(gram + ridge * np.eye(len(gram)))

@@ -16,6 +16,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import LikedSet
+from scenarios.data.datasets import version_of
 from scenarios.data.item_files import read_descriptions
 from scenarios.data.rating_split import LikesFold
 from scenarios.show.intervals import named
@@ -110,6 +111,15 @@ class Forecast:
         return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
 
 
+def _forecast_of(settings: Comparison) -> Forecast:
+    return _forecast(settings, version_of(settings.ratings), version_of(settings.features))
+
+
+@lru_cache(maxsize=1)
+def _forecast(settings: Comparison, *_: tuple[int, ...]) -> Forecast:
+    return Forecast(settings)
+
+
 @lru_cache(maxsize=1 << 12)
 def _shares(forecast: Forecast, row: LocalRow, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
     settings = forecast.settings.model_copy(update={"devices": 0})
@@ -142,7 +152,10 @@ def needs(
     settings: Comparison, *, epsilons: Sequence[Epsilon] = (), users: int | None = None, worth: float = WORTH
 ) -> list[dict[str, Any]]:
     """Return how many people private advice takes, among people like a file's, and which advice to use."""
-    table, forecast = table_of(settings), Forecast(settings)
+    table, forecast = (
+        table_of(settings),
+        _forecast_of(settings),
+    )
     if table.count <= 2 * TOP:
         raise InputError(f"the file has {table.count} items; lists of ten say something among more than {2 * TOP}")
     here, forecasts = users or table.users, list[dict[str, Any]]()
@@ -162,9 +175,11 @@ def needs(
 def popularity_of(settings: Comparison) -> dict[str, Any]:
     """Return what plain popularity is worth, as by every command, mean over splits, and how that was held out."""
     scores = []
-    for seed in range(settings.seed, settings.seed + settings.seeds):
-        world = world_of(settings, seed)
-        request = RowRequest(settings=settings, epsilon=None, users=world.people, public=0.0, seed=seed)
+    for split in _forecast(
+        settings, version_of(settings.ratings) + version_of(settings.features)
+    ).splits:  # the worlds of `needs`, not split anew
+        world = split.world
+        request = RowRequest(settings=settings, epsilon=None, users=world.people, public=0.0, seed=split.seed)
         scores.append(score(world, popularity(world), request, features=False))
     protocol = {"held_out": settings.held_out, "split_by": settings.split_by, **left_out(settings)}
     names = ("hit_rate", "ndcg")
