@@ -34,8 +34,8 @@ from scenarios.studies.scrutiny.shuffled_audit import (
 )
 from scenarios.studies.scrutiny.verdicts import ShuffledAudit
 
-ROUNDS: dict[str, Any] = {"users": 100, "epsilon_local": 2, "delta": 1e-2, "releases": 300_000}
-FLAGS = ("--users", "100", "--epsilon-local", "2", "--audit-delta", "0.01", "--releases", "300000")
+ROUNDS: dict[str, Any] = {"users": 100, "epsilon_local": 2, "delta": 1e-2, "releases": 60_000}
+FLAGS = ("--users", "100", "--epsilon-local", "2", "--audit-delta", "0.01", "--releases", "60000")
 SIZE = Size(items=5, rated=3, users=200)
 
 
