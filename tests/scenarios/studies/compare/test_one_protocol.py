@@ -30,6 +30,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("few_draws", "no_pairs")
 @pytest.mark.parametrize(
     "flags",
     [(), ("--like-from", 4, "--split-by", "time"), ("--like-from", 3, "--split-by", "global-time")],
