@@ -1,6 +1,7 @@
 """A page of one or several results: what it says of each by its family, as HTML that loads nothing and as PDF."""
 
 import importlib.util
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from markupsafe import Markup
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import public_halves as publics
-from coordinator.protocol.public_half import LOCAL
+from coordinator.protocol.public_half import ADD_REMOVE, LOCAL
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
@@ -26,7 +27,7 @@ from scenarios.show.records import write_target
 from scenarios.store.whole_files import to_json
 from scenarios.studies.compare.comparison_settings import DELTA, LADDER_NAME, PUBLIC_RATES, SHUFFLED, TWO_SERVERS
 from scenarios.studies.compare.rows.trusted import PAIRS_WITH_EASE
-from scenarios.studies.compare.summary import RESAMPLED_NOTE
+from scenarios.studies.compare.summary import NEIGHBOURS_NOTES, RESAMPLED_NOTE
 
 Lines = Sequence[tuple[str, Cell]]  # Words and values
 _SHOWN = 3  # Epsilons that the summary shows one by one
@@ -376,6 +377,44 @@ _COMPARED += "hit_rate_to_popularity hit_rate_to_above recall coverage liar_like
 _ABOUT_DATA = "ratings people_in_file items split_by held_out like_from min_ratings public_constants"
 
 
+_TRUSTED = {
+    "local": "If nobody is trusted",
+    SHUFFLED: "If a shuffler is trusted not to say who sent what",
+    TWO_SERVERS: "If one of two servers is trusted",
+    "curator": "If a curator is trusted",
+}
+"""How a sentence about a trust model begins, from nobody to a curator."""
+
+
+def people_in_words(rows: Sequence[Traced]) -> list[Markup]:
+    """Return a sentence for each trust model and epsilon: how many people make a list as good as popularity's share.
+
+    It is that of the mechanism which takes the fewest, chosen when all were measured.
+    """
+    best: dict[tuple[str, Any], Traced] = {}
+    for row in rows:
+        model, epsilon = str(row.value["trust_model"]), row.value["epsilon"]
+        if model not in _TRUSTED or epsilon == "inf" or row.value["features"]:
+            continue
+        name, users = (model, epsilon), row.value["users"]
+        if name not in best or (users or math.inf) < (best[name].value["users"] or math.inf):
+            best[name] = row
+    sentences = []
+    for model, begin in _TRUSTED.items():
+        for row in (row for (name, _), row in best.items() if name == model):
+            people = "{users:+people} people make" if not row.value["at_most"] else "at most {users:people} people make"
+            if row.value["users"] is None:
+                people = "more than {most:people} people are needed for"
+            text = f"{begin}, at epsilon {{epsilon}}, {people} a list as good as {{share:percent}} of popularity"
+            sentences.append(sentence(f"{text} ({{mechanism}}).", row))
+    return sentences
+
+
+def _is_warning(text: str) -> bool:
+    """Return whether a remark limits what may be believed: people drawn again, public rates, relations, delta."""
+    return text in {RESAMPLED_NOTE, NEIGHBOURS_NOTES[ADD_REMOVE]} or "exceeds 1 / n" in text or PUBLIC_RATES in text
+
+
 def section_of_comparison(subject: Subject) -> ReportSection:
     """Return what a page says of a comparison of trust models."""
     record = subject.record
@@ -409,6 +448,7 @@ def section_of_comparison(subject: Subject) -> ReportSection:
     return ReportSection(
         subject=subject,
         headline=[
+            *people_in_words(record.get("people").rows()),
             sentence("{ratings}: {people_in_file} people and {items} items, each mechanism on the same split.", record),
             sentence(both, record, best=result, popular=popular),
         ],
@@ -420,8 +460,8 @@ def section_of_comparison(subject: Subject) -> ReportSection:
         result=result,
         beside=Markup("plain popularity {}").format(popular),
         grids=grids,
-        warnings=[one for one in remarks if one.value == RESAMPLED_NOTE],
-        remarks=[one for one in remarks if one.value != RESAMPLED_NOTE],
+        warnings=[one for one in remarks if _is_warning(str(one.value))],
+        remarks=[one for one in remarks if not _is_warning(str(one.value))],
     )
 
 
