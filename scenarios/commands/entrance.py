@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import fields
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,12 +18,13 @@ from typer.core import TyperCommand
 from coordinator.protocol.errors import BlindrecError
 from scenarios.commands.flags import flags_of, is_group
 from scenarios.config.signals import BAD_INPUT, INTERRUPTED, NOTHING, ended_by_signals, ending, say
-from scenarios.log import be_verbose, event, recorded
+from scenarios.log import be_verbose, event, never_silent, recorded
 from scenarios.show.records import typed
 
 _Verbose = Annotated[
     bool, typer.Option("--verbose", help="Report what happens on standard error, an event a line, as JSON.")
 ]
+_SHOWING = {None, "watch", "status"}  # Commands that show a job's progress; None is `submit`
 
 
 class Later(TyperCommand):
@@ -72,7 +74,8 @@ def _command(function: Callable[..., None], name: str | None) -> Callable[..., N
         grouped_values = {
             group: kind(**{part.name: values.pop(part.name) for part in fields(kind)}) for group, kind in groups.items()
         }
-        function(**values, **grouped_values)
+        with nullcontext() if name in _SHOWING else never_silent(str(name)):
+            function(**values, **grouped_values)
 
     flag = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Verbose)
     parameters = [*flags_of(signature), *([] if name is None else [flag])]
