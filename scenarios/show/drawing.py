@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -83,6 +84,21 @@ def draw_picture(picture: Picture, figure: Figure) -> None:
         if picture.heading:
             figure.suptitle(picture.heading)
         _draw_legend(figure)
+        if len(picture.panels) == 1:
+            _fold_title(figure, every[0])
+
+
+def _fold_title(figure: Figure, axes: Axes) -> None:
+    """Let a title that would leave the figure go on in the next line; it stands above the middle of the axes."""
+    words, letters = axes.get_title(), 72 * figure.get_figwidth() / _TITLE
+    if 2 * len(words) < letters:  # room enough, wherever the axes stand
+        return
+    figure.draw_without_rendering()
+    box, page = axes.title.get_window_extent(), figure.bbox
+    middle = (box.x0 + box.x1) / 2
+    room = 2 * min(middle, page.width - middle) - _BETWEEN_ROWS
+    if box.width > room:
+        axes.title.set_text(textwrap.fill(words, int(len(words) * room / box.width)))
 
 
 def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
