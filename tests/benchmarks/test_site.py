@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 import blindrec
-from benchmarks.site import LINK, ROOT, fetched, links, listed, moved, source, stands_at, without_addresses
+from benchmarks.pages import notebooks
+from benchmarks.site import LINK, ROOT, fetched, links, listed, moved, shown, source, stands_at, without_addresses
 
 CONFIG: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 NAV = list(listed(CONFIG["nav"]))
@@ -18,7 +19,7 @@ ITEM = re.compile(r" {0,3}(?:[-*+]|\d+\.) ")
 
 
 def read(place: str) -> str:
-    return source(place).read_text(encoding="utf-8")
+    return shown(place) if place.endswith(".md") else source(place).read_text(encoding="utf-8")
 
 
 def anchors(text: str) -> set[str]:
@@ -46,7 +47,7 @@ def test_every_page_stands_in_the_navigation_once() -> None:
     checklists = [
         path for room in ("benchmarks", "coordinator", "scenarios") for path in (ROOT / room).rglob("ADDING.md")
     ]
-    there = [*(ROOT / "docs").rglob("*.md"), *(ROOT / page for page in OUTSIDE), *checklists]
+    there = [*(ROOT / "docs").rglob("*.md"), *notebooks(), *(ROOT / page for page in OUTSIDE), *checklists]
     assert sorted(NAV) == sorted(map(stands_at, there))
 
 
