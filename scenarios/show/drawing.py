@@ -17,6 +17,7 @@ from matplotlib import style, ticker
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.transforms import offset_copy
 
 from scenarios.show.picture import DARK, PALETTE, Axis, FigurePanel, Mark, Picture
@@ -81,24 +82,26 @@ def draw_picture(picture: Picture, figure: Figure) -> None:
             _draw_panel(axes, panel, width)
         for axes in every[len(picture.panels) :]:
             axes.axis("off")
-        if picture.heading:
-            figure.suptitle(picture.heading)
+        titles = [figure.suptitle(picture.heading)] if picture.heading else []
         _draw_legend(figure)
-        if len(picture.panels) == 1:
-            _fold_title(figure, every[0])
+        _fold(figure, [*titles, *([every[0].title] if len(picture.panels) == 1 else [])])
 
 
-def _fold_title(figure: Figure, axes: Axes) -> None:
-    """Let a title that would leave the figure go on in the next line; it stands above the middle of the axes."""
-    words, letters = axes.get_title(), 72 * figure.get_figwidth() / _TITLE
-    if 2 * len(words) < letters:  # room enough, wherever the axes stand
-        return
-    figure.draw_without_rendering()
-    box, page = axes.title.get_window_extent(), figure.bbox
-    middle = (box.x0 + box.x1) / 2
-    room = 2 * min(middle, page.width - middle) - _BETWEEN_ROWS
-    if box.width > room:
-        axes.title.set_text(textwrap.fill(words, int(len(words) * room / box.width)))
+def _fold(figure: Figure, titles: Sequence[Text]) -> None:
+    """Let the lines of titles that would leave the figure go on in the next ones."""
+    letters = 72 * figure.get_figwidth() / _TITLE
+    long = [one for one in titles if 2 * max(map(len, one.get_text().split("\n"))) > letters]
+    if long:  # others have room enough, wherever the axes stand
+        figure.draw_without_rendering()
+    for title in long:
+        box, lines = title.get_window_extent(), title.get_text().split("\n")
+        middle = (box.x0 + box.x1) / 2
+        room = 2 * min(middle, figure.bbox.width - middle) - _BETWEEN_ROWS
+        if box.width > room:
+            most = int(max(map(len, lines)) * room / box.width)
+            title.set_text("\n".join(textwrap.fill(line, most) for line in lines))
+            more = title.get_text().count("\n") - len(lines) + 1
+            figure.set_figheight(figure.get_figheight() + more * _ROW)
 
 
 def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:

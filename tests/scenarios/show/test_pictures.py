@@ -236,9 +236,11 @@ def test_marks_of_a_row_stand_side_by_side() -> None:
 @pytest.mark.parametrize("name", ["a", "a name that takes half of the figure, with its decoder"])
 def test_a_long_title_stands_whole_above_one_panel(name: str) -> None:
     title = "all items right with probability 0.95 and a share of 0.99 of the items right: N = 10,000, w = 1,000"
-    figure = drawn(Picture("rows", "", "", [FigurePanel(marks=[Mark(name, "", 1)], x=Axis("users"), title=title)]))
+    panel = FigurePanel(marks=[Mark(name, "", 1), Mark("b", "", 2), Mark("c", "", 3)], x=Axis("users"), title=title)
+    figure = drawn(Picture("rows", "", "", [panel], heading=f"a file's name: {title}\nand delta 0"))
     assert list(faults(figure)) == []
     assert figure.axes[0].get_title().split() == title.split()
+    assert figure.get_suptitle().split() == ["a", "file's", "name:", *title.split(), "and", "delta", "0"]
 
 
 def test_a_panel_is_drawn_as_it_is_declared() -> None:
