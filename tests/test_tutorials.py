@@ -33,7 +33,7 @@ def test_the_tutorial_on_ray_shows_what_its_cells_print(lent: None, path: Path) 
 
 
 def test_a_tutorial_that_shows_something_else_is_found(tmp_path: Path) -> None:
-    cells = [
+    cells: list[dict[str, Any]] = [
         {"cell_type": "code", "metadata": meta, "source": [source], "outputs": [{"text": ["2\n"]}]}
         for source, meta in (("print(1)", {"quick": ["1", "3"]}), ("1 + 1", {}), ("!blindrec bounds", {}), ("3", {}))
     ]

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 import blindrec
-from benchmarks.pages import notebooks
-from benchmarks.site import LINK, ROOT, fetched, links, listed, moved, shown, source, stands_at, without_addresses
+from benchmarks.pages import ROOT, notebooks
+from benchmarks.site import LINK, fetched, links, listed, moved, shown, source, stands_at, without_addresses
 
 CONFIG: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 NAV = list(listed(CONFIG["nav"]))

@@ -90,7 +90,12 @@ def test_a_check_is_named_with_its_mechanism() -> None:
     from scenarios.studies.scrutiny.mechanism import subjects  # noqa: PLC0415 (same)
 
     steps: list[str] = []
-    conformance(subjects("oue", None), [Check("levels", "", lambda _: steps.extend(log._silence.steps) or "")])
+
+    def look(_: object) -> str:
+        steps.extend(log._silence.steps)
+        return ""
+
+    conformance(subjects("oue", None), [Check("levels", "", look)])
     assert steps
     assert all(step.startswith("levels of oue") for step in steps)
 
