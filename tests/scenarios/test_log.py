@@ -3,11 +3,14 @@
 import io
 import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import pytest
 from rich.console import Console
 from runs import Command
 
+from coordinator.protocol.errors import InputError
 from scenarios import log
 
 RUN = ("run", "--items", 40, "--rated", 10, "--users", 2000, "--backend", "inprocess")
@@ -69,20 +72,17 @@ def test_a_closed_standard_error_ends_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("often")
-@pytest.mark.parametrize(
-    ("command", "named"),
-    [
-        ((*RUN, "--repeat", 3), {"seed 1 of 3", "seed 2 of 3", "seed 3 of 3"}),
-        (("audit", "--design", "maxsense", "--releases", 20_000), {"maxsense, 1 of 1"}),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
-)
-def test_commands_are_never_silent(command: tuple[object, ...], named: set[str], blindrec: Command) -> None:
-    told = blindrec(*command)
-    lines = [line for line in told.err.splitlines() if line.endswith(" s so far")]
-    assert lines, told.err
-    assert all(line.startswith(f"blindrec {command[0]}, ") for line in lines)
-    assert all(any(words in line for line in lines) for words in named)
+def test_every_seed_of_a_command_is_named(blindrec: Command) -> None:
+    lines = [line for line in blindrec(*RUN, "--repeat", 3).err.splitlines() if line.endswith(" s so far")]
+    assert all(line.startswith("blindrec run, ") for line in lines)
+    assert all(any(f"seed {number} of 3" in line for line in lines) for number in (1, 2, 3))
+
+
+def test_every_mechanism_of_an_audit_is_named() -> None:
+    from scenarios.commands.scrutiny_commands import _audits  # noqa: PLC0415 (numerical)
+
+    named: list[Any] = _audits(lambda name, **_: (name, *log._silence.steps), ["grr", "oue"])
+    assert named == [("grr", "grr, 1 of 2"), ("oue", "oue, 2 of 2")]
 
 
 def test_a_check_is_named_with_its_mechanism() -> None:
@@ -98,6 +98,41 @@ def test_a_check_is_named_with_its_mechanism() -> None:
     conformance(subjects("oue", None), [Check("levels", "", look)])
     assert steps
     assert all(step.startswith("levels of oue") for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [(("report", "missing", "--out", "a.html"), "report"), (("sweep", "missing.toml", "--out", "a"), "sweep GRID")],
+)
+def test_a_command_is_named_as_it_is_called(
+    command: tuple[str, ...], name: str, blindrec: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+
+    def record(words: str) -> AbstractContextManager[None]:
+        names.append(words)
+        return nullcontext()
+
+    monkeypatch.setattr("scenarios.commands.entrance.never_silent", record)
+    assert blindrec(*command).code == 2
+    assert names == [name.replace("GRID", "sample-complexity")]
+
+
+def test_the_start_of_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scenarios.backends.ray_instance import on_ray  # noqa: PLC0415 (Ray)
+
+    steps: list[str] = []
+
+    def start(*_: object, **__: object) -> None:
+        steps.extend(log._silence.steps)
+        raise InputError("Ray does not start")
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("scenarios.backends.ray_instance._start", start)
+    with pytest.raises(InputError, match="does not start"), on_ray(address=None, workers=1):
+        pass
+    assert steps == ["Ray starts"]
+    assert log._silence.steps == []
 
 
 def test_a_job_that_is_watched_shows_itself() -> None:
