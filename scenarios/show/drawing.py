@@ -116,6 +116,8 @@ def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
     for words, how in panel.key.items():
         axes.plot([], [], **{"color": DARK, **how, "label": words})
     _finish_axes(axes, panel)
+    if axes.get_xscale() == "log" and not axes.get_xlim()[0] > 0:
+        axes.set_xlim(1, 10)  # nothing stands there, so nothing sets its ends
     small = 72 * width / (_TITLE * max(1, len(panel.title)))
     axes.set_title(panel.title, fontsize=max(6.0, 10 * min(1.0, small)))
     # Words of lines stand on the right, as far apart as lines of text need
