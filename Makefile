@@ -55,7 +55,7 @@ check: docs                       ## all but the tests; also before a commit, by
 
 # The variable hides the notice that the theme will no longer be maintained after May 2027
 docs: $(VENV)/.dev                ## the documentation site, in build/site; any warning is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 fix: $(VENV)/.dev                 ## format, and mend what ruff can mend
 	$(BIN)/ruff format .

@@ -19,7 +19,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from benchmarks import notebooks
+from benchmarks import notebooks, pages
 from benchmarks.pages import ROOT, Shown, folder_of_pages, printed_blocks, read
 from scenarios import cli
 
@@ -179,4 +179,4 @@ def refresh() -> None:
 
 if __name__ == "__main__":
     refresh()
-    notebooks.refresh()
+    notebooks.refresh(pages.notebooks())

@@ -1,38 +1,28 @@
-"""Notebooks in `examples`: running their code cells in order in one namespace, and comparing what they print.
+"""The tutorials, which are notebooks: running their cells in order, and comparing what they print.
 
-No notebook server is needed for that: a cell is Python, and what it shows is what it prints and its last expression.
-``python -m benchmarks.notebooks`` writes what cells print into the files (`make figures` does, too).
+No notebook server is needed for that, nor dozens of packages: a cell is Python, writes a file, or calls `blindrec`;
+what it shows is what it prints, its last expression and its figures. ``python -m benchmarks.notebooks`` writes that
+into the files, as `make figures` does; given names, into those.
+
+A cell's metadata may have `quick`: where tests are to be short, what such a cell prints is not compared, and if `quick`
+is a pair of texts, the first is replaced by the second.
 """
 
 import ast
+import base64
 import contextlib
 import io
 import json
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages import ROOT, folder_of_pages
+from matplotlib import pyplot as plt
 
-
-def notebooks() -> list[Path]:
-    """Return all notebooks of `examples`."""
-    return sorted((ROOT / "examples").glob("*.ipynb"))
-
-
-def outputs_of(cells: list[str]) -> Iterator[str]:
-    """Yield what each cell prints, its last expression included where that is not None."""
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for number, cell in enumerate(cells):
-        tree, out = ast.parse(cell), io.StringIO()
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        with contextlib.redirect_stdout(out):
-            exec(compile(tree, f"<cell {number}>", "exec"), names)  # our own
-            if isinstance(last, ast.Expr):
-                value = eval(compile(ast.Expression(last.value), f"<cell {number}>", "eval"), names)
-                if value is not None:
-                    print(repr(value))
-        yield out.getvalue()
+from benchmarks.pages import WRITTEN, folder_of_pages, notebooks
+from scenarios import cli
 
 
 def code_of(notebook: dict[str, Any]) -> list[dict[str, Any]]:
@@ -40,23 +30,83 @@ def code_of(notebook: dict[str, Any]) -> list[dict[str, Any]]:
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
-def shown(cell: dict[str, Any]) -> str:
-    """Return the text that a notebook shows below a code cell."""
-    return "".join("".join(one["text"]) for one in cell["outputs"])
+def source_of(cell: dict[str, Any], *, quick: bool = False) -> str:
+    """Return what a cell runs."""
+    source = "".join(cell["source"])
+    if quick and (replaced := cell["metadata"].get("quick")):
+        before, after = replaced
+        assert before in source
+        source = source.replace(before, after)
+    return source
 
 
-def refresh() -> None:
-    """Write what cells print into the notebooks."""
-    for path in notebooks():
+def outputs_of(cells: list[str]) -> Iterator[list[dict[str, Any]]]:
+    """Yield what each cell puts out: its text, then its figures."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    plt.switch_backend("agg")
+    for number, cell in enumerate(cells, 1):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            _run(cell, f"<cell {number}>", names)
+        text = out.getvalue().splitlines(keepends=True)
+        yield [*([{"name": "stdout", "output_type": "stream", "text": text}] if text else []), *_figures()]
+
+
+def _run(cell: str, name: str, names: dict[str, Any]) -> None:
+    if written := WRITTEN.match(cell):
+        Path(written[1]).write_text(f"{cell[written.end() :]}\n", encoding="utf-8")
+        print(f"Writing {written[1]}")
+    elif cell.startswith("!"):
+        with contextlib.redirect_stderr(sys.stdout), contextlib.suppress(SystemExit):
+            program, *words = shlex.split(cell.replace("\\\n", " ")[1:])
+            assert program == "blindrec"
+            cli.main(words)
+    else:
+        tree = ast.parse(cell)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, name, "exec"), names)  # our own
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), name, "eval"), names)
+            if value is not None:
+                print(repr(value))
+
+
+def _figures() -> Iterator[dict[str, Any]]:
+    for number in plt.get_fignums():
+        file = io.BytesIO()
+        plt.figure(number).savefig(file, format="png", dpi=80)
+        data = {"image/png": base64.b64encode(file.getvalue()).decode(), "text/plain": ["<Figure>"]}
+        yield {"data": data, "metadata": {}, "output_type": "display_data"}
+    plt.close("all")
+
+
+def differences(path: Path, *, quick: bool) -> Iterator[str]:
+    """Yield what a notebook's cells put out that the file does not show: other text, other numbers of figures."""
+    cells = code_of(json.loads(path.read_text(encoding="utf-8")))
+    with folder_of_pages(filled=False):
+        for cell, outputs in zip(cells, outputs_of([source_of(cell, quick=quick) for cell in cells]), strict=True):
+            now, before = _comparable(outputs), _comparable(cell["outputs"])
+            if now != before and not (quick and "quick" in cell["metadata"]):
+                yield f"{path.name}: {source_of(cell)!r} prints {now}, not {before}"
+
+
+def _comparable(outputs: list[dict[str, Any]]) -> list[Any]:
+    """Return outputs without the pixels, which differ from one release of the plotting library to another."""
+    return [one.get("text", "figure") for one in outputs]
+
+
+def refresh(paths: list[Path]) -> None:
+    """Write what cells put out into the notebooks."""
+    for path in paths:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         cells = code_of(notebook)
-        with folder_of_pages():
-            outputs = list(outputs_of(["".join(cell["source"]) for cell in cells]))
-        for cell, text in zip(cells, outputs, strict=True):
-            stream = {"name": "stdout", "output_type": "stream", "text": text.splitlines(keepends=True)}
-            cell["outputs"] = [stream] if text else []
+        with folder_of_pages(filled=False):
+            for number, (cell, outputs) in enumerate(
+                zip(cells, outputs_of([source_of(cell) for cell in cells]), strict=True), 1
+            ):
+                cell["outputs"], cell["execution_count"] = outputs, number
         path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    refresh()
+    refresh([path for path in notebooks() if not sys.argv[1:] or path.stem in sys.argv[1:]])

@@ -1,13 +1,15 @@
 """Finding commands, programs, modules, sessions and printed output in the text of pages."""
 
 import contextlib
+import html
+import json
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -17,6 +19,8 @@ _PROGRAMS = (
 )
 _BEGINS = r"(?:make [a-z-]+\b|python -m \w|python -c |find \. |blindrec [\w-]+(?=[\s`]|$))"
 _MODULE = re.compile(r"# (\w+\.py)\n")
+WRITTEN = re.compile(r"%%writefile (\S+)\n")
+"""First line of a notebook's cell that writes a file."""
 
 
 class Shown(NamedTuple):
@@ -38,13 +42,43 @@ def pages() -> list[str]:
     """Return the paths of all pages, relative to the project's folder."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     pages += [path for room in ("deploy", "docs", "examples") for path in (ROOT / room).rglob("*.md")]
+    pages += notebooks()
     pages += [path for room in ("benchmarks", "coordinator", "scenarios") for path in (ROOT / room).rglob("ADDING.md")]
     return sorted(path.relative_to(ROOT).as_posix() for path in pages)
 
 
+def notebooks() -> list[Path]:
+    """Return all tutorials that are notebooks."""
+    return sorted((ROOT / "docs" / "tutorials").glob("*.ipynb"))
+
+
 def read(page: str) -> str:
-    """Return a page's text."""
-    return (ROOT / page).read_text(encoding="utf-8")
+    """Return a page's text; of a notebook without what its cells run, which `benchmarks.notebooks` looks after."""
+    return text_of(ROOT / page)
+
+
+def text_of(path: Path, *, whole: bool = False) -> str:
+    """Return a page's text; a notebook as Markdown: its prose and the files that it writes, or the whole of it."""
+    text = path.read_text(encoding="utf-8")
+    return text if path.suffix != ".ipynb" else "\n\n".join(_cells(json.loads(text)["cells"], whole=whole)) + "\n"
+
+
+def _cells(cells: list[dict[str, Any]], *, whole: bool) -> Iterator[str]:
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            yield source
+        elif written := WRITTEN.match(source):
+            kind = {"py": "python"}.get(suffix := written[1].rpartition(".")[2], suffix)
+            yield f"```{kind}\n# {written[1]}\n{source[written.end() :]}\n```"
+        elif whole:
+            yield f"```sh\n{source[1:]}\n```" if source.startswith("!") else f"```python\n{source}\n```"
+        for output in cell.get("outputs", ()) if whole else ():
+            if "text" in output:
+                yield f"```text\n{''.join(output['text'])}```"
+            else:
+                alt = html.escape(cell["metadata"]["alt"])
+                yield f'<img alt="{alt}" src="data:image/png;base64,{output["data"]["image/png"].strip()}">'
 
 
 def blocks(text: str, *kinds: str) -> Iterator[str]:
@@ -101,14 +135,14 @@ def shown() -> list[Shown]:
 
 
 @contextlib.contextmanager
-def folder_of_pages() -> Iterator[None]:
-    """Work in a temporary folder with the modules that pages show and those of `examples`."""
+def folder_of_pages(*, filled: bool = True) -> Iterator[None]:
+    """Work in a temporary folder, by default with the modules that pages show and those of `examples`."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
-        for page in pages():
+        for page in pages() if filled else ():
             for name, block in modules(read(page)):
                 (Path(folder) / name).write_text(block, encoding="utf-8")
-        for example in (ROOT / "examples").glob("*.py"):
+        for example in (ROOT / "examples").glob("*.py") if filled else ():
             (Path(folder) / example.name).write_text(example.read_text(encoding="utf-8"), encoding="utf-8")
         os.chdir(folder)
         sys.path.insert(0, folder)

@@ -16,12 +16,13 @@ from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.pages import ROOT, text_of
+
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 """A link to a file, and to a heading in it."""
 _LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src"}
@@ -53,13 +54,24 @@ def pages_made() -> dict[str, str]:
 
 def source(place: str) -> Path:
     """Return the file that the site shows at a place."""
-    return next((path for path in (ROOT / "docs" / place, ROOT / place) if path.is_file()), ROOT / "docs" / place)
+    paths = (ROOT / "docs" / place, ROOT / place, (ROOT / "docs" / place).with_suffix(".ipynb"))
+    return next((path for path in paths if path.is_file()), ROOT / "docs" / place)
+
+
+def shown(place: str) -> str:
+    """Return the Markdown of a page; before a notebook's stands where the reader gets it."""
+    path = source(place)
+    text = text_of(path, whole=True)
+    if path.suffix == ".ipynb":
+        title, rest = text.split("\n", 1)
+        text = f'{title}\n\n<a href="{path.name}" download>This page is a notebook</a>, run as it stands here.\n{rest}'
+    return text
 
 
 def stands_at(path: Path) -> str:
     """Return the place of a file, or of a folder's README, on the site."""
     page = (path / "README.md" if path.is_dir() else path).relative_to(ROOT).as_posix()
-    return page.removeprefix("docs/")
+    return re.sub(r"\.ipynb$", ".md", page.removeprefix("docs/"))
 
 
 def links(place: str, text: str) -> Iterator[tuple[re.Match[str], str]]:
@@ -121,10 +133,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for place in listed(config.nav):
         places = [place]
         if place.endswith(".md") and source(place).is_file():
-            places += [target for _, target in links(place, source(place).read_text(encoding="utf-8"))]
+            places += [target for _, target in links(place, shown(place))]
         for one in places:
             if files.get_file_from_path(one) is None and source(one).is_file():
-                files.append(File.generated(config, one, abs_src_path=str(source(one))))
+                notebook = source(one).suffix == ".ipynb" and one.endswith(".md")
+                of: dict[str, Any] = {"content": shown(one)} if notebook else {"abs_src_path": str(source(one))}
+                files.append(File.generated(config, one, **of))
     return files
 
 

@@ -8,9 +8,10 @@ import json
 import logging
 import math
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 LOG = logging.getLogger("blindrec")
@@ -109,3 +110,72 @@ def console() -> Any:
     if not verbose():
         return Console(stderr=True)
     return Console(file=_Remarks(), width=10**6, color_system=None, force_terminal=False)  # type: ignore[arg-type] # writes
+
+
+QUIET = 5.0  # Seconds of silence after which a command says that it goes on; each time twice as many, up to a minute
+_LONGEST = 60.0
+
+
+class _Silence:
+    """What a command does, and since when it has said nothing of it."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.bars = 0  # That move on the terminal, and say enough
+        self.spoke = 0.0
+
+    def watch(self, command: str, over: threading.Event) -> None:
+        """Write a line whenever the command was silent for long."""
+        begin = self.spoke = time.monotonic()
+        screen, quiet = console(), QUIET
+        while not over.wait(max(0.0, self.spoke + quiet - time.monotonic())):
+            now = time.monotonic()
+            if now - self.spoke < quiet:
+                continue
+            self.spoke, quiet = now, min(2 * quiet, max(QUIET, _LONGEST))
+            if not self.bars:
+                parts = [f"blindrec {command}", *filter(None, self.steps[-1:]), f"{now - begin:.0f} s so far"]
+                with suppress(OSError, ValueError):  # a closed standard error ends no command
+                    screen.print(", ".join(parts), highlight=False, markup=False, soft_wrap=True)
+
+
+_silence = _Silence()
+
+
+def spoke(now: float) -> None:
+    """Count a command's silence from now on [s of the monotonic clock]: it has just said how far it is."""
+    _silence.spoke = now
+
+
+@contextmanager
+def step(words: str) -> Iterator[None]:
+    """Let the lines of a silent command name what it does meanwhile."""
+    _silence.steps.append(words)
+    try:
+        yield
+    finally:
+        _silence.steps.pop()
+
+
+@contextmanager
+def moving_bar() -> Iterator[None]:
+    """Let a command be silent while a bar moves on the terminal."""
+    _silence.bars += 1
+    try:
+        yield
+    finally:
+        _silence.bars -= 1
+        spoke(time.monotonic())
+
+
+@contextmanager
+def never_silent(command: str) -> Iterator[None]:
+    """Say now and then on standard error that a command goes on, where nothing else says so; piped, too."""
+    over = threading.Event()
+    watch = threading.Thread(target=_silence.watch, args=(command, over), daemon=True, name="silence")
+    if not math.isinf(QUIET):
+        watch.start()
+    try:
+        yield
+    finally:
+        over.set()

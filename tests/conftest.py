@@ -37,6 +37,8 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+from scenarios import log
+
 if TYPE_CHECKING:
     from boundary import Wire
     from runs import Command, Ended
@@ -49,6 +51,7 @@ THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"  # Whether `make test-thor
 EVERY_CASE = THOROUGH or os.environ.get("BLINDREC_EVERY_CASE") == "1"
 LEFT_OUT = pytest.StashKey[int]()  # How many tests and cases only `make test-thorough` runs
 # No test is about time, and a busy machine draws the same examples as an idle one
+log.QUIET = math.inf  # lines that a command writes in a slow moment are `test_log`'s alone
 hypothesis.settings.register_profile(
     "untimed",
     max_examples=100 if THOROUGH else 12,

@@ -1,10 +1,9 @@
 """Pages that build something of one's own: their module as it stands there, or as a reader may change it, and run."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from runs import Command, refused
+from runs import Command
 
 from benchmarks.pages import modules, read
 
@@ -30,16 +29,6 @@ class OwnPage:
     def lines(self) -> int:
         """Lines of the module that are not blank."""
         return sum(1 for line in self.code.splitlines() if line.strip())
-
-    def changed(self, before: str, after: str) -> None:
-        """Replace a text of the module in the working directory."""
-        assert before in self.code
-        Path(self.module).write_text(self.code.replace(before, after), encoding="utf-8")
-
-    def tells(self, command: Command, *arguments: object) -> None:
-        """Hold the one line that a command is refused with against the page."""
-        line = f"blindrec: {refused(command, *arguments)}".strip()
-        assert line in self.text.splitlines(), line
 
 
 def result(command: Command, *arguments: object) -> dict[str, Any]:

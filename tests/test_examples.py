@@ -12,30 +12,26 @@ from runs import Command
 
 import blindrec as public
 from benchmarks.documented import printed
-from benchmarks.notebooks import code_of, notebooks, outputs_of, shown
-from benchmarks.pages import ROOT, folder_of_pages
+from benchmarks.notebooks import code_of, source_of
+from benchmarks.pages import ROOT, WRITTEN, folder_of_pages, notebooks
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 HERE = ("--backend", "inprocess", "--workers", 1)
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with the examples, as their reader is in; figures are drawn without a display."""
-    from matplotlib import pyplot as plt  # noqa: PLC0415 (plotting, where something is drawn)
-
-    plt.switch_backend("agg")
+def folder() -> Iterator[Path]:
+    """A folder with the examples, as their reader is in."""
     with folder_of_pages():
         yield Path.cwd()
-    plt.close("all")
 
 
 def sources() -> Iterator[tuple[str, str]]:
-    """All code of the examples."""
+    """All code of the examples and the tutorials."""
     yield from ((path.name, path.read_text(encoding="utf-8")) for path in EXAMPLES)
     for path in notebooks():
         cells = code_of(json.loads(path.read_text(encoding="utf-8")))
-        yield path.name, "\n".join("".join(cell["source"]) for cell in cells)
+        yield path.name, "\n".join(WRITTEN.sub("", source_of(cell)) for cell in cells)
 
 
 def test_every_kind_is_there_and_imports_nothing_private() -> None:
@@ -52,7 +48,7 @@ def test_every_kind_is_there_and_imports_nothing_private() -> None:
 
 def test_every_example_is_told_in_their_page() -> None:
     text = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
-    assert all(f"]({path.name})" in text for path in [*EXAMPLES, *notebooks()])
+    assert all(f"]({path.name})" in text for path in EXAMPLES)
 
 
 @pytest.mark.statistical
@@ -81,14 +77,3 @@ def test_the_experiments_table_is_one_that_pandas_opens() -> None:
     assert len(table) == 18
     means = table.groupby(["policy", "users"])["accuracy"].mean()
     assert means["eliminate", 40_000] > means["one-round", 40_000]
-
-
-@pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.name)
-def test_a_notebook_shows_what_its_cells_print(path: Path) -> None:
-    """Without a notebook server: that would be dozens of packages for what `exec` does."""
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    cells = code_of(notebook)
-    assert [shown(cell) for cell in cells] == list(outputs_of(["".join(cell["source"]) for cell in cells]))
-    assert {one["output_type"] for cell in cells for one in cell["outputs"]} <= {"stream"}
-    assert notebook["nbformat"] == 4
-    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])

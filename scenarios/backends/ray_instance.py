@@ -21,6 +21,7 @@ from scenarios.backends.on_ray import OnRay, cpus_of_cluster
 from scenarios.backends.sending import EXCLUDES, own_packages
 from scenarios.config.files import reason_of
 from scenarios.config.signals import BAD_INPUT, end_now, interrupt_main, same_handlers, say
+from scenarios.log import step
 
 _SHOWN = 3
 
@@ -125,11 +126,12 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
     for name, value in (_ONE_THREAD | _QUIET).items():
         os.environ.setdefault(name, value)
     with nullcontext() if target else _alone():
-        if target:
-            _join(target, ship_code=address is not None)
-            session = None
-        else:
-            session = _start(workers or os.cpu_count() or 1, measured=metrics)
+        with step(f"joining Ray at {target}" if target else "Ray starts"):
+            if target:
+                _join(target, ship_code=address is not None)
+                session = None
+            else:
+                session = _start(workers or os.cpu_count() or 1, measured=metrics)
         with _without_folder(session), HeadWatch(_head()) as watch:
             try:
                 cpus = int(cpus_of_cluster())

@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import fields
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,25 +18,33 @@ from typer.core import TyperCommand
 from coordinator.protocol.errors import BlindrecError
 from scenarios.commands.flags import flags_of, is_group
 from scenarios.config.signals import BAD_INPUT, INTERRUPTED, NOTHING, ended_by_signals, ending, say
-from scenarios.log import be_verbose, event, recorded
+from scenarios.log import be_verbose, event, never_silent, recorded
 from scenarios.show.records import typed
 
 _Verbose = Annotated[
     bool, typer.Option("--verbose", help="Report what happens on standard error, an event a line, as JSON.")
 ]
+_SHOWING = {None, "watch", "status"}  # Commands that show a job's progress; None is `submit`
 
 
 class Later(TyperCommand):
     """A command of which only a line is known until it is called; `blindrec --help` shows it and loads nothing.
 
     ``passes_on``: Whether it takes any flags, for a command of its own to read; it has none that all commands have.
+    ``group``: The name of the command that it is a part of.
     """
 
     def __init__(
-        self, name: str, line: str, find: str | Callable[[], Callable[..., None]], *, passes_on: bool = False
+        self,
+        name: str,
+        line: str,
+        find: str | Callable[[], Callable[..., None]],
+        *,
+        passes_on: bool = False,
+        group: str = "",
     ) -> None:
         super().__init__(name, help=line)
-        self._find, self._passes_on = find, passes_on
+        self._find, self._passes_on, self._group = find, passes_on, group
 
     @cached_property
     def loaded(self) -> Any:
@@ -43,7 +52,7 @@ class Later(TyperCommand):
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
         settings = {"allow_extra_args": True, "ignore_unknown_options": True} if self._passes_on else {}
         app.command(self.name, context_settings=settings)(
-            _command(self._function(), None if self._passes_on else str(self.name))
+            _command(self._function(), None if self._passes_on else str(self.name), self._group)
         )
         return typer.main.get_command(app)
 
@@ -59,7 +68,7 @@ class Later(TyperCommand):
         return self.loaded.make_context(*args, **options)
 
 
-def _command(function: Callable[..., None], name: str | None) -> Callable[..., None]:
+def _command(function: Callable[..., None], name: str | None, group: str) -> Callable[..., None]:
     """Return a command whose flags are read strictly, and, if it has a name in the log, the flag that all have."""
     signature = inspect.signature(function, eval_str=True)
     groups = {one.name: one.annotation for one in signature.parameters.values() if is_group(one.annotation)}
@@ -72,7 +81,8 @@ def _command(function: Callable[..., None], name: str | None) -> Callable[..., N
         grouped_values = {
             group: kind(**{part.name: values.pop(part.name) for part in fields(kind)}) for group, kind in groups.items()
         }
-        function(**values, **grouped_values)
+        with nullcontext() if name in _SHOWING else never_silent(f"{group} {name}".strip()):
+            function(**values, **grouped_values)
 
     flag = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Verbose)
     parameters = [*flags_of(signature), *([] if name is None else [flag])]

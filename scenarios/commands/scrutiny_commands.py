@@ -20,6 +20,7 @@ from scenarios.backends.selection import InProcess
 from scenarios.commands.flags import Json, Output, with_fields
 from scenarios.config.identity import read_settings
 from scenarios.config.signals import BAD_INPUT
+from scenarios.log import step
 from scenarios.show.records import STDOUT, check_target, deliver
 from scenarios.show.tables import percent, printed, remark, show_table
 from scenarios.studies.scrutiny.verdicts import (
@@ -168,20 +169,27 @@ def audit(
     from scenarios.studies.scrutiny.audit import audit as audit_one
 
     settings = read_settings(setting or ())
-    audits = [
-        audit_one(
-            name,
-            epsilon="1" if epsilon is None else epsilon,
-            settings=settings,
-            releases=RELEASES if releases is None else releases,
-            rounds=ROUNDS if rounds is None else rounds,
-            items=TINY_ITEMS if items is None else items,
-            rated=rated,
-            confidence=confidence,
-        )
-        for name in (every_name() if design is None else [design])
-    ]
+    audits = _audits(
+        audit_one,
+        every_name() if design is None else [design],
+        epsilon="1" if epsilon is None else epsilon,
+        settings=settings,
+        releases=RELEASES if releases is None else releases,
+        rounds=ROUNDS if rounds is None else rounds,
+        items=TINY_ITEMS if items is None else items,
+        rated=rated,
+        confidence=confidence,
+    )
     _deliver(audits, design, output, show_audits, show_audit)
+
+
+def _audits(audit_one: Callable[..., A], names: Sequence[str], **options: Any) -> list[A]:
+    """Audit some mechanisms; a silent command says how far it is."""
+    audits = []
+    for place, name in enumerate(names, 1):
+        with step(f"{name}, {place} of {len(names)}"):
+            audits.append(audit_one(name, **options))
+    return audits
 
 
 def _audit_central(trust: str, design: str | None, options: dict[str, Any], output: Output) -> None:
@@ -199,7 +207,7 @@ def _audit_central(trust: str, design: str | None, options: dict[str, Any], outp
         names = [design] if design else shared_names()
         audit_one, show = servers_audit, show_servers_audits
     each = options | {"confidence": 1 - (1 - options["confidence"]) / len(names)}
-    audits = [audit_one(name, **each) for name in names]
+    audits = _audits(audit_one, names, **each)
     show_all = partial(show, confidence=options["confidence"])
     _deliver(audits, design, output, show_all, lambda console, one: show_all(console, [one]))
 

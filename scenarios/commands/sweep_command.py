@@ -94,7 +94,7 @@ _FIRST_SENTENCES = {
 sweep = grouped(
     app,
     (
-        Later(name, line, _of_grid if name == GRID else partial(_of_kind, name))
+        Later(name, line, _of_grid if name == GRID else partial(_of_kind, name), group="sweep")
         for name, line in _FIRST_SENTENCES.items()
     ),
 )

@@ -19,7 +19,7 @@ from coordinator.protocol.errors import InputError, LostError, PolicyError
 from coordinator.protocol.losses import require_tested
 from scenarios.config.settings import validated
 from scenarios.experiment.progress import ProgressReporter
-from scenarios.log import event
+from scenarios.log import event, step
 from scenarios.show.columns import Column, mean_of
 from scenarios.show.records import write_result
 from scenarios.store.manifest import UNCLAIMED, Manifest, read_manifest
@@ -217,7 +217,8 @@ def run_seeds(experiment: Experiment[S], settings: S, running: Running, repeat: 
     first: int = getattr(settings, "seed")  # noqa: B009 (all scenarios have one)
     seeds: list[Record] = []
     for seed in range(first, first + repeat):
-        seeds.append(experiment.once(settings.model_copy(update={"seed": seed}), running))
+        with step(f"seed {seed - first + 1} of {repeat}" if repeat > 1 else ""):
+            seeds.append(experiment.once(settings.model_copy(update={"seed": seed}), running))
         if seeds[-1].failure:
             break
     records = [one.values for one in seeds]

@@ -34,6 +34,7 @@ class Column:
     most: float = math.inf  # A measured number cannot exceed it, and so its interval does not either
     unless_one: str = ""  # Another column; where that is 1, the table leaves this one out
     unless_known: str = ""  # Another column; where that has a value, the table leaves this one out
+    share: bool = False  # A share of something, whose table line has four digits even where it is 0 or 1
     beside: tuple[str, ...] = ()  # Other keys that its line names, where they have a value
 
     def shown(self, record: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from matplotlib import style, ticker
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.transforms import offset_copy
 
 from scenarios.show.picture import DARK, PALETTE, Axis, FigurePanel, Mark, Picture
@@ -80,9 +82,26 @@ def draw_picture(picture: Picture, figure: Figure) -> None:
             _draw_panel(axes, panel, width)
         for axes in every[len(picture.panels) :]:
             axes.axis("off")
-        if picture.heading:
-            figure.suptitle(picture.heading)
+        titles = [figure.suptitle(picture.heading)] if picture.heading else []
         _draw_legend(figure)
+        _fold(figure, [*titles, *([every[0].title] if len(picture.panels) == 1 else [])])
+
+
+def _fold(figure: Figure, titles: Sequence[Text]) -> None:
+    """Let the lines of titles that would leave the figure go on in the next ones."""
+    letters = 72 * figure.get_figwidth() / _TITLE
+    long = [one for one in titles if 2 * max(map(len, one.get_text().split("\n"))) > letters]
+    if long:  # others have room enough, wherever the axes stand
+        figure.draw_without_rendering()
+    for title in long:
+        box, lines = title.get_window_extent(), title.get_text().split("\n")
+        middle = (box.x0 + box.x1) / 2
+        room = 2 * min(middle, figure.bbox.width - middle) - _BETWEEN_ROWS
+        if box.width > room:
+            most = int(max(map(len, lines)) * room / box.width)
+            title.set_text("\n".join(textwrap.fill(line, most) for line in lines))
+            more = title.get_text().count("\n") - len(lines) + 1
+            figure.set_figheight(figure.get_figheight() + more * _ROW)
 
 
 def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
@@ -97,6 +116,8 @@ def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
     for words, how in panel.key.items():
         axes.plot([], [], **{"color": DARK, **how, "label": words})
     _finish_axes(axes, panel)
+    if axes.get_xscale() == "log" and not axes.get_xlim()[0] > 0:
+        axes.set_xlim(1, 10)  # nothing stands there, so nothing sets its ends
     small = 72 * width / (_TITLE * max(1, len(panel.title)))
     axes.set_title(panel.title, fontsize=max(6.0, 10 * min(1.0, small)))
     # Words of lines stand on the right, as far apart as lines of text need

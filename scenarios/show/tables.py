@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
 import sys
 import time
 from collections import defaultdict
@@ -22,6 +23,7 @@ from coordinator.protocol.trust import SHUFFLED
 from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS
 from scenarios.config.files import printable
 from scenarios.config.mechanism_settings import server_half
+from scenarios.log import moving_bar, spoke
 from scenarios.show.columns import Column
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ WIDTH = 170  # Columns of tables that no terminal limits
 WORDS = 16  # Columns that words take where there is little room; they go on in the next line, and numbers never do
 GAP, EDGES = 3, 2  # Columns between two of a table's, and at its ends
 Value = float | str | None
+_DIGEST = re.compile("[0-9a-f]{64}")
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
@@ -243,9 +246,10 @@ def lines_of(result: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple
     lines = []
     for column in (one for one in columns if one.shown(result)):
         ends = result.get("intervals", {}).get(column.name)
-        reach = "" if ends is None else f"  {interval(ends[0], ends[1], text_of)}"
+        write = _share_text if column.share else text_of
+        reach = "" if ends is None else f"  {interval(ends[0], ends[1], write)}"
         beside = ", ".join(f"{key} {number(result[key])}" for key in column.beside if result.get(key) is not None)
-        lines.append((column.words, text_of(result[column.name]) + reach + (f"; {beside}" if beside else "")))
+        lines.append((column.words, write(result[column.name]) + reach + (f"; {beside}" if beside else "")))
     return lines
 
 
@@ -261,11 +265,12 @@ def show_description(console: Console, described: Mapping[str, Any], title: str)
 
 
 def _show_lines(console: Console, title: str, lines: Iterable[tuple[str, str]]) -> None:
-    """Print a table of two columns; a long value goes on in the next line, digests are not cut off."""
+    """Print a table of two columns; a long value goes on in the next line, but a digest ends where the line does."""
     table = titled(title, "", show_header=False)
     table.add_column(overflow="fold")
     for words, text in lines:
-        table.add_row(Text(words), Text(printable(text)))  # Text: brackets are no markup
+        # Text: brackets are no markup
+        table.add_row(Text(words), Text(printable(text), overflow="ellipsis" if _DIGEST.fullmatch(text) else None))
     console.print(table)
 
 
@@ -283,6 +288,15 @@ def text_of(value: Any) -> str:
     return f"{int(value):,}" if isinstance(value, (int, float)) else str(value)
 
 
+def _share_text(value: float | bool) -> str:
+    """Return a share; of one run, whether it is 1.
+
+    >>> _share_text(1), _share_text(0.97), _share_text(True)
+    ('1.0000', '0.9700', 'yes')
+    """
+    return text_of(value) if isinstance(value, bool) else f"{value:.4f}"
+
+
 def shows_bars(console: Console) -> bool:
     """Return whether a bar can move there: on a terminal, or in a notebook that has the widgets it is made of."""
     return console.is_terminal or (console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None)
@@ -293,7 +307,7 @@ def progress(console: Console, devices: int, label: str, done: str = "devices an
     """Show progress on ``console``: a bar where one can move (`shows_bars`), a plain line now and then elsewhere."""
     if shows_bars(console):
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-        with Progress(*columns, console=console, transient=True) as bar:
+        with moving_bar(), Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task(label, total=devices)
             yield lambda tally: bar.update(task, completed=tally.count)
         return
@@ -304,6 +318,7 @@ def progress(console: Console, devices: int, label: str, done: str = "devices an
         if tally.count != counted and time.monotonic() - said >= EVERY:
             said, counted = time.monotonic(), tally.count
             console.print(f"{label}: {tally.count:,} of {devices:,} {done}", highlight=False)
+            spoke(said)
 
     yield line
 

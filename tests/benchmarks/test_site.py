@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 import blindrec
-from benchmarks.site import LINK, ROOT, fetched, links, listed, moved, pages_made, source, stands_at, without_addresses
+from benchmarks.pages import ROOT, notebooks
+from benchmarks.site import LINK, fetched, links, listed, moved, pages_made, shown, source, stands_at, without_addresses
 
 CONFIG: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 NAV = list(listed(CONFIG["nav"]))
@@ -21,7 +22,9 @@ MADE = pages_made()
 
 
 def read(place: str) -> str:
-    return MADE[place] if place in MADE else source(place).read_text(encoding="utf-8")
+    if place in MADE:
+        return MADE[place]
+    return shown(place) if place.endswith(".md") else source(place).read_text(encoding="utf-8")
 
 
 def anchors(text: str) -> set[str]:
@@ -49,8 +52,8 @@ def test_every_page_stands_in_the_navigation_once() -> None:
     checklists = [
         path for room in ("benchmarks", "coordinator", "scenarios") for path in (ROOT / room).rglob("ADDING.md")
     ]
-    there = [*MADE, *map(stands_at, [*(ROOT / "docs").rglob("*.md"), *(ROOT / page for page in OUTSIDE), *checklists])]
-    assert sorted(NAV) == sorted(there)
+    pages = [*(ROOT / "docs").rglob("*.md"), *notebooks(), *(ROOT / page for page in OUTSIDE), *checklists]
+    assert sorted(NAV) == sorted([*MADE, *map(stands_at, pages)])
 
 
 def test_the_navigation_leads_a_newcomer() -> None:

@@ -333,7 +333,9 @@ def test_a_plan_is_drawn_on_a_log_axis() -> None:
 
 
 def test_a_plan_that_recommends_nothing_has_a_figure() -> None:
-    assert blindrec.plan(items=60, rated=60, like=[0.5, 0.5], epsilon="inf").plot().get_title()
+    axes = blindrec.plan(items=60, rated=60, like=[0.5, 0.5], epsilon="inf").plot()
+    assert axes.get_title()
+    axes.figure.canvas.draw()
 
 
 def test_a_sweep_is_drawn_as_its_folders_figure() -> None:

@@ -37,6 +37,7 @@ from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.families.main.run import run
+from scenarios.log import step
 from scenarios.studies.scrutiny.mechanism import (
     MIDDLE,
     PLAIN,
@@ -583,7 +584,12 @@ CHECKS = (
 
 def conformance(subjects: Iterable[MechanismUnderTest], checks: Sequence[Check] = CHECKS) -> Conformance:
     """Return what every check finds of every subject."""
-    return Conformance(tuple(one.of(subject) for subject in subjects for one in checks))
+    rows = []
+    for subject in subjects:
+        for one in checks:
+            with step(f"{one.name} of {subject.label}"):
+                rows.append(one.of(subject))
+    return Conformance(tuple(rows))
 
 
 def check_plain(mechanism: str | Mechanism, *, settings: Choice | None = None, epsilon: Epsilon = None) -> Conformance:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.session import Backend
 from scenarios.experiment.progress import ProgressReporter, SeedProgress
-from scenarios.log import verbose
+from scenarios.log import moving_bar, spoke, verbose
 from scenarios.show import tables as report
 from scenarios.show.figures import draw, pictures_of
 from scenarios.show.records import write_result
@@ -39,7 +39,8 @@ def counted(reporter: ProgressReporter, done: int, total: int, *, before: int) -
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
     lines = not report.shows_bars(console)
     begin = said = time.monotonic()
-    with Progress(TextColumn("units"), *columns, console=console, transient=True, disable=lines) as bar:
+    bars = nullcontext() if lines else moving_bar()
+    with bars, Progress(TextColumn("units"), *columns, console=console, transient=True, disable=lines) as bar:
         task = bar.add_task("units", total=total, completed=done)
 
         def over() -> None:
@@ -51,6 +52,7 @@ def counted(reporter: ProgressReporter, done: int, total: int, *, before: int) -
                 said = time.monotonic()
                 left = (said - begin) / (now - done) * (total - now)
                 console.print(f"{now} of {total} units done, about {left:,.0f} s left", highlight=False)
+                spoke(said)
 
         yield over
 

@@ -233,6 +233,16 @@ def test_marks_of_a_row_stand_side_by_side() -> None:
     assert list(faults(drawn(picture))) == []
 
 
+@pytest.mark.parametrize("name", ["a", "a name that takes half of the figure, with its decoder"])
+def test_a_long_title_stands_whole_above_one_panel(name: str) -> None:
+    title = "all items right with probability 0.95 and a share of 0.99 of the items right: N = 10,000, w = 1,000"
+    panel = FigurePanel(marks=[Mark(name, "", 1), Mark("b", "", 2), Mark("c", "", 3)], x=Axis("users"), title=title)
+    figure = drawn(Picture("rows", "", "", [panel], heading=f"a file's name: {title}\nand delta 0"))
+    assert list(faults(figure)) == []
+    assert figure.axes[0].get_title().split() == title.split()
+    assert figure.get_suptitle().split() == ["a", "file's", "name:", *title.split(), "and", "delta", "0"]
+
+
 def test_a_panel_is_drawn_as_it_is_declared() -> None:
     """Axes, intervals, series, reference lines and the legend: whatever a panel says stands in its picture."""
     points = pd.DataFrame({"label": ["a", "a", "b"], "t": [1.0, 100.0, 1.0], "y": [1.0, 2.0, 5.0]})

@@ -50,7 +50,7 @@ def test_the_table_tells_trust_model_guarantee_measure_and_prediction() -> None:
     assert row(text, "guarantee") == words
     assert row(text, "epsilon of a device [nats]") == "0.2500"
     assert row(text, "users") == "3,001"
-    assert row(text, "items right, predicted") == f"{result['accuracy_predicted']:.4f}"
+    assert row(text, "share of items right, predicted") == f"{result['accuracy_predicted']:.4f}"
     assert row(text, "all items right") == ("yes" if result["exact"] else "no")
     assert row(text, "SHA-256 of all releases") == result["releases_sha256"]
 
@@ -74,7 +74,17 @@ def test_means_come_with_their_intervals() -> None:
     shared = {"copies_max": 1, "person_epsilon": 1.0, "releases_sha256": ""}
     console, sheet = paper()
     report.show(console, mean_of(COLUMNS, [{**shared, "accuracy": 0.5}] * 3), "runs", COLUMNS)
-    assert row(sheet.getvalue(), "items right") == "0.5000  [0.5000, 0.5000]"
+    assert row(sheet.getvalue(), "share of items right") == "0.5000  [0.5000, 0.5000]"
+
+
+def test_a_share_that_is_whole_is_told_from_a_number_and_a_digest_stands_on_one_line() -> None:
+    digest = "0123456789abcdef" * 4
+    for width, shown in ((120, digest), (80, f"{digest[:49]}…")):
+        console, sheet = paper(width=width)
+        report.show(console, {"items": 1, "accuracy": 1.0, "exact": True, "releases_sha256": digest}, "a run", COLUMNS)
+        cells = [row(sheet.getvalue(), words) for words in ("items", "share of items right", "all items right")]
+        assert cells == ["1", "1.0000", "yes"]
+        assert row(sheet.getvalue(), "SHA-256 of all releases") == shown
 
 
 def test_a_description_shows_every_number() -> None:

@@ -1,0 +1,142 @@
+"""A silent command says now and then that it goes on, and what it does; whoever shows progress keeps it silent."""
+
+import io
+import threading
+import time
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import pytest
+from rich.console import Console
+from runs import Command
+
+from coordinator.protocol.errors import InputError
+from scenarios import log
+
+RUN = ("run", "--items", 40, "--rated", 10, "--users", 2000, "--backend", "inprocess")
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence is broken every hundredth of a second."""
+    monkeypatch.setattr(log, "QUIET", 0.01)
+    monkeypatch.setattr(log, "_LONGEST", 0.01)
+
+
+class Sheet(io.StringIO):
+    """A standard error that tells when a line is written, or refuses all."""
+
+    def __init__(self, *, closed: bool = False) -> None:
+        super().__init__()
+        self.written, self._refuses = threading.Event(), closed
+
+    def write(self, text: str) -> int:
+        self.written.set()
+        if self._refuses:
+            raise OSError("closed")
+        return super().write(text)
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize(("step", "line"), [("seed 2 of 3", "blindrec run, seed 2 of 3, 0 s so far"), ("", "")])
+def test_a_line_names_the_command_and_what_it_does(step: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sheet = Sheet()
+    monkeypatch.setattr(log, "console", lambda: Console(file=sheet))
+    with log.never_silent("run"), log.step(step):
+        assert sheet.written.wait(10)
+    assert sheet.getvalue().splitlines()[0] == (line or "blindrec run, 0 s so far")
+
+
+@pytest.mark.usefixtures("often")
+def test_a_bar_that_moves_and_progress_that_speaks_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    sheet = Sheet()
+    monkeypatch.setattr(log, "console", lambda: Console(file=sheet))
+    with log.never_silent("run"):
+        with log.moving_bar():
+            assert not sheet.written.wait(0.1)
+        assert sheet.written.wait(10)
+    monkeypatch.setattr(log, "QUIET", 1.0)
+    sheet.written.clear()
+    with log.never_silent("run"):
+        for _ in range(3):
+            assert not sheet.written.wait(0.4)
+            log.spoke(time.monotonic())
+
+
+@pytest.mark.usefixtures("often")
+def test_a_closed_standard_error_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    sheet = Sheet(closed=True)
+    monkeypatch.setattr(log, "console", lambda: Console(file=sheet))
+    with log.never_silent("run"):
+        assert sheet.written.wait(10)
+
+
+@pytest.mark.usefixtures("often")
+def test_every_seed_of_a_command_is_named(blindrec: Command) -> None:
+    lines = [line for line in blindrec(*RUN, "--repeat", 3).err.splitlines() if line.endswith(" s so far")]
+    assert all(line.startswith("blindrec run, ") for line in lines)
+    assert all(any(f"seed {number} of 3" in line for line in lines) for number in (1, 2, 3))
+
+
+def test_every_mechanism_of_an_audit_is_named() -> None:
+    from scenarios.commands.scrutiny_commands import _audits  # noqa: PLC0415 (numerical)
+
+    named: list[Any] = _audits(lambda name, **_: (name, *log._silence.steps), ["grr", "oue"])
+    assert named == [("grr", "grr, 1 of 2"), ("oue", "oue, 2 of 2")]
+
+
+def test_a_check_is_named_with_its_mechanism() -> None:
+    from scenarios.studies.scrutiny.checks import Check, conformance  # noqa: PLC0415 (numerical)
+    from scenarios.studies.scrutiny.mechanism import subjects  # noqa: PLC0415 (same)
+
+    steps: list[str] = []
+
+    def look(_: object) -> str:
+        steps.extend(log._silence.steps)
+        return ""
+
+    conformance(subjects("oue", None), [Check("levels", "", look)])
+    assert steps
+    assert all(step.startswith("levels of oue") for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [(("report", "missing", "--out", "a.html"), "report"), (("sweep", "missing.toml", "--out", "a"), "sweep GRID")],
+)
+def test_a_command_is_named_as_it_is_called(
+    command: tuple[str, ...], name: str, blindrec: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+
+    def record(words: str) -> AbstractContextManager[None]:
+        names.append(words)
+        return nullcontext()
+
+    monkeypatch.setattr("scenarios.commands.entrance.never_silent", record)
+    assert blindrec(*command).code == 2
+    assert names == [name.replace("GRID", "sample-complexity")]
+
+
+def test_the_start_of_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scenarios.backends.ray_instance import on_ray  # noqa: PLC0415 (Ray)
+
+    steps: list[str] = []
+
+    def start(*_: object, **__: object) -> None:
+        steps.extend(log._silence.steps)
+        raise InputError("Ray does not start")
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("scenarios.backends.ray_instance._start", start)
+    with pytest.raises(InputError, match="does not start"), on_ray(address=None, workers=1):
+        pass
+    assert steps == ["Ray starts"]
+    assert log._silence.steps == []
+
+
+def test_a_job_that_is_watched_shows_itself() -> None:
+    from scenarios.cli import COMMANDS  # noqa: PLC0415 (the command line)
+    from scenarios.commands.entrance import _SHOWING  # noqa: PLC0415 (same)
+
+    assert {one for one in _SHOWING if one} <= {command.name for command in COMMANDS}
