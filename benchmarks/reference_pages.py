@@ -125,7 +125,7 @@ def columns_page() -> str:
     text = (
         "# Columns of results\n\nThe keys of `--json`, of the tables in a folder, and of `frame()`. `X_low` and "
         "`X_high` are the ends of the interval of 95 % of `X`, `X_error` is its standard error; `X_least`, `X_mean`, "
-        "`X_median` and `X_most` are taken over clients. A result also repeats settings under the names of their flags.\n"
+        "`X_median` and `X_most` are taken over clients. A result repeats settings under the names of their flags.\n"
     )
     for title, names in sections().items():
         rows = [(f"`{name}`", printed.get(name, ""), words) for name, words in names.items()]
