@@ -46,10 +46,10 @@ def listed(entries: Any) -> Iterator[str]:
 def pages_made() -> dict[str, str]:
     """Return the pages that are made when the site is built, by their places."""
     sys.path.insert(0, str(ROOT))  # mkdocs runs this module as a file
-    from benchmarks import worth  # noqa: PLC0415 (it loads what measures)
+    from benchmarks import reference_pages, worth  # noqa: PLC0415 (they load what measures)
 
     data = json.loads((ROOT / worth.DATA).read_text(encoding="utf-8"))
-    return {"explanation/worth-tables.md": worth.tables_page(data)}
+    return {"explanation/worth-tables.md": worth.tables_page(data), **reference_pages.pages()}
 
 
 def source(place: str) -> Path:

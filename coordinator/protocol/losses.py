@@ -1,6 +1,6 @@
 """Other people's libraries: the versions that were tried, and what becomes of a run for each error that Ray can raise.
 
-docs/how-to/survival.md has the same table. A test compares both with `ray.exceptions` of the version that is installed.
+The site makes its page of errors from it. A test compares both with `ray.exceptions` of the version that is installed.
 """
 
 from functools import cache

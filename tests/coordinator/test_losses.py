@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import ray
 
+from benchmarks.reference_pages import errors_page
 from coordinator.protocol import losses
 from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.losses import ENDS, FATES, LOST, TESTED, require_tested
@@ -35,8 +36,7 @@ def test_every_error_of_ray_has_a_fate() -> None:
 
 
 def test_the_page_says_the_same() -> None:
-    text = (ROOT / "docs/how-to/survival.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (lost|ends|waits|inside|fault) \|([^|]*)\|", text, re.MULTILINE)
+    rows = re.findall(r"^\| (lost|ends|waits|inside|fault) \|([^|]*)\|", errors_page(), re.MULTILINE)
     told = {name: fate for fate, names in rows for name in re.findall(r"`(\w+)`", names)}
     assert told == FATES
 

@@ -1,0 +1,163 @@
+"""Pages of the reference that the site makes from the code: commands, mechanisms, columns, and errors of Ray."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from coordinator.protocol.losses import FATES
+from coordinator.protocol.second_order_mechanisms import half_of
+from scenarios.cli import command_line
+from scenarios.config.mechanism_settings import all_settings, designs
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.families.main.main_job import COLUMNS
+from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
+from scenarios.families.two_tier import two_tier_experiment
+from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
+from scenarios.show.meanings import meaning_of, sections
+from scenarios.studies.compare.comparison_settings import Comparison
+
+MECHANISMS = {
+    "maxsense": (
+        "whether it likes an item of a random public set",
+        "one flipped bit",
+        "very many items, one round",
+    ),
+    "sign": (
+        "which public random signs agree best with its likes and dislikes",
+        "the name of a vector of signs, the best most often",
+        "clusters of items in the fewest users, with adaptive rounds",
+    ),
+    "anchor": ("how its likes agree with a guess of all labels, or pairs of items", "one flipped bit", "user classes"),
+    "multi-maxsense": (
+        "whether it likes an item of each of several sets",
+        "one bit for each, at a share of epsilon",
+        "large epsilon",
+    ),
+    "grr": ("one of its liked items", "an item, the true one most often", "few items, or a shuffler"),
+    "oue": ("one of its liked items", "a bit for each item", "popularity, where bytes do not matter"),
+    "olh": ("one of its liked items", "a bucket of a public hash", "popularity, in few bytes"),
+    "hadamard": ("one of its liked items", "signs of public rows", "popularity, in one or few bits"),
+    "subset": ("one of its liked items", "a set of items", "popularity, at middle epsilon"),
+    "set": ("all items that it likes, filled up", "a set of items", "lists by popularity where nobody is trusted"),
+    "pairs": ("pairs of items that it likes", "a set of pairs", "lists of a person's own taste, at large epsilon"),
+    "pairwise": ("whether two random items are rated alike", "one flipped bit", "user classes, few items"),
+    "totals": ("which items it likes", "a share for each of two servers", "popularity, if one of two is honest"),
+    "pair-totals": ("which items it likes, and their pairs", "a share for each of two servers", "taste, likewise"),
+    "curator-items": ("everything", "its ratings, to the curator", "popularity, if a curator is trusted"),
+    "curator-pairs": ("everything", "its ratings, to the curator", "clusters, if a curator is trusted"),
+    "item-query": ("whether it likes one item", "the truth", "a comparison without privacy"),
+    "full-reveal": ("everything", "its ratings", "a comparison without privacy"),
+    "pmd": (
+        "its completed vector",
+        "one of K vectors over the scale of ratings",
+        "two tiers, deniability of a coordinate",
+    ),
+    "pmc": (
+        "the signs of its completed vector",
+        "all of them, or all flipped",
+        "two tiers, deniability of a coordinate",
+    ),
+    "pmc-rr": (
+        "the signs of its completed vector",
+        "the same, each flipped on its own",
+        "two tiers, epsilon of a sign",
+    ),
+    "laplace": ("its completed vector", "the vector with noise", "two tiers, epsilon of a coordinate"),
+    "sslp": ("its completed vector", "a corner of a cube on its side", "two tiers with differential privacy"),
+    "privunit": (
+        "its completed vector",
+        "a public unit vector near its direction",
+        "two tiers with differential privacy",
+    ),
+    "exact": ("its completed vector", "the vector itself", "a comparison without privacy"),
+}
+"""What a device is asked, what it releases, and when a mechanism is best; those of two tiers come last."""
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *([" ".join(one.split()).replace("|", "\\|") for one in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def settings() -> dict[str, str]:
+    """Return what every setting of an experiment or a comparison is, as the command line says it."""
+    fields = [kind.model_fields for kind in (Comparison, OnlineScenario, TwoTierScenario)]
+    every = {name: field for some in (*fields, all_settings(), Scenario.model_fields) for name, field in some.items()}
+    return {name: field.description for name, field in every.items() if field.description}
+
+
+def _commands() -> Iterator[tuple[str, Any]]:
+    for name, command in command_line().commands.items():
+        yield f"blindrec {name}", getattr(command, "loaded", command)
+        for below, one in getattr(command, "commands", {}).items():
+            yield f"blindrec {name} {below}", getattr(one, "loaded", one)
+
+
+def commands_page() -> str:
+    """Return the page of all commands with their flags, in the words of their help."""
+    text = "# Every command\n\nThis page is made from `--help`. Square brackets hold what is taken without the flag.\n"
+    for name, command in _commands():
+        words = (command.help or "").replace("\b", "")
+        text += f"\n## {name}\n\n```text\n{words.strip()}\n```\n"
+        rows = [
+            (f"`{', '.join([*one.opts, *one.secondary_opts])}`", getattr(one, "help", None) or "")
+            for one in command.params
+        ]
+        text += f"\n{_table(('flag', 'meaning'), rows)}\n" if rows else ""
+    return text
+
+
+def mechanisms_page() -> str:
+    """Return the page of mechanisms: what is asked, released and guaranteed, and when each is best."""
+    rows = []
+    for name, (question, release, best) in MECHANISMS.items():
+        promise = RunSpec(Scenario(design=name).complete()).guarantee if name in designs() else half_of(name).promise
+        rows.append((f"`{name}`", question, release, promise, best))
+    heads = ("`--design`, or `--mechanism` of two tiers", "a device is asked", "it releases", "guarantee", "best for")
+    return f"# Mechanisms\n\nGuarantees are the words of the code.\n\n{_table(heads, rows)}\n"
+
+
+def columns_page() -> str:
+    """Return the page of the keys of all results, with what tables call them and what they mean."""
+    printed = {
+        one.name: one.words.strip() for some in (two_tier_experiment.COLUMNS, RECORD_COLUMNS, COLUMNS) for one in some
+    }
+    text = (
+        "# Columns of results\n\nThe keys of `--json`, of the tables in a folder, and of `frame()`. `X_low` and "
+        "`X_high` are the ends of the interval of 95 % of `X`, `X_error` is its standard error; `X_least`, `X_mean`, "
+        "`X_median` and `X_most` are taken over clients. A result repeats settings under the names of their flags.\n"
+    )
+    for title, names in sections().items():
+        rows = [(f"`{name}`", printed.get(name, ""), words) for name, words in names.items()]
+        text += f"\n## {title}\n\n{_table(('key', 'in printed tables', 'meaning'), rows)}\n"
+    return text
+
+
+def errors_page() -> str:
+    """Return the page of Ray's errors and what becomes of a run at each."""
+    rows = [
+        (fate, ", ".join(f"`{name}`" for name in FATES if FATES[name] == fate))
+        for fate in dict.fromkeys(FATES.values())
+    ]
+    return (
+        "# Errors of Ray\n\n*Lost*: a process, a node or an object is gone, and is asked or started again, eight times "
+        "at most. *Ends*: no other attempt would help, and the command ends with a line. *Waits*: a time was up. "
+        "*Inside*: code raised an error in another process, which is raised here. *Fault*: a fault of blindrec, or of "
+        f"a part of Ray that it does not use: a trace and exit code 1.\n\n{_table(('what happens', 'errors'), rows)}\n"
+    )
+
+
+def pages() -> dict[str, str]:
+    """Return all of these pages by their places on the site."""
+    return {
+        "reference/commands.md": commands_page(),
+        "reference/mechanisms.md": mechanisms_page(),
+        "reference/columns.md": columns_page(),
+        "reference/errors-of-ray.md": errors_page(),
+    }
+
+
+def unexplained(names: Iterable[str]) -> list[str]:
+    """Return the keys of results of which nobody says what they mean."""
+    known_settings = settings()
+    return [name for name in dict.fromkeys(names) if meaning_of(name, known_settings) is None]

@@ -1,0 +1,59 @@
+"""Pages that the site makes from the code leave nothing out: no command, no mechanism, no key of a result."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.reference_pages import MECHANISMS, columns_page, commands_page, mechanisms_page, unexplained
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
+from scenarios.cli import command_line
+from scenarios.config.mechanism_settings import designs
+from scenarios.families.main.main_job import COLUMNS
+from scenarios.families.online.online_scenario import RECORD_COLUMNS
+from scenarios.families.two_tier import two_tier_experiment
+from scenarios.show.meanings import sections
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = ("run", "online", "two-tier", "plan", "sweep")
+
+
+def keys(result: Mapping[str, Any]) -> Iterator[str]:
+    """The keys of a result, and of the rows of its tables."""
+    for name, value in result.items():
+        yield name
+        for row in value if isinstance(value, list) else []:
+            yield from row if isinstance(row, dict) else ()
+
+
+def test_every_key_of_a_result_has_a_meaning() -> None:
+    golden = json.loads((ROOT / "tests/golden/golden.json").read_text(encoding="utf-8"))
+    results = [one["result"] for one in golden.values() if str(one.get("command")).split()[0] in COMMANDS]
+    results += json.loads((ROOT / "docs/worth.json").read_text(encoding="utf-8")).values()
+    names = {name for result in results for name in keys(result)}
+    columns = {one.name for some in (COLUMNS, RECORD_COLUMNS, two_tier_experiment.COLUMNS) for one in some}
+    assert len(names) > 300
+    assert unexplained(names | columns) == []
+
+
+def test_a_key_without_a_meaning_is_missed_and_none_has_two() -> None:
+    assert unexplained(["accuracy", "rmse_low", "nobody_says", "nobody_says_low"]) == ["nobody_says", "nobody_says_low"]
+    every = [name for section in sections().values() for name in section]
+    assert len(every) == len(set(every)) > 200
+    assert all(len(words.split()) > 1 for section in sections().values() for words in section.values())
+    assert all(f"| `{name}` |" in columns_page() for name in every)
+
+
+def test_every_mechanism_stands_in_the_table() -> None:
+    every = {*designs(), *second_order_public_halves()}
+    assert set(MECHANISMS) == every
+    assert all(f"| `{name}` |" in mechanisms_page() for name in every)
+
+
+def test_every_command_and_flag_stands_on_the_page() -> None:
+    page = commands_page()
+    for name, command in command_line().commands.items():
+        assert f"\n## blindrec {name}\n" in page
+        section = page.partition(f"\n## blindrec {name}\n")[2].partition("\n## ")[0]
+        for one in getattr(command, "loaded", command).params:
+            assert one.opts[0] in section
