@@ -7,6 +7,7 @@ public numbers and words of ours only: no rating, no secret, no seed and no clas
 import json
 import logging
 import math
+import os
 import sys
 import threading
 import time
@@ -112,7 +113,8 @@ def console() -> Any:
     return Console(file=_Remarks(), width=10**6, color_system=None, force_terminal=False)  # type: ignore[arg-type] # writes
 
 
-QUIET = 5.0  # Seconds of silence after which a command says that it goes on; each time twice as many, up to a minute
+# Seconds of silence after which a command says that it goes on; each time twice as many, up to a minute
+QUIET = float(os.environ.get("BLINDREC_QUIET_SECONDS", "5"))
 _LONGEST = 60.0
 
 

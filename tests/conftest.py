@@ -52,6 +52,7 @@ EVERY_CASE = THOROUGH or os.environ.get("BLINDREC_EVERY_CASE") == "1"
 LEFT_OUT = pytest.StashKey[int]()  # How many tests and cases only `make test-thorough` runs
 # No test is about time, and a busy machine draws the same examples as an idle one
 log.QUIET = math.inf  # lines that a command writes in a slow moment are `test_log`'s alone
+os.environ["BLINDREC_QUIET_SECONDS"] = "inf"  # of commands in processes of their own, too
 hypothesis.settings.register_profile(
     "untimed",
     max_examples=100 if THOROUGH else 12,
