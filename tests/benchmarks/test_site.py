@@ -87,8 +87,8 @@ def test_faults_are_found(planted: str) -> None:
 
 
 def test_links_follow_pages_to_their_places() -> None:
-    assert moved("README.md", "[a](docs/reference/coins.md), [b](scenarios), [c](LICENSE)") == (
-        "[a](reference/coins.md), [b](scenarios), [c](LICENSE)"
+    assert moved("README.md", "[a](docs/reference/coins.md), [b](deploy), [c](LICENSE)") == (
+        "[a](reference/coins.md), [b](deploy/README.md), [c](LICENSE)"
     )
     page = "[a](../docs/reference/api.md#run), [b](job.yaml)"
     assert moved("deploy/README.md", page) == "[a](../reference/api.md#run), [b](job.yaml)"
