@@ -111,10 +111,10 @@ def picture(data: Rows) -> Picture:
 
 
 def blocks(data: Rows) -> Iterator[tuple[str, str]]:
-    """Yield the page's tables with their names."""
+    """Yield the page's table, at epsilon 1, with its name; the picture has all."""
     cells = {(row["items"], row["epsilon"], row["trust"], _rounds(row)): row for row in data if row.get("by_law", True)}
     lines = []
-    for items, epsilon in sorted({key[:2] for key in cells}):
+    for items, epsilon in sorted({key[:2] for key in cells if key[1] == 1}):
         line = [f"{items:,}", f"{epsilon:g}"]
         for trust in (LOCAL, SHUFFLED):
             one, adaptive = (cells[items, epsilon, trust, rounds] for rounds in ("one round", "adaptive"))
