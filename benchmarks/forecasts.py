@@ -19,6 +19,9 @@ from scenarios.show.tables import short
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.people_needed import SPLITS, needs
 
+LEVELS = {"95 %": 1.0, "75 %": 1.150 / 1.960}
+"""How far intervals of a level reach, of that of 95 % on the logarithm of people."""
+
 
 def written(table: RatingTable, people: np.ndarray, path: Path) -> Path:
     """Write the ratings of some people as a file of their own."""
@@ -42,17 +45,21 @@ def main(
     like_from: Annotated[float | None, typer.Option(help="A rating from which on an item is liked.")] = None,
 ) -> None:
     """Print the whole file's numbers, each small file's, and how many intervals hold."""
-    spent, table, hits = parse_epsilon(epsilon), read_ratings(file), dict[str, int]()
+    spent, table, hits = parse_epsilon(epsilon), read_ratings(file), dict[tuple[str, str], list[bool]]()
     whole = forecast_of(file, like_from, spent)
     print("whole file:", {name: [short(one) for one in reach] for name, reach in whole.items()}, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(files):
             some = np.random.default_rng(number).choice(table.users, people, replace=False)
             reaches = forecast_of(written(table, some, Path(folder) / f"{number}.csv"), like_from, spent)
-            for name, (_, low, high) in reaches.items():
-                hits[name] = hits.get(name, 0) + (low <= whole[name][0] <= high)
+            for name, (middle, low, high) in reaches.items():
+                for level, share in LEVELS.items():
+                    ends = (middle * (end / middle) ** share for end in (low, high))
+                    held = hits.setdefault((name, level), [])
+                    held.append(next(ends) <= whole[name][0] <= next(ends))
             print(f"{number}:", {name: [short(one) for one in reach] for name, reach in reaches.items()}, flush=True)
-    print(f"intervals that hold the whole file's number, of {files}: {hits}")
+    for (name, level), held in hits.items():
+        print(f"{name}: {sum(held)} of {len(held)} intervals of {level} hold the whole file's number")
 
 
 if __name__ == "__main__":

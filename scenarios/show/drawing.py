@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import offset_copy
 
-from scenarios.show.picture import DARK, PALETTE, Axis, FigurePanel, Mark, Picture
+from scenarios.show.picture import DARK, PALETTE, STAR, Axis, FigurePanel, Mark, Picture
 
 SETTINGS: Mapping[str, Any] = {
     "axes.prop_cycle": cycler(color=PALETTE),
@@ -157,6 +157,8 @@ def _draw_lines(axes: Axes, panel: FigurePanel, table: pd.DataFrame) -> None:
         opened = np.isnan(high) & np.isfinite(low)
         arrow: dict[str, Any] = {"marker": "^", "color": how.get("color"), "markersize": 4, "linestyle": ""}
         artists += axes.plot(line[x][opened], _OPEN * height[opened], **arrow)
+        if "starred" in line and (starred := line["starred"].to_numpy(dtype=bool)).any():
+            artists += axes.plot(line[x][starred], height[starred], **STAR, zorder=3)
         _shift(artists, axes, x=shifts[key])
 
 

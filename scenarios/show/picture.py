@@ -25,6 +25,7 @@ LOOKS: Mapping[str, Style] = {
     "chance": {"marker": "x", "color": DARK, "markersize": 5},
 }
 """What marks of a row look like, by what a number is."""
+STAR: Style = {"marker": "*", "linestyle": "", "color": DARK, "markersize": 9}  # Above points whose ``starred`` is true
 
 
 def look(place: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from scenarios.show.picture import (
     GREY,
     LOOKS,
     PALETTE,
+    STAR,
     Axis,
     FigurePanel,
     Mark,
@@ -336,7 +337,8 @@ def _worth_by_people(record: Mapping[str, Any]) -> Pictures:
                 references.append(Reference(at, {"color": GREY, "linestyle": dash[label]}, beside))
             x = Axis("people who contribute; in two tiers, publicly", "x", "linear" if here.empty else "log")
             title = f"epsilon {epsilon.removesuffix('.0')}{' nats' * (epsilon != 'inf')}" if epsilon else "no privacy"
-            panels.append(FigurePanel(points=here, x=x, y=y, looks=looks, title=title, references=references))
+            key = {BEATING: STAR} if "starred" in here and here["starred"].any() else {}
+            panels.append(FigurePanel(points=here, x=x, y=y, looks=looks, title=title, references=references, key=key))
         size = (5.2, 4.4)
         yield Picture("figure", "What recommendations are worth", alt, panels, points, heading=heading, size=size)
 
@@ -451,6 +453,7 @@ def ladder_points(record: Mapping[str, Any]) -> pd.DataFrame:
 
 
 _FEATURES = " + features"
+BEATING = "beats popularity on the same people; all stars hold at once at 95 %"
 
 
 def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
@@ -474,5 +477,7 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
     for (label, epsilon, people), row in best.items():
         line = {"kind": "level" if row["trust_model"] == "none" else "curve", "label": label, "x": people}
         ends = {"y": row["ndcg"], "low": row["ndcg_low"], "high": row["ndcg_high"]}
-        points.append({**line, **ends, "epsilon": epsilon, "mechanism": row["mechanism"]})
-    return pd.DataFrame(points)
+        starred = (row.get("to_popularity_low") or 0) > 0  # an older result has no differences
+        points.append({**line, **ends, "epsilon": epsilon, "mechanism": row["mechanism"], "starred": starred})
+    table = pd.DataFrame(points)
+    return table if points and table["starred"].any() else table.drop(columns="starred", errors="ignore")

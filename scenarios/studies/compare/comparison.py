@@ -16,6 +16,7 @@ from scenarios.data.datasets import lines_skipped
 from scenarios.studies.compare.comparison_settings import COORDINATOR, DELTA, TRUST_MODELS, Comparison
 from scenarios.studies.compare.crossing import REACHED, refined
 from scenarios.studies.compare.people_groups import check_columns
+from scenarios.studies.compare.people_needed import as_forecast, forecast_row
 from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import (
@@ -105,6 +106,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         custom, (_, why) = check_custom(self.settings, table.users, table.count), served_in(self.settings)
         return {
             **summary,
+            "people": as_forecast(self.settings, summary["people"]),
             "coordinator": panel_sweep(self.settings).summary(served) if served else None,
             **lines_skipped(self.settings, table),
             **left_out(self.settings),
@@ -137,6 +139,7 @@ def _refining(
     seeds, more = range(settings.seed, settings.seed + settings.seeds), dict[CompareKey, bool]()
     plain = [done.get(CompareKey("none", "popularity", "", people, "", seed)) for seed in seeds]
     asking = [row for row in rows if row.asks == {"epsilon", "scale"} and row.trust_model in TRUST_MODELS]
+    asking = [row for row in asking if forecast_row(row.trust_model, row.mechanism) is None]
     if not all(plain):
         return more
     height = REACHED * float(np.mean([unit.scores[0].ndcg for unit in plain if unit]))

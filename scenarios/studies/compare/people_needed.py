@@ -22,7 +22,7 @@ from scenarios.data.rating_split import LikesFold
 from scenarios.show.intervals import named
 from scenarios.show.tables import interval_of, remark, short, show_table
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.crossing import among_files, crossings, over_seeds_and_people
+from scenarios.studies.compare.crossing import REACHED, among_files, crossings, over_seeds_and_people
 from scenarios.studies.compare.row import LearnedScores, RowRequest
 from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
 from scenarios.studies.compare.rows.trusted import popularity
@@ -32,7 +32,7 @@ from scenarios.studies.compare.summary import epsilon_text, mechanism_of
 from scenarios.studies.compare.worlds import FileWorld, left_out, table_of, world_of
 
 RUNGS = 10 ** np.arange(1, 10.25, 0.5)  # Numbers of people that are tried
-EVALUATED = 200  # People of the file whose lists are scored in each split, at most
+EVALUATED = 1000  # People of the file whose lists are scored in each split, at most
 ROWS: tuple[LocalRow, ...] = (SET, PAIRS)  # The best local mechanisms for single items and for pairs of them
 Reach = tuple[float, float, float]
 """A number and the ends of its interval of 95 %, which covers splits, coins and the choice of people."""
@@ -141,7 +141,7 @@ def _worth(world: FileWorld, learned: LearnedScores, request: RowRequest, people
 
 SPLITS = 5
 EPSILONS = ("1", "2", "4")  # The epsilons where none is named
-WORTH, BEATS = 0.95, 1.05
+WORTH, BEATS = REACHED, 1.05
 """Shares of plain popularity's NDCG for which numbers of people are reported: to keep it, and to beat it clearly."""
 NOISE = 0.1  # Noise over the tenth item's share at which a list keeps some 95 %, by a prototype on MovieLens 1M
 USEFUL = 0.5  # Share of plain popularity below which volunteers or a curator serve better than local mechanisms
@@ -170,6 +170,35 @@ def needs(
         use = mechanism_of(best) if best["here"] >= USEFUL else ELSEWHERE
         forecasts += [{**row, "use": use} for row in rows]
     return forecasts
+
+
+def as_forecast(settings: Comparison, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a comparison's numbers of people, those of `ROWS` as `needs` has them: one number, whatever its grid."""
+    # Nobody's worth is shown by groups here
+    forecast, told = Forecast(settings.model_copy(update={"by": ()})), list[dict[str, Any]]()
+    for row in rows:
+        mechanism = forecast_row(row["trust_model"], row["mechanism"])
+        if mechanism is None:
+            told.append(row)
+            continue
+        epsilon = parse_epsilon(row["epsilon"])
+        try:
+            guess = by_formula(forecast.splits[0].world.fold, settings, epsilon)
+        except InputError:  # popularity is worth nothing
+            return [*rows]
+        share, features = row["share"], row["features"]
+        people = forecast.people(mechanism, epsilon, features=features, share=share, guess=guess)
+        number, low, high = (None, None, None) if people is None else map(round, people)
+        place = RUNGS.size if number is None else int(np.searchsorted(RUNGS, number))
+        few, many = (round(float(RUNGS[one])) if 0 <= one < RUNGS.size else None for one in (place - 1, place))
+        reach = {"users": number, "users_low": low, "users_high": high, "at_most": False, "few": few, "many": many}
+        told.append({**row, **reach, "least": round(float(RUNGS[0])), "most": round(float(RUNGS[-1]))})
+    return told
+
+
+def forecast_row(trust_model: str, mechanism: str) -> LocalRow | None:
+    """Return the row of these names, if `data` and `plan` forecast it."""
+    return next((row for row in ROWS if (row.trust_model, row.mechanism) == (trust_model, mechanism)), None)
 
 
 def popularity_of(settings: Comparison) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from scenarios.data.rating_split import Split, hold_out
 
 PEOPLE, ITEMS, EACH = 60, 40, 14
 HERE = ("--backend", "inprocess", "--workers", 1, "--json", "-")
+FORECAST = ("--trust-models", "none,local", "--mechanisms", "popularity,set,pairs", "--epsilon", 4, "--devices", 0)
 COMPARED = ("--trust-models", "none", "--mechanisms", "popularity", "--seeds", 5)
 TIERS = ("--holdout", 0.2, "--mechanism", "none", "--public", 20, "--rank", 2, "--regularisation", 1, "--iterations", 1)
 SAME = ("popularity_hit_rate", "popularity_ndcg", "held_out", "split_by")
@@ -36,7 +37,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [(), ("--like-from", 4, "--split-by", "time"), ("--like-from", 3, "--split-by", "global-time")],
     ids=["random, above one's mean", "time", "global-time"],
 )
-def test_every_command_prints_the_same_worth_of_popularity(
+def test_every_command_prints_the_same_worth_of_popularity_and_the_same_people(
     flags: tuple[str, ...], log: Path, blindrec: Command, tmp_path: Path
 ) -> None:
     read = (*flags, "--columns", "who,what,stars,when")
@@ -54,6 +55,11 @@ def test_every_command_prints_the_same_worth_of_popularity(
     planned = blindrec("plan", "--ratings", log, "--epsilon", 4, *read, "--json", "-").result
     for result in (described, planned):
         assert {name: result[name] for name in SAME} == wanted
+    others = blindrec("compare", log, *FORECAST, "--scale", "1,7", "--seeds", 5, *read, *HERE).result["people"]
+    people = {row["mechanism"]: (row["users"], row["users_low"], row["users_high"]) for row in others}
+    assert people.keys() == {"set", "pairs"}
+    for rows in ([row for row in described["worth"] if row["epsilon"] == 4], planned["worth"]):
+        assert {row["mechanism"]: (row["people"], row["people_low"], row["people_high"]) for row in rows} == people
     for seed in (0, 3):
         unit = units.loc[seed].to_dict()
         wanted |= {"popularity_hit_rate": float(unit["hit_rate"]), "popularity_ndcg": float(unit["ndcg"])}

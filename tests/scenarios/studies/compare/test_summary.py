@@ -15,7 +15,7 @@ from scenarios.pages.page import section_of_comparison
 from scenarios.pages.schema import SCHEMAS, Subject
 from scenarios.show.drawing import draw_picture
 from scenarios.show.figures import pictures_of
-from scenarios.show.result_figures import compared_points
+from scenarios.show.result_figures import BEATING, compared_points
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.studies.compare.crossing import BRACKET, FLANK, bracket, people_for, refined
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
@@ -95,6 +95,22 @@ def test_the_figure_has_the_best_row_of_each_trust_model(result: dict[str, Any])
     draw_picture(pictures_of("compare", result)[0], figure)
     assert [axes.get_title() for axes in figure.axes] == ["epsilon 1 nats", "epsilon inf"]
     assert [text.get_text() for text in figure.axes[-1].texts] == ["no privacy: popularity"]
+
+
+def test_the_figure_has_stars_where_a_row_beats_popularity(result: dict[str, Any]) -> None:
+    def stars(least: float) -> tuple[list[int], list[str]]:
+        ours = [{**row, "to_popularity_low": least if row["users"] == 5000 else None} for row in result["rows"]]
+        figure = Figure()
+        draw_picture(pictures_of("compare", {**result, "rows": ours})[0], figure)
+        lines = [line for line in figure.axes[0].lines if line.get_marker() == "*"]
+        words = [text.get_text() for text in figure.legends[0].get_texts()]
+        return [int(x) for line in lines for x in np.asarray(line.get_xdata())], words
+
+    at, words = stars(0.01)
+    assert at == [5000]
+    assert BEATING in words
+    assert stars(0.0)[0] == []
+    assert BEATING not in stars(-0.01)[1]
 
 
 # Where a curve of worth crosses a height
@@ -179,7 +195,7 @@ def test_ends_beyond_what_was_measured_are_open_and_digits_are_those_that_are_kn
 def test_a_coarse_grid_tells_what_a_fine_one_does(blindrec: Command, tmp_path: Path) -> None:
     """The command draws what it needs beyond the grid; its rows stay those of the grid."""
     ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=60, each=24))
-    rows = ("--mechanisms", "popularity,set", "--trust-models", "none,local", "--likes", 12, "--devices", 0)
+    rows = ("--mechanisms", "popularity,subset", "--trust-models", "none,local", "--likes", 12, "--devices", 0)
     told = ("compare", ratings, "--backend", "inprocess", "--like-from", 4, *rows, "--epsilon", 2, "--json", "-")
     coarse, fine = (blindrec(*told, "--scale", scale).result for scale in ("1,10000", "1,3,10,30,100,300,1000,10000"))
     (one,), (other,) = coarse["people"], fine["people"]
