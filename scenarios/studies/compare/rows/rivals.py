@@ -1,0 +1,230 @@
+"""Published rivals, re-implemented from what their papers say: matrix factorisation by privatized gradients.
+
+In every round the server publishes the items' factors; a device fits its own factors to its ratings, chooses one
+coordinate of the gradient at random, and releases that by one bit under epsilon / rounds: epsilon is of all rounds.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.coins import derive
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Row, RowRequest
+from scenarios.studies.compare.rows.local import people_of
+from scenarios.studies.compare.worlds import FileWorld
+
+FACTORS, RIDGE, SPREAD = 8, 1.0, 0.1  # Factors of an item, a device's ridge, and the spread of the first factors
+PIECE = 1 << 18  # Devices that answer at a time
+
+
+def chances(values: Floats, epsilon: Epsilon) -> Floats:
+    """Return the probability of the bit 1 of a coordinate x from -1 to 1, ``(1 + t x) / 2``.
+
+    Source: Nguyen, Xiao, Yang, Hui, Shin and Shin, *Collecting and analyzing data from smart device users with local
+    differential privacy*, 2016, section 4, with ``t = (e^epsilon - 1) / (e^epsilon + 1)``: x is rounded to -1 or 1 at
+    random, and `bit_channel` releases that.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> ratio = chances(np.array([1.0]), Fraction(1)) / chances(np.array([-1.0]), Fraction(1))
+    >>> np.log(ratio).round(9).tolist()
+    [1.0]
+    """
+    return (1 + bit_channel(epsilon).contrast * values) / 2
+
+
+def part_of(epsilon: Epsilon, rounds: int) -> Epsilon:
+    """Return the epsilon of one of a device's releases, by composition; None for no noise."""
+    return None if epsilon is None else epsilon / rounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientRow(Row):
+    """A factorisation by gradients; subclasses define a device's own factors and the coordinates of its gradient."""
+
+    mechanism: str
+    paper: str
+    rounds: int  # These two, and the bound, were chosen on made files by `python -m benchmarks.rivals`
+    step: float  # The root mean square of the factors' change in the first round; in round r it is 1 / r of that
+    bound: float  # Coordinates are divided by it, then cut to -1 and 1
+    note: str
+    trust_model: str = "local"
+    asks: frozenset[str] = BY_PEOPLE
+    featured: bool = False
+
+    def ratings(self, world: FileWorld) -> Any:
+        """Return what devices learn from, a sparse matrix of shape (people, N)."""
+        raise NotImplementedError
+
+    def tastes(self, own: Any, factors: Floats2) -> Floats2:
+        """Return devices' own factors, fitted to their ratings, float64, shape (people, FACTORS)."""
+        raise NotImplementedError
+
+    def gradients(self, own: Any, factors: Floats2, tastes: Floats2, coins: np.random.Generator) -> tuple[Floats2, Any]:
+        """Return ``E`` and ``P``: the gradient's coordinates are ``E[person, place] tastes[person, factor]``.
+
+        The mean gradient of the items' factors is P applied to that of the places; P is None where places are items.
+        """
+        raise NotImplementedError
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Learn items' factors from one bit of each device a round; devices rank items by their own factors."""
+        own, public = self.ratings(world), np.random.default_rng(int.from_bytes(derive(request.seed, "public factors")))
+        few = request.users <= request.settings.devices
+        user = people_of(world, request) if few else None
+        factors: Floats2 = public.normal(0, SPREAD, (world.items, FACTORS))
+        for turn in range(1, self.rounds + 1):
+            change = self.estimate(own, factors, user, request, public)
+            size = float(np.sqrt(np.mean(change**2)))
+            factors = factors + self.step / turn * change / (size or 1.0)
+
+        def scores(held: Any) -> Floats2:
+            ranked: Floats2 = self.tastes(held, factors) @ factors.T
+            return ranked
+
+        holds = None if own is world.matrix else own
+        return LearnedScores(
+            popularity=np.ones(world.items),
+            floor=1.0,
+            scorer=scores,
+            holds=holds,
+            simulated=DEVICES if few else AGGREGATE,
+            messages=float(self.rounds),
+        )
+
+    def estimate(
+        self, own: Any, factors: Floats2, user: Ints | None, request: RowRequest, public: np.random.Generator
+    ) -> Floats2:
+        """Return the unbiased estimate of the mean bounded gradient, float64, shape (N, FACTORS).
+
+        ``user`` holds the person behind each device; with None the sum of the devices' bits is drawn from its law, in
+        which every round's devices are people of the file at random.
+        """
+        tastes = self.tastes(own, factors)
+        errors, projection = self.gradients(own, factors, tastes, public)
+        cells, epsilon = errors.shape[1] * FACTORS, part_of(request.epsilon, self.rounds)
+        ones, answered = (
+            _bits_of_law(errors, tastes / self.bound, request, epsilon)
+            if user is None
+            else _bits_of_devices(errors, tastes / self.bound, user, epsilon, request.coins)
+        )
+        # Every device answers about one of all cells, so that the mean over devices is their signed count times cells
+        scale = cells / bit_channel(epsilon).contrast / max(int(answered.sum()), 1)
+        means: Floats2 = scale * (2.0 * ones - answered).reshape(-1, FACTORS)
+        return means if projection is None else projection.T @ means
+
+    def remarks(self, settings: Comparison) -> tuple[str, ...]:
+        """Say from which paper it is, and what a device's releases come to."""
+        shares = [as_float(one) / self.rounds for one in settings.epsilon if one is not None]
+        each = ", ".join(f"{share:.3g}" for share in shares)
+        name = f"{self.trust_model}: {self.mechanism}"
+        whole = [
+            f"a device sends {self.rounds} bits, each under epsilon {each}, so that its total is what stands in the "
+            f"table; where the paper names an epsilon an update, {self.rounds} updates come to {self.rounds} times it"
+        ]
+        return (f"{name}: re-implemented from {self.paper}; {self.note}", *(f"{name}: {line}" for line in whole if each))
+
+
+def _bits_of_devices(
+    errors: Floats2, tastes: Floats2, user: Ints, epsilon: Epsilon, coins: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Let each device release one coordinate of its choice; return ones and answers of each cell."""
+    cells = errors.shape[1] * FACTORS
+    ones, answered = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
+    for first in range(0, user.size, PIECE):
+        people = user[first : first + PIECE]
+        cell = coins.integers(cells, size=people.size)
+        value = np.clip(errors[people, cell // FACTORS] * tastes[people, cell % FACTORS], -1, 1)
+        bit: Bools = coins.random(people.size) < chances(value, epsilon)
+        answered += np.bincount(cell, minlength=cells)
+        ones += np.bincount(cell[bit], minlength=cells)
+    return ones, answered
+
+
+def _bits_of_law(errors: Floats2, tastes: Floats2, request: RowRequest, epsilon: Epsilon) -> tuple[Ints, Ints]:
+    """Sample ones and answers of each cell: a cell is chosen uniformly, its bit has the people's mean probability."""
+    means = np.stack([np.clip(errors * one[:, None], -1, 1).mean(axis=0) for one in tastes.T], axis=1).ravel()
+    answered = request.coins.multinomial(request.users, np.full(means.size, 1 / means.size))
+    ones: Ints = request.coins.binomial(answered, chances(means, epsilon))
+    return ones, answered
+
+
+def ridge_tastes(pairs: Any, sums: Any, factors: Floats2, common: Floats2) -> Floats2:
+    """Return ``(sum of c f f' + common + ridge)^-1 sum of c r f`` of each device, float64, shape (people, FACTORS)."""
+    squares = (factors[:, :, None] * factors[:, None, :]).reshape(-1, FACTORS**2)
+    grams = (pairs @ squares).reshape(-1, FACTORS, FACTORS) + common + RIDGE * SPREAD**2 * np.eye(FACTORS)
+    solved: Floats2 = np.linalg.solve(grams, (sums @ factors)[:, :, None])[:, :, 0]
+    return solved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplicitGradients(GradientRow):
+    """Gradients of what is rated, the items projected at random to a few places."""
+
+    places: ClassVar[int] = 64
+
+    def ratings(self, world: FileWorld) -> Any:
+        """Return 1 for what is liked and -1 for what is disliked."""
+        rows = world.fold.train
+        return sparse.csr_array((np.where(rows.values, 1.0, -1.0), rows.items, rows.starts), (rows.users, rows.count))
+
+    def tastes(self, own: Any, factors: Floats2) -> Floats2:
+        """Fit to what is rated."""
+        return ridge_tastes(abs(own), own, factors, np.zeros((FACTORS, FACTORS)))
+
+    def gradients(self, own: Any, factors: Floats2, tastes: Floats2, coins: np.random.Generator) -> tuple[Floats2, Any]:
+        """Project each device's errors by random signs, which are public and anew in every round."""
+        signs = (2.0 * coins.integers(2, size=(self.places, factors.shape[0])) - 1) / np.sqrt(self.places)
+        owners = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
+        errors = own.copy()
+        errors.data = own.data - np.einsum("ij,ij->i", tastes[owners], factors[own.indices])
+        return errors @ signs.T, signs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImplicitGradients(GradientRow):
+    """Gradients of all items, with more confidence in what is liked."""
+
+    confidence: ClassVar[float] = 20.0  # Of a like, beside 1 of every item
+
+    def ratings(self, world: FileWorld) -> Any:
+        """Return 1 for what is liked."""
+        return world.matrix
+
+    def tastes(self, own: Any, factors: Floats2) -> Floats2:
+        """Fit to all items, in closed form."""
+        return ridge_tastes(self.confidence * own, (1 + self.confidence) * own, factors, factors.T @ factors)
+
+    def gradients(self, own: Any, factors: Floats2, tastes: Floats2, coins: np.random.Generator) -> tuple[Floats2, Any]:  # noqa: ARG002 (others project)
+        """Weigh each item's error."""
+        fits = tastes @ factors.T
+        liked = own.toarray()
+        return (1 + self.confidence * liked) * (liked - fits), None
+
+
+ROWS = (
+    ExplicitGradients(
+        mechanism="gradients",
+        paper="Shin, Kim, Shin and Xiao, TKDE 2018",
+        rounds=4,
+        step=0.3,
+        bound=0.5,
+        note="likes and dislikes count 1 and -1, and steps are scaled by the estimate's own size in the place of its "
+        "factor against noise",
+    ),
+    ImplicitGradients(
+        mechanism="implicit gradients",
+        paper="Minto, Haller, Livshits and Haddadi, RecSys 2021",
+        rounds=4,
+        step=0.3,
+        bound=1.0,
+        note="its proxy, which is no part of a device's own epsilon, is left out",
+    ),
+)
