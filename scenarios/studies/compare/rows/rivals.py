@@ -17,10 +17,9 @@ from coordinator.protocol.coins import derive
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Row, RowRequest
 from scenarios.studies.compare.rows.local import people_of
-from scenarios.studies.compare.worlds import FileWorld
+from scenarios.studies.compare.worlds import BLOCK, FileWorld
 
-FACTORS, RIDGE, SPREAD = 8, 1.0, 0.1  # Factors of an item, a device's ridge, and the spread of the first factors
-PIECE = 1 << 18  # Devices that answer at a time
+FACTORS, RIDGE, SPREAD = 8, 1.0, 0.1  # Factors of an item, a device's ridge, and the mean of the first factors
 
 
 def chances(values: Floats, epsilon: Epsilon) -> Floats:
@@ -51,7 +50,7 @@ class GradientRow(Row):
 
     mechanism: str
     paper: str
-    rounds: int  # These two, and the bound, were chosen on made files by `python -m benchmarks.rivals`
+    rounds: int  # These two, and the bound, were chosen on made files by `python -m benchmarks.gradients`
     step: float  # The root mean square of the factors' change in the first round; in round r it is 1 / r of that
     bound: float  # Coordinates are divided by it, then cut to -1 and 1
     note: str
@@ -67,19 +66,20 @@ class GradientRow(Row):
         """Return devices' own factors, fitted to their ratings, float64, shape (people, FACTORS)."""
         raise NotImplementedError
 
-    def gradients(self, own: Any, factors: Floats2, tastes: Floats2, coins: np.random.Generator) -> tuple[Floats2, Any]:
-        """Return ``E`` and ``P``: the gradient's coordinates are ``E[person, place] tastes[person, factor]``.
+    def projection(self, items: int, public: np.random.Generator) -> Floats2 | None:  # noqa: ARG002 (others project)
+        """Return what projects items to a few places, shape (places, N); None where places are items."""
+        return None
 
-        The mean gradient of the items' factors is P applied to that of the places; P is None where places are items.
-        """
+    def errors(self, own: Any, factors: Floats2, tastes: Floats2, projection: Floats2 | None) -> Floats2:
+        """Return E, shape (people, places): a gradient's coordinates are ``E[person, place] tastes[person, factor]``."""
         raise NotImplementedError
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Learn items' factors from one bit of each device a round; devices rank items by their own factors."""
         own, public = self.ratings(world), np.random.default_rng(int.from_bytes(derive(request.seed, "public factors")))
         few = request.users <= request.settings.devices
-        user = people_of(world, request) if few else None
-        factors: Floats2 = public.normal(0, SPREAD, (world.items, FACTORS))
+        user = np.sort(people_of(world, request)) if few else None
+        factors: Floats2 = public.uniform(0, 2 * SPREAD, (world.items, FACTORS))
         for turn in range(1, self.rounds + 1):
             change = self.estimate(own, factors, user, request, public)
             size = float(np.sqrt(np.mean(change**2)))
@@ -104,21 +104,34 @@ class GradientRow(Row):
     ) -> Floats2:
         """Return the unbiased estimate of the mean bounded gradient, float64, shape (N, FACTORS).
 
-        ``user`` holds the person behind each device; with None the sum of the devices' bits is drawn from its law, in
+        ``user`` holds the person behind each device, ascending; with None the sum of the devices' bits is drawn from its law, in
         which every round's devices are people of the file at random.
         """
-        tastes = self.tastes(own, factors)
-        errors, projection = self.gradients(own, factors, tastes, public)
-        cells, epsilon = errors.shape[1] * FACTORS, part_of(request.epsilon, self.rounds)
-        ones, answered = (
-            _bits_of_law(errors, tastes / self.bound, request, epsilon)
-            if user is None
-            else _bits_of_devices(errors, tastes / self.bound, user, epsilon, request.coins)
-        )
+        tastes, projection = self.tastes(own, factors), self.projection(factors.shape[0], public)
+        places = factors.shape[0] if projection is None else projection.shape[0]
+        epsilon, cells = part_of(request.epsilon, self.rounds), places * FACTORS
+        ones, answered, means = np.zeros(cells, np.int64), np.zeros(cells, np.int64), np.zeros(cells)
+        size = max(1, BLOCK // factors.shape[0])
+        for first in range(0, own.shape[0], size):
+            some = slice(first, first + size)
+            errors, scaled = self.errors(own[some], factors, tastes[some], projection), tastes[some] / self.bound
+            if user is None:
+                sums = [np.clip(errors * one[:, None], -1, 1).sum(axis=0) for one in scaled.T]
+                means += np.stack(sums, axis=1).ravel() / own.shape[0]
+            else:
+                people = user[slice(*np.searchsorted(user, (first, first + size)))] - first
+                cell = request.coins.integers(cells, size=people.size)
+                value = np.clip(errors[people, cell // FACTORS] * scaled[people, cell % FACTORS], -1, 1)
+                bit: Bools = request.coins.random(people.size) < chances(value, epsilon)
+                answered += np.bincount(cell, minlength=cells)
+                ones += np.bincount(cell[bit], minlength=cells)
+        if user is None:  # a cell is chosen uniformly, and its bit has the people's mean probability
+            answered = request.coins.multinomial(request.users, np.full(cells, 1 / cells))
+            ones = request.coins.binomial(answered, chances(means, epsilon))
         # Every device answers about one of all cells, so that the mean over devices is their signed count times cells
-        scale = cells / bit_channel(epsilon).contrast / max(int(answered.sum()), 1)
-        means: Floats2 = scale * (2.0 * ones - answered).reshape(-1, FACTORS)
-        return means if projection is None else projection.T @ means
+        scale = cells / bit_channel(epsilon).contrast / request.users
+        change: Floats2 = scale * (2.0 * ones - answered).reshape(-1, FACTORS)
+        return change if projection is None else projection.T @ change
 
     def remarks(self, settings: Comparison) -> tuple[str, ...]:
         """Say from which paper it is, and what a device's releases come to."""
@@ -129,31 +142,10 @@ class GradientRow(Row):
             f"a device sends {self.rounds} bits, each under epsilon {each}, so that its total is what stands in the "
             f"table; where the paper names an epsilon an update, {self.rounds} updates come to {self.rounds} times it"
         ]
-        return (f"{name}: re-implemented from {self.paper}; {self.note}", *(f"{name}: {line}" for line in whole if each))
-
-
-def _bits_of_devices(
-    errors: Floats2, tastes: Floats2, user: Ints, epsilon: Epsilon, coins: np.random.Generator
-) -> tuple[Ints, Ints]:
-    """Let each device release one coordinate of its choice; return ones and answers of each cell."""
-    cells = errors.shape[1] * FACTORS
-    ones, answered = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
-    for first in range(0, user.size, PIECE):
-        people = user[first : first + PIECE]
-        cell = coins.integers(cells, size=people.size)
-        value = np.clip(errors[people, cell // FACTORS] * tastes[people, cell % FACTORS], -1, 1)
-        bit: Bools = coins.random(people.size) < chances(value, epsilon)
-        answered += np.bincount(cell, minlength=cells)
-        ones += np.bincount(cell[bit], minlength=cells)
-    return ones, answered
-
-
-def _bits_of_law(errors: Floats2, tastes: Floats2, request: RowRequest, epsilon: Epsilon) -> tuple[Ints, Ints]:
-    """Sample ones and answers of each cell: a cell is chosen uniformly, its bit has the people's mean probability."""
-    means = np.stack([np.clip(errors * one[:, None], -1, 1).mean(axis=0) for one in tastes.T], axis=1).ravel()
-    answered = request.coins.multinomial(request.users, np.full(means.size, 1 / means.size))
-    ones: Ints = request.coins.binomial(answered, chances(means, epsilon))
-    return ones, answered
+        return (
+            f"{name}: re-implemented from {self.paper}; {self.note}",
+            *(f"{name}: {line}" for line in whole if each),
+        )
 
 
 def ridge_tastes(pairs: Any, sums: Any, factors: Floats2, common: Floats2) -> Floats2:
@@ -179,13 +171,18 @@ class ExplicitGradients(GradientRow):
         """Fit to what is rated."""
         return ridge_tastes(abs(own), own, factors, np.zeros((FACTORS, FACTORS)))
 
-    def gradients(self, own: Any, factors: Floats2, tastes: Floats2, coins: np.random.Generator) -> tuple[Floats2, Any]:
-        """Project each device's errors by random signs, which are public and anew in every round."""
-        signs = (2.0 * coins.integers(2, size=(self.places, factors.shape[0])) - 1) / np.sqrt(self.places)
-        owners = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
-        errors = own.copy()
-        errors.data = own.data - np.einsum("ij,ij->i", tastes[owners], factors[own.indices])
-        return errors @ signs.T, signs
+    def projection(self, items: int, public: np.random.Generator) -> Floats2:
+        """Return random signs, which are public and anew in every round."""
+        signs: Floats2 = (2.0 * public.integers(2, size=(self.places, items)) - 1) / np.sqrt(self.places)
+        return signs
+
+    def errors(self, own: Any, factors: Floats2, tastes: Floats2, projection: Floats2 | None) -> Floats2:
+        """Project the errors of what is rated."""
+        assert projection is not None  # that above
+        owners, missed = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr)), own.copy()
+        missed.data = own.data - np.einsum("ij,ij->i", tastes[owners], factors[own.indices])
+        projected: Floats2 = missed @ projection.T
+        return projected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,16 +199,16 @@ class ImplicitGradients(GradientRow):
         """Fit to all items, in closed form."""
         return ridge_tastes(self.confidence * own, (1 + self.confidence) * own, factors, factors.T @ factors)
 
-    def gradients(self, own: Any, factors: Floats2, tastes: Floats2, coins: np.random.Generator) -> tuple[Floats2, Any]:  # noqa: ARG002 (others project)
+    def errors(self, own: Any, factors: Floats2, tastes: Floats2, projection: Floats2 | None) -> Floats2:  # noqa: ARG002 (others project)
         """Weigh each item's error."""
-        fits = tastes @ factors.T
         liked = own.toarray()
-        return (1 + self.confidence * liked) * (liked - fits), None
+        weighed: Floats2 = (1 + self.confidence * liked) * (liked - tastes @ factors.T)
+        return weighed
 
 
 ROWS = (
     ExplicitGradients(
-        mechanism="gradients",
+        mechanism="gradients (Shin)",
         paper="Shin, Kim, Shin and Xiao, TKDE 2018",
         rounds=4,
         step=0.3,
@@ -220,11 +217,11 @@ ROWS = (
         "factor against noise",
     ),
     ImplicitGradients(
-        mechanism="implicit gradients",
+        mechanism="implicit gradients (Minto)",
         paper="Minto, Haller, Livshits and Haddadi, RecSys 2021",
-        rounds=4,
-        step=0.3,
-        bound=1.0,
+        rounds=2,
+        step=0.1,
+        bound=3.0,
         note="its proxy, which is no part of a device's own epsilon, is left out",
     ),
 )
