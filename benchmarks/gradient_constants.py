@@ -1,4 +1,4 @@
-"""The constants of published rivals by gradients, chosen on a made file: ``python -m benchmarks.gradients NAME``.
+"""The constants of published rivals by gradients, chosen on a made file: ``python -m benchmarks.gradient_constants NAME``.
 
 NAME is the name of such a row. For each number of rounds, step and bound it prints NDCG at epsilon 4 with
 100,000, a million and a hundred million people and the mean of these, by which one is chosen, over three splits of a
@@ -19,7 +19,7 @@ from benchmarks.made_file import made
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import Row, RowRequest
 from scenarios.studies.compare.rows import registered_rows
-from scenarios.studies.compare.rows.rivals import GradientRow
+from scenarios.studies.compare.rows.private_gradients import GradientRow
 from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.worlds import world_of
 
@@ -34,7 +34,9 @@ def main(name: Annotated[str, typer.Argument()]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "made.csv"
         made(users=PEOPLE, items=ITEMS, seed=SEED)[0].to_csv(path, index=False)
-        settings = Comparison(ratings=path, columns="customer,product,stars", duplicates="last", like_from=4, devices=0)
+        settings = Comparison(
+            ratings=path, columns=("customer", "product", "stars"), duplicates="last", like_from=4, devices=0
+        )
         rows = registered_rows()
 
         def line(label: str, row: Row) -> None:

@@ -1,4 +1,4 @@
-"""Published rivals, re-implemented from what their papers say: matrix factorisation by privatized gradients.
+"""Published rivals, re-implemented from what their abstracts say: matrix factorisation by privatized gradients.
 
 In every round the server publishes the items' factors; a device fits its own factors to its ratings, chooses one
 coordinate of the gradient at random, and releases that by one bit under epsilon / rounds: epsilon is of all rounds.
@@ -50,7 +50,7 @@ class GradientRow(Row):
 
     mechanism: str
     paper: str
-    rounds: int  # These two, and the bound, were chosen on made files by `python -m benchmarks.gradients`
+    rounds: int  # This, step and bound were chosen on a made file by `python -m benchmarks.gradient_constants`
     step: float  # The root mean square of the factors' change in the first round; in round r it is 1 / r of that
     bound: float  # Coordinates are divided by it, then cut to -1 and 1
     note: str
@@ -71,7 +71,7 @@ class GradientRow(Row):
         return None
 
     def errors(self, own: Any, factors: Floats2, tastes: Floats2, projection: Floats2 | None) -> Floats2:
-        """Return E, shape (people, places): a gradient's coordinates are ``E[person, place] tastes[person, factor]``."""
+        """Return E, shape (people, places), of the gradient's coordinates ``E[person, place] tastes[person, factor]``."""
         raise NotImplementedError
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
@@ -104,8 +104,8 @@ class GradientRow(Row):
     ) -> Floats2:
         """Return the unbiased estimate of the mean bounded gradient, float64, shape (N, FACTORS).
 
-        ``user`` holds the person behind each device, ascending; with None the sum of the devices' bits is drawn from its law, in
-        which every round's devices are people of the file at random.
+        ``user`` holds the person behind each device, ascending; with None the sum of the devices' bits is drawn from
+        its law, in which every round's devices are people of the file at random.
         """
         tastes, projection = self.tastes(own, factors), self.projection(factors.shape[0], public)
         places = factors.shape[0] if projection is None else projection.shape[0]
@@ -131,21 +131,21 @@ class GradientRow(Row):
         # Every device answers about one of all cells, so that the mean over devices is their signed count times cells
         scale = cells / bit_channel(epsilon).contrast / request.users
         change: Floats2 = scale * (2.0 * ones - answered).reshape(-1, FACTORS)
-        return change if projection is None else projection.T @ change
+        if projection is not None:
+            change = np.asarray(projection.T @ change).reshape(-1, FACTORS)
+        return change
 
     def remarks(self, settings: Comparison) -> tuple[str, ...]:
         """Say from which paper it is, and what a device's releases come to."""
-        shares = [as_float(one) / self.rounds for one in settings.epsilon if one is not None]
-        each = ", ".join(f"{share:.3g}" for share in shares)
+        each = ", ".join(f"{as_float(one) / self.rounds:.3g}" for one in settings.epsilon if one is not None)
         name = f"{self.trust_model}: {self.mechanism}"
-        whole = [
-            f"a device sends {self.rounds} bits, each under epsilon {each}, so that its total is what stands in the "
-            f"table; where the paper names an epsilon an update, {self.rounds} updates come to {self.rounds} times it"
-        ]
-        return (
-            f"{name}: re-implemented from {self.paper}; {self.note}",
-            *(f"{name}: {line}" for line in whole if each),
+        # Full texts were not at hand; what abstracts do not say is ours, and the notes say what is
+        source = f"{name}: re-implemented from the abstract of {self.paper}; {self.note}"
+        spent = (
+            f"{name}: a device sends {self.rounds} bits, each under epsilon {each}, and the table has the total; where "
+            f"an epsilon an update is published, {self.rounds} updates come to {self.rounds} times it"
         )
+        return (source, spent) if each else (source,)
 
 
 def ridge_tastes(pairs: Any, sums: Any, factors: Floats2, common: Floats2) -> Floats2:
@@ -199,7 +199,7 @@ class ImplicitGradients(GradientRow):
         """Fit to all items, in closed form."""
         return ridge_tastes(self.confidence * own, (1 + self.confidence) * own, factors, factors.T @ factors)
 
-    def errors(self, own: Any, factors: Floats2, tastes: Floats2, projection: Floats2 | None) -> Floats2:  # noqa: ARG002 (others project)
+    def errors(self, own: Any, factors: Floats2, tastes: Floats2, _: Floats2 | None) -> Floats2:
         """Weigh each item's error."""
         liked = own.toarray()
         weighed: Floats2 = (1 + self.confidence * liked) * (liked - tastes @ factors.T)
@@ -211,10 +211,10 @@ ROWS = (
         mechanism="gradients (Shin)",
         paper="Shin, Kim, Shin and Xiao, TKDE 2018",
         rounds=4,
-        step=0.3,
-        bound=0.5,
-        note="likes and dislikes count 1 and -1, and steps are scaled by the estimate's own size in the place of its "
-        "factor against noise",
+        step=0.1,
+        bound=1.0,
+        note="it predicts ratings, here likes and dislikes, and not what is liked by many; steps are scaled by the "
+        "estimate's own size in the place of the paper's factor against noise",
     ),
     ImplicitGradients(
         mechanism="implicit gradients (Minto)",
@@ -222,6 +222,6 @@ ROWS = (
         rounds=2,
         step=0.1,
         bound=3.0,
-        note="its proxy, which is no part of a device's own epsilon, is left out",
+        note="likes weigh 21 times what others do, and its proxy, which is no part of a device's own epsilon, is left out",
     ),
 )
