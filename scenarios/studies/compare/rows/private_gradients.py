@@ -5,7 +5,7 @@ coordinate of the gradient at random, and releases that by one bit under epsilon
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -71,7 +71,7 @@ class GradientRow(Row):
         return None
 
     def errors(self, own: Any, factors: Floats2, tastes: Floats2, projection: Floats2 | None) -> Floats2:
-        """Return E, shape (people, places), of the gradient's coordinates ``E[person, place] tastes[person, factor]``."""
+        """Return E, shape (people, places), of coordinates ``E[person, place] tastes[person, factor]``."""
         raise NotImplementedError
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
@@ -131,9 +131,7 @@ class GradientRow(Row):
         # Every device answers about one of all cells, so that the mean over devices is their signed count times cells
         scale = cells / bit_channel(epsilon).contrast / request.users
         change: Floats2 = scale * (2.0 * ones - answered).reshape(-1, FACTORS)
-        if projection is not None:
-            change = np.asarray(projection.T @ change).reshape(-1, FACTORS)
-        return change
+        return change if projection is None else cast("Floats2", projection.T @ change)
 
     def remarks(self, settings: Comparison) -> tuple[str, ...]:
         """Say from which paper it is, and what a device's releases come to."""
@@ -222,6 +220,6 @@ ROWS = (
         rounds=2,
         step=0.1,
         bound=3.0,
-        note="likes weigh 21 times what others do, and its proxy, which is no part of a device's own epsilon, is left out",
+        note="likes weigh 21 times what others do; its proxy, no part of a device's own epsilon, is left out",
     ),
 )
