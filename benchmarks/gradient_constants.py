@@ -1,4 +1,4 @@
-"""The constants of published rivals by gradients, chosen on a made file: ``python -m benchmarks.gradient_constants NAME``.
+"""Constants of published rivals, chosen on a made file: ``python -m benchmarks.gradient_constants NAME``.
 
 NAME is the name of such a row. For each number of rounds, step and bound it prints NDCG at epsilon 4 with
 100,000, a million and a hundred million people and the mean of these, by which one is chosen, over three splits of a

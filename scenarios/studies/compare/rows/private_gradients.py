@@ -117,7 +117,7 @@ class GradientRow(Row):
             errors, scaled = self.errors(own[some], factors, tastes[some], projection), tastes[some] / self.bound
             if user is None:
                 sums = [np.clip(errors * one[:, None], -1, 1).sum(axis=0) for one in scaled.T]
-                means += np.stack(sums, axis=1).ravel() / own.shape[0]
+                means += np.stack(sums, axis=1).reshape(-1) / own.shape[0]
             else:
                 people = user[slice(*np.searchsorted(user, (first, first + size)))] - first
                 cell = request.coins.integers(cells, size=people.size)
@@ -130,7 +130,8 @@ class GradientRow(Row):
             ones = request.coins.binomial(answered, chances(means, epsilon))
         # Every device answers about one of all cells, so that the mean over devices is their signed count times cells
         scale = cells / bit_channel(epsilon).contrast / request.users
-        change: Floats2 = scale * (2.0 * ones - answered).reshape(-1, FACTORS)
+        signed: Floats = scale * (2.0 * ones - answered)
+        change: Floats2 = signed.reshape(-1, FACTORS)
         return change if projection is None else cast("Floats2", projection.T @ change)
 
     def remarks(self, settings: Comparison) -> tuple[str, ...]:
