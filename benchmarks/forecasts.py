@@ -55,11 +55,11 @@ def main(
             for name, (middle, low, high) in reaches.items():
                 for level, share in LEVELS.items():
                     ends = (middle * (end / middle) ** share for end in (low, high))
-                    held = hits.setdefault((name, level), [])
-                    held.append(next(ends) <= whole[name][0] <= next(ends))
+                    covers = hits.setdefault((name, level), [])
+                    covers.append(next(ends) <= whole[name][0] <= next(ends))
             print(f"{number}:", {name: [short(one) for one in reach] for name, reach in reaches.items()}, flush=True)
-    for (name, level), held in hits.items():
-        print(f"{name}: {sum(held)} of {len(held)} intervals of {level} hold the whole file's number")
+    for (name, level), covers in hits.items():
+        print(f"{name}: {sum(covers)} of {len(covers)} intervals of {level} hold the whole file's number")
 
 
 if __name__ == "__main__":

@@ -175,11 +175,11 @@ def needs(
 def as_forecast(settings: Comparison, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a comparison's numbers of people, those of `ROWS` as `needs` has them: one number, whatever its grid."""
     # Nobody's worth is shown by groups here
-    forecast, told = Forecast(settings.model_copy(update={"by": ()})), list[dict[str, Any]]()
+    forecast, result = Forecast(settings.model_copy(update={"by": ()})), list[dict[str, Any]]()
     for row in rows:
         mechanism = forecast_row(row["trust_model"], row["mechanism"])
         if mechanism is None:
-            told.append(row)
+            result.append(row)
             continue
         epsilon = parse_epsilon(row["epsilon"])
         try:
@@ -192,8 +192,8 @@ def as_forecast(settings: Comparison, rows: Sequence[dict[str, Any]]) -> list[di
         place = RUNGS.size if number is None else int(np.searchsorted(RUNGS, number))
         few, many = (round(float(RUNGS[one])) if 0 <= one < RUNGS.size else None for one in (place - 1, place))
         reach = {"users": number, "users_low": low, "users_high": high, "at_most": False, "few": few, "many": many}
-        told.append({**row, **reach, "least": round(float(RUNGS[0])), "most": round(float(RUNGS[-1]))})
-    return told
+        result.append({**row, **reach, "least": round(float(RUNGS[0])), "most": round(float(RUNGS[-1]))})
+    return result
 
 
 def forecast_row(trust_model: str, mechanism: str) -> LocalRow | None:
