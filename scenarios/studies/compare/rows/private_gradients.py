@@ -130,7 +130,7 @@ class GradientRow(Row):
             ones = request.coins.binomial(answered, chances(means, epsilon))
         # Every device answers about one of all cells, so that the mean over devices is their signed count times cells
         scale = cells / bit_channel(epsilon).contrast / request.users
-        signed: Floats = (scale * (2.0 * ones - answered)).astype(np.float64)
+        signed = np.asarray(scale * (2.0 * ones - answered), np.float64)
         change: Floats2 = signed.reshape(-1, FACTORS)
         return change if projection is None else cast("Floats2", projection.T @ change)
 
