@@ -4,6 +4,7 @@ import io
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,19 +31,26 @@ class ItemDescriptions:
     titles: Labels | None = field(repr=False)
 
 
+def read_text_table(path: Path, what: str, remedy: str) -> Any:
+    """Return the table of a CSV with a line of names, whose cells are text."""
+    import pandas as pd  # noqa: PLC0415 (it takes longer than a small run, which has no such file)
+
+    try:
+        content = read_file(path, what, remedy)
+        require_text(len(content), f"{what} {path}")
+        return pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"{what} {path} cannot be read ({error}); {remedy}") from None
+
+
 def read_descriptions(path: Path, item_labels: Labels) -> ItemDescriptions:
     """Read a file's descriptions of a catalogue's items, whose ids are ``item_labels``, shape (N,)."""
     import pandas as pd  # noqa: PLC0415 (it takes longer than a small run, which has no such file)
 
     remedy = "give a CSV with items' ids and columns of words split by '|'"
-    try:
-        content = read_file(path, "features file", remedy)
-        require_text(len(content), f"features file {path}")
-        table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(f"features file {path} cannot be read ({error}); {remedy}") from None
+    table = read_text_table(path, "features file", remedy)
     named = [name for name in table if _ITEM.fullmatch(re.sub(r"[^a-z]", "", str(name).lower()))]
     item = named[0] if named else table.columns[0]
     if not (again := table[item][table[item].duplicated()]).empty:

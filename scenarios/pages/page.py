@@ -373,7 +373,7 @@ def section_of_audit(subject: Subject) -> ReportSection:
 _COMPARED = (
     "mechanism features epsilon neighbours delta epsilon_local users public ndcg to_popularity above to_above hit_rate "
 )
-_COMPARED += "hit_rate_to_popularity hit_rate_to_above recall coverage liar_likes liar_share"
+_COMPARED += "coverage liar_likes liar_share"
 _ABOUT_DATA = "ratings people_in_file items split_by held_out like_from min_ratings public_constants"
 
 

@@ -317,14 +317,14 @@ _ENDS_ALONE = {"low": "lower end of the interval", "high": "upper end of the int
 
 def sections() -> dict[str, dict[str, str]]:
     """Return the meanings of keys, by sections."""
-    found: dict[str, dict[str, str]] = {}
+    every: dict[str, dict[str, str]] = {}
     for line in re.split(r"\n(?! )", _TEXT.strip()):
         if line.startswith("# "):
-            here = found.setdefault(line.removeprefix("# "), {})
+            here = every.setdefault(line.removeprefix("# "), {})
         elif line:
             name, _, words = " ".join(line.split()).partition(": ")
             here[name] = words
-    return found
+    return every
 
 
 def meaning_of(name: str, settings: Mapping[str, str]) -> str | None:

@@ -11,6 +11,7 @@ from scipy import stats
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.files import brief
+from scenarios.data.item_files import read_text_table
 from scenarios.studies.compare.comparison_settings import ACTIVITY, RARITY, Comparison
 from scenarios.studies.compare.worlds import FileWorld, table_of
 
@@ -84,10 +85,7 @@ def _column(settings: Comparison, by: str) -> PeopleGroups:
 @lru_cache(maxsize=1)
 def _people(path: Path) -> pd.DataFrame:
     """Return what a file says of people, as text, by their ids in its first column."""
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"people_file is {brief(str(path))}, which is no CSV with a line of names: {error}") from None
+    table: pd.DataFrame = read_text_table(path, "people file", "give a CSV with people's ids in its first column")
     ids = table.columns[0]
     if table[ids].duplicated().any():
         raise InputError(f"people_file is {brief(str(path))}, where {ids} names somebody twice; leave one line each")
