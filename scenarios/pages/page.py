@@ -373,7 +373,8 @@ def section_of_audit(subject: Subject) -> ReportSection:
 _COMPARED = (
     "mechanism features epsilon neighbours delta epsilon_local users public ndcg to_popularity above to_above hit_rate "
 )
-_COMPARED += "coverage liar_likes liar_share"
+_COMPARED += "hit_rate_to_popularity hit_rate_to_above recall coverage liar_likes liar_share"
+_PAID = "by group trust_model mechanism features epsilon users people ndcg to_popularity"
 _ABOUT_DATA = "ratings people_in_file items split_by held_out like_from min_ratings public_constants"
 
 
@@ -438,7 +439,7 @@ def section_of_comparison(subject: Subject) -> ReportSection:
     grids = grids_of(
         *((f"Trust model {name}", members, _COMPARED.split()) for name, members in models.items()),
         ("People for a share of plain popularity's NDCG", record.get("people").rows(), ()),
-        ("Who pays: what lists are worth to groups of people", record.get("who_pays").rows(), ()),
+        ("Who pays: what lists are worth to groups of people", record.get("who_pays").rows(), _PAID.split()),
     )
     if panel:
         lines = lines_of(panel, _plain(panel))
