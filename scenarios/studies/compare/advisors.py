@@ -124,7 +124,7 @@ MODELS = {
 """Models by their names in tables."""
 
 
-def fitted(name: str, likes: Any, request: RowRequest) -> tuple[Scorer, float]:
+def fit_model(name: str, likes: Any, request: RowRequest) -> tuple[Scorer, float]:
     """Return a model of likes (people, N), and its constant: as declared, or as a part of these likes chooses it."""
     model = MODELS[name]
     value = getattr(request.settings, model.constant)

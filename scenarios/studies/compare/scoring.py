@@ -167,9 +167,8 @@ class ListScores:
     gini: float | None = None  # Gini coefficient of how often items are recommended: 0 all alike, near 1 a few alone
     # Share of what is recommended that is among the tenth of the catalogue which most people like in training
     top_tenth: float | None = None
-    groups: dict[str, tuple[GroupScores, ...]] = field(
-        default_factory=dict, repr=False
-    )  # By what people are grouped by
+    # Of each group, by what people are grouped by; and of popularity, as above
+    groups: dict[str, tuple[GroupScores, ...]] = field(default_factory=dict, repr=False)
     popular_groups: dict[str, tuple[GroupScores, ...]] | None = field(default=None, repr=False)
 
 

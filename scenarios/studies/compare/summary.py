@@ -42,7 +42,7 @@ from scenarios.studies.compare.differences import differences
 from scenarios.studies.compare.row import AGGREGATE
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
-from scenarios.studies.compare.who_pays import helped, show_who_pays, who_pays
+from scenarios.studies.compare.who_pays import best_for_groups, show_who_pays, who_pays
 from scenarios.studies.compare.worlds import world_of
 
 NEIGHBOURS_NOTES = {
@@ -123,7 +123,7 @@ def summarize(
             *_too_often(rows),
             *_unmeasured(settings, table.users),
             *better_rows(rows),
-            *helped(lines),
+            *best_for_groups(lines),
             _taken(settings),
         ],
     }

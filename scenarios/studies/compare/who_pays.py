@@ -69,12 +69,12 @@ def _popular(seed: int, scores: ListScores, plain: Mapping[int, ListScores], by:
     return plain[seed].groups[by][place] if seed in plain and plain[seed].groups else None
 
 
-def helped(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+def best_for_groups(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return sentences that say of each group which row is worth most to it beyond popularity, where one is."""
     sentences = []
     for by, group in dict.fromkeys((line["by"], line["group"]) for line in lines):
         own = [line for line in lines if (line["by"], line["group"]) == (by, group)]
-        private = [line for line in own if line["epsilon"] is not None and line["to_popularity"] is not None]
+        private = [line for line in own if line["epsilon"] not in {None, "inf"} and line["to_popularity"] is not None]
         if not private:
             continue
         best = max(private, key=lambda line: float(line["to_popularity"]))

@@ -85,8 +85,8 @@ class GradientRow(Row):
             size = float(np.sqrt(np.mean(change**2)))
             factors = factors + self.step / turn * change / (size or 1.0)
 
-        def scores(held: Any) -> Floats2:
-            ranked: Floats2 = self.tastes(held, factors) @ factors.T
+        def scores(ratings: Any) -> Floats2:
+            ranked: Floats2 = self.tastes(ratings, factors) @ factors.T
             return ranked
 
         holds = None if own is world.matrix else own

@@ -30,7 +30,7 @@ from scenarios.families.two_tier.two_tier_scenario import (
     scale_of,
 )
 from scenarios.families.two_tier.two_tier_worlds import UserSplit
-from scenarios.studies.compare.advisors import RIDGE, fitted, of_gram, pair_advice
+from scenarios.studies.compare.advisors import RIDGE, fit_model, of_gram, pair_advice
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import BY_PUBLIC, LearnedScores, RowRequest, TabledRow
 from scenarios.studies.compare.rows.local import SET
@@ -51,7 +51,7 @@ def public_model(name: str | None, world: FileWorld, request: RowRequest) -> Lea
     counts = likes.sum(axis=0).astype(np.float64)
     if name is None:
         return LearnedScores(popularity=counts, floor=0.5, people=private)
-    scorer, constant = fitted(name, likes, request)
+    scorer, constant = fit_model(name, likes, request)
     return LearnedScores(popularity=counts, floor=LEAST_SCORE, scorer=scorer, people=private, constant=constant)
 
 

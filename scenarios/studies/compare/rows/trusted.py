@@ -20,7 +20,7 @@ from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.pair_model import from_sums
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms.totals import CHOICE, parts_of
-from scenarios.studies.compare.advisors import fitted, pair_advice, pair_design
+from scenarios.studies.compare.advisors import fit_model, pair_advice, pair_design
 from scenarios.studies.compare.comparison_settings import DELTA
 from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, Liar, RowRequest, TabledRow
 from scenarios.studies.compare.sum_laws import tenth_share
@@ -42,7 +42,7 @@ def popularity(world: FileWorld) -> LearnedScores:
 
 def model(name: str, world: FileWorld, request: RowRequest) -> LearnedScores:
     """Fit a model of items to all likes."""
-    scorer, constant = fitted(name, world.matrix, request)
+    scorer, constant = fit_model(name, world.matrix, request)
     return LearnedScores(popularity=world.popularity, floor=LEAST_SCORE, scorer=scorer, constant=constant)
 
 

@@ -26,7 +26,7 @@ from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.decoding.pair_model import ease
 from scenarios.data.rating_split import LikesFold
 from scenarios.families.two_tier.two_tier_scenario import needs_scale
-from scenarios.studies.compare.advisors import MODELS, fitted, pair_design
+from scenarios.studies.compare.advisors import MODELS, fit_model, pair_design
 from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RATES, Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, RowRequest
 from scenarios.studies.compare.rows import local, registered_rows, trusted
@@ -470,12 +470,12 @@ def test_rates_follow_from_likes_and_mean_ratings() -> None:
 def test_a_constant_is_chosen_on_training_likes_where_none_is_declared(tmp_path: Path) -> None:
     """The best one around it on a part of the likes that it learns from; a declared one is taken as it is."""
     settings = file_of(tmp_path, planted_ratings(users=60, items=30, each=16))
-    world, asked = world_of(settings, 0), RowRequest(settings=settings, epsilon=None, users=60, seed=0)
+    world, whole = world_of(settings, 0), RowRequest(settings=settings, epsilon=None, users=60, seed=0)
     before = world.matrix.copy()
-    assert fitted("EASE", world.matrix, asked)[1] == fitted("EASE", before, asked)[1]
+    assert fit_model("EASE", world.matrix, whole)[1] == fit_model("EASE", before, whole)[1]
     np.testing.assert_array_equal(world.matrix.toarray(), before.toarray())
-    chosen, places = fitted("EASE", world.matrix, asked)[1], MODELS["EASE"].values
-    assert chosen in places
-    assert chosen != 200  # of sixty people
-    declared = replace(asked, settings=settings.model_copy(update={"ridge": 7.0, "rank": 3}))
-    assert [fitted(name, world.matrix, declared)[1] for name in ("EASE", "SVD", "item kNN")] == [7, 3, 100]
+    ridge, places = fit_model("EASE", world.matrix, whole)[1], MODELS["EASE"].values
+    assert ridge in places
+    assert ridge != 200  # of sixty people
+    declared = replace(whole, settings=settings.model_copy(update={"ridge": 7.0, "rank": 3}))
+    assert [fit_model(name, world.matrix, declared)[1] for name in ("EASE", "SVD", "item kNN")] == [7, 3, 100]

@@ -12,6 +12,7 @@ from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.people_groups import PARTS, groups_of, rarity
 from scenarios.studies.compare.row import LearnedScores, RowRequest
 from scenarios.studies.compare.scoring import gini, score
+from scenarios.studies.compare.who_pays import best_for_groups
 from scenarios.studies.compare.worlds import world_of
 
 PEOPLE, ITEMS = 60, 30
@@ -108,6 +109,18 @@ def test_columns_that_cannot_be_used_are_refused(
         files[1].write_text(text)
         more = ["--people-file", files[1]]
     assert words in refused(blindrec, "compare", files[0], *WORDS, "--mechanisms", "popularity", "--by", by, *more)
+
+
+def test_no_row_without_noise_is_the_best_with_an_epsilon() -> None:
+    common: dict[str, Any] = {"by": "activity", "group": "lowest tenth", "trust_model": "local", "users": 100}
+    common |= {"to_popularity_low": -0.1, "to_popularity_high": 0.5}
+    lines = [
+        {**common, "mechanism": "set", "epsilon": 2.0, "to_popularity": 0.1},
+        {**common, "mechanism": "pairs", "epsilon": "inf", "to_popularity": 0.3},
+    ]
+    (sentence,) = best_for_groups(lines)
+    assert "local: set at epsilon 2 with" in sentence
+    assert best_for_groups(lines[1:]) == []
 
 
 def test_gini_is_that_of_shares() -> None:
