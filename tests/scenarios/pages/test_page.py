@@ -20,7 +20,7 @@ from runs import Command, planted_ratings, refused, write_movielens
 
 import blindrec as face
 from scenarios import pages
-from scenarios.pages.page import report_of, section_of_experiment, section_of_plan
+from scenarios.pages.page import people_in_words, report_of, section_of_experiment, section_of_plan
 from scenarios.pages.promise import KINDS, PrivacyPromise
 from scenarios.pages.schema import SCHEMAS, Subject
 from scenarios.pages.traced import Traced, sentence
@@ -256,6 +256,47 @@ LIARS = {"malicious": 0.05, "recommended": {"design": "sign", "pool_size": 2, "u
 
 def _made(family: str, record: dict[str, object]) -> Subject:
     return Subject(number=1, path=Path("result.json"), schema=SCHEMAS[family], documents={"result": record})
+
+
+def test_each_trust_model_and_epsilon_has_a_sentence_from_nobody_to_a_curator() -> None:
+    """That of the mechanism which takes the fewest people; rows without noise, or with features, are none of these."""
+    common: dict[str, Any] = {
+        "features": False,
+        "share": 0.95,
+        "at_most": False,
+        "users_low": 400_000,
+        "users_high": 860_000,
+    }
+    common |= {
+        "trust_model": "local",
+        "epsilon": 1.0,
+        "mechanism": "set",
+        "users": 590_000,
+        "least": 610,
+        "most": 10**6,
+    }
+    rows = [
+        {**common, "trust_model": "curator", "users": 610, "at_most": True},
+        common,
+        {**common, "mechanism": "pairs", "users": 700_000},
+        {**common, "mechanism": "sign", "users": None},
+        {**common, "users": 7, "features": True},
+        {**common, "users": 7, "epsilon": "inf"},
+        {**common, "epsilon": 0.5, "users": None},
+    ]
+    traced = Traced(rows, "1/result#/people").rows()
+    said = [re.sub(r"<[^>]+>", "", one) for one in people_in_words(traced)]
+    assert said == [
+        (
+            "If nobody is trusted, at epsilon 1, 590,000 [400,000, 860,000] people make a list as good as 95.0 % of "
+            "popularity (set)."
+        ),
+        (
+            "If nobody is trusted, at epsilon 0.5, more than 1,000,000 people are needed for a list as good as 95.0 % of "
+            "popularity (set)."
+        ),
+        "If a curator is trusted, at epsilon 1, at most 610 people make a list as good as 95.0 % of popularity (set).",
+    ]
 
 
 def test_a_run_with_liars_warns_of_them() -> None:
