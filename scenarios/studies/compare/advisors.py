@@ -122,6 +122,7 @@ MODELS = {
     "ALS": TunableModel(lambda likes, rank: alternating(likes, int(rank), 1.0), "rank", (), RANK),
 }
 """Models by their names in tables."""
+LIFTS = "lifts with set"  # The row whose kappa is chosen likewise
 
 
 def fit_model(name: str, likes: Any, request: RowRequest) -> tuple[Scorer, float]:

@@ -78,7 +78,7 @@ class LearnedScores:
     # Under a shuffler: the largest epsilon of a device's own report [nats], None where there is none
     epsilon_local: float | None = None
     messages: float | None = None  # Under a shuffler: messages that a device sends, on average
-    constant: float | None = None  # A model's ridge, rank or number of neighbours
+    constant: float | None = None  # A model's ridge, rank, number of neighbours, or kappa of lifts
     liar: Liar | None = None  # What a device that lies is worth, where that is known
 
     @classmethod

@@ -27,7 +27,7 @@ from scenarios.show.tables import (
     show_table,
     whole,
 )
-from scenarios.studies.compare.advisors import MODELS
+from scenarios.studies.compare.advisors import LIFTS, MODELS
 from scenarios.studies.compare.comparison_settings import (
     CHOSEN_RELATION,
     LADDER,
@@ -317,12 +317,13 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
 
 def _constants(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Say which constants models of likes have, the mean over splits where a part of the likes chose them."""
-    words: dict[str, list[str]] = defaultdict(list)
+    words: dict[str, dict[str, None]] = defaultdict(dict)
     for row in rows:
         if row["constant"] is not None and not row["features"]:
             public = "" if row["public"] is None else f" ({percent(row['public'])} public)"
-            words[f"{row['trust_model']}: {row['mechanism']}"].append(f"{row['constant']:.3g}{public}")
-    return [f"{name}: {MODELS[name.split(': ')[1]].constant} {', '.join(values)}" for name, values in words.items()]
+            words[f"{row['trust_model']}: {row['mechanism']}"][f"{row['constant']:.3g}{public}"] = None
+    names = {name: model.constant for name, model in MODELS.items()} | {LIFTS: "kappa"}
+    return [f"{name}: {names[name.split(': ')[1]]} {', '.join(values)}" for name, values in words.items()]
 
 
 def better_rows(rows: Sequence[Mapping[str, Any]]) -> list[str]:

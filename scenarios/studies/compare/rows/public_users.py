@@ -30,13 +30,22 @@ from scenarios.families.two_tier.two_tier_scenario import (
     scale_of,
 )
 from scenarios.families.two_tier.two_tier_worlds import UserSplit
-from scenarios.studies.compare.advisors import RIDGE, fit_model, of_gram, pair_advice
+from scenarios.studies.compare.advisors import (
+    LIFTS,
+    RIDGE,
+    TunableModel,
+    chosen_constant,
+    fit_model,
+    of_gram,
+    pair_advice,
+)
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.row import BY_PUBLIC, LearnedScores, RowRequest, TabledRow
+from scenarios.studies.compare.row import BY_PUBLIC, LearnedScores, RowRequest, Scorer, TabledRow
 from scenarios.studies.compare.rows.local import SET
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 
 KAPPA = 1.0  # Pairs that are added to the counted ones of every two items: lifts of rare pairs are shrunk towards 1
+KAPPAS = (1 / 16, 1 / 4, KAPPA, 4.0, 16.0)
 
 
 def split_people(world: FileWorld, request: RowRequest) -> tuple[Ints, Ints]:
@@ -70,23 +79,38 @@ def set_popularity(world: FileWorld, request: RowRequest, *, lifts: bool) -> Lea
     if not lifts:
         return LearnedScores(popularity=popularity, floor=LEAST_SCORE, people=private)
     pool = np.sort(request.ranked(popularity)[: request.settings.lift_items]).astype(np.int32)
-    weights = of_gram(lifted(likes[:, pool], popularity[pool]), request.settings.ridge or RIDGE)
+    kappa = chosen_kappa(request.settings, request.public, request.seed)
+    weights = of_gram(lifted(likes[:, pool], popularity[pool], kappa), request.settings.ridge or RIDGE)
     model_of_lifts = ItemToItem(pool=pool, liked=popularity[pool], weights=weights)
     advice = pair_advice(model_of_lifts, popularity, request.coins.permutation(world.items), noise=0.0)
-    return replace(advice, people=private)
+    return replace(advice, people=private, constant=kappa)
 
 
-def lifted(likes: Any, popularity: Floats) -> Floats2:
+def lifted(likes: Any, popularity: Floats, kappa: float) -> Floats2:
     """Return co-occurrences of such popularity whose lifts are those of public people, shape (M, M), in public people.
 
     ``G_ij = P f_i f_j (n_ij + k) / (P g_i g_j + k)``, g the public rates; the diagonal is ``P f_i``.
     """
     people = likes.shape[0]
     rates = likes.sum(axis=0) / people
-    together = (likes.T @ likes).toarray() + KAPPA
-    gram: Floats2 = people * np.outer(popularity, popularity) * together / (people * np.outer(rates, rates) + KAPPA)
+    together = (likes.T @ likes).toarray() + kappa
+    gram: Floats2 = people * np.outer(popularity, popularity) * together / (people * np.outer(rates, rates) + kappa)
     np.fill_diagonal(gram, people * popularity)
     return gram
+
+
+@lru_cache(maxsize=64)
+def chosen_kappa(settings: Comparison, public: float, seed: int) -> float:
+    """Return the kappa of lifts, chosen on a fifth of public people's likes."""
+    world = world_of(settings, seed)
+    likes = world.matrix[public_people(world.people, public, seed)[0]]
+    pool = np.sort(np.argsort(-likes.sum(axis=0), kind="stable")[: settings.lift_items])
+
+    def fit(shown: Any, kappa: float) -> Scorer:
+        weights = of_gram(lifted(shown, shown.sum(axis=0) / shown.shape[0], kappa), settings.ridge or RIDGE)
+        return lambda own: own @ weights
+
+    return chosen_constant(TunableModel(fit, "kappa", KAPPAS, KAPPA), likes[:, pool], seed)
 
 
 def ratings_left(table: RatingTable, world: FileWorld) -> Rows:
@@ -156,7 +180,7 @@ ROWS = (
     TabledRow("two-tier", "item kNN", partial(public_model, "item kNN"), BY_PUBLIC),
     TabledRow("two-tier", "EASE", partial(public_model, "EASE"), BY_PUBLIC),
     TabledRow("two-tier", "popularity with set", partial(set_popularity, lifts=False), BY_PUBLIC | {"epsilon"}),
-    TabledRow("two-tier", "lifts with set", partial(set_popularity, lifts=True), BY_PUBLIC | {"epsilon"}),
+    TabledRow("two-tier", LIFTS, partial(set_popularity, lifts=True), BY_PUBLIC | {"epsilon"}),
     *(
         TabledRow("two-tier", name, partial(completion, how), BY_PUBLIC, suits=partial(can_complete, how))
         for name, how in COMPLETIONS.items()

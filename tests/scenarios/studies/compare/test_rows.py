@@ -24,6 +24,7 @@ from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.rating_table import Likes, starts_of
 from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.decoding.pair_model import ease
+from scenarios.data.populations import public_people
 from scenarios.data.rating_split import LikesFold
 from scenarios.families.two_tier.two_tier_scenario import needs_scale
 from scenarios.studies.compare.advisors import MODELS, fit_model, pair_design
@@ -31,7 +32,14 @@ from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RA
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, RowRequest
 from scenarios.studies.compare.rows import local, registered_rows, trusted
 from scenarios.studies.compare.rows.local import PAIRS, Directions, LocalRow, people_of
-from scenarios.studies.compare.rows.public_users import COMPLETIONS, ratings_left, split_people
+from scenarios.studies.compare.rows.public_users import (
+    COMPLETIONS,
+    KAPPAS,
+    chosen_kappa,
+    lifted,
+    ratings_left,
+    split_people,
+)
 from scenarios.studies.compare.rows.trusted import contributors, item_change, laplace_noise, limited_likes, pair_change
 from scenarios.studies.compare.scoring import SERVED, TOP, ListScores, _lists, score
 from scenarios.studies.compare.sum_laws import pair_agreements, pair_means
@@ -479,3 +487,19 @@ def test_a_constant_is_chosen_on_training_likes_where_none_is_declared(tmp_path:
     assert ridge != 200  # of sixty people
     declared = replace(whole, settings=settings.model_copy(update={"ridge": 7.0, "rank": 3}))
     assert [fit_model(name, world.matrix, declared)[1] for name in ("EASE", "SVD", "item kNN")] == [7, 3, 100]
+
+
+def test_the_kappa_of_lifts_is_chosen_on_public_likes_alone(tmp_path: Path) -> None:
+    """What private people like changes nothing, and pairs are added to those that are counted and to those expected."""
+    settings = file_of(tmp_path, planted_ratings(users=60, items=30, each=16))
+    kappas = {public: chosen_kappa(settings, public, 1) for public in (0.1, 0.5)}
+    assert set(kappas.values()) <= set(KAPPAS)
+    assert len(set(kappas.values())) > 1
+    world = world_of(settings, 1)
+    private = public_people(world.people, 0.5, 1)[1]
+    world.matrix.data[np.repeat(np.isin(np.arange(world.people), private), np.diff(world.matrix.indptr))] = 0
+    chosen_kappa.cache_clear()
+    assert chosen_kappa(settings, 0.5, 1) == kappas[0.5]
+    popularity, likes = np.array([0.4, 0.3]), scipy.sparse.csr_array(np.array([[1.0, 1], [1, 0], [0, 0], [0, 1]]))
+    assert lifted(likes, popularity, 0.0)[0, 1] == pytest.approx(4 * 0.4 * 0.3 * 1 / (4 * 0.5 * 0.5))
+    assert lifted(likes, popularity, 2.0)[0, 1] == pytest.approx(4 * 0.4 * 0.3 * 3 / (4 * 0.5 * 0.5 + 2))
