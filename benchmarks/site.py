@@ -29,6 +29,9 @@ _LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "vide
 _LOADS |= {"embed": "src", "object": "data", "use": "href", "image": "href"}
 _FETCHED = {"stylesheet", "preload", "modulepreload", "prefetch", "preconnect", "dns-prefetch", "icon", "manifest"}
 _STYLE = re.compile(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s]+)""")
+_CODE = re.compile(r"<code>([^<\n]+)</code>")
+_SHORT = 24  # Characters of code that is not broken at all
+_WHOLE = 'style="white-space:nowrap"'
 _SCRIPTED = re.compile(r"""(["'`])https://[^"'`\s]*\1""")
 
 
@@ -124,6 +127,19 @@ def without_addresses(script: str) -> str:
     return _SCRIPTED.sub(r"\1\1", script)
 
 
+def unbroken(page: str) -> str:
+    """Return HTML whose names and flags in code are not broken within a word, as narrow tables would have it."""
+
+    def whole(code: re.Match[str]) -> str:
+        if len(text := code[1]) <= _SHORT:
+            return f"<code {_WHOLE}>{text}</code>"
+        if re.fullmatch(r"[\w./:]+", text):
+            return re.sub("(::|[._/])", r"\1<wbr>", text).join(('<code style="word-break:normal">', "</code>"))
+        return re.sub("--[a-z-]+", rf"<span {_WHOLE}>\g<0></span>", code[0])
+
+    return _CODE.sub(whole, page)
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that lie outside of `docs`, and the files that pages link to."""
     from mkdocs.structure.files import File  # noqa: PLC0415 (the tests of this module need no mkdocs)
@@ -145,6 +161,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Let a page's links lead to places on the site."""
     return moved(page.file.src_uri, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Break code where a reader would."""
+    return unbroken(html)
 
 
 def on_post_build(config: MkDocsConfig) -> None:
