@@ -427,13 +427,34 @@ def test_pure_noise_leaves_next_to_nothing() -> None:
 
 
 @pytest.mark.statistical
+def test_noise_of_popular_items_is_no_taste() -> None:
+    """Independent likes, some items fifty times as popular as others: Wigner's edge holds once entries are alike, by 5
+    % with false alarm 1e-6, as above. The twin believes that all entries are as uncertain as the mean one."""
+    many, devices, rates = 200, 10**6, Rates(mine=0.5, others=1e-4)
+    liked = np.geomspace(0.5, 0.01, many)
+    shares_of = np.outer(liked, liked)[np.triu_indices(many, 1)]
+    counts = np.random.default_rng(4).binomial(devices, rates.others + rates.contrast * shares_of)
+    pairs = pair_matrix(shares(rates, counts, devices), many)
+    noise = noise_of(rates, counts, devices, many)
+    variances = np.outer(noise, noise)[np.triu_indices(many, 1)]
+    assert np.corrcoef(variances, rates.spread(shares_of) / devices)[0, 1] > 0.98
+    alpha, excess = cleaned(pairs, liked, noise)
+    assert alpha == pytest.approx(1, abs=0.01)
+    largest = np.abs(np.linalg.eigvalsh(excess / np.sqrt(np.outer(noise, noise)))).max()
+    assert largest < 0.35 * 2 * np.sqrt(many)
+    mean = float(np.sqrt(variances.mean()))
+    assert np.abs(np.linalg.eigvalsh(cleaned(pairs, liked, mean)[1])).max() > 0.7 * 2 * mean * np.sqrt(many)
+
+
+@pytest.mark.statistical
 def test_noise_is_as_large_as_it_is_said_to_be() -> None:
     """1,770 pairs of one share, chi-square by its normal limit: five standard errors, false alarm 6e-7; and a twin."""
     devices, share = 50_000, 0.02
     rate = RATES.others + RATES.contrast * share
     counts = np.random.default_rng(5).binomial(devices, rate, ITEMS * (ITEMS - 1) // 2)
     found = (counts / devices - RATES.others) / RATES.contrast
-    stated = noise_of(RATES, counts, devices)
+    noise = noise_of(RATES, counts, devices, ITEMS)
+    stated = float(np.outer(noise, noise)[np.triu_indices(ITEMS, 1)].mean()) ** 0.5
     radius = 5 * np.sqrt(2 / counts.size)
     assert abs(found.var() / stated**2 - 1) < radius
     assert abs(found.var() / (1.3 * stated**2) - 1) > radius
@@ -450,7 +471,9 @@ def test_noise_of_devices_that_answer_is_that() -> None:
     assert isinstance(told, GroupStatistic)
     rates, counts = subset_rates(query), told.of(PAIRED).sums[: many * (many - 1) // 2]
     found = shares(rates, counts, devices)
-    ratio, radius = float((found**2).mean()) / noise_of(rates, counts, devices) ** 2, 5 * np.sqrt(2 / counts.size)
+    noise = noise_of(rates, counts, devices, many)
+    ratio = float((found**2).mean() / np.outer(noise, noise)[np.triu_indices(many, 1)].mean())
+    radius = 5 * np.sqrt(2 / counts.size)
     assert abs(ratio - 1) < radius
     assert abs(ratio * 1.5 - 1) > radius
 

@@ -41,31 +41,47 @@ def gram_matrix(values: Ints, items: int) -> Floats2:
     return matrix + np.triu(matrix, 1).T
 
 
-def noise_of(rates: Rates, counts: Ints, devices: int) -> float:
-    """Return the standard deviation of an estimated share, typical of values that were counted so often."""
-    rate = min(max(float(counts.mean()) / max(devices, 1), rates.others), 1.0)
-    return math.sqrt(rate * (1 - rate) / max(devices, 1)) / rates.contrast
+def noise_of(rates: Rates, counts: Ints, devices: int, items: int) -> Floats:
+    """Return items' noise s, shape (M,): the estimated share of a pair has the variance ``s_i s_j``, of one rank.
+
+    Reports name pairs of popular items more often, and so their shares are less certain. What a pair's variance is
+    follows from its count; their sums for an item are certain enough, and are at least those of pairs nobody has, or
+    of one report.
+    """
+    rate = np.minimum(counts / max(devices, 1), 1.0)
+    least = max((items - 1) * rates.others * (1 - rates.others), 1 / max(devices, 1))
+    sums = np.maximum(pair_matrix(rate * (1 - rate), items).sum(axis=1), least)
+    # If all pairs of M items had the variance v, sums would be (M - 1) v, and their total M (M - 1) v
+    noise: Floats = sums / np.sqrt(sums.sum() * (1 - 1 / items) * max(devices, 1)) / rates.contrast
+    return noise
 
 
-def cleaned(pairs: Floats2, liked: Floats, noise: float) -> tuple[float, Floats2]:
+def cleaned(pairs: Floats2, liked: Floats, noise: Floats | float) -> tuple[float, Floats2]:
     """Return how liked items go together beyond popularity, as far as it stands out of the noise.
 
-    Pairs that users like independently would have shares ``alpha f_i f_j``; alpha is fitted by least squares. Of
-    what is left, C, the eigenvalues beyond those of pure noise are kept: a symmetric matrix of M items, whose entries
-    have standard deviation sigma, has eigenvalues up to ``2 sigma sqrt(M)`` (Wigner). They are shrunk to
-    ``sign(l) sqrt(l^2 - 4 sigma^2 M)``.
+    Pairs that users like independently would have shares ``alpha f_i f_j``; alpha is fitted by weighted least squares.
+    Of what is left, C, the eigenvalues beyond those of pure noise are kept: a symmetric matrix of M items, whose
+    entries have standard deviation sigma, has eigenvalues up to ``2 sigma sqrt(M)`` (Wigner). They are shrunk to
+    ``sign(l) sqrt(l^2 - 4 sigma^2 M)``. Where entries have variances ``s_i s_j``, it is ``C_ij / sqrt(s_i s_j)`` whose
+    entries are alike, with sigma 1.
 
-    Shapes: ``pairs`` (M, M); ``liked`` (M,); ``excess`` (M, M).
+    Shapes: ``pairs`` (M, M); ``liked`` (M,); ``noise``, s, (M,), or one number for all; ``excess`` (M, M).
     """
+    largest = float(np.max(noise))
+    # In units of the largest; without noise all entries are alike
+    share = np.broadcast_to(np.asarray(noise) / largest if largest else 1.0, liked.shape)
+    variances = np.outer(share, share)
     expected = np.outer(liked, liked)
     np.fill_diagonal(expected, 0.0)
-    alpha = float((pairs * expected).sum() / max((expected**2).sum(), np.finfo(float).tiny))
+    squares = (expected**2 / variances).sum()
+    alpha = float((pairs * expected / variances).sum() / max(squares, np.finfo(float).tiny))
     excess = pairs - alpha * expected
     np.fill_diagonal(excess, 0.0)
-    values, vectors = np.linalg.eigh(excess)
-    edge = 4 * noise**2 * liked.size
+    units = np.sqrt(variances)
+    values, vectors = np.linalg.eigh(excess / units)
+    edge = 4 * largest**2 * liked.size
     shrunk = np.sign(values) * np.sqrt(np.maximum(values**2 - edge, 0.0))
-    return alpha, (vectors * shrunk) @ vectors.T
+    return alpha, (vectors * shrunk) @ vectors.T * units
 
 
 def ease(second: Floats2) -> Floats2:
@@ -78,8 +94,8 @@ def ease(second: Floats2) -> Floats2:
     return weights
 
 
-def item_to_item(pool: Indices, liked: Floats, pairs: Floats2, noise: float) -> ItemToItem:
-    """Return the item-item model of a pool, shape (M,); its numbers lie on the public grid."""
+def item_to_item(pool: Indices, liked: Floats, pairs: Floats2, noise: Floats | float) -> ItemToItem:
+    """Return the item-item model of a pool, shape (M,); its numbers lie on the public grid. See `cleaned`."""
     alpha, excess = cleaned(pairs, liked, noise)
     second = alpha * np.outer(liked, liked) + excess
     np.fill_diagonal(second, liked)
@@ -92,9 +108,8 @@ def from_counts(pool: Indices, liked: tuple[Rates, Ints, int], pairs: tuple[Rate
     rates, counts, devices = pairs
     counts = counts[: pool_items * (pool_items - 1) // 2]
     f = shares(liked[0], liked[1][:pool_items], liked[2])
-    return item_to_item(
-        pool, f, pair_matrix(shares(rates, counts, devices), pool_items), noise_of(rates, counts, devices)
-    )
+    of_pairs = pair_matrix(shares(rates, counts, devices), pool_items)
+    return item_to_item(pool, f, of_pairs, noise_of(rates, counts, devices, pool_items))
 
 
 def from_sums(pool: Indices, gram: Floats2, users: int, deviation: float) -> ItemToItem:
