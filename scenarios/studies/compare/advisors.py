@@ -81,7 +81,7 @@ def ease(likes: Any, ridge: float) -> Scorer:
     """
     people, items = likes.shape
     if people >= items:
-        weights = of_gram(co_liked(likes), ridge).astype(np.float32)
+        weights = of_gram(co_liked(likes), ridge, overwrite=True).astype(np.float32)
         return lambda own: own @ weights
     with one_thread():
         among = inverse_of((likes @ likes.T).toarray(), ridge).astype(np.float32)
@@ -105,25 +105,32 @@ def co_liked(likes: Any) -> Floats2:
     """Return how many people like each two items, float64, shape (N, N)."""
     both = np.zeros((likes.shape[1], likes.shape[1]))
     add_pairs(likes.indptr.astype(np.int64), likes.indices, np.ones(likes.shape[0]), both)  # above the diagonal
-    both += both.T
+    _mirror(both.T)
     np.fill_diagonal(both, likes.sum(axis=0))
     return both
 
 
-def inverse_of(gram: Floats2, ridge: float) -> Floats2:
+def _mirror(lower: Floats2) -> None:
+    """Make a matrix symmetric by what is below its diagonal, in place: a large one has no room beside it."""
+    for first in range(0, len(lower), _BAND):
+        band = slice(first, first + _BAND)
+        lower[band, first + _BAND :] = lower[first + _BAND :, band].T
+        square = np.tril(lower[band, band])
+        lower[band, band] = square + np.tril(square, -1).T
+
+
+def inverse_of(gram: Floats2, ridge: float, *, overwrite: bool = False) -> Floats2:
     """Return the inverse of a symmetric matrix plus a ridge; by Cholesky, in half the time, where it is positive."""
-    whole = np.array(gram, np.float64, order="F")
-    whole.flat[:: len(whole) + 1] += ridge
-    factor, failure = scipy.linalg.lapack.dpotrf(whole, lower=1, clean=0)
-    if failure:
+    whole = gram if overwrite else np.array(gram, np.float64, order="C")
+    np.fill_diagonal(whole, diagonal := np.diag(whole) + ridge)
+    factor, failure = scipy.linalg.lapack.dpotrf(whole.T, lower=1, clean=0, overwrite_a=1)
+    if failure:  # it is not positive, and what is below its diagonal was not written
+        _mirror(whole)
+        np.fill_diagonal(whole, diagonal)
         return np.asarray(scipy.linalg.inv(whole))
     inverse: Floats2 = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
-    for first in range(0, len(inverse), _BAND):  # what is above the diagonal is not written
-        band = slice(first, first + _BAND)
-        inverse[first : first + _BAND, first + _BAND :] = inverse[first + _BAND :, band].T
-        square = np.tril(inverse[band, band])
-        inverse[band, band] = square + np.tril(square, -1).T
-    return inverse
+    _mirror(inverse)
+    return inverse.T  # the same, row by row in memory
 
 
 RIDGE, RANK = 200.0, 16  # Where nothing is chosen
@@ -208,9 +215,9 @@ def _share_of_hidden(scorer: Scorer, shown: Any, masked: Any) -> float:
 
 
 @one_thread()  # with two the last digits are others, and threads wait for each other
-def of_gram(gram: Floats2, ridge: float) -> Floats2:
+def of_gram(gram: Floats2, ridge: float, *, overwrite: bool = False) -> Floats2:
     """Return EASE's weights from co-occurrences, shape (N, N): from the liked item (row) to the scored one."""
-    weights = inverse_of(gram, ridge)
+    weights = inverse_of(gram, ridge, overwrite=overwrite)
     weights /= -np.diag(weights).copy()
     np.fill_diagonal(weights, 0)
     return weights

@@ -19,6 +19,7 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import damped
 from coordinator.protocol.rating_table import Likes
+from coordinator.server.decoding.threads import one_thread
 from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import file_sha256
@@ -423,6 +424,7 @@ class CompareMeasurement:
     losses: tuple[dict[str, Any], ...] = ()  # Of the coordinator's panel: a record of each client, instead of scores
 
 
+@one_thread()  # units run side by side, and last digits do not depend on how many do
 def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
     """Measure one unit, in this process."""
     stop_if_abandoned()

@@ -149,8 +149,10 @@ class GradientRow(Row):
 
 def ridge_tastes(pairs: Any, sums: Any, factors: Floats2, common: Floats2) -> Floats2:
     """Return ``(sum of c f f' + common + ridge)^-1 sum of c r f`` of each device, float64, shape (people, FACTORS)."""
-    squares = (factors[:, :, None] * factors[:, None, :]).reshape(-1, FACTORS**2)
-    grams = (pairs @ squares).reshape(-1, FACTORS, FACTORS) + common + RIDGE * SPREAD**2 * np.eye(FACTORS)
+    one, other = np.triu_indices(FACTORS)
+    sums_of_squares, grams = pairs @ (factors[:, one] * factors[:, other]), np.empty((pairs.shape[0], FACTORS, FACTORS))
+    grams[:, one, other] = grams[:, other, one] = sums_of_squares
+    grams += common + RIDGE * SPREAD**2 * np.eye(FACTORS)
     solved: Floats2 = np.linalg.solve(grams, (sums @ factors)[:, :, None])[:, :, 0]
     return solved
 
