@@ -140,6 +140,15 @@ def _solve_all(
 
 
 @compiled
+def weigh_chances(predictions: Floats2, means: Floats, rates: Floats2, place: Ints, least: float) -> None:
+    """Turn predictions from -1 to 1, less their means, into chances of a like times the rates of each user's place."""
+    for user in range(predictions.shape[0]):
+        row, rated = predictions[user], rates[place[user]]
+        for item in range(row.size):
+            row[item] = rated[item] * min(max((means[item] + row[item]) / 2, least), 1.0)
+
+
+@compiled
 def rows_of(vectors: Floats2, tastes: Floats2, starts: Ints, items: Indices, centred: Floats) -> Floats2:
     """Return completed residuals ``V u`` with the observed ones kept, float64, shape (users, m)."""
     users, (count, rank) = tastes.shape[0], vectors.shape

@@ -110,13 +110,14 @@ def likely(tastes: Tastes, rated: Likes) -> Floats2:
     The probability of a rating is the public share to the power of `powers`. Its expected value is the public mean and
     the prediction ``V u``, where u is the ridge regression of the device's own ratings, less their means, on V.
     """
-    from coordinator.protocol.features import tastes_of  # noqa: PLC0415 (compiled)
+    from coordinator.protocol.features import tastes_of, weigh_chances  # noqa: PLC0415 (compiled)
 
     centred = np.where(rated.values, 1.0, -1.0) - tastes.liked[rated.items]
     own = tastes_of(tastes.vectors, tastes.ridge, 0.0, rated.starts, rated.items, centred)
     different, place = np.unique(rated.degrees, return_inverse=True)  # powers of these alone: they took half the time
-    rates = (tastes.rated ** powers(tastes.rated, different)[:, None])[place]
-    probabilities: Floats2 = rates * np.clip((1 + tastes.liked + own @ tastes.vectors.T) / 2, LEAST_SPREAD, 1)
+    rates = tastes.rated ** powers(tastes.rated, different)[:, None]
+    probabilities: Floats2 = own @ tastes.vectors.T
+    weigh_chances(probabilities, 1 + tastes.liked, rates, place, LEAST_SPREAD)
     return probabilities
 
 

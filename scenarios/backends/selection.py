@@ -105,6 +105,7 @@ BackendChoice = InProcess | Ray
 
 
 AUTO = "auto"  # The backend of a command that names none
+FEW_CPUS = 4  # Up to so many, units that share what they read and learn run in threads of one process
 LONG = 10.0
 """Predicted work above which a local Ray is started [s of one processor]; starting and ending one takes as long."""
 
@@ -117,12 +118,18 @@ def check_backend(backend: str, workers: int | None) -> None:
 
 
 def choose(
-    backend: str, *, address: str | None = None, metrics: bool = False, work: Callable[[], float] = lambda: 0.0
+    backend: str,
+    *,
+    address: str | None = None,
+    metrics: bool = False,
+    work: Callable[[], float] = lambda: 0.0,
+    sharing: bool = False,
 ) -> tuple[str, str]:
     """Return the name of a command's backend, and the reason in a few words; no answer depends on the backend.
 
     ``"auto"`` is Ray where a cluster is named or metrics are requested, which only Ray has; else Ray on this machine
-    where ``work`` predicts more than `LONG` [s of one processor], and this process where it does not.
+    where ``work`` predicts more than `LONG` [s of one processor], and this process where it does not, or where units
+    are ``sharing`` what they read and learn, and CPUs are few.
     """
     if backend != AUTO:
         return backend, NAMED
@@ -132,6 +139,8 @@ def choose(
         return "ray", "RAY_ADDRESS names a cluster"
     if metrics:
         return "ray", "only Ray has what is asked for"
+    if sharing and (os.cpu_count() or 1) <= FEW_CPUS:
+        return "inprocess", "its parts share what they read"
     seconds = work()
     prediction = f"about {seconds:,.0f} s of work predicted" if seconds >= 1 else "less than 1 s of work predicted"
     return ("ray", f"{prediction}, more than {LONG:g}") if seconds > LONG else ("inprocess", prediction)
@@ -163,13 +172,14 @@ def open_session(
     workers: int | None,
     metrics: bool = False,
     work: Callable[[], float] = lambda: 0.0,
+    sharing: bool = False,
 ) -> Iterator[Backend]:
     """Open a backend by its name, or the one that suits; see `choose`."""
     check_backend(backend, workers)
     if backend == "inprocess" and (address or metrics):
         others = f"address is {address}" if address else "--metrics are Ray's"
         raise InputError(f"{others}, but --backend inprocess uses no Ray; leave one of them out")
-    name, reason = choose(backend, address=address, metrics=metrics, work=work)
+    name, reason = choose(backend, address=address, metrics=metrics, work=work, sharing=sharing)
     with opened(InProcess(workers) if name == "inprocess" else Ray(address, workers, metrics)) as session:
         session.reason = reason
         yield session

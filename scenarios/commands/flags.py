@@ -93,9 +93,13 @@ class BackendFlags:
     def __post_init__(self) -> None:
         check_backend(self.backend, self.workers)
 
-    def session(self, work: Callable[[], float], *, metrics: bool = False) -> AbstractContextManager[Backend]:
+    def session(
+        self, work: Callable[[], float], *, metrics: bool = False, sharing: bool = False
+    ) -> AbstractContextManager[Backend]:
         """Open the backend, which the predicted work chooses where none is named; see `open_session`."""
-        return open_session(self.backend, address=self.address, workers=self.workers, metrics=metrics, work=work)
+        return open_session(
+            self.backend, address=self.address, workers=self.workers, metrics=metrics, work=work, sharing=sharing
+        )
 
 
 def is_group(annotation: Any) -> TypeGuard[type[Any]]:

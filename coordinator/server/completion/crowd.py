@@ -12,6 +12,7 @@ from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.compiled import borrowing, compiled
@@ -37,7 +38,7 @@ def errors_of(vectors: Floats2, tastes: Floats2, starts: Ints, items: Indices, c
 
 
 @compiled
-def _product(left: Floats2, right: Floats2) -> Floats2:
+def product_of(left: Floats2, right: Floats2) -> Floats2:
     """Return ``left right`` in one order of summation, whatever library or thread."""
     product = np.zeros((left.shape[0], right.shape[1]))
     for row in range(left.shape[0]):
@@ -82,15 +83,15 @@ def _add_users(
 
 @compiled
 def sweep_of(
-    vectors: Floats2, tastes: Floats2, starts: Ints, items: Indices, errors: Floats, block: Floats2
-) -> Floats2:
-    """Return ``sum_i r_i (r_i^T Q)`` over users' rows, float64, shape (m, q), for Q of that shape."""
-    (count, rank), width = vectors.shape, block.shape[1]
-    inner, outer = _product(np.ascontiguousarray(vectors.T), block), np.zeros((rank, width))
-    sums, seen = np.zeros((count, width)), np.empty(width)
+    inner: Floats2, tastes: Floats2, starts: Ints, items: Indices, errors: Floats, block: Floats2
+) -> tuple[Floats2, Floats2]:
+    """Return the sparse part of ``sum_i r_i (r_i^T Q)`` over users' rows, and its dense part in tastes.
+
+    Shapes: Q and the sparse part (m, q); ``inner``, which is ``V^T Q``, and the dense part (r, q).
+    """
+    outer, sums, seen = np.zeros(inner.shape), np.zeros(block.shape), np.empty(block.shape[1])
     _add_users(tastes, inner, outer, starts, items, errors, block, sums, seen)
-    sums += _product(vectors, outer)
-    return sums
+    return sums, outer
 
 
 @compiled
@@ -182,9 +183,10 @@ class PublicCohort:
             weighted_tastes=np.einsum("i,ia,ib->ab", weights, self._tastes, self._tastes),
         )
 
-    def rows(self) -> Floats2:
-        """Return the completed residual rows, observed ones kept, float64, shape (users, m); for few users."""
-        return rows_of(self._vectors, self._tastes, self._starts, self._items, self._centred)
+    def parts(self) -> tuple[Floats2, Any]:
+        """Return users' tastes u, and their errors e, sparse, shape (users, m): rows are ``V u`` plus these."""
+        shape = (self._rows.users, self._rows.count)
+        return self._tastes, sparse.csr_array((self._errors, self._items, self._starts), shape)
 
     def moment(self) -> Floats2:
         """Return the second moment of the completed rows, float64, shape (m, m); for few items."""
@@ -199,9 +201,9 @@ class PublicCohort:
             )
         return total
 
-    def sweep(self, block: Floats2) -> Floats2:
-        """Return the second moment times ``block``, float64, shape (m, q), without forming rows."""
-        return sweep_of(self._vectors, self._tastes, self._starts, self._items, self._errors, block)
+    def sweep(self, block: Floats2, inner: Floats2) -> tuple[Floats2, Floats2]:
+        """Return the second moment times ``block`` without forming rows, in two parts; see `sweep_of`."""
+        return sweep_of(inner, self._tastes, self._starts, self._items, self._errors, block)
 
     def crossed(self) -> Floats2:
         """Return ``sum_i e_i u_i^T``, float64, shape (m, r); see `crossed_of`."""
@@ -256,7 +258,14 @@ class Crowd:
     def __init__(self, hosts: Hosts, rows: Rows) -> None:
         self.items, self.users, self.ratings = rows.count, rows.users, int(rows.items.size)
         self._hosts, self._blocks = hosts, hosts.blocks(0, rows.users)
-        self._step, self._features = 0, None
+        self._step = 0
+        self._features: ItemFeatures | None = None
+
+    @property
+    def vectors(self) -> Floats2:
+        """V of the last E-step, float64, shape (m, r)."""
+        assert self._features is not None  # there was one
+        return self._features.vectors
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every `PublicCohort`; return the answers in the cohorts' order."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from coordinator.server.completion.crowd import Crowd, Expected, added, merged
+from coordinator.server.completion.crowd import Crowd, Expected, added, merged, product_of
 from coordinator.server.completion.mechanisms import half_of
 from coordinator.server.decoding.threads import one_thread
 
@@ -131,17 +131,29 @@ def _of_moment(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spe
 
 
 def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spectrum:
-    rows: Floats2 = np.concatenate(crowd.ask("rows"))
+    # Rows are U V' + E, E sparse: their products with each other and with others need no row in full
+    parts, features = crowd.ask("parts"), crowd.vectors
+    tastes, errors = np.concatenate([own for own, _ in parts]), sparse.vstack([own for _, own in parts], format="csr")
     blocks = list(book.blocks()) if weight else []
     root = float(np.sqrt(weight))
-    across = root * np.concatenate([np.empty((len(rows), 0)), *(rows @ block.T for block in blocks)], axis=1)
+
+    def against(block: Floats2) -> Floats2:
+        """Return the rows' inner products with others, of shape (some, m)."""
+        other = np.ascontiguousarray(block.T)
+        products: Floats2 = tastes @ (features.T @ other) + errors @ other
+        return products
+
+    across = root * np.concatenate([np.empty((len(tastes), 0)), *map(against, blocks)], axis=1)
     released = weight * book.gram() if blocks else np.empty((0, 0))
-    gram = np.block([[rows @ rows.T, across], [across.T, released]])
+    cross = tastes @ (errors @ features).T
+    among = tastes @ (features.T @ features) @ tastes.T + cross + cross.T + (errors @ errors.T).toarray()
+    gram = np.block([[among, across], [across.T, released]])
     squares, left = linalg.eigh(gram, subset_by_index=(max(0, len(gram) - rank), len(gram) - 1))
     squares, left = squares[::-1], left[:, ::-1]
     real = squares > max(squares[0], 0.0) * 1e-14
     values, left = np.sqrt(squares[real]), left[:, real]
-    vectors, at = rows.T @ left[: len(rows)], len(rows)
+    at = len(tastes)
+    vectors = features @ (tastes.T @ left[:at]) + errors.T @ np.ascontiguousarray(left[:at])
     for block in blocks:
         vectors += root * (block.T @ left[at : at + len(block)])
         at += len(block)
@@ -166,7 +178,9 @@ def _orthonormal(columns: Floats2) -> Floats2:
 
 
 def _product(crowd: Crowd, book: ReleaseBook, weight: float, block: Floats2) -> Floats2:
-    total = added(crowd.ask("sweep", np.ascontiguousarray(block)))
+    block = np.ascontiguousarray(block)
+    parts = crowd.ask("sweep", block, product_of(np.ascontiguousarray(crowd.vectors.T), block))
+    total = added([part for part, _ in parts]) + product_of(crowd.vectors, added([part for _, part in parts]))
     for rows in book.blocks() if weight else ():
         total += weight * (rows.T @ (rows @ block))
     return total

@@ -5,6 +5,7 @@ server has is used: public ratings. The weight of releases is another matter: se
 `coordinator.server.completion.weighing`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -201,10 +202,12 @@ def _order(rows: Rows, by: str, seed: int, purpose: str) -> Ints:
 
 
 FOLDS = 5
-MANY_USERS = 500  # From so many public users on, one fold is enough
+MANY_USERS, MANY_RATINGS = 500, 4_000
+"""Public users from whom on one fold is enough, and asked ratings with which no further fold is dealt out."""
 RANKS = (5, 10, 20)
-START, STEPS_DOWN, STEPS_UP = 2, -8, 16
-"""Kappas are the ratings' spread times a power of sqrt 2, from the 2nd on downhill within these powers."""
+START, STEPS_DOWN, STEPS_UP = 1, -4, 8
+"""Kappas are the ratings' spread times a power of 2, from the 1st on downhill within these powers."""
+GAIN = 5e-4  # Share of the error that a step lowers at least: by less it only follows the noise of who is held out
 ITERATIONS = 12  # EM iterations of a trial
 
 
@@ -224,8 +227,12 @@ def folds_of(public: Rows, seed: int) -> list[Fold]:
             f"public is {public.users}; validation holds public users out, give --rank and --regularisation"
         )
     order = np.random.default_rng(as_words(derive(seed, "two-tier folds"))).permutation(public.users)
-    held_out = np.array_split(order, min(FOLDS, public.users))
-    return [fold_of(public, holdout, seed) for holdout in held_out[: 1 if public.users > MANY_USERS else FOLDS]]
+    folds = list[Fold]()
+    for holdout in np.array_split(order, min(FOLDS, public.users)):
+        folds.append(fold_of(public, holdout, seed))
+        if public.users > MANY_USERS or sum(fold.targets.items.size for fold in folds) >= MANY_RATINGS:
+            break
+    return folds
 
 
 def trial_error(trial: Trial) -> float:
@@ -259,7 +266,7 @@ def choose_fitting(
     error_of: dict[tuple[int, float], float] = {}
 
     def tried(one: int, powers: Sequence[int]) -> list[float]:
-        candidates = [(one, kappa or significant(unit * 2 ** (power / 2))) for power in powers]
+        candidates = [(one, kappa or significant(unit * 2.0**power)) for power in powers]
         new = [pair for pair in dict.fromkeys(candidates) if pair not in error_of]
         trials = [
             Trial(fold=fold, fitting=replace(fitting, rank=one, kappa=size), scale=scale)
@@ -270,23 +277,23 @@ def choose_fitting(
             error_of.update(zip(new, errors_of(trials, session).tolist(), strict=True))
         return [error_of[pair] for pair in candidates]
 
-    at = START
+    at, least = START, math.inf
     for one in ranks:
-        if kappa:
-            tried(one, [0])
-        else:
-            at = downhill(partial(tried, one), at)
+        if tried(one, [at])[0] >= least * (1 - GAIN):
+            break  # more directions would lower it as little
+        at = at if kappa else downhill(partial(tried, one), at)
+        (least,) = tried(one, [at])
     best = min(error_of, key=lambda pair: (error_of[pair], pair))
     return replace(fitting, rank=best[0], kappa=best[1]), [(*pair, error) for pair, error in sorted(error_of.items())]
 
 
 def downhill(tried: Callable[[Sequence[int]], list[float]], start: int) -> int:
-    """Return the power of a local minimum: from ``start`` on, step by step, as long as it goes down."""
+    """Return a power beside which no error is lower by `GAIN`: from ``start`` on, step by step, as long as one is."""
     at = start
     while True:
-        powers = [power for power in (at - 1, at, at + 1) if STEPS_DOWN <= power <= STEPS_UP]
+        powers = [at, *(power for power in (at - 1, at + 1) if STEPS_DOWN <= power <= STEPS_UP)]
         errors = tried(powers)
-        best = powers[int(np.argmin(errors))]
-        if best == at:
+        best = int(np.argmin(errors))
+        if errors[best] >= errors[0] * (1 - GAIN):
             return at
-        at = best
+        at = powers[best]

@@ -75,8 +75,8 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         ]
         every = {key: partial(measure, settings, key) for key in keys}
         few = settings.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
-        more = _refining(settings, rows, table.users, done)
-        return every | {key: partial(measure, few if by_law else settings, key) for key, by_law in more.items()}
+        more = sorted(_refining(settings, rows, table.users, done).items(), key=lambda one: one[0].seed)
+        return every | {key: partial(measure, few if by_law else settings, key) for key, by_law in more}
 
     def in_words(self, rows: pd.DataFrame) -> str:
         """Return how many rows there are."""

@@ -71,6 +71,8 @@ class LearnedScores:
     simulated: str | None = None  # `DEVICES` or `AGGREGATE`; None where no device answers anything
     # Items that stand before all others, which follow by popularity, and a scorer of these alone, shape (people, pool)
     before: tuple[Indices, Scorer] | None = field(default=None, repr=False)
+    # Scores that no item's exceed, shape (N,), and a scorer of some items alone: most items need not be scored
+    bounded: tuple[Floats, Callable[[Any, Indices], Floats2]] | None = field(default=None, repr=False)
     # The people who are evaluated; None for everybody with a like that is held out
     people: Ints | None = field(default=None, repr=False)
     # shape (people of the file, N); The matrix whose rows a scorer takes, if these are not people's likes

@@ -18,6 +18,8 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import damped
+from coordinator.protocol.rating_table import Likes
+from coordinator.server.decoding.threads import one_thread
 from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import file_sha256
@@ -277,19 +279,43 @@ def _group(name: str, among: Bools, weights: Floats2, per_person: Mapping[str, F
 def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool) -> Indices2:
     """Return people's lists, int32, shape (people, TOP); -1 where too few unrated items are left."""
     rated = world.fold.train.of(people)
-    lists = np.full((people.size, TOP), -1, np.int32)
+    lists, ranks = np.full((people.size, TOP), -1, np.int32), np.empty(world.items, np.int64)
+    ranks[order] = np.arange(world.items)
     if not (features and world.features is not None) and (learned.scorer is None or learned.before is not None):
         # One order for all: nobody's scores of all items are computed
         ranked = order[np.argsort(-learned.popularity[order], kind="stable")]
-        pool, scorer = learned.before or (np.empty(0, np.int32), lambda _: np.empty((people.size, 0)))
-        places = np.full(world.items, -1)
-        places[pool] = np.arange(pool.size)
-        first = order[places[order] >= 0]
-        _take(np.ascontiguousarray(scorer(world.matrix[people])), first, places, rated.starts, rated.items, lists)
-        _fill(ranked[places[ranked] < 0], rated.starts, rated.items, lists)
+        if learned.before is not None:
+            pool, scorer = learned.before
+            scores = np.ascontiguousarray(scorer(world.matrix[people]), np.float64)
+            _take(scores, pool.astype(np.int64), ranks[pool], rated.starts, rated.items, lists)
+            ranked = ranked[~np.isin(ranked, pool)]
+        _fill(ranked, rated.starts, rated.items, lists)
         return lists
+    if learned.bounded is not None and not features and world.items > SCORED:
+        return _bounded_lists(learned, people, ranks, rated, lists)
     scores = np.ascontiguousarray(_scores(world, learned, people, features=features), np.float64)
-    _take(scores, order, np.arange(world.items), rated.starts, rated.items, lists)
+    _take(scores, np.arange(world.items), ranks, rated.starts, rated.items, lists)
+    return lists
+
+
+SCORED = 256  # Items that are scored first where scores have bounds
+
+
+def _bounded_lists(learned: LearnedScores, people: Ints, ranks: Ints, rated: Likes, lists: Indices2) -> Indices2:
+    """Write lists from scores of the items with the largest bounds, and of all items where others may be as good."""
+    assert learned.bounded is not None  # asked for such
+    bounds, scorer = learned.bounded
+    order, own = np.argsort(-bounds, kind="stable"), learned.holds[people]
+    first = np.sort(order[:SCORED])
+    scores = np.ascontiguousarray(scorer(own, first.astype(np.int32)))
+    _take(scores, first, ranks[first], rated.starts, rated.items, lists)
+    last = np.take_along_axis(scores, np.searchsorted(first, lists[:, -1:]), axis=1)[:, 0]
+    open_lists = np.flatnonzero((lists[:, -1] < 0) | (last <= bounds[order[SCORED]]))
+    if open_lists.size:
+        rest, again = rated.of(open_lists), np.full((open_lists.size, TOP), -1, np.int32)
+        scores = np.ascontiguousarray(scorer(own[open_lists], np.arange(bounds.size, dtype=np.int32)))
+        _take(scores, np.arange(bounds.size), ranks, rest.starts, rest.items, again)
+        lists[open_lists] = again
     return lists
 
 
@@ -308,24 +334,33 @@ def _scores(world: FileWorld, learned: LearnedScores, people: Ints, *, features:
 
 
 @compiled
-def _take(scores: Floats2, order: Ints, places: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
-    """Write each person's best unrated items of an order, best first; equal ones stand in it. Columns by `places`."""
-    best = np.empty(lists.shape[1])
-    hidden = np.zeros(places.size, np.bool_)
+def _take(scores: Floats2, items: Ints, ranks: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
+    """Write each person's best unrated items, best first; of equal ones the lower rank. Columns are these items."""
+    best, rank_of = np.empty(lists.shape[1]), np.empty(lists.shape[1], np.int64)
+    hidden = np.zeros(items.max() + 1 if items.size else 0, np.bool_)
     for row in range(scores.shape[0]):
-        hidden[rated[starts[row] : starts[row + 1]]] = True
+        mine = rated[starts[row] : starts[row + 1]]
+        for item in mine:
+            if item < hidden.size:
+                hidden[item] = True
         size = 0
-        for item in order:
-            value = scores[row, places[item]]
-            if hidden[item] or (size == best.size and not value > best[size - 1]):
+        for column in range(items.size):  # in the order of memory: most items are no candidates by one comparison
+            value, item = scores[row, column], items[column]
+            if (size == best.size and not value >= best[size - 1]) or hidden[item]:
+                continue
+            rank = ranks[column]
+            if size == best.size and value == best[size - 1] and rank > rank_of[size - 1]:
                 continue
             place = min(size, best.size - 1)
-            while place > 0 and value > best[place - 1]:
-                best[place], lists[row, place] = best[place - 1], lists[row, place - 1]
+            while place > 0 and (value > best[place - 1] or (value == best[place - 1] and rank < rank_of[place - 1])):
+                best[place], rank_of[place] = best[place - 1], rank_of[place - 1]
+                lists[row, place] = lists[row, place - 1]
                 place -= 1
-            best[place], lists[row, place] = value, item
+            best[place], rank_of[place], lists[row, place] = value, rank, item
             size = min(size + 1, best.size)
-        hidden[rated[starts[row] : starts[row + 1]]] = False
+        for item in mine:
+            if item < hidden.size:
+                hidden[item] = False
 
 
 @compiled
@@ -389,6 +424,7 @@ class CompareMeasurement:
     losses: tuple[dict[str, Any], ...] = ()  # Of the coordinator's panel: a record of each client, instead of scores
 
 
+@one_thread()  # units run side by side, and last digits do not depend on how many do
 def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
     """Measure one unit, in this process."""
     stop_if_abandoned()

@@ -43,12 +43,12 @@ def shares_of(query: Query, fold: LikesFold) -> Floats:
         weight = np.minimum(1, padded / np.maximum(likes, 1))
         return np.bincount(places, weights=weight[inside.owners], minlength=pool.size) / liked.users
     both = np.zeros((pool.size, pool.size))
-    _add_pairs(inside.starts, places, np.minimum(1, padded * (padded - 1) / np.maximum(likes * (likes - 1), 1)), both)
+    add_pairs(inside.starts, places, np.minimum(1, padded * (padded - 1) / np.maximum(likes * (likes - 1), 1)), both)
     return both[np.triu_indices(pool.size, 1)] / liked.users
 
 
 @compiled
-def _add_pairs(starts: Ints, places: Indices, weights: Floats, both: Floats2) -> None:
+def add_pairs(starts: Ints, places: Indices, weights: Floats, both: Floats2) -> None:
     """Add each person's weight to all pairs of its places, which ascend as a pool does, shape (places, places)."""
     for person in range(weights.size):
         weight = weights[person]

@@ -14,6 +14,7 @@ from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
+from coordinator.protocol.compiled import compiled
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Row, RowRequest
 from scenarios.studies.compare.rows.local import people_of
@@ -74,6 +75,13 @@ class GradientRow(Row):
         """Return E, shape (people, places), of coordinates ``E[person, place] tastes[person, factor]``."""
         raise NotImplementedError
 
+    def errors_at(
+        self, own: Any, factors: Floats2, tastes: Floats2, projection: Floats2 | None, people: Ints, places: Ints
+    ) -> Floats:
+        """Return E of some people, each at one place."""
+        errors: Floats = self.errors(own, factors, tastes, projection)[people, places]
+        return errors
+
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Learn items' factors from one bit of each device a round; devices rank items by their own factors."""
         own, public = self.ratings(world), np.random.default_rng(int.from_bytes(derive(request.seed, "public factors")))
@@ -114,20 +122,21 @@ class GradientRow(Row):
         size = max(1, BLOCK // factors.shape[0])
         for first in range(0, own.shape[0], size):
             some = slice(first, first + size)
-            errors, scaled = self.errors(own[some], factors, tastes[some], projection), tastes[some] / self.bound
+            scaled = tastes[some] / self.bound
             if user is None:
-                sums = [np.clip(errors * one[:, None], -1, 1).sum(axis=0) for one in scaled.T]
-                means += np.stack(sums, axis=1).reshape(-1) / own.shape[0]
+                add_bounded(self.errors(own[some], factors, tastes[some], projection), scaled, means)
             else:
                 people = user[slice(*np.searchsorted(user, (first, first + size)))] - first
                 cell = request.coins.integers(cells, size=people.size)
-                value = np.clip(errors[people, cell // FACTORS] * scaled[people, cell % FACTORS], -1, 1)
+                place, factor = cell // FACTORS, cell % FACTORS
+                errors = self.errors_at(own[some], factors, tastes[some], projection, people, place)
+                value = np.clip(errors * scaled[people, factor], -1, 1)
                 bit: Bools = request.coins.random(people.size) < chances(value, epsilon)
                 answered += np.bincount(cell, minlength=cells)
                 ones += np.bincount(cell[bit], minlength=cells)
         if user is None:  # a cell is chosen uniformly, and its bit has the people's mean probability
             answered = request.coins.multinomial(request.users, np.full(cells, 1 / cells))
-            ones = request.coins.binomial(answered, chances(means, epsilon))
+            ones = request.coins.binomial(answered, chances(means / own.shape[0], epsilon))
         # Every device answers about one of all cells, so that the mean over devices is their signed count times cells
         scale = cells / bit_channel(epsilon).contrast / request.users
         signed = np.asarray(scale * (2.0 * ones - answered), np.float64)
@@ -147,10 +156,22 @@ class GradientRow(Row):
         return (source, spent) if each else (source,)
 
 
+@compiled
+def add_bounded(errors: Floats2, scaled: Floats2, sums: Floats) -> None:
+    """Add all people's coordinates, cut to -1 and 1, to sums of shape (places x FACTORS,)."""
+    factors = scaled.shape[1]
+    for person in range(errors.shape[0]):
+        for place in range(errors.shape[1]):
+            for k in range(factors):
+                sums[place * factors + k] += min(max(errors[person, place] * scaled[person, k], -1.0), 1.0)
+
+
 def ridge_tastes(pairs: Any, sums: Any, factors: Floats2, common: Floats2) -> Floats2:
     """Return ``(sum of c f f' + common + ridge)^-1 sum of c r f`` of each device, float64, shape (people, FACTORS)."""
-    squares = (factors[:, :, None] * factors[:, None, :]).reshape(-1, FACTORS**2)
-    grams = (pairs @ squares).reshape(-1, FACTORS, FACTORS) + common + RIDGE * SPREAD**2 * np.eye(FACTORS)
+    one, other = np.triu_indices(FACTORS)
+    sums_of_squares, grams = pairs @ (factors[:, one] * factors[:, other]), np.empty((pairs.shape[0], FACTORS, FACTORS))
+    grams[:, one, other] = grams[:, other, one] = sums_of_squares
+    grams += common + RIDGE * SPREAD**2 * np.eye(FACTORS)
     solved: Floats2 = np.linalg.solve(grams, (sums @ factors)[:, :, None])[:, :, 0]
     return solved
 
@@ -202,6 +223,16 @@ class ImplicitGradients(GradientRow):
         """Weigh each item's error."""
         liked = own.toarray()
         weighed: Floats2 = (1 + self.confidence * liked) * (liked - tastes @ factors.T)
+        return weighed
+
+    def errors_at(
+        self, own: Any, factors: Floats2, tastes: Floats2, _: Floats2 | None, people: Ints, places: Ints
+    ) -> Floats:
+        """Weigh the errors of these items alone."""
+        liked = np.asarray(own[people, places], np.float64)
+        weighed: Floats = (1 + self.confidence * liked) * (
+            liked - np.einsum("ij,ij->i", tastes[people], factors[places])
+        )
         return weighed
 
 

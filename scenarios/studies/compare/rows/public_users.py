@@ -5,10 +5,11 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from scipy.special import ndtr
 
-from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
@@ -116,13 +117,15 @@ def chosen_kappa(settings: Comparison, public: float, seed: int) -> float:
 def ratings_left(table: RatingTable, world: FileWorld) -> Rows:
     """Return everybody's ratings without those that are held out."""
     train = world.fold.train
-    in_training = np.isin(table.owners * table.count + table.items, train.owners * table.count + train.items)
+    every, training = (one.owners * table.count + one.items for one in (table, train))
+    places = np.searchsorted(training, every)  # both ascend
+    in_training = training[np.minimum(places, training.size - 1)] == every
     return table.valued(np.asarray(table.values, np.float64)).where(in_training)
 
 
 def can_complete(how: str, table: RatingTable) -> bool:
     """Return whether ratings differ, and have a finite scale where devices sample a rating."""
-    levels = np.unique(table.values).size
+    levels = pd.unique(table.values).size
     return levels > 1 and (not needs_scale(how) or table.source in PUBLISHED or levels <= MOST_UNDECLARED)
 
 
@@ -134,15 +137,24 @@ def completion(how: str, world: FileWorld, request: RowRequest) -> LearnedScores
     rows, public_rows, least = dealt.split.train, dealt.split.public_rows, request.settings.like_from
     rated = np.bincount(public_rows.items, minlength=world.items).astype(np.float64)
     spread = max(float(np.std(public_rows.values)), 1e-9)
+    everything = np.arange(world.items, dtype=np.int32)
 
-    def scores(own: Any) -> Floats2:
+    def scores(own: Any, items: Indices = everything) -> Floats2:
         means = own.sum(axis=1)[:, None] / np.maximum(np.diff(own.indptr), 1)[:, None]
-        chances: Floats2 = rated * ndtr((completed(features, own) - (means if least is None else least)) / spread)
+        above = completed(features, own, items) - (means if least is None else least)
+        chances: Floats2 = rated[items] * ndtr(above / spread)
         return chances
 
     holds = sparse.csr_array((rows.values, rows.items, rows.starts), shape=(rows.users, rows.count))
     _, private = split_people(world, request)
-    return LearnedScores(popularity=rated, floor=LEAST_SCORE, scorer=scores, holds=holds, people=private)
+    return LearnedScores(
+        popularity=rated,
+        floor=LEAST_SCORE,
+        scorer=scores,
+        bounded=(rated, scores),  # a chance of 1 times how many rated it
+        holds=holds,
+        people=private,
+    )
 
 
 COMPLETIONS = {"trace norm": NONE, "PMC": "pmc", "PMD": "pmd"}
@@ -166,12 +178,11 @@ def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.
     return dealt, experiment.settle(dealt, InProcess(1))[0]
 
 
-def completed(features: ItemFeatures, own: Any) -> Floats2:
-    """Return the ratings ``mu + V u`` that devices complete their own to, shape (devices, N)."""
-    starts, items = own.indptr.astype(np.int64), own.indices.astype(np.int32)
-    ratings: Floats2 = (
-        features.mean + tastes(features, starts, items, own.data - features.mean[items]) @ features.vectors.T
-    )
+def completed(features: ItemFeatures, own: Any, items: Indices) -> Floats2:
+    """Return the ratings ``mu + V u`` of some items that devices complete their own to, shape (devices, items)."""
+    starts, rated = own.indptr.astype(np.int64), own.indices.astype(np.int32)
+    users = tastes(features, starts, rated, own.data - features.mean[rated])
+    ratings: Floats2 = features.mean[items] + users @ features.vectors[items].T
     return ratings
 
 

@@ -110,8 +110,11 @@ def _choose(starts: Ints, keys: Floats, most: int, among: Bools) -> None:
         if stop - first <= most:
             among[first:stop] = True
         else:
-            for place in np.argsort(keys[first:stop])[:most]:
-                among[first + place] = True
+            last, left = np.partition(keys[first:stop], most - 1)[most - 1], most
+            for place in range(first, stop):
+                if left and keys[place] <= last:
+                    among[place] = True
+                    left -= 1
 
 
 def counts_of(likes: Any) -> Floats:

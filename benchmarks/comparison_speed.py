@@ -1,0 +1,91 @@
+"""How long `blindrec compare` takes of all trust models, and how much memory, on made files of three sizes.
+
+``python -m benchmarks.comparison_speed [--file NAME] [--seeds N] [--folder DIR]``. Processor time is that of all
+processes, and counts on a busy machine; the clock does on an idle one. Kernels that are not compiled yet add to both.
+"""
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import psutil
+import typer
+
+from benchmarks.start_up import took
+
+FILES = {"c": (6_040, 3_706, 1_000_000), "a": (30_000, 2_000, 1_200_000), "b": (50_000, 5_000, 2_000_000)}
+"""People, items and about how many ratings: the first as in MovieLens 1M."""
+TASTES, KEEN = 12, 4.0  # Clusters of people and of items, and how much more often people rate those of their own
+MODELS = "none,curator,two-servers,shuffled,two-tier,local"
+EVERY = 0.2  # Seconds between two looks at memory
+
+
+def made(people: int, items: int, ratings: int) -> pd.DataFrame:
+    """Return ratings from 1 to 5 of people with tastes, of items whose popularity falls by a power law."""
+    coins = np.random.default_rng(0)
+    popularity, item_taste = np.arange(1, items + 1) ** -0.7, coins.integers(TASTES, size=items)
+    taste, degrees = coins.integers(TASTES, size=people), coins.lognormal(0, 0.8, people)
+    degrees = np.clip(np.rint(degrees * ratings / degrees.sum()), 5, items // 3).astype(int)
+    owners, chosen = [], []
+    for one in range(TASTES):
+        weights = np.cumsum(popularity * np.where(item_taste == one, KEEN, 1.0))
+        for person in np.flatnonzero(taste == one):
+            drawn = np.unique(np.searchsorted(weights, weights[-1] * coins.random(int(1.25 * degrees[person]) + 2)))
+            chosen.append(coins.permutation(drawn)[: degrees[person]])
+            owners.append(np.full(chosen[-1].size, person))
+    owner, item = np.concatenate(owners), np.concatenate(chosen)
+    quality = coins.normal(3.4, 0.5, items)[item] + 0.6 * (item_taste[item] == taste[owner])
+    stars = np.clip(np.rint(quality + coins.normal(0, 1, item.size)), 1, 5).astype(int)
+    return pd.DataFrame({"userId": owner, "movieId": item, "rating": stars}).iloc[coins.permutation(item.size)]
+
+
+def with_peak(run: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """Return a run's times and the peak of its processes' memory [MB]: theirs alone, and once what they share."""
+    done, sizes, own = threading.Event(), [0.0], psutil.Process()
+
+    def watch() -> None:
+        while not done.wait(EVERY):
+            alone, shared = 0, [0]
+            for one in own.children(recursive=True):
+                with suppress(psutil.Error):
+                    memory = one.memory_info()
+                    alone += memory.rss - memory.shared
+                    shared.append(memory.shared)
+            sizes.append((alone + max(shared)) / 1e6)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        return run() | {"megabytes": max(sizes)}
+    finally:
+        done.set()
+        thread.join()
+
+
+def main(
+    file: Annotated[str, typer.Option(help="Some of the files c, a, b.")] = "c,a,b",
+    seeds: Annotated[int, typer.Option(help="Splits of each.")] = 3,
+    folder: Annotated[Path | None, typer.Option(help="Where made files are, or go [a temporary folder].")] = None,
+) -> None:
+    """Make the files, and time the command on each."""
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in file.split(","):
+            path = (folder or Path(temporary)) / f"{name}.csv"
+            if not path.exists():
+                made(*FILES[name]).to_csv(path, index=False)
+            flags = ["--trust-models", MODELS, "--epsilon", "1,4", "--scale", "1,10,100", "--like-from", "4"]
+            command = [sys.executable, "-m", "blindrec", "compare", str(path), *flags, "--seeds", str(seeds)]
+            one = with_peak(partial(took, command))
+            print(f"{name}:", ", ".join(f"{what} {number:,.0f}" for what, number in one.items()), os.getloadavg())
+
+
+if __name__ == "__main__":
+    typer.run(main)
