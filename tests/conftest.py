@@ -24,6 +24,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.machinery
 import importlib.util
 import math
@@ -62,6 +63,11 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("untimed")
+
+
+# Objects of ten thousand tests live to the end: looking through them for cycles took a tenth of the suite's time
+gc.disable()  # until all are collected
+SELDOM = (50_000, 20, 50)  # At how many new objects, and after how many rounds, cycles are looked for in older ones
 
 
 NO_RAY = "127.0.0.1:1"  # An address at which nothing listens
@@ -108,6 +114,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = sorted(
         (item for item in items if item not in more), key=lambda item: not item.get_closest_marker("cluster")
     )
+
+
+def pytest_collection_finish() -> None:
+    """Look for cycles again, in what tests make from now on."""
+    gc.freeze()
+    gc.set_threshold(*SELDOM)
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
