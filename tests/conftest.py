@@ -69,6 +69,10 @@ hypothesis.settings.load_profile("untimed")
 gc.disable()  # until all are collected
 SELDOM = (50_000, 20, 50)  # At how many new objects, and after how many rounds, cycles are looked for in older ones
 
+# No test cuts the power, and a kill loses nothing that the system holds. That files are synchronized, and when, tests
+# see by calls
+os.fsync = os.fstat  # type: ignore[assignment]
+
 
 NO_RAY = "127.0.0.1:1"  # An address at which nothing listens
 
