@@ -176,6 +176,14 @@ def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
     return run
 
 
+@pytest.fixture(scope="module")
+def undrawn() -> Iterator[None]:
+    """Let folders of sweeps and comparisons hold no figures, for tests that look at none: each takes half a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+        yield
+
+
 @pytest.fixture
 def swept(request: pytest.FixtureRequest, blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     """`blindrec sweep` with a module's `SWEEP` in this process, without figures and progress."""
