@@ -65,8 +65,6 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 
 
-# Objects of ten thousand tests live to the end: looking through them for cycles took a tenth of the suite's time
-gc.disable()  # until all are collected
 SELDOM = (50_000, 20, 50)  # At how many new objects, and after how many rounds, cycles are looked for in older ones
 
 # No test cuts the power, and a kill loses nothing that the system holds. That files are synchronized, and when, tests
@@ -120,11 +118,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     )
 
 
-def pytest_collection_finish() -> None:
-    """Look for cycles again, in what tests make from now on."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for cycles only in what comes later: ten thousand tests live to the end, and took a sixth of the time."""
+    gc.disable()
     gc.set_threshold(*SELDOM)
-    gc.enable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
