@@ -24,6 +24,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.machinery
 import importlib.util
 import math
@@ -62,6 +63,13 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("untimed")
+
+
+SELDOM = (50_000, 20, 50)  # At how many new objects, and after how many rounds, cycles are looked for in older ones
+
+# No test cuts the power, and a kill loses nothing that the system holds. That files are synchronized, and when, tests
+# see by calls
+os.fsync = os.fstat  # type: ignore[assignment]
 
 
 NO_RAY = "127.0.0.1:1"  # An address at which nothing listens
@@ -108,6 +116,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = sorted(
         (item for item in items if item not in more), key=lambda item: not item.get_closest_marker("cluster")
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for cycles only in what comes later: ten thousand tests live to the end, and took a sixth of the time."""
+    gc.disable()
+    gc.set_threshold(*SELDOM)
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -157,6 +177,14 @@ def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
         return Ended(code, out, err)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def undrawn() -> Iterator[None]:
+    """Let folders of sweeps and comparisons hold no figures, for tests that look at none: each takes half a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+        yield
 
 
 @pytest.fixture

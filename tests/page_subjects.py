@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from runs import planted_ratings, write_movielens
@@ -38,7 +39,8 @@ def command(*arguments: object) -> None:
     """Run the command line in this process."""
     said = io.StringIO()
     quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said)
-    with quiet[0], quiet[1], pytest.raises(SystemExit) as ended:
+    undrawn = patch("scenarios.studies.sweep.sweep_folder.draw")  # a report draws its figures itself
+    with quiet[0], quiet[1], undrawn, pytest.raises(SystemExit) as ended:
         cli.main([str(argument) for argument in arguments])
     assert not ended.value.code, said.getvalue()
 

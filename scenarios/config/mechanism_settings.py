@@ -160,12 +160,9 @@ def _our_code() -> tuple[bytes, ...]:
     return tuple(path.read_bytes() for folder in folders for path in sorted(Path(folder).rglob("*.py")))
 
 
-def packages_of_policy(policy: Policy) -> frozenset[str]:
+def packages_of_policy(policy: Policy) -> set[str]:
     """Return the packages that a custom policy is made of: its module's, and those beside it that this imports."""
-    return _packages_of(type(policy).__module__) - {"__main__"}
-
-
-@cache
-def _packages_of(module: str) -> frozenset[str]:
-    """Return a module's package and those beside it, which are read once: loaded code does not change with its file."""
-    return frozenset(name.partition(".")[0] for name in (module, *modules_of([module]))) - OURS
+    module = type(policy).__module__
+    if module.partition(".")[0] in OURS:  # whose imports are many files to read
+        return set()
+    return {name.partition(".")[0] for name in (module, *modules_of([module]))} - OURS - {"__main__"}

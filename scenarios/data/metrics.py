@@ -1,6 +1,7 @@
 """Scores of results: item clusterings against the truth, lists against likes, and the worth of devices' advice."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -242,11 +243,18 @@ class Following:
 
 def share_between(values: Floats, cluster: Indices) -> float:
     """Return the share of the values' variance that lies between clusters (eta squared); 0 where there is none."""
+    return _shares_of(values, [cluster])[0]
+
+
+def _shares_of(values: Floats, labellings: Iterable[Indices]) -> list[float]:
     if values.size == 0 or (spread := values.var()) == 0:
-        return 0.0
-    sizes = np.bincount(cluster)
-    means = np.bincount(cluster, weights=values) / np.maximum(sizes, 1)
-    return float((sizes * (means - values.mean()) ** 2).sum() / values.size / spread)
+        return [0.0 for _ in labellings]
+    shares, mean = [], values.mean()
+    for cluster in labellings:
+        sizes = np.bincount(cluster)
+        means = np.bincount(cluster, weights=values) / np.maximum(sizes, 1)
+        shares.append(float((sizes * (means - mean) ** 2).sum() / values.size / spread))
+    return shares
 
 
 def chance_of(values: Floats, cluster: Indices) -> float:
@@ -256,7 +264,7 @@ def chance_of(values: Floats, cluster: Indices) -> float:
     shuffles are `SHUFFLES`, of a fixed seed; the labels themselves count as one more, so that the test is valid.
     """
     observed, generator = share_between(values, cluster), np.random.default_rng(0)
-    shuffled = (share_between(values, generator.permutation(cluster)) for _ in range(SHUFFLES))
+    shuffled = _shares_of(values, (generator.permutation(cluster) for _ in range(SHUFFLES)))
     return (1 + sum(share >= observed * (1 - 1e-9) for share in shuffled)) / (1 + SHUFFLES)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,12 @@ def write_target(name: str, target: Path, content: bytes) -> None:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
-    return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in _PACKAGES}}
+    return {"python": platform.python_version(), **{name: _version_of(name) for name in _PACKAGES}}
+
+
+@cache  # reading all of them takes as long as a small run
+def _version_of(package: str) -> str:
+    return importlib.metadata.version(package)
 
 
 @contextmanager

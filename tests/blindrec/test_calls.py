@@ -230,7 +230,7 @@ class Thrice:
 
 def main():
     scenario = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600, policy="__main__:Thrice")
-    places = [blindrec.Ray(workers=2), blindrec.InProcess(workers=1)]
+    places = [blindrec.Ray(workers=1), blindrec.InProcess(workers=2)]
     results = [blindrec.run(scenario, place, progress=False) for place in places]
     told = [[one["backend"], one["workers"], one["rounds"], one["releases_sha256"]] for one in results]
     print(json.dumps(told))
@@ -249,7 +249,7 @@ def test_ray_starts_and_ends_with_a_call(tmp_path: Path) -> None:
     command = [sys.executable, "script.py"]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300)
     told = json.loads(said.stdout)
-    assert [one[:3] for one in told] == [["ray", 2, 3], ["inprocess", 1, 3]]
+    assert [one[:3] for one in told] == [["ray", 1, 3], ["inprocess", 2, 3]]
     assert len({one[3] for one in told}) == 1
 
 

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pandas as pd
 import pytest
@@ -97,7 +98,9 @@ def _run(words: list[str], folder: Path) -> tuple[int, str, str]:
     """Return exit code, standard output and standard error."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     told = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
-    with contextlib.chdir(folder), told[0], told[1], threadpool_limits(1):  # small matrices gain nothing by threads
+    undrawn = patch("scenarios.studies.sweep.sweep_folder.draw")  # no figure is golden
+    # small matrices gain nothing by threads
+    with contextlib.chdir(folder), told[0], told[1], undrawn, threadpool_limits(1):
         try:
             cli.main(words)
         except SystemExit as ended:
@@ -105,11 +108,11 @@ def _run(words: list[str], folder: Path) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def share(session: OnRay, patch: pytest.MonkeyPatch) -> None:
+def share(session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let command lines use a Ray instance that is there instead of starting their own."""
 
     @contextlib.contextmanager
     def shared(**_: object) -> Iterator[OnRay]:
         yield session
 
-    patch.setattr("scenarios.backends.ray_instance.on_ray", shared)
+    monkeypatch.setattr("scenarios.backends.ray_instance.on_ray", shared)

@@ -10,6 +10,8 @@ from runs import Command
 
 from benchmarks.pages import folder_of_pages
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 PAGE = OwnPage("docs/tutorials/your-own-mechanism.ipynb", "oue.py")
 RUN = ("run", "--design", "oue:OUE", "--items", 20, "--rated", 5, "--users", 2000, "--epsilon", 2)
 POLICY_PAGE = OwnPage("docs/tutorials/your-own-policy.ipynb", "halves.py")

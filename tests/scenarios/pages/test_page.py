@@ -25,6 +25,7 @@ from scenarios.pages.promise import KINDS, PrivacyPromise
 from scenarios.pages.schema import SCHEMAS, Subject
 from scenarios.pages.traced import Traced, sentence
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 SHEET = Path(pages.__file__).parent / "templates" / "style.css"
 LEAST = 4.5  # Contrast of text, by the Web Content Accessibility Guidelines, level AA
 

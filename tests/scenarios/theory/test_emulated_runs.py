@@ -97,7 +97,7 @@ def test_plans_stay_within_three_hundredths_of_devices(place: int) -> None:
     assert planned.accuracy - fewer > 0.03 + 2 * rough
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough  # by default plans of settings drawn at random are held to devices
 @pytest.mark.statistical
 @pytest.mark.parametrize("place", [0, 1])
 def test_the_settings_that_a_theory_had_wrong_by_a_tenth(place: int) -> None:

@@ -269,4 +269,4 @@ def test_devices_noise_that_falls_short_in_the_second_round_leaves_popularity() 
 @pytest.mark.cluster
 def test_ray_repeats_a_run_in_process(ray_session: Any) -> None:
     scenario = shared(noise="devices", dropout=0.05)
-    assert digests(run(scenario, ray_session, devices_per_actor=90)) == digests(here(scenario))
+    assert digests(run(scenario, ray_session, devices_per_actor=200)) == digests(here(scenario))

@@ -188,12 +188,6 @@ def test_servers_that_hold_different_shares_collect_again_and_end_in_the_end() -
         assert servers.calls.count("collect") == min(agree_after + 1, ATTEMPTS)
 
 
-@pytest.mark.cluster
-def test_ray_repeats_a_run_in_process(ray_session: Any) -> None:
-    scenario = shared(noise="devices", dropout=0.05)
-    assert digests(run(scenario, ray_session, devices_per_actor=90)) == digests(here(scenario))
-
-
 def test_a_journal_holds_what_each_server_got() -> None:
     rounds = InMemoryRounds()
     run(shared(), InProcess(1), rounds=rounds)

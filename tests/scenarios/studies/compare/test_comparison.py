@@ -21,6 +21,8 @@ from scenarios.studies.compare.scoring import SERVED, custom_rows, show_panel
 from scenarios.studies.compare.summary import show
 from scenarios.studies.compare.worlds import world_of
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 COLUMNS = {"trust_model", "mechanism", "features", "epsilon", "users", "simulated", "seconds", "public"}
 COLUMNS |= {f"{name}{end}" for name in ("hit_rate", "ndcg", "recall") for end in ("", "_low", "_high")}
 HERE = ("--backend", "inprocess", "--like-from", 4, "--seeds", 3)

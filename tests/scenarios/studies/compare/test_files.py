@@ -16,6 +16,8 @@ from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.worlds import table_of, world_of
 from scenarios.studies.planner.least_users import Candidate
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 TWICE = "user,item,rating,timestamp\na,x,1,30\nb,x,3,10\na,x,5,10\na,x,3,20\na,y,2,5\n"
 PEOPLE = planted_ratings(users=40, items=30, each=12)
 ROWS = ("--mechanisms", "popularity,set", "--trust-models", "none,local")

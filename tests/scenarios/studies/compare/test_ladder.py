@@ -37,6 +37,8 @@ from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.worlds import FileWorld, world_of
 from scenarios.theory.liars import likes_of_liar, share_to_lift
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 ITEMS, SEEDS, LIKES = 60, 120, 12
 ONE, FOUR = Fraction(1), Fraction(4)
 ROWS = registered_rows()

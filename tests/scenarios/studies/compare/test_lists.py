@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from runs import Command, planted_ratings, refused, write_movielens
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 UNIT = ["trust_model", "mechanism", "epsilon", "users", "public", "seed", "features"]
 COLUMNS = [*UNIT, "user_id", "item_id", "rank", "score"]
 HERE = ("--backend", "inprocess", "--workers", 1, "--json", "-")

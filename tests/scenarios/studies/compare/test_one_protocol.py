@@ -10,6 +10,8 @@ from runs import Command, refused
 from scenarios.data.datasets import read_ratings
 from scenarios.data.rating_split import Split, hold_out
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 PEOPLE, ITEMS, EACH = 60, 40, 14
 HERE = ("--backend", "inprocess", "--workers", 1, "--json", "-")
 FORECAST = ("--trust-models", "none,local", "--mechanisms", "popularity,set,pairs", "--epsilon", 4, "--devices", 0)

@@ -17,6 +17,8 @@ from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows.private_gradients import FACTORS, ROWS, GradientRow, chances, part_of
 from scenarios.studies.compare.worlds import FileWorld, world_of
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SEEDS = 30
 FIRST: Floats2 = np.random.default_rng(3).uniform(0, 0.2, (30, FACTORS))
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.mechanism)

@@ -22,6 +22,8 @@ from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, Li
 from scenarios.studies.compare.summary import needed, summarize
 from scenarios.studies.compare.worlds import table_of
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SEEDS = (0, 1, 2)
 
 

@@ -15,6 +15,8 @@ from scenarios.studies.compare.scoring import gini, score
 from scenarios.studies.compare.who_pays import best_for_groups
 from scenarios.studies.compare.worlds import world_of
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 PEOPLE, ITEMS = 60, 30
 WORDS = ("--like-from", 4, "--backend", "inprocess", "--epsilon", 2, "--scale", 1, "--devices", 0, "--likes", 8)
 

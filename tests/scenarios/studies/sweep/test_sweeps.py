@@ -198,7 +198,8 @@ def test_a_grid_file_is_any_kind(name: str, blindrec: Command, tmp_path: Path) -
     assert type(load_sweep(grid(name), seeds=3)) is type(sweep_of(grid(name)))
 
 
-def test_a_grid_needs_no_command_of_its_own(blindrec: Command, tmp_path: Path) -> None:
+def test_a_grid_needs_no_command_of_its_own(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
     (tmp_path / "mine.toml").write_text('sweep = "online"\nseeds = 1\nrounds = 20\nvoters = 16\naxes = "ratio=4"\n')
     here = ("--backend", "inprocess", "--workers", 1, "--out", tmp_path / "out")
     told = blindrec("sweep", tmp_path / "mine.toml", *here)
