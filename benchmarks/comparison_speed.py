@@ -34,14 +34,16 @@ def made(people: int, items: int, ratings: int) -> pd.DataFrame:
     popularity, item_taste = np.arange(1, items + 1) ** -0.7, coins.integers(TASTES, size=items)
     taste, degrees = coins.integers(TASTES, size=people), coins.lognormal(0, 0.8, people)
     degrees = np.clip(np.rint(degrees * ratings / degrees.sum()), 5, items // 3).astype(int)
-    owners, chosen = [], []
+    owners, rated = [], []
     for one in range(TASTES):
         weights = np.cumsum(popularity * np.where(item_taste == one, KEEN, 1.0))
         for person in np.flatnonzero(taste == one):
-            drawn = np.unique(np.searchsorted(weights, weights[-1] * coins.random(int(1.25 * degrees[person]) + 2)))
-            chosen.append(coins.permutation(drawn)[: degrees[person]])
-            owners.append(np.full(chosen[-1].size, person))
-    owner, item = np.concatenate(owners), np.concatenate(chosen)
+            candidates = np.unique(
+                np.searchsorted(weights, weights[-1] * coins.random(int(1.25 * degrees[person]) + 2))
+            )
+            rated.append(coins.permutation(candidates)[: degrees[person]])
+            owners.append(np.full(rated[-1].size, person))
+    owner, item = np.concatenate(owners), np.concatenate(rated)
     quality = coins.normal(3.4, 0.5, items)[item] + 0.6 * (item_taste[item] == taste[owner])
     stars = np.clip(np.rint(quality + coins.normal(0, 1, item.size)), 1, 5).astype(int)
     return pd.DataFrame({"userId": owner, "movieId": item, "rating": stars}).iloc[coins.permutation(item.size)]
