@@ -22,7 +22,6 @@ import typer
 from benchmarks.start_up import took
 
 FILES = {"c": (6_040, 3_706, 1_000_000), "a": (30_000, 2_000, 1_200_000), "b": (50_000, 5_000, 2_000_000)}
-"""People, items and about how many ratings: the first as in MovieLens 1M."""
 TASTES, KEEN = 12, 4.0  # Clusters of people and of items, and how much more often people rate those of their own
 MODELS = "none,curator,two-servers,shuffled,two-tier,local"
 EVERY = 0.2  # Seconds between two looks at memory
@@ -38,10 +37,8 @@ def made(people: int, items: int, ratings: int) -> pd.DataFrame:
     for one in range(TASTES):
         weights = np.cumsum(popularity * np.where(item_taste == one, KEEN, 1.0))
         for person in np.flatnonzero(taste == one):
-            candidates = np.unique(
-                np.searchsorted(weights, weights[-1] * coins.random(int(1.25 * degrees[person]) + 2))
-            )
-            rated.append(coins.permutation(candidates)[: degrees[person]])
+            items_of = np.unique(np.searchsorted(weights, weights[-1] * coins.random(int(1.25 * degrees[person]) + 2)))
+            rated.append(coins.permutation(items_of)[: degrees[person]])
             owners.append(np.full(rated[-1].size, person))
     owner, item = np.concatenate(owners), np.concatenate(rated)
     quality = coins.normal(3.4, 0.5, items)[item] + 0.6 * (item_taste[item] == taste[owner])
@@ -63,8 +60,7 @@ def with_peak(run: Callable[[], dict[str, float]]) -> dict[str, float]:
                     shared.append(memory.shared)
             sizes.append((alone + max(shared)) / 1e6)
 
-    thread = threading.Thread(target=watch)
-    thread.start()
+    (thread := threading.Thread(target=watch)).start()
     try:
         return run() | {"megabytes": max(sizes)}
     finally:
