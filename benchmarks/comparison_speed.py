@@ -22,7 +22,6 @@ import typer
 from benchmarks.start_up import took
 
 FILES = {"c": (6_040, 3_706, 1_000_000), "a": (30_000, 2_000, 1_200_000), "b": (50_000, 5_000, 2_000_000)}
-"""People, items and about how many ratings: the first as in MovieLens 1M."""
 TASTES, KEEN = 12, 4.0  # Clusters of people and of items, and how much more often people rate those of their own
 MODELS = "none,curator,two-servers,shuffled,two-tier,local"
 EVERY = 0.2  # Seconds between two looks at memory
@@ -34,14 +33,14 @@ def made(people: int, items: int, ratings: int) -> pd.DataFrame:
     popularity, item_taste = np.arange(1, items + 1) ** -0.7, coins.integers(TASTES, size=items)
     taste, degrees = coins.integers(TASTES, size=people), coins.lognormal(0, 0.8, people)
     degrees = np.clip(np.rint(degrees * ratings / degrees.sum()), 5, items // 3).astype(int)
-    owners, chosen = [], []
+    owners, rated = [], []
     for one in range(TASTES):
         weights = np.cumsum(popularity * np.where(item_taste == one, KEEN, 1.0))
         for person in np.flatnonzero(taste == one):
-            drawn = np.unique(np.searchsorted(weights, weights[-1] * coins.random(int(1.25 * degrees[person]) + 2)))
-            chosen.append(coins.permutation(drawn)[: degrees[person]])
-            owners.append(np.full(chosen[-1].size, person))
-    owner, item = np.concatenate(owners), np.concatenate(chosen)
+            items_of = np.unique(np.searchsorted(weights, weights[-1] * coins.random(int(1.25 * degrees[person]) + 2)))
+            rated.append(coins.permutation(items_of)[: degrees[person]])
+            owners.append(np.full(rated[-1].size, person))
+    owner, item = np.concatenate(owners), np.concatenate(rated)
     quality = coins.normal(3.4, 0.5, items)[item] + 0.6 * (item_taste[item] == taste[owner])
     stars = np.clip(np.rint(quality + coins.normal(0, 1, item.size)), 1, 5).astype(int)
     return pd.DataFrame({"userId": owner, "movieId": item, "rating": stars}).iloc[coins.permutation(item.size)]
@@ -61,8 +60,7 @@ def with_peak(run: Callable[[], dict[str, float]]) -> dict[str, float]:
                     shared.append(memory.shared)
             sizes.append((alone + max(shared)) / 1e6)
 
-    thread = threading.Thread(target=watch)
-    thread.start()
+    (thread := threading.Thread(target=watch)).start()
     try:
         return run() | {"megabytes": max(sizes)}
     finally:

@@ -202,12 +202,11 @@ def _order(rows: Rows, by: str, seed: int, purpose: str) -> Ints:
 
 
 FOLDS = 5
-MANY_USERS, MANY_RATINGS = 500, 4_000
-"""Public users from whom on one fold is enough, and asked ratings with which no further fold is dealt out."""
+MANY_HELD_OUT = 100  # With so many held-out users no further fold is dealt out
 RANKS = (5, 10, 20)
 START, STEPS_DOWN, STEPS_UP = 1, -4, 8
 """Kappas are the ratings' spread times a power of 2, from the 1st on downhill within these powers."""
-GAIN = 5e-4  # Share of the error that a step lowers at least: by less it only follows the noise of who is held out
+GAIN = 1e-4  # Share of the error that a step lowers at least: by less it only follows the noise of who is held out
 ITERATIONS = 12  # EM iterations of a trial
 
 
@@ -230,7 +229,7 @@ def folds_of(public: Rows, seed: int) -> list[Fold]:
     folds = list[Fold]()
     for holdout in np.array_split(order, min(FOLDS, public.users)):
         folds.append(fold_of(public, holdout, seed))
-        if public.users > MANY_USERS or sum(fold.targets.items.size for fold in folds) >= MANY_RATINGS:
+        if sum(fold.seen.users for fold in folds) >= MANY_HELD_OUT:
             break
     return folds
 

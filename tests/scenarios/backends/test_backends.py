@@ -14,7 +14,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.rounds import QueryPlan
 from scenarios.backends.on_ray import BITS_A_WORKER, OnRay
-from scenarios.backends.selection import AUTO, LONG, InProcess, Ray, choose, opened
+from scenarios.backends.selection import AUTO, FEW_CPUS, LONG, InProcess, Ray, choose, opened
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled
@@ -55,12 +55,19 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         (AUTO, {"work": lambda: 12_345.6}, "ray", "about 12,346 s of work predicted, more than 10"),
         (AUTO, {"address": "h:1"}, "ray", "an address is given"),
         (AUTO, {"metrics": True}, "ray", "only Ray has what is asked for"),
+        (AUTO, {"work": lambda: 1e9, "sharing": True, "address": "h:1"}, "ray", "an address is given"),
         ("ray", {"work": lambda: 0.2}, "ray", "as called"),
         ("inprocess", {"work": lambda: 1e9}, "inprocess", "as called"),
     ],
 )
 def test_a_place_is_chosen_with_a_reason(backend: str, more: dict[str, Any], place: str, reason: str) -> None:
     assert choose(backend, **more) == (place, reason)
+
+
+@pytest.mark.parametrize(("cpus", "place"), [(2, "inprocess"), (FEW_CPUS + 1, "ray")])
+def test_units_that_share_run_in_threads_on_few_cpus(cpus: int, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cpus)
+    assert choose(AUTO, work=lambda: 1e9, sharing=True)[0] == place
 
 
 def test_inside_a_ray_job_it_is_the_jobs_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.item_files import read_descriptions
 from scenarios.data.rating_split import LikesFold, fold_of, hold_out
 from scenarios.studies.compare import advisors as item_models
+from scenarios.studies.compare import scoring
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.crossing import over_seeds_and_people
 from scenarios.studies.compare.row import LearnedScores, RowRequest
@@ -157,6 +158,38 @@ def test_lists_without_scores_of_all_items_are_those_with_them(pooled: bool) -> 
     )
     assert one.tolist() == other.tolist()
     assert (one == -1).any()
+
+
+def test_bounded_scores_give_the_lists_of_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some people rated most items with a large bound, so that their lists take all scores; many scores are equal."""
+    monkeypatch.setattr(scoring, "SCORED", 14)
+    coins = np.random.default_rng(1)
+    rows = [sorted(coins.choice(60, size, replace=False).tolist()) for size in coins.integers(1, 55, 40)]
+    of, bounds = world(rows, [[] for _ in rows], items=60), coins.integers(1, 30, 60).astype(np.float64)
+    shares, order = coins.integers(1, 5, (40, 60)) / 4, coins.permutation(60)
+
+    def scores(own: Any, items: Any = slice(None)) -> Any:
+        return (shares[own[:, [60]].toarray()[:, 0]] * bounds)[:, items]
+
+    numbers = sparse.csr_array(np.arange(40)[:, None])
+    holds: Any = sparse.hstack([of.matrix, numbers]).tocsr().astype(np.int64)  # a scorer sees whose scores it makes
+    learned = LearnedScores(popularity=bounds, floor=1.0, scorer=scores, holds=holds, bounded=(bounds, scores))
+    wrong = replace(learned, bounded=(bounds / 9, scores))
+    one, other, third = (
+        _lists(of, each, np.arange(40), order, features=False)
+        for each in (learned, replace(learned, bounded=None), wrong)
+    )
+    assert one.tolist() == other.tolist() != third.tolist()
+
+
+def test_a_matrix_is_inverted_in_place_also_where_it_is_not_positive() -> None:
+    gram = np.random.default_rng(0).normal(size=(300, 300))
+    gram += gram.T
+    for matrix in (gram, gram @ gram):
+        for overwrite in (False, True):
+            inverse = item_models.inverse_of(matrix.copy(), 2.0, overwrite=overwrite)
+            np.testing.assert_allclose(inverse @ (matrix + 2 * np.eye(300)), np.eye(300), atol=1e-6)
+            assert inverse.flags.c_contiguous
 
 
 def test_popularity_is_scored_among_the_same_private_people() -> None:
