@@ -32,7 +32,7 @@ from scenarios.studies.compare.scoring import (
     show_panel,
 )
 from scenarios.studies.compare.summary import show, summarize
-from scenarios.studies.compare.worlds import dated, left_out, table_of
+from scenarios.studies.compare.worlds import dated, left_out, sampled, table_of
 from scenarios.studies.sweep.online_sweep import ClientsKey, ClientsMeasurement
 from scenarios.studies.sweep.sweeps import Sweep
 
@@ -113,6 +113,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             "remarks": [
                 *table.remarks,
                 *dated(self.settings),
+                *sampled(self.settings),
                 *summary["remarks"],
                 *of_rows,
                 *custom,
