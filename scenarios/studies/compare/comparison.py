@@ -102,7 +102,8 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             for key, unit in units.items()
             if key.trust_model == COORDINATOR
         }
-        of_rows = [line for row in rows_of(self.settings).values() for line in row.remarks(self.settings)]
+        rows = rows_of(self.settings)
+        of_rows = [line for row in rows.values() for line in row.remarks(self.settings)]
         custom, (_, why) = check_custom(self.settings, table.users, table.count), served_in(self.settings)
         return {
             **summary,
@@ -115,6 +116,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
                 *dated(self.settings),
                 *sampled(self.settings),
                 *summary["remarks"],
+                *(f"{name}: not measured: {why}" for name, row in rows.items() if (why := row.hindrance(table))),
                 *of_rows,
                 *custom,
                 *([why] if why else []),

@@ -77,9 +77,7 @@ class FileWorld:
         """Return the same world with everybody's likes to learn from, and what lists of some people take, alone."""
         there = np.zeros(self.people, np.bool_)
         there[people] = True
-        train, holdout = (
-            rows.where(np.repeat(there, rows.degrees)) for rows in (self.fold.train, self.fold.holdout)
-        )
+        train, holdout = (rows.where(np.repeat(there, rows.degrees)) for rows in (self.fold.train, self.fold.holdout))
         liked = train.where(train.values)
         return FileWorld(
             fold=LikesFold(train=train, liked=self.fold.liked, holdout=holdout),
