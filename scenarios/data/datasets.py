@@ -18,6 +18,7 @@ from coordinator.protocol.rating_table import RowTable, starts_of
 from scenarios.config.settings import TIMED, BadLines, Duplicates
 from scenarios.data.formats import Columns, open_ratings
 from scenarios.data.readers import RatingColumns, read_columns
+from scenarios.log import step
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -141,7 +142,8 @@ def read_ratings(
     Parquet (-10^9 to 10^9); each also as the only such file of a zip archive.
     """
     raw = read_columns(open_ratings(Path(path)), columns, times=times, skip=bad_lines == "skip")
-    table = _assemble(raw, duplicates)
+    with step("numbering people and items"):
+        table = _assemble(raw, duplicates)
     frequent = table.degrees >= min_ratings
     if frequent.all():
         return table

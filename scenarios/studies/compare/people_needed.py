@@ -159,23 +159,24 @@ def needs(
     settings: Comparison, *, epsilons: Sequence[Epsilon] = (), users: int | None = None, worth: float = WORTH
 ) -> list[dict[str, Any]]:
     """Return how many people private advice takes, among people like a file's, and which advice to use."""
-    table, forecast = (
-        table_of(settings),
-        _forecast_of(settings),
-    )
+    table, forecast = table_of(settings), _forecast_of(settings)
     if table.count <= 2 * TOP:
         raise InputError(f"the file has {table.count} items; lists of ten say something among more than {2 * TOP}")
-    here, forecasts = users or table.users, list[dict[str, Any]]()
-    for epsilon in epsilons or tuple(map(parse_epsilon, EPSILONS)):
-        thumb = by_formula(forecast.splits[0].world.fold, settings, epsilon)
-        rows = [
-            {**_row(forecast, row, epsilon, (here, worth, thumb), features=features), "by_formula": round(thumb)}
-            for row in ROWS
-            for features in ((False, True) if settings.features is not None else (False,))
-        ]
-        best = max(rows, key=lambda row: float(row["here"]))
-        use = mechanism_of(best) if best["here"] >= USEFUL else ELSEWHERE
-        forecasts += [{**row, "use": use} for row in rows]
+    here, forecasts, fold = users or table.users, list[dict[str, Any]](), forecast.splits[0].world.fold
+    epsilons = epsilons or tuple(map(parse_epsilon, EPSILONS))
+    variants = [
+        (row, featured) for row in ROWS for featured in ((False, True) if settings.features is not None else (False,))
+    ]
+    with counted_step("forecasting", len(epsilons) * len(variants)) as over:
+        for epsilon in epsilons:
+            thumb, rows = by_formula(fold, settings, epsilon), list[dict[str, Any]]()
+            for row, features in variants:
+                one = _row(forecast, row, epsilon, (here, worth, thumb), features=features)
+                rows.append({**one, "by_formula": round(thumb)})
+                over()
+            best = max(rows, key=lambda row: float(row["here"]))
+            use = mechanism_of(best) if best["here"] >= USEFUL else ELSEWHERE
+            forecasts += [{**row, "use": use} for row in rows]
     return forecasts
 
 
