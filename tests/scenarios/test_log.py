@@ -92,7 +92,7 @@ def test_a_check_is_named_with_its_mechanism() -> None:
     steps: list[str] = []
 
     def look(_: object) -> str:
-        steps.extend(log._silence.steps)
+        steps.extend(line() for line in log._silence.steps)
         return ""
 
     conformance(subjects("oue", None), [Check("levels", "", look)])
@@ -124,7 +124,7 @@ def test_the_start_of_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
 
     def start(*_: object, **__: object) -> None:
-        steps.extend(log._silence.steps)
+        steps.extend(line() for line in log._silence.steps)
         raise InputError("Ray does not start")
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

@@ -75,9 +75,10 @@ class FileWorld:
 
     def for_lists_of(self, people: Ints) -> FileWorld:
         """Return the same world with everybody's likes to learn from, and what lists of some people take, alone."""
-        there = np.zeros(self.people, np.bool_)
+        there, train, holdout = np.zeros(self.people, np.bool_), self.fold.train, self.fold.holdout
         there[people] = True
-        train, holdout = (rows.where(np.repeat(there, rows.degrees)) for rows in (self.fold.train, self.fold.holdout))
+        train = train.where(np.repeat(there, train.degrees))
+        holdout = holdout.where(np.repeat(there, holdout.degrees))
         liked = train.where(train.values)
         return FileWorld(
             fold=LikesFold(train=train, liked=self.fold.liked, holdout=holdout),

@@ -281,9 +281,9 @@ def test_of_many_people_a_sample_is_scored_and_said(ratings: Path, monkeypatch: 
     monkeypatch.setattr(worlds, "EVALUATED", 10)
     samples = [one.evaluated for one in worlds_of_seeds]
     assert all(set(few) < set(many) and few.size == 10 for few, many in zip(samples, everybody, strict=True))
-    assert np.array_equal(*samples)  # in all splits the same people, if all are evaluated in each
+    assert np.array_equal(samples[0], samples[1])  # in all splits the same people, if all are evaluated in each
     [line] = sampled(settings)
-    assert line == ("lists of 10 people are scored in each split, a random sample of the 36 with a like held out")
+    assert line == "lists of 10 people are scored in each split, a random sample of the 36 with a like held out"
 
 
 def test_a_world_for_some_lists_knows_all_likes_and_gives_the_same_lists(ratings: Path) -> None:
