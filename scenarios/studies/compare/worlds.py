@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ _ANY: dict[str, Any] = {
 """Settings that the world of a file does not depend on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FileWorld:
     """A file, split."""
 
@@ -53,12 +53,12 @@ class FileWorld:
         """The number of items N."""
         return self.fold.train.count
 
-    @property
+    @cached_property
     def popularity(self) -> Floats:
         """How many people like each item, float64, shape (N,)."""
         return np.bincount(self.fold.liked.items, minlength=self.items).astype(np.float64)
 
-    @property
+    @cached_property
     def top_tenth(self) -> Ints:
         """The tenth of the catalogue that most people like; of equal items those with small numbers."""
         return np.argsort(-self.popularity, kind="stable")[: max(1, self.items // 10)]
