@@ -209,7 +209,7 @@ def _hold_out(
 
 def _numbered(table: RatingTable, seed: int, split_by: str) -> Indices | Ints:
     """Return the place of each rating by time, or at random, which also orders those of one time."""
-    numbers: Indices | Ints = np.arange(table.ratings, dtype=np.int32 if table.ratings < 1 << 31 else np.int64)
+    numbers: Any = np.arange(table.ratings, dtype=np.int32 if table.ratings < 1 << 31 else np.int64)
     permutation = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).permutation(numbers)
     if needs_times(split_by):
         permutation = permutation[np.argsort(_times(table)[permutation], kind="stable")]
