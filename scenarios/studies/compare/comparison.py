@@ -116,7 +116,11 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
                 *dated(self.settings),
                 *sampled(self.settings),
                 *summary["remarks"],
-                *(f"{name}: not measured: {why}" for name, row in rows.items() if (why := row.hindrance(table))),
+                *(
+                    f"{name}: not measured: {row.hindrance(table)}"
+                    for name, row in rows.items()
+                    if row.hindrance(table)
+                ),
                 *of_rows,
                 *custom,
                 *([why] if why else []),

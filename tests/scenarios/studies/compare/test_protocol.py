@@ -26,7 +26,7 @@ from scenarios.studies.compare.comparison import comparison
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.crossing import over_seeds_and_people
 from scenarios.studies.compare.row import LearnedScores, RowRequest
-from scenarios.studies.compare.rows import trusted
+from scenarios.studies.compare.rows import registered_rows, trusted
 from scenarios.studies.compare.rows.trusted import gaussian_noise, popularity, too_large
 from scenarios.studies.compare.scoring import TOP, ListScores, _lists, score
 from scenarios.studies.compare.worlds import FileWorld, sampled, world_of
@@ -295,3 +295,12 @@ def test_a_world_for_some_lists_knows_all_likes_and_gives_the_same_lists(ratings
     assert few.fold.train.items.size < whole.fold.train.items.size
     assert score(few, learned, asked(few), features=False) == score(whole, learned, asked(whole), features=False)
     assert (few.matrix[some] != whole.matrix[some]).nnz == 0
+
+
+@pytest.mark.parametrize("name", ["popularity", "EASE"])
+def test_scoring_people_in_blocks_changes_nothing(name: str, ratings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of, row = world_of(Comparison(ratings=ratings), 0), registered_rows()[f"none: {name}"]
+    assert of.evaluated.size > 7
+    whole = score(of, row.advise(of, asked(of)), asked(of), features=False)
+    monkeypatch.setattr(worlds, "BLOCK", 7 * of.items)
+    assert score(of, row.advise(of, asked(of)), asked(of), features=False) == whole
