@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -122,7 +122,7 @@ class _Silence:
     """What a command does, and since when it has said nothing of it."""
 
     def __init__(self) -> None:
-        self.steps: list[str] = []
+        self.steps: list[Callable[[], str]] = []
         self.bars = 0  # That move on the terminal, and say enough
         self.spoke = 0.0
 
@@ -136,7 +136,8 @@ class _Silence:
                 continue
             self.spoke, quiet = now, min(2 * quiet, max(QUIET, _LONGEST))
             if not self.bars:
-                parts = [f"blindrec {command}", *filter(None, self.steps[-1:]), f"{now - begin:.0f} s so far"]
+                current = [words() for words in self.steps[-1:]]
+                parts = [f"blindrec {command}", *filter(None, current), f"{now - begin:.0f} s so far"]
                 with suppress(OSError, ValueError):  # a closed standard error ends no command
                     screen.print(", ".join(parts), highlight=False, markup=False, soft_wrap=True)
 
@@ -150,13 +151,34 @@ def spoke(now: float) -> None:
 
 
 @contextmanager
-def step(words: str) -> Iterator[None]:
-    """Let the lines of a silent command name what it does meanwhile."""
-    _silence.steps.append(words)
+def step(words: str, share: Callable[[], float] | None = None) -> Iterator[None]:
+    """Let the lines of a silent command name what it does meanwhile and, by the share that is over, the time left."""
+    begin = time.monotonic()
+
+    def line() -> str:
+        over = 0.0 if share is None else share()
+        if not 0 < over < 1:
+            return words
+        return f"{words}, {over:.0%} done, about {(time.monotonic() - begin) * (1 - over) / over:,.0f} s left"
+
+    _silence.steps.append(line)
     try:
         yield
     finally:
-        _silence.steps.pop()
+        _silence.steps.remove(line)
+
+
+@contextmanager
+def counted_step(words: str, total: int) -> Iterator[Callable[[], None]]:
+    """Name a step of so many parts as `step` does; what it yields is called after each part."""
+    over = 0
+
+    def count() -> None:
+        nonlocal over
+        over += 1
+
+    with step(words, lambda: over / total):
+        yield count
 
 
 @contextmanager

@@ -63,6 +63,12 @@ class RowTable(Generic[Values]):
         """Number of users who rated each item."""
         return np.bincount(self.items, minlength=self.count).astype(np.int64)
 
+    def degrees_among(self, mask: Bools) -> Ints:
+        """Return how many of every user's ratings a mask marks."""
+        filled, counts = self.degrees > 0, np.zeros(self.users, np.int64)
+        counts[filled] = np.add.reduceat(mask, self.starts[:-1][filled], dtype=np.int64)
+        return counts
+
     def describe(self, place: int) -> str:
         """Return who rated what at ``place``, as the beginning of an error."""
         return f"user {np.searchsorted(self.starts, place, side='right') - 1} rated item {self.items[place]}"
@@ -75,8 +81,8 @@ class RowTable(Generic[Values]):
 
     def where(self, mask: Bools) -> Self:
         """Return the ratings that a mask keeps; users keep their numbers, and the table everything else."""
-        starts, values = starts_of(mask)[self.starts], _some(self.values, mask)
-        return replace(self, starts=starts, items=self.items[mask], values=values)
+        starts = starts_of(self.degrees_among(mask))
+        return replace(self, starts=starts, items=self.items[mask], values=_some(self.values, mask))
 
     def valued(self, values: Others) -> RowTable[Others]:
         """Return the same rows with other values."""

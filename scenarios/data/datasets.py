@@ -18,6 +18,7 @@ from coordinator.protocol.rating_table import RowTable, starts_of
 from scenarios.config.settings import TIMED, BadLines, Duplicates
 from scenarios.data.formats import Columns, open_ratings
 from scenarios.data.readers import RatingColumns, read_columns
+from scenarios.log import step
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -141,13 +142,14 @@ def read_ratings(
     Parquet (-10^9 to 10^9); each also as the only such file of a zip archive.
     """
     raw = read_columns(open_ratings(Path(path)), columns, times=times, skip=bad_lines == "skip")
-    table = _assemble(raw, duplicates)
+    with step("numbering people and items"):
+        table = _assemble(raw, duplicates)
     frequent = table.degrees >= min_ratings
     if frequent.all():
         return table
     if not frequent.any():
         raise InputError(f"no user of {path} has {min_ratings} ratings; lower --min-ratings")
-    rows = table.where(frequent[table.owners])
+    rows = table.where(np.repeat(frequent, table.degrees))
     return replace(rows, starts=starts_of(rows.degrees[frequent]), user_labels=table.user_labels[frequent])
 
 
@@ -155,23 +157,25 @@ def _assemble(raw: RatingColumns, duplicates: Duplicates) -> RatingTable:
     """Return the ratings by user and item."""
     users, user_labels = _renumber(raw.users, raw.user_labels)
     items, item_labels = _renumber(raw.items, raw.item_labels)
-    pair: Ints = users.astype(np.int64) * len(item_labels) + items
-    order = np.argsort(pair, kind="stable") if raw.times is None else np.lexsort((raw.times, pair))
-    pair, values = pair[order], raw.values[order]
+    pair, values, times = users.astype(np.int64) * len(item_labels) + items, raw.values, raw.times
+    if not (pair[1:] > pair[:-1]).all():  # most files are in order, and sorting takes long and much memory
+        order = np.argsort(pair, kind="stable") if times is None else np.lexsort((times, pair))
+        users, items, pair, values = users[order], items[order], pair[order], values[order]
+        times = None if times is None else times[order]
     repeats = np.flatnonzero(pair[1:] == pair[:-1])
     if repeats.size:
         if duplicates is None:
-            raise _duplicated(
-                raw, np.argsort(users.astype(np.int64) * len(item_labels) + items, kind="stable"), repeats
-            )
+            pair = _renumber(raw.users, raw.user_labels)[0].astype(np.int64) * len(item_labels)
+            pair += _renumber(raw.items, raw.item_labels)[0]
+            raise _duplicated(raw, np.argsort(pair, kind="stable"), repeats)
         first = np.concatenate(([True], pair[1:] != pair[:-1]))
         if duplicates == "mean":
             places = np.flatnonzero(first)
             lengths = np.diff(places, append=first.size)
             values = np.repeat(np.add.reduceat(values, places) / lengths, lengths)
         survivors = first if duplicates == "first" else np.roll(first, -1)  # the last stands before another's first
-        order, values = order[survivors], values[survivors]
-    users, items = users[order], items[order]
+        users, items, values = users[survivors], items[survivors], values[survivors]
+        times = None if times is None else times[survivors]
     return RatingTable(
         starts=starts_of(np.bincount(users, minlength=len(user_labels))),
         items=items,
@@ -182,7 +186,7 @@ def _assemble(raw: RatingColumns, duplicates: Duplicates) -> RatingTable:
         source=raw.source,
         skipped=raw.skipped,
         apart=raw.apart,
-        times=None if raw.times is None else raw.times[order],
+        times=times,
     )
 
 

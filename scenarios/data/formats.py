@@ -37,6 +37,11 @@ class RatingFile:
         """Open for reading from the start."""
         return _open(self.path, self.member)
 
+    @property
+    def size(self) -> int:
+        """Its bytes, unpacked."""
+        return self.path.stat().st_size if self.member is None else members_of(self.path)[self.member]
+
     def line_number(self, row: int) -> int:
         """Return the physical line, from 1, of the ``row``-th line (from 1) that is not empty."""
         filled = 0
@@ -62,7 +67,7 @@ def open_ratings(path: Path) -> RatingFile:
         with _open(path, member) as file:
             head = file.read(_SAMPLE)
         ratings_file = _inspect(path, member, head)
-        _require_memory(ratings_file, path.stat().st_size if member is None else members_of(path)[member])
+        _require_memory(ratings_file, ratings_file.size)
     except InputError:
         raise
     except DAMAGED_ARCHIVE as error:

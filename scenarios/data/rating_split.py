@@ -14,7 +14,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw, siphash1
 from coordinator.protocol.rating_table import Held, Likes, Rows, RowTable, starts_of
 from scenarios.data.datasets import RatingTable
+from scenarios.log import counted_step
 
+PEOPLE = 1 << 16  # Users whose ratings are judged at a time
 _ROUNDING = 1e-9  # of the user's mean absolute rating; this close to the mean counts as equal to it
 
 
@@ -99,11 +101,15 @@ def judge_likes(table: RatingTable, like_from: float | None = None, training: Bo
         if not math.isfinite(like_from):
             raise InputError(f"like_from={like_from}: give a finite rating, or none for each user's own mean")
         return table.values >= like_from
-    owners, judges = table.owners, table if training is None else table.where(training)
-    sums = np.bincount(judges.owners, weights=judges.values, minlength=table.users)
-    sizes = np.bincount(judges.owners, weights=np.abs(judges.values), minlength=table.users)
-    bars: Floats = (sums + _ROUNDING * sizes) / np.maximum(judges.degrees, 1)
-    return table.values > bars[owners]
+    likes = np.empty(table.ratings, np.bool_)
+    for first, stop in table.blocks(PEOPLE):
+        people, here = table.block(first, stop), slice(table.starts[first], table.starts[stop])
+        judges = people if training is None else people.where(training[here])
+        sums = np.bincount(judges.owners, weights=judges.values, minlength=people.users)
+        sizes = np.bincount(judges.owners, weights=np.abs(judges.values), minlength=people.users)
+        bars: Floats = (sums + _ROUNDING * sizes) / np.maximum(judges.degrees, 1)
+        likes[here] = people.values > np.repeat(bars, people.degrees)
+    return likes
 
 
 def needs_times(split_by: str) -> bool:
@@ -120,10 +126,10 @@ def earlier(table: RatingTable, held_out: float) -> tuple[RatingTable, float]:
     target = (1 - held_out) * times.size
     ends = np.searchsorted(times, times, side="right")  # ratings up to each time
     date = float(times[np.argmin(np.abs(ends - target))])
-    active = np.bincount(table.owners[_times(table) <= date], minlength=table.users) > 0
+    active = table.degrees_among(_times(table) <= date) > 0
     if active.all():
         return table, date
-    rows = table.where(active[table.owners])
+    rows = table.where(np.repeat(active, table.degrees))
     return replace(rows, starts=starts_of(rows.degrees[active]), user_labels=table.user_labels[active]), date
 
 
@@ -156,6 +162,20 @@ def hold_out(
     """
     if held_out < 0 or (held_out >= 1 and held_out != round(held_out)):
         raise InputError(f"held_out is {held_out:g}; give a share below 1, or a whole number of ratings of a person")
+    with counted_step(f"splitting by seed {seed}", 4) as over:
+        return _hold_out(table, held_out, like_from, seed, split_by, purpose, over)
+
+
+def _hold_out(
+    table: RatingTable,
+    held_out: float,
+    like_from: float | None,
+    seed: int,
+    split_by: str,
+    purpose: str,
+    over: Callable[[], None],
+) -> Split:
+    """Hold ratings out, and say after each quarter of the work that it is over."""
     people, items = table.users, table.count
     if split_by == GLOBAL_TIME:
         if held_out >= 1:
@@ -164,13 +184,16 @@ def hold_out(
         holdout: Bools = _times(table) > date
     elif 0 < held_out < 1:
         late = _numbered(table, seed, split_by)
+        over()
         likes = judge_likes(table, like_from) if like_from is not None else None
         kinds = [np.ones(table.ratings, np.bool_)] if likes is None else [likes, ~likes]
         holdout = np.logical_or.reduce([_latest(table, kind, late, _share_of(held_out)) for kind in kinds])
     else:
         holdout = _so_many(table, int(held_out), like_from, seed, split_by, purpose)
+    over()
     train = table.where(~holdout)
-    liked = judge_likes(table, like_from, ~holdout) & (train.degrees > 0)[table.owners]
+    over()
+    liked = judge_likes(table, like_from, ~holdout) & np.repeat(train.degrees > 0, table.degrees)
     return Split(
         train=train,
         likes=liked[~holdout],
@@ -184,13 +207,14 @@ def hold_out(
     )
 
 
-def _numbered(table: RatingTable, seed: int, split_by: str) -> Ints:
+def _numbered(table: RatingTable, seed: int, split_by: str) -> Indices | Ints:
     """Return the place of each rating by time, or at random, which also orders those of one time."""
-    permutation = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).permutation(table.ratings)
+    numbers: Any = np.arange(table.ratings, dtype=np.int32 if table.ratings < 1 << 31 else np.int64)
+    permutation = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).permutation(numbers)
     if needs_times(split_by):
         permutation = permutation[np.argsort(_times(table)[permutation], kind="stable")]
-    late = np.empty(table.ratings, np.int64)
-    late[permutation] = np.arange(table.ratings)
+    late: Indices | Ints = np.empty_like(numbers)
+    late[permutation] = numbers
     return late
 
 
@@ -199,16 +223,22 @@ def _share_of(share: float) -> Callable[[Ints], Ints]:
     return lambda counts: np.where(counts >= 2, np.maximum(1, np.floor(share * counts + 1e-9)), 0).astype(np.int64)
 
 
-def _latest(table: RatingTable, among: Bools, late: Ints, count: Callable[[Ints], Ints]) -> Bools:
+def _latest(table: RatingTable, among: Bools, late: Indices | Ints, count: Callable[[Ints], Ints]) -> Bools:
     """Mark the latest of every person's ratings among some of them, where ``late`` numbers ratings by time."""
-    places = np.flatnonzero(among)
-    owners = table.owners[places]
-    places = places[np.argsort((owners + 1) * table.ratings - late[places])]  # no two are equal, so any sort will do
-    counts = np.bincount(owners, minlength=table.users)
-    rank = np.arange(places.size) - np.repeat(np.cumsum(counts) - counts, counts)
     latest = np.zeros(table.ratings, np.bool_)
-    latest[places[rank < np.repeat(count(counts), counts)]] = True
+    _mark_latest(table.starts, among, late, count(table.degrees_among(among)), latest)
     return latest
+
+
+@compiled
+def _mark_latest(starts: Ints, among: Bools, late: Indices | Ints, takes: Ints, latest: Bools) -> None:
+    """Mark as many of every person's ratings as it takes, those with the largest numbers, no two of which are equal."""
+    for user in range(takes.size):
+        first, stop = starts[user], starts[user + 1]
+        if takes[user] > 0:
+            bar = np.sort(late[first:stop][among[first:stop]])[-takes[user]]
+            for place in range(first, stop):
+                latest[place] = among[place] and late[place] >= bar
 
 
 def _so_many(table: RatingTable, number: int, like_from: float | None, seed: int, split_by: str, purpose: str) -> Bools:
@@ -216,7 +246,7 @@ def _so_many(table: RatingTable, number: int, like_from: float | None, seed: int
     among = np.ones(table.ratings, np.bool_)
     if purpose == LIKES:
         among = judge_likes(table, like_from)
-        among &= (np.bincount(table.owners[among], minlength=table.users) > number)[table.owners]
+        among &= np.repeat(table.degrees_among(among) > number, table.degrees)
     if needs_times(split_by):
         return _latest(table, among, _numbered(table, seed, split_by), lambda counts: np.minimum(counts, number))
     sample = draw_ratings(table.where(among), np.full(table.users, number, np.int64), seed, purpose)
@@ -228,7 +258,7 @@ def _so_many(table: RatingTable, number: int, like_from: float | None, seed: int
 def describe(table: RatingTable, like_from: float | None = None) -> dict[str, Any]:
     """Describe a table in numbers that hold no rating of a single user."""
     likes = judge_likes(table, like_from)
-    likes_per_user = np.bincount(table.owners[likes], minlength=table.users)
+    likes_per_user = table.degrees_among(likes)
     return {
         "format": table.source,
         "users": table.users,

@@ -5,7 +5,8 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from scenarios.config.files import DAMAGED_ARCHIVE, require_rows
 from scenarios.data.formats import Columns, RatingFile, RatingFormat, choose_fields, recognise_text, unreadable
+from scenarios.log import counted_step, step
 
 Place = Callable[[int], str]
 Reason = Callable[[int, int], str]
@@ -108,9 +110,10 @@ def from_table(table: pa.Table, form: RatingFormat, bad: Faults, *, skip: bool) 
     user, item, *rating = form.fields
     users, user_labels = _identities(table[user], user, bad)
     items, item_labels = _identities(table[item], item, bad)
-    values: Floats = np.ones(table.num_rows)
     if rating:
         values = numbers(table[rating[0]], bad, low=form.low, high=form.high, what="the rating")
+    else:
+        values = np.ones(table.num_rows)
     times = _times(table[form.time], form.time, bad) if form.time in table.column_names else None
     place: Place = bad.place
     skipped, rows = bad.usable(table.num_rows, skip=skip)
@@ -285,7 +288,7 @@ def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> 
     # Nothing is said of a torn row that is no UTF-8: the parser fails to decode it before it hands it on, and ends
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
-        with file.open() as opened:
+        with file.open() as opened, step(f"reading {file.name}", partial(_share_read, opened, file.size)):
             table = pyarrow.csv.read_csv(
                 opened, read_options=reading, parse_options=parsing, convert_options=converting
             )
@@ -300,6 +303,10 @@ def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> 
         sys.unraisablehook = hook
     need_ratings(table.num_rows + len(bad.torn), file)
     return _in_utf8(table, form, bad), bad
+
+
+def _share_read(opened: BinaryIO, size: int) -> float:
+    return 1.0 if opened.closed else opened.tell() / size
 
 
 def _torn(row: Any, form: RatingFormat) -> Any:
@@ -403,15 +410,19 @@ def _read_parquet(file: RatingFile, columns: Columns | None, *, times: bool, ski
         with pyarrow.parquet.ParquetFile(source) as parquet:
             require_rows(parquet, file.name)
             fields, time = choose_fields(parquet.schema_arrow.names, columns, file.name)
-            time = time if times else ""
-            table = parquet.read(columns=[*fields, *filter(None, [time])])
-    need_ratings(table.num_rows, file)
-    bad = Faults(file=file, unit="row")
-    encoded = {
-        name: _encode(table[name], f"'{name}' of {file.name}", name, bad, rating=name in fields[2:]) for name in fields
-    }
-    if time:
-        encoded[time] = table[time].cast(pa.string()).fill_null("").dictionary_encode()
+            time, bad = time if times else "", Faults(file=file, unit="row")
+            need_ratings(parquet.metadata.num_rows, file)
+            names, encoded = [*fields, *filter(None, [time])], dict[str, pa.ChunkedArray]()
+            with counted_step(f"reading {file.name}", len(names)) as over:
+                for name in names:  # as they are and encoded, all columns at once would take twice the memory
+                    column = parquet.read(columns=[name])[name]
+                    if name == time:
+                        encoded[name] = column.cast(pa.string()).fill_null("").dictionary_encode()
+                    else:
+                        where = f"'{name}' of {file.name}"
+                        encoded[name] = _encode(column, where, name, bad, rating=name in fields[2:])
+                    del column
+                    over()
     return from_table(pa.table(encoded), RatingFormat(name="Parquet", fields=fields, time=time), bad, skip=skip)
 
 
@@ -424,7 +435,11 @@ def _encode(column: pa.ChunkedArray, where: str, name: str, bad: Faults, *, rati
     number = pa.types.is_integer(kind) or (rating and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)))
     if not (text or number):
         raise InputError(f"column {where} holds {kind}: save it as {'numbers' if rating else 'integers or text'}")
-    column = column.cast(pa.float64() if rating and number else pa.string())
+    target = pa.float64() if rating and number else pa.string()
+    if number and not column.null_count:  # the few numbers that there are become text, not every row's
+        codes, values = _decode(column.dictionary_encode())
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, values.cast(target))])
+    column = column.cast(target)
     if column.null_count:
         bad.add(np.flatnonzero(column.is_null().to_numpy()), lambda *_: f"has no '{name}'")
         column = column.fill_null(0.0 if rating and number else "")

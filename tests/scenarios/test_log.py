@@ -81,7 +81,7 @@ def test_every_seed_of_a_command_is_named(blindrec: Command) -> None:
 def test_every_mechanism_of_an_audit_is_named() -> None:
     from scenarios.commands.scrutiny_commands import _audits  # noqa: PLC0415 (numerical)
 
-    named: list[Any] = _audits(lambda name, **_: (name, *log._silence.steps), ["grr", "oue"])
+    named: list[Any] = _audits(lambda name, **_: (name, *(line() for line in log._silence.steps)), ["grr", "oue"])
     assert named == [("grr", "grr, 1 of 2"), ("oue", "oue, 2 of 2")]
 
 
@@ -92,7 +92,7 @@ def test_a_check_is_named_with_its_mechanism() -> None:
     steps: list[str] = []
 
     def look(_: object) -> str:
-        steps.extend(log._silence.steps)
+        steps.extend(line() for line in log._silence.steps)
         return ""
 
     conformance(subjects("oue", None), [Check("levels", "", look)])
@@ -124,7 +124,7 @@ def test_the_start_of_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
 
     def start(*_: object, **__: object) -> None:
-        steps.extend(log._silence.steps)
+        steps.extend(line() for line in log._silence.steps)
         raise InputError("Ray does not start")
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
@@ -140,3 +140,14 @@ def test_a_job_that_is_watched_shows_itself() -> None:
     from scenarios.commands.entrance import _SHOWING  # noqa: PLC0415 (same)
 
     assert {one for one in _SHOWING if one} <= {command.name for command in COMMANDS}
+
+
+@pytest.mark.usefixtures("often")
+def test_a_step_says_how_much_is_over_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    sheet = Sheet()
+    monkeypatch.setattr(log, "console", lambda: Console(file=sheet))
+    with log.counted_step("splitting", 4) as over:
+        over()
+        with log.never_silent("data"):
+            assert sheet.written.wait(10)
+    assert sheet.getvalue().startswith("blindrec data, splitting, 25% done, about 0 s left, ")

@@ -6,12 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from actors.advice import public_order
-from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.coins import derive
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms.sets import LikedPairs
@@ -22,6 +25,7 @@ from scenarios.studies.compare.sum_laws import add_pairs
 CONFIDENCE = 10.0  # The additional weight of a like in alternating least squares
 DENSE = 8_000  # Up to this many items weights are a dense matrix where there are fewer people, 256 MB of float32
 _BAND = 256  # Columns of a matrix that are copied at a time
+_TILE = 64  # Rows and columns of a matrix that are mirrored at a time
 _COLUMNS = 1 << 25  # Number of similarities that are computed at a time
 
 
@@ -80,6 +84,9 @@ def ease(likes: Any, ridge: float) -> Scorer:
     ``P = (X'X + r I)^-1 = (I - X'(XX' + r I)^-1 X) / r``. A device's scores are ``x - x P / diag P``.
     """
     people, items = likes.shape
+    if people >= items > DENSE:
+        of_many = of_many_items(likes, ridge)
+        return lambda own: own @ of_many
     if people >= items:
         weights = of_gram(co_liked(likes), ridge, overwrite=True).astype(np.float32)
         return lambda own: own @ weights
@@ -131,6 +138,52 @@ def inverse_of(gram: Floats2, ridge: float, *, overwrite: bool = False) -> Float
     inverse: Floats2 = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
     _mirror(inverse)
     return inverse.T  # the same, row by row in memory
+
+
+def ease_memory(people: int, items: int) -> int:
+    """Return how many bytes EASE's matrices take, about."""
+    if people >= items:
+        return 4 * items**2 if items > DENSE else 16 * items**2
+    return 24 * people**2 + 8 * people * items + (16 * items**2 if items <= DENSE else 0)
+
+
+def of_many_items(likes: Any, ridge: float) -> NDArray[np.float32]:
+    """Return EASE's weights of more than `DENSE` items: counts, their inverse and weights in turn in one matrix.
+
+    A like counts once, so that single precision holds every count up to 2^24 exactly.
+    """
+    weights = np.zeros((likes.shape[1], likes.shape[1]), np.float32)
+    _count_pairs(likes.indptr, likes.indices, weights)
+    weights.flat[:: len(weights) + 1] += np.float32(ridge)
+    factor, failed = scipy.linalg.lapack.spotrf(weights.T, lower=1, clean=0, overwrite_a=1)
+    if not failed:
+        _, failed = scipy.linalg.lapack.spotri(factor, lower=1, overwrite_c=1)
+    if failed:
+        raise InputError(f"ridge is {ridge:g}, too little in single precision; raise --ridge")
+    _divide(weights, weights.diagonal().copy())
+    return weights
+
+
+@compiled
+def _count_pairs(starts: Indices, items: Indices, counts: NDArray[np.float32]) -> None:
+    """Add every person's likes and pairs of them to the upper triangle of a matrix."""
+    for person in range(starts.size - 1):
+        for k in range(starts[person], starts[person + 1]):
+            for m in range(k, starts[person + 1]):
+                counts[min(items[k], items[m]), max(items[k], items[m])] += np.float32(1)
+
+
+@compiled
+def _divide(inverse: NDArray[np.float32], diagonal: NDArray[np.float32]) -> None:
+    """Make weights of an inverse's upper triangle in its place: the negative columns over the diagonal, and 0 there."""
+    for first in range(0, diagonal.size, _TILE):
+        for second in range(first, diagonal.size, _TILE):  # a tile and its mirror image fit into the cache
+            for i in range(first, min(first + _TILE, diagonal.size)):
+                for j in range(max(second, i + 1), min(second + _TILE, diagonal.size)):
+                    value = -inverse[i, j]
+                    inverse[i, j], inverse[j, i] = value / diagonal[j], value / diagonal[i]
+    for i in range(diagonal.size):
+        inverse[i, i] = 0
 
 
 RIDGE, RANK = 200.0, 16  # Where nothing is chosen

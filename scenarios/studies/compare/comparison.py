@@ -32,7 +32,7 @@ from scenarios.studies.compare.scoring import (
     show_panel,
 )
 from scenarios.studies.compare.summary import show, summarize
-from scenarios.studies.compare.worlds import dated, left_out, table_of
+from scenarios.studies.compare.worlds import dated, left_out, sampled, table_of
 from scenarios.studies.sweep.online_sweep import ClientsKey, ClientsMeasurement
 from scenarios.studies.sweep.sweeps import Sweep
 
@@ -102,7 +102,8 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             for key, unit in units.items()
             if key.trust_model == COORDINATOR
         }
-        of_rows = [line for row in rows_of(self.settings).values() for line in row.remarks(self.settings)]
+        rows = rows_of(self.settings)
+        of_rows = [line for row in rows.values() for line in row.remarks(self.settings)]
         custom, (_, why) = check_custom(self.settings, table.users, table.count), served_in(self.settings)
         return {
             **summary,
@@ -113,7 +114,13 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             "remarks": [
                 *table.remarks,
                 *dated(self.settings),
+                *sampled(self.settings),
                 *summary["remarks"],
+                *(
+                    f"{name}: not measured: {row.hindrance(table)}"
+                    for name, row in rows.items()
+                    if row.hindrance(table)
+                ),
                 *of_rows,
                 *custom,
                 *([why] if why else []),

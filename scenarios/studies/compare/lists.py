@@ -9,7 +9,6 @@ import pandas as pd
 
 from coordinator.protocol.arrays import Indices, Ints
 from coordinator.protocol.budget import parse_epsilon
-from scenarios.data.rating_split import LikesFold
 from scenarios.store.whole_files import write_tables
 from scenarios.studies.compare.comparison_settings import COORDINATOR, Comparison
 from scenarios.studies.compare.row import RowRequest
@@ -70,5 +69,7 @@ def _ids(settings: Comparison, people: Ints, items: Ints | Indices) -> dict[str,
 
 
 def _holdout(settings: Comparison, seed: int) -> pd.DataFrame:
-    fold: LikesFold = world_of(settings, seed).fold
-    return pd.DataFrame({"seed": seed, **_ids(settings, fold.holdout.owners, fold.holdout.items)})
+    world = world_of(settings, seed)
+    holdout = world.fold.holdout.of(world.evaluated)
+    people = np.repeat(world.evaluated, holdout.degrees)
+    return pd.DataFrame({"seed": seed, **_ids(settings, people, holdout.items)})

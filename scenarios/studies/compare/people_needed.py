@@ -1,7 +1,7 @@
 """How many people like a file's private advice takes: simulated for more and more people until its worth suffices."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -19,6 +19,7 @@ from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.data.datasets import version_of
 from scenarios.data.item_files import read_descriptions
 from scenarios.data.rating_split import LikesFold
+from scenarios.log import counted_step
 from scenarios.show.intervals import named
 from scenarios.show.tables import interval_of, remark, short, show_table
 from scenarios.studies.compare.comparison_settings import Comparison
@@ -26,10 +27,10 @@ from scenarios.studies.compare.crossing import REACHED, among_files, crossings, 
 from scenarios.studies.compare.row import LearnedScores, RowRequest
 from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
 from scenarios.studies.compare.rows.trusted import popularity
-from scenarios.studies.compare.scoring import TOP, score
+from scenarios.studies.compare.scoring import TOP, ListScores, score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import epsilon_text, mechanism_of
-from scenarios.studies.compare.worlds import FileWorld, left_out, table_of, world_of
+from scenarios.studies.compare.worlds import FileWorld, left_out, sampled, table_of, world_of
 
 RUNGS = 10 ** np.arange(1, 10.25, 0.5)  # Numbers of people that are tried
 EVALUATED = 1000  # People of the file whose lists are scored in each split, at most
@@ -47,6 +48,7 @@ class ForecastSplit:
     people: Ints  # The people who are evaluated
     # shape (1 + samples,); NDCG of plain popularity among them, and among samples of them with replacement
     plain: Floats
+    popular: ListScores  # Plain popularity's worth among all whose lists a comparison scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,19 +60,24 @@ class Forecast:
     @cached_property
     def splits(self) -> list[ForecastSplit]:
         """The splits."""
-        splits = []
-        for seed in range(self.settings.seed, self.settings.seed + self.settings.seeds):
-            world = world_of(self.settings, seed)
-            coins = np.random.default_rng(int.from_bytes(derive(seed, "people of a forecast")))
-            people = np.sort(coins.permutation(world.fold.evaluated)[:EVALUATED])
-            request = RowRequest(settings=self.settings, epsilon=None, users=world.people, public=0.0, seed=seed)
-            plain = _worth(world, popularity(world), request, people, features=False)
-            if not plain[0]:
-                raise InputError("popularity is worth nothing among this file's people; nothing can be set beside it")
-            splits.append(
-                ForecastSplit(seed=seed, world=world, people=people, plain=np.where(plain > 0, plain, plain[0]))
-            )
-        return splits
+        seeds = range(self.settings.seed, self.settings.seed + self.settings.seeds)
+        with counted_step("splitting", len(seeds)) as over:
+            return [self._split(seed, over) for seed in seeds]
+
+    def _split(self, seed: int, over: Callable[[], None]) -> ForecastSplit:
+        whole = world_of(self.settings, seed)
+        coins = np.random.default_rng(int.from_bytes(derive(seed, "people of a forecast")))
+        people = np.sort(coins.permutation(whole.fold.evaluated)[:EVALUATED])
+        request = RowRequest(settings=self.settings, epsilon=None, users=whole.people, public=0.0, seed=seed)
+        popular = score(whole, popularity(whole), request, features=False)
+        world = whole.for_lists_of(people)  # all splits are in memory at once
+        request = RowRequest(settings=self.settings, epsilon=None, users=world.people, public=0.0, seed=seed)
+        plain = _worth(world, popularity(world), request, people, features=False)
+        if not plain[0]:
+            raise InputError("popularity is worth nothing among this file's people; nothing can be set beside it")
+        over()
+        plain = np.where(plain > 0, plain, plain[0])
+        return ForecastSplit(seed=seed, world=world, people=people, plain=plain, popular=popular)
 
     def worth(self, row: LocalRow, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
         """Return the worth of advice with this many people, by whether devices use public features."""
@@ -152,23 +159,24 @@ def needs(
     settings: Comparison, *, epsilons: Sequence[Epsilon] = (), users: int | None = None, worth: float = WORTH
 ) -> list[dict[str, Any]]:
     """Return how many people private advice takes, among people like a file's, and which advice to use."""
-    table, forecast = (
-        table_of(settings),
-        _forecast_of(settings),
-    )
+    table, forecast = table_of(settings), _forecast_of(settings)
     if table.count <= 2 * TOP:
         raise InputError(f"the file has {table.count} items; lists of ten say something among more than {2 * TOP}")
-    here, forecasts = users or table.users, list[dict[str, Any]]()
-    for epsilon in epsilons or tuple(map(parse_epsilon, EPSILONS)):
-        thumb = by_formula(forecast.splits[0].world.fold, settings, epsilon)
-        rows = [
-            {**_row(forecast, row, epsilon, (here, worth, thumb), features=features), "by_formula": round(thumb)}
-            for row in ROWS
-            for features in ((False, True) if settings.features is not None else (False,))
-        ]
-        best = max(rows, key=lambda row: float(row["here"]))
-        use = mechanism_of(best) if best["here"] >= USEFUL else ELSEWHERE
-        forecasts += [{**row, "use": use} for row in rows]
+    here, forecasts, fold = users or table.users, list[dict[str, Any]](), forecast.splits[0].world.fold
+    epsilons = epsilons or tuple(map(parse_epsilon, EPSILONS))
+    variants = [
+        (row, featured) for row in ROWS for featured in ((False, True) if settings.features is not None else (False,))
+    ]
+    with counted_step("forecasting", len(epsilons) * len(variants)) as over:
+        for epsilon in epsilons:
+            thumb, rows = by_formula(fold, settings, epsilon), list[dict[str, Any]]()
+            for row, features in variants:
+                one = _row(forecast, row, epsilon, (here, worth, thumb), features=features)
+                rows.append({**one, "by_formula": round(thumb)})
+                over()
+            best = max(rows, key=lambda row: float(row["here"]))
+            use = mechanism_of(best) if best["here"] >= USEFUL else ELSEWHERE
+            forecasts += [{**row, "use": use} for row in rows]
     return forecasts
 
 
@@ -203,14 +211,10 @@ def forecast_row(trust_model: str, mechanism: str) -> LocalRow | None:
 
 def popularity_of(settings: Comparison) -> dict[str, Any]:
     """Return what plain popularity is worth, as by every command, mean over splits, and how that was held out."""
-    scores = []
-    for split in _forecast(
-        settings, version_of(settings.ratings) + version_of(settings.features)
-    ).splits:  # the worlds of `needs`, not split anew
-        world = split.world
-        request = RowRequest(settings=settings, epsilon=None, users=world.people, public=0.0, seed=split.seed)
-        scores.append(score(world, popularity(world), request, features=False))
+    scores = [split.popular for split in _forecast_of(settings).splits]
     protocol = {"held_out": settings.held_out, "split_by": settings.split_by, **left_out(settings)}
+    if sampled(settings):
+        protocol["people_scored"] = scores[0].people
     names = ("hit_rate", "ndcg")
     means = {f"popularity_{name}": float(np.mean([getattr(one, name) for one in scores])) for name in names}
     return {**protocol, "splits": settings.seeds, **means}

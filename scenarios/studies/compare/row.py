@@ -124,6 +124,10 @@ class Row:
         """Return whether the row can be computed for such a file; by default it can for any."""
         return True
 
+    def hindrance(self, table: RatingTable) -> str:  # noqa: ARG002 (rows override it)
+        """Return why a file is too large for the row, as the tables say it; empty where it is not."""
+        return ""
+
     def reaches(self, users: int, settings: Comparison) -> bool:  # noqa: ARG002 (rows override it)
         """Return whether it can be measured with so many people; by default it can with any number."""
         return True
@@ -145,6 +149,7 @@ class TabledRow(Row):
     pure: bool = False
     featured: bool = True
     suits: Callable[[RatingTable], bool] = lambda _: True
+    excess: Callable[[RatingTable], str] = lambda _: ""  # Why a file is too large
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Learn by the function."""
@@ -152,7 +157,11 @@ class TabledRow(Row):
 
     def fits(self, table: RatingTable) -> bool:
         """Return whether the function can learn from such a file."""
-        return self.suits(table)
+        return self.suits(table) and not self.hindrance(table)
+
+    def hindrance(self, table: RatingTable) -> str:
+        """Return why a file is too large for the function."""
+        return self.excess(table)
 
 
 def is_promise(delta: float | None, users: int) -> bool:

@@ -10,6 +10,7 @@ from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices2, Ints
@@ -215,7 +216,7 @@ def gini(counts: Ints) -> float:
 
 def evaluated_people(world: FileWorld, learned: LearnedScores, request: RowRequest) -> Ints:
     """Return the people of a row with likes held out, ascending."""
-    people = world.fold.evaluated if learned.people is None else np.intersect1d(world.fold.evaluated, learned.people)
+    people = world.evaluated if learned.people is None else np.intersect1d(world.evaluated, learned.people)
     if not people.size:
         raise InputError(f"none of the people to be evaluated has a like held out; lower --public, {request.public:g}")
     return people
@@ -385,16 +386,16 @@ def _fill(ranked: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
 
 
 @lru_cache(maxsize=1)
-def _weights(people: int) -> Floats2:
+def _weights(people: int) -> NDArray[np.uint8]:
     """Return how often each person of the file is in each sample, shape (RESAMPLED, people)."""
     coins = np.random.default_rng(int.from_bytes(derive(0, "people drawn again")))
-    return coins.poisson(1.0, (RESAMPLED, people)).astype(np.float64)
+    return np.stack([coins.poisson(1.0, people).astype(np.uint8) for _ in range(RESAMPLED)])
 
 
 @lru_cache(maxsize=2)
 def _weights_among(everybody: int, people: bytes) -> tuple[Floats2, Floats]:
     """Return how often each of some people is in each sample, and how many there are in it."""
-    weights = _weights(everybody)[:, np.frombuffer(people, np.int64)]
+    weights = _weights(everybody)[:, np.frombuffer(people, np.int64)].astype(np.float64)
     weights[weights.sum(axis=1) == 0] = 1  # a sample of nobody, where there are very few
     return weights, weights.sum(axis=1)
 

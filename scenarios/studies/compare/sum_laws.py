@@ -33,18 +33,43 @@ def shares_of(query: Query, fold: LikesFold) -> Floats:
     liked, padded, pool = fold.liked, query.parameters[PADDED], pool_of(query)
     place = np.full(liked.count, -1, np.int32)
     place[pool] = np.arange(pool.size)
-    inside = liked if pool.size == liked.count else liked.where(place[liked.items] >= 0)
-    likes, places = inside.degrees.astype(np.float64), place[inside.items]
+    starts, places = liked.starts, liked.items
+    if pool.size < liked.count:
+        starts, places = _inside(starts, places, place)
+    likes = np.diff(starts).astype(np.float64)
     if together(query) == 0:
         ranges = ranges_of(pool_count(query))
         shares: Floats = np.bincount(np.minimum(np.frexp(likes)[1], ranges - 1), minlength=ranges) / liked.users
         return shares
     if together(query) == 1:
         weight = np.minimum(1, padded / np.maximum(likes, 1))
-        return np.bincount(places, weights=weight[inside.owners], minlength=pool.size) / liked.users
+        return _added_up(starts, places, weight, pool.size) / liked.users
     both = np.zeros((pool.size, pool.size))
-    add_pairs(inside.starts, places, np.minimum(1, padded * (padded - 1) / np.maximum(likes * (likes - 1), 1)), both)
+    add_pairs(starts, places, np.minimum(1, padded * (padded - 1) / np.maximum(likes * (likes - 1), 1)), both)
     return both[np.triu_indices(pool.size, 1)] / liked.users
+
+
+@compiled
+def _inside(starts: Ints, items: Indices, place: Indices) -> tuple[Ints, Indices]:
+    """Return where the likes of each person in a pool start, and the places of these items there."""
+    inside, places, count = np.zeros(starts.size, np.int64), np.empty(items.size, np.int32), 0
+    for person in range(starts.size - 1):
+        for k in range(starts[person], starts[person + 1]):
+            if place[items[k]] >= 0:
+                places[count] = place[items[k]]
+                count += 1
+        inside[person + 1] = count
+    return inside, places[:count].copy()
+
+
+@compiled
+def _added_up(starts: Ints, items: Indices, weights: Floats, count: int) -> Floats:
+    """Return the sum over people who like an item of a weight of each, shape (N,)."""
+    total = np.zeros(count)
+    for person in range(weights.size):
+        for k in range(starts[person], starts[person + 1]):
+            total[items[k]] += weights[person]
+    return total
 
 
 @compiled
@@ -167,8 +192,7 @@ Law = Callable[[Query, LikesFold, int, np.random.Generator], Statistic]
 def mean_of_likers(fold: LikesFold, weights: Floats) -> Floats:
     """Return the mean over people of a weight of each where it likes an item and 0 elsewhere, shape (N,)."""
     liked = fold.liked
-    total = np.bincount(liked.items, weights=weights[liked.owners], minlength=liked.count)
-    return total / liked.users
+    return _added_up(liked.starts, liked.items, weights, liked.count) / liked.users
 
 
 def tenth_share(fold: LikesFold, most: int) -> float:

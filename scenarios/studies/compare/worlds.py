@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,17 @@ import numpy as np
 from scipy import sparse
 
 from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import PublicFeatures
+from coordinator.protocol.rating_table import RowTable
 from scenarios.data.datasets import RatingTable, read_for, version_of
 from scenarios.data.item_files import read_descriptions
 from scenarios.data.rating_split import GLOBAL_TIME, LikesFold, earlier, fold_of, hold_out, needs_times
 from scenarios.studies.compare.comparison_settings import Comparison
 
 BLOCK = 1 << 22  # Number of scores that are computed at a time
+EVALUATED = 50_000  # People whose lists are scored, at most: the standard error of a hit rate is .002 then
 _ONE = threading.Lock()
 _ANY: dict[str, Any] = {
     **dict.fromkeys(("epsilon", "scale", "public", "trust_models", "design"), ()),
@@ -32,7 +35,7 @@ _ANY: dict[str, Any] = {
 """Settings that the world of a file does not depend on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FileWorld:
     """A file, split."""
 
@@ -50,15 +53,38 @@ class FileWorld:
         """The number of items N."""
         return self.fold.train.count
 
-    @property
+    @cached_property
     def popularity(self) -> Floats:
         """How many people like each item, float64, shape (N,)."""
         return np.bincount(self.fold.liked.items, minlength=self.items).astype(np.float64)
 
-    @property
+    @cached_property
     def top_tenth(self) -> Ints:
         """The tenth of the catalogue that most people like; of equal items those with small numbers."""
         return np.argsort(-self.popularity, kind="stable")[: max(1, self.items // 10)]
+
+    @property
+    def evaluated(self) -> Ints:
+        """People whose lists are scored, ascending: those with a like held out, of many ones a random sample."""
+        people = self.fold.evaluated
+        if people.size <= EVALUATED:
+            return people
+        # In all splits the same people come first, so that rows of all splits are about the same sample
+        keys = np.random.default_rng(int.from_bytes(derive(0, "people evaluated"))).random(self.people)
+        return np.sort(people[np.argpartition(keys[people], EVALUATED)[:EVALUATED]])
+
+    def for_lists_of(self, people: Ints) -> FileWorld:
+        """Return the same world with everybody's likes to learn from, and what lists of some people take, alone."""
+        there, train, holdout = np.zeros(self.people, np.bool_), self.fold.train, self.fold.holdout
+        there[people] = True
+        train = train.where(np.repeat(there, train.degrees))
+        holdout = holdout.where(np.repeat(there, holdout.degrees))
+        liked = train.where(train.values)
+        return FileWorld(
+            fold=LikesFold(train=train, liked=self.fold.liked, holdout=holdout),
+            matrix=matrix_of(liked),
+            features=self.features,
+        )
 
     def of(self, people: Ints) -> FileWorld:
         """Return the world of some people alone."""
@@ -93,13 +119,16 @@ def _world(settings: Comparison, seed: int, *_: tuple[int, ...]) -> FileWorld:
             split_by=settings.split_by,
         )
     )
-    liked = fold.liked
-    ones = np.ones(liked.items.size, np.float32)
-    matrix = sparse.csr_array((ones, liked.items, liked.starts), shape=(liked.users, liked.count))
     features = (
         None if settings.features is None else _features(settings.features, settings, version_of(settings.features))
     )
-    return FileWorld(fold=fold, matrix=matrix, features=features)
+    return FileWorld(fold=fold, matrix=matrix_of(fold.liked), features=features)
+
+
+def matrix_of(likes: RowTable[Any]) -> Any:
+    """Return likes as a sparse matrix of ones, float32, shape (people, N)."""
+    ones = np.ones(likes.items.size, np.float32)
+    return sparse.csr_array((ones, likes.items, likes.starts), shape=(likes.users, likes.count))
 
 
 def table_of(settings: Comparison) -> RatingTable:
@@ -119,6 +148,14 @@ def left_out(settings: Comparison) -> dict[str, int]:
     fold, whole = world_of(settings, settings.seed).fold, _read(settings.model_copy(update=_ANY))
     unseen = fold.train.count - np.count_nonzero(fold.train.raters)
     return {"people_left_out": whole.users - fold.train.users, "items_unseen": int(unseen)}
+
+
+def sampled(settings: Comparison) -> list[str]:
+    """Say whose lists are scored, where these are a sample of the people with a like held out."""
+    world = world_of(settings, settings.seed)
+    many, few = world.fold.evaluated.size, world.evaluated.size
+    line = f"lists of {few:,} people are scored in each split, a random sample of the {many:,} with a like held out"
+    return [line] if few < many else []
 
 
 def dated(settings: Comparison) -> list[str]:

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -12,6 +13,7 @@ from thoroughness import examples
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
+from scenarios.data import rating_split
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import Split, describe, hold_out, judge_likes
 
@@ -184,3 +186,16 @@ def test_bad_arguments_are_refused_and_the_text_form_shows_no_data() -> None:
         hold_out(table, held_out=-1, like_from=None, seed=0)
     split = hold_out(table, held_out=1, like_from=None, seed=0)
     assert repr(split) == "Split(train=RatingTable(users=1, items=9, ratings=2, source='test'), evaluated=1, holdout=1)"
+
+
+@pytest.mark.parametrize("like_from", [None, 0.5])
+def test_judging_people_in_blocks_changes_no_like(like_from: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    coins = np.random.default_rng(5)
+    table = table_of([dict.fromkeys(coins.permutation(9)[: coins.integers(0, 9)].tolist(), 0.5) for _ in range(40)])
+    table = replace(table, values=coins.random(table.ratings))
+    whole = hold_out(table, held_out=0.2, like_from=like_from, seed=1)
+    monkeypatch.setattr(rating_split, "PEOPLE", 7)
+    blocks = hold_out(table, held_out=0.2, like_from=like_from, seed=1)
+    assert np.array_equal(whole.likes, blocks.likes)
+    assert np.array_equal(whole.holdout.items, blocks.holdout.items)
+    assert np.array_equal(whole.train.starts, blocks.train.starts)

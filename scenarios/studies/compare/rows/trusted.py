@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,12 +15,13 @@ from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.item_models import LEAST_SCORE
+from coordinator.protocol.limits import memory_left, size_of
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.pair_model import from_sums
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms.totals import CHOICE, parts_of
-from scenarios.studies.compare.advisors import fit_model, pair_advice, pair_design
+from scenarios.studies.compare.advisors import ease_memory, fit_model, pair_advice, pair_design
 from scenarios.studies.compare.comparison_settings import DELTA
 from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, Liar, RowRequest, TabledRow
 from scenarios.studies.compare.sum_laws import tenth_share
@@ -38,6 +39,20 @@ def chance(world: FileWorld, request: RowRequest) -> LearnedScores:
 def popularity(world: FileWorld) -> LearnedScores:
     """Rank items by how many people like them."""
     return LearnedScores(popularity=world.popularity, floor=0.5)
+
+
+@cache
+def too_large(people: int, items: int) -> str:
+    """Return why EASE is not computed for so many people and items; empty where it is."""
+    rows, needed = min(people, items), ease_memory(people, items)
+    if rows > MOST:
+        return f"a matrix of {rows:,} x {rows:,} takes hours to invert; at most {MOST:,} are; leave out rare items"
+    if needed > (left := memory_left() // 2):  # two rows may be measured at once
+        return (
+            f"it needs {size_of(needed)} for {items:,} x {items:,} items, and {size_of(left)} are left to it; leave "
+            "out rare items, or compare where there is more memory"
+        )
+    return ""
 
 
 def model(name: str, world: FileWorld, request: RowRequest) -> LearnedScores:
@@ -242,7 +257,7 @@ ROWS = (
     TabledRow("none", "popularity", lambda world, _: popularity(world)),
     TabledRow("none", "item kNN", partial(model, "item kNN")),
     TabledRow("none", "SVD", partial(model, "SVD")),
-    TabledRow("none", "EASE", partial(model, "EASE"), suits=lambda table: min(table.users, table.count) <= MOST),
+    TabledRow("none", "EASE", partial(model, "EASE"), excess=lambda table: too_large(table.users, table.count)),
     # The model of an external library, for comparison
     *([TabledRow("none", "ALS", partial(model, "ALS"))] if find_spec("implicit") else []),
     TabledRow("curator", "popularity", laplace_counts, BY_PEOPLE),

@@ -21,13 +21,15 @@ from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.item_files import read_descriptions
 from scenarios.data.rating_split import LikesFold, fold_of, hold_out
 from scenarios.studies.compare import advisors as item_models
-from scenarios.studies.compare import scoring
+from scenarios.studies.compare import scoring, worlds
+from scenarios.studies.compare.comparison import comparison
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.crossing import over_seeds_and_people
 from scenarios.studies.compare.row import LearnedScores, RowRequest
-from scenarios.studies.compare.rows.trusted import gaussian_noise, popularity
+from scenarios.studies.compare.rows import registered_rows, trusted
+from scenarios.studies.compare.rows.trusted import gaussian_noise, popularity, too_large
 from scenarios.studies.compare.scoring import TOP, ListScores, _lists, score
-from scenarios.studies.compare.worlds import FileWorld, world_of
+from scenarios.studies.compare.worlds import FileWorld, sampled, world_of
 
 
 @pytest.fixture
@@ -276,3 +278,61 @@ def test_intervals_are_over_seeds_and_people() -> None:
     assert high - mean == pytest.approx(math.hypot(seeds, people))
     assert low == pytest.approx(2 * mean - high)
     assert over_seeds_and_people([0.2], samples[:1])[2] - 0.2 == pytest.approx(people)
+
+
+def test_very_many_items_have_the_weights_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    likes: Any = sparse.csr_array((np.random.default_rng(0).random((400, 150)) < 0.3).astype(np.float32))
+    scores = item_models.ease(likes, 3.0)(likes)
+    monkeypatch.setattr(item_models, "DENSE", 149)
+    in_place = item_models.ease(likes, 3.0)(likes)
+    assert in_place.dtype == np.float32
+    np.testing.assert_allclose(in_place, scores, atol=1e-4)
+    with pytest.raises(InputError, match="raise --ridge"):
+        item_models.of_many_items(likes[:3], 1e-9)
+
+
+def test_what_takes_too_much_memory_stands_below_the_tables(ratings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"ratings": ratings, "trust_models": "none", "mechanisms": "popularity,EASE", "seeds": 3}
+    too_large.cache_clear()
+    monkeypatch.setattr(trusted, "memory_left", lambda: 1000)
+    sweep = comparison(settings)
+    units = {key: unit() for key, unit in sweep.units({}).items()}
+    assert {key.mechanism for key in units} == {"popularity"}
+    [line] = [line for line in sweep.result(units)["remarks"] if line.startswith("none: EASE: not measured: it needs")]
+    assert "for 30 x 30 items, and 500 bytes are left to it" in line
+    too_large.cache_clear()
+    assert "at most 20,000" in too_large(10**6, 20_001)
+    too_large.cache_clear()
+
+
+def test_of_many_people_a_sample_is_scored_and_said(ratings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Comparison(ratings=ratings)
+    worlds_of_seeds = [world_of(settings, seed) for seed in (0, 1)]
+    everybody = [one.fold.evaluated for one in worlds_of_seeds]
+    assert sampled(settings) == []
+    monkeypatch.setattr(worlds, "EVALUATED", 10)
+    samples = [one.evaluated for one in worlds_of_seeds]
+    assert all(set(few) < set(many) and few.size == 10 for few, many in zip(samples, everybody, strict=True))
+    assert np.array_equal(samples[0], samples[1])  # in all splits the same people, if all are evaluated in each
+    [line] = sampled(settings)
+    assert line == "lists of 10 people are scored in each split, a random sample of the 36 with a like held out"
+
+
+def test_a_world_for_some_lists_knows_all_likes_and_gives_the_same_lists(ratings: Path) -> None:
+    settings = Comparison(ratings=ratings)
+    whole = world_of(settings, 0)
+    some = whole.fold.evaluated[::3]
+    few, learned = whole.for_lists_of(some), replace(popularity(whole), people=some)
+    assert np.array_equal(few.popularity, whole.popularity)
+    assert few.fold.train.items.size < whole.fold.train.items.size
+    assert score(few, learned, asked(few), features=False) == score(whole, learned, asked(whole), features=False)
+    assert (few.matrix[some] != whole.matrix[some]).nnz == 0
+
+
+@pytest.mark.parametrize("name", ["popularity", "EASE"])
+def test_scoring_people_in_blocks_changes_nothing(name: str, ratings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of, row = world_of(Comparison(ratings=ratings), 0), registered_rows()[f"none: {name}"]
+    assert of.evaluated.size > 7
+    whole = score(of, row.advise(of, asked(of)), asked(of), features=False)
+    monkeypatch.setattr(worlds, "BLOCK", 7 * of.items)
+    assert score(of, row.advise(of, asked(of)), asked(of), features=False) == whole
