@@ -109,4 +109,7 @@ def refresh(paths: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    refresh([path for path in notebooks() if not sys.argv[1:] or path.stem in sys.argv[1:]])
+    named = {Path(one).stem for one in sys.argv[1:]}
+    if unknown := named - {path.stem for path in notebooks()}:
+        sys.exit(f"no notebook is named {', '.join(sorted(unknown))}; name some of docs/tutorials, or none for all")
+    refresh([path for path in notebooks() if not named or path.stem in named])

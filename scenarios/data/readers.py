@@ -191,7 +191,8 @@ def _times(column: pa.ChunkedArray, name: str, bad: Faults) -> Floats:
     if not np.isfinite(values).all():
 
         def reason(row: int, most: int) -> str:
-            return f"has the {name} {_text_of_column(texts, codes[row], most)}, which is neither a number nor a date"
+            text = _text_of_column(texts, codes[row], most)
+            return f"has the {name} {text}, which is neither a number nor a date such as 2024-05-31"
 
         bad.add(np.flatnonzero(~np.isfinite(values)[codes]), reason)
     return values[codes]

@@ -95,7 +95,8 @@ class FrequencyDesign:
         """Return the query of one round about the items of ``pool``, by default all."""
         sides, pool_items = 1 if self.source == "liked" else 2, self.items if pool is None else pool.size
         if sides == 1 and pool_items < self.items:
-            raise InputError(f"{self.name} asks of what a device liked about all items together; pools need told rated")
+            remedy = "for pools choose sign, or oue with told rated"
+            raise InputError(f"{self.name} asks of what a device liked about all items together; {remedy}")
         parameters = {SIDES: sides, **self.parameters(sides * pool_items + 1, terms["epsilon"])}
         some = None if pool_items == self.items else pool
         draft = query_of(self.name, self.items, terms, parameters=parameters, pool=some)

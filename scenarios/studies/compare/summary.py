@@ -303,6 +303,9 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     reached = [row for row in result["people"] if not row["features"]]
     if reached:
         _people(console, reached)
+    never = {(row["trust_model"], row["mechanism"]) for row in reached if row["users"] is None}
+    if ("curator", "popularity") in never:
+        remark(console, _CUT.format(**result["public_constants"]))
     lied_to = [row for row in result["rows"] if row.get("liar_likes") is not None and not row["features"]]
     if lied_to:
         named = [
@@ -337,7 +340,8 @@ def better_rows(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"{len(pairs)} paired differences whose intervals hold at once"
     )
     if not better:
-        return [f"no row {said}".replace("that all rows named here do", "no more can be said")]
+        by = f"{len(pairs)} paired differences whose intervals hold at once at 95 %"
+        return [f"no row is shown to beat plain popularity's NDCG on the same people, by {by}"]
     lines = []
     for model in dict.fromkeys(row["trust_model"] for row in better):
         names: dict[str, list[str]] = defaultdict(list)
@@ -403,6 +407,10 @@ def _left(row: Mapping[str, Any]) -> str:
     return "none" if row["epsilon_local"] is None else f"{row['epsilon_local']:.3f}"
 
 
+_CUT = (
+    "curator: popularity counts {curated} likes of each person, which more people may not mend: raise --curated, or "
+    "compare popularity (Gaussian)"
+)
 _LIARS = (
     "devices that lie: likes of an item that one is worth, and the share of them that lifts an item that nobody likes "
     "to rank ten, by people; of two servers with an ideal proof"

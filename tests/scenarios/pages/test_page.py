@@ -284,6 +284,7 @@ def test_each_trust_model_and_epsilon_has_a_sentence_from_nobody_to_a_curator() 
         {**common, "users": 7, "features": True},
         {**common, "users": 7, "epsilon": "inf"},
         {**common, "epsilon": 0.5, "users": None},
+        {**common, "epsilon": 2.0, "users": 29_455, "users_low": None, "users_high": None},
     ]
     traced = Traced(rows, "1/result#/people").rows()
     said = [re.sub(r"<[^>]+>", "", one) for one in people_in_words(traced)]
@@ -293,8 +294,12 @@ def test_each_trust_model_and_epsilon_has_a_sentence_from_nobody_to_a_curator() 
             "popularity (set)."
         ),
         (
-            "If nobody is trusted, at epsilon 0.5, more than 1,000,000 people are needed for a list as good as "
+            "If nobody is trusted, at epsilon 0.5, no number of people up to 1,000,000 makes a list as good as "
             "95.0 % of popularity (set)."
+        ),
+        (
+            "If nobody is trusted, at epsilon 2, 29,455 [fewer than 610, more than 1,000,000] people make a list as "
+            "good as 95.0 % of popularity (set)."
         ),
         "If a curator is trusted, at epsilon 1, at most 610 people make a list as good as 95.0 % of popularity (set).",
     ]

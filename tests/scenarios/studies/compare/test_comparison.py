@@ -95,6 +95,17 @@ def test_every_table_fits_into_80_columns(result: dict[str, Any]) -> None:
     assert all(any(line.startswith(f"{model}: ") for line in lines) for model in TRUST_MODELS)
 
 
+@pytest.mark.parametrize("users", [None, 50])
+def test_more_people_are_not_advised_where_a_curator_counts_few_likes(
+    result: dict[str, Any], users: int | None
+) -> None:
+    row = {"trust_model": "curator", "mechanism": "popularity", "features": False, "epsilon": 1.0, "users": users}
+    row |= {"at_most": False, "users_low": None, "users_high": None, "least": 50, "most": 2000}
+    lines = at_80_columns(lambda console: show(console, {**result, "people": [row]}, "blindrec compare"))
+    said = " ".join(line.strip() for line in lines)
+    assert ("popularity counts 10 likes of each person" in said) is (users is None)
+
+
 def test_rows_that_are_there_are_not_computed_again(
     blindrec: Command, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

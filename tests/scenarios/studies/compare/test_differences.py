@@ -106,4 +106,4 @@ def test_a_row_stands_beside_popularity_and_the_row_above_it() -> None:
     assert "hold at once" in first
     assert lines == ["none: EASE (50)", "local: pairs at epsilon 4 (50)", "two-tier: EASE (20.0 % public)"]
     (nothing,) = better_rows([row for row in rows if row["mechanism"] == "set"])
-    assert nothing.startswith("no row beats plain popularity's NDCG")
+    assert nothing.startswith("no row is shown to beat plain popularity's NDCG")
