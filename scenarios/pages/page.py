@@ -403,11 +403,11 @@ def people_in_words(rows: Sequence[Traced]) -> list[Markup]:
     sentences = []
     for model, begin in _TRUSTED.items():
         for row in (row for (name, _), row in best.items() if name == model):
-            people = "{users:+people} people make" if not row.value["at_most"] else "at most {users:people} people make"
-            low = "{users_low:people}" if row.get("users_low") else "fewer than {least:people}"
-            high = "{users_high:people}" if row.get("users_high") else "more than {most:people}"
+            people = "{users:+about} people make" if not row.value["at_most"] else "at most {users:people} people make"
+            low = "{users_low:about}" if row.get("users_low") else "fewer than {least:people}"
+            high = "{users_high:about}" if row.get("users_high") else "more than {most:people}"
             if not row.value["at_most"] and "than" in low + high:
-                people = f"{{users:people}} [{low}, {high}] people make"
+                people = f"{{users:about}} [{low}, {high}] people make"
             if row.value["users"] is None:  # more need not help: a curator counts only some likes of a person
                 people = "no number of people up to {most:people} makes"
             text = f"{begin}, at epsilon {{epsilon}}, {people} a list as good as {{share:percent}} of popularity"

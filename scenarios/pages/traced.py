@@ -36,7 +36,7 @@ def written(value: Any) -> str:
     return "infinite" if value == "inf" else str(value)
 
 
-WRITES: Mapping[str, Write] = {"": written, "percent": tables.percent, "people": tables.whole}
+WRITES: Mapping[str, Write] = {"": written, "percent": tables.percent, "people": tables.whole, "about": tables.about}
 """By the words after the colon of a sentence's field; a plus before them adds the interval."""
 
 

@@ -152,6 +152,15 @@ def short(people: float) -> str:
     return f"{rounded / size:.3g}{unit}"
 
 
+def about(people: float) -> str:
+    """Return a number of people in two digits, as sentences say it.
+
+    >>> about(588_737), about(610)
+    ('590,000', '610')
+    """
+    return f"{float(f'{people:.2g}'):,.0f}"
+
+
 def ratio(value: float | None) -> str:
     """Return a ratio; nothing for None."""
     return "" if value is None else f"{value:.3f}"

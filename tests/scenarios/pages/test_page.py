@@ -298,7 +298,7 @@ def test_each_trust_model_and_epsilon_has_a_sentence_from_nobody_to_a_curator() 
             "95.0 % of popularity (set)."
         ),
         (
-            "If nobody is trusted, at epsilon 2, 29,455 [fewer than 610, more than 1,000,000] people make a list as "
+            "If nobody is trusted, at epsilon 2, 29,000 [fewer than 610, more than 1,000,000] people make a list as "
             "good as 95.0 % of popularity (set)."
         ),
         "If a curator is trusted, at epsilon 1, at most 610 people make a list as good as 95.0 % of popularity (set).",
