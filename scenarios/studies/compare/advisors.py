@@ -11,7 +11,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from actors.advice import public_order
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
@@ -152,9 +152,10 @@ def of_many_items(likes: Any, ridge: float) -> NDArray[np.float32]:
 
     A like counts once, so that single precision holds every count up to 2^24 exactly.
     """
-    weights = np.zeros((likes.shape[1], likes.shape[1]), np.float32)
-    _count_pairs(likes.indptr, likes.indices, weights)
-    weights.flat[:: len(weights) + 1] += np.float32(ridge)
+    weights: NDArray[np.float32] = np.zeros((likes.shape[1], likes.shape[1]), np.float32)
+    narrow: Any = weights  # the kernel takes either precision
+    add_pairs(likes.indptr.astype(np.int64), likes.indices, np.ones(likes.shape[0]), narrow)  # above the diagonal
+    weights.flat[:: len(weights) + 1] = likes.sum(axis=0) + ridge
     factor, failed = scipy.linalg.lapack.spotrf(weights.T, lower=1, clean=0, overwrite_a=1)
     if not failed:
         _, failed = scipy.linalg.lapack.spotri(factor, lower=1, overwrite_c=1)
@@ -162,15 +163,6 @@ def of_many_items(likes: Any, ridge: float) -> NDArray[np.float32]:
         raise InputError(f"ridge is {ridge:g}, too little in single precision; raise --ridge")
     _divide(weights, weights.diagonal().copy())
     return weights
-
-
-@compiled
-def _count_pairs(starts: Indices, items: Indices, counts: NDArray[np.float32]) -> None:
-    """Add every person's likes and pairs of them to the upper triangle of a matrix."""
-    for person in range(starts.size - 1):
-        for k in range(starts[person], starts[person + 1]):
-            for m in range(k, starts[person + 1]):
-                counts[min(items[k], items[m]), max(items[k], items[m])] += np.float32(1)
 
 
 @compiled

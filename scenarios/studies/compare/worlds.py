@@ -152,6 +152,8 @@ def left_out(settings: Comparison) -> dict[str, int]:
 
 def sampled(settings: Comparison) -> list[str]:
     """Say whose lists are scored, where these are a sample of the people with a like held out."""
+    if table_of(settings).users <= EVALUATED:
+        return []  # without a split, which may not be in memory any more
     world = world_of(settings, settings.seed)
     many, few = world.fold.evaluated.size, world.evaluated.size
     line = f"lists of {few:,} people are scored in each split, a random sample of the {many:,} with a like held out"
