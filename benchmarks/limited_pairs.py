@@ -21,7 +21,6 @@ from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.item_models import ItemToItem
 from coordinator.server.decoding.pair_model import ease, item_to_item
-from coordinator.server.mechanisms.totals import parts_of
 from scenarios.config.files import brief
 from scenarios.studies.compare.advisors import pair_advice, pair_design
 from scenarios.studies.compare.comparison_settings import Comparison
@@ -31,12 +30,10 @@ from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.trusted import (
     contributors,
     counts_of,
-    item_totals,
     limited_likes,
-    pair_totals,
     symmetric,
 )
-from scenarios.studies.compare.rows.two_servers import both_gaussian, both_laplace
+from scenarios.studies.compare.rows.two_servers import noises
 from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.worlds import FileWorld, world_of
 
@@ -56,9 +53,7 @@ class PairReading:
         """Return what a device ranks by, from sums with both servers' noise."""
         settings, people = request.settings, contributors(world, request)
         likes = pair_design(settings, world.items).device_likes
-        choice, rest = parts_of(request.epsilon)
-        of_items = both_laplace(choice, item_totals(likes))
-        of_pairs = both_gaussian(rest, pair_totals(likes), settings.delta)
+        of_items, of_pairs = noises(request, likes)
         whole = limited_likes(world, request, people, likes)
         counts = counts_of(whole)
         counts += of_items.draw(request.coins, counts.size)

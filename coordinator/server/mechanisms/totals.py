@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from coordinator.server.statistics.statistic import Statistic
 
 SERVERS, DEVICES = "servers", "devices"
+LAPLACE_CHOICE, GAUSSIAN_CHOICE = 10, 4  # One part in so many of epsilon chooses which items are paired
 IDEAL, NO_PROOFS = "ideal", "none"
 
 
@@ -136,16 +137,15 @@ class LikedPairTotals(SharedTotals):
             )
 
     def of_items(self, **terms: Unpack[RoundTerms]) -> Query:
-        """Return the query about likes of all items, whose noise is Laplace's."""
-        # All of delta is that of the pairs, so that the two rounds keep (epsilon, delta) by adding up epsilons alone
-        return self._query(terms, None, 1, self.likes, 0.0)
+        """Return the query about likes of all items."""
+        return self._query(terms, None, 1, self.likes)
 
     def query(self, *, pool: Indices | None = None, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query about pairs of ``pool``, by default of the first M items."""
         pool = np.arange(self.pair_items, dtype=np.int32) if pool is None else pool
-        return self._query(terms, pool, 2, with_diagonal(self.likes), self.delta)
+        return self._query(terms, pool, 2, with_diagonal(self.likes))
 
-    def _query(self, terms: RoundTerms, pool: Indices | None, items: int, ones: int, delta: float) -> Query:
+    def _query(self, terms: RoundTerms, pool: Indices | None, items: int, ones: int) -> Query:
         parameters = {PADDED: float(self.likes), TOGETHER: float(items)}
         return query_of(
             "pair-totals",
@@ -154,16 +154,20 @@ class LikedPairTotals(SharedTotals):
             pool=pool,
             questions=self.items if pool is None else with_diagonal(pool.size),
             answer_bits=8 * WORD_BYTES,
-            parameters=parameters | self.noise_terms(terms["epsilon"], ones, delta),
+            parameters=parameters | self.noise_terms(terms["epsilon"], ones, self.delta / 2),
         )
 
 
-CHOICE = 10  # One part in this many of epsilon chooses which items are paired
+def parts_of(epsilon: Epsilon, delta: float) -> tuple[Epsilon, Epsilon]:
+    """Return the epsilon that chooses which items are paired, and that of their pairs; both add up to all of it.
 
-
-def parts_of(epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
-    """Return the epsilon that chooses which items are paired, and the rest; both add up to all of it."""
-    return (None, None) if epsilon is None else (epsilon / CHOICE, epsilon * (CHOICE - 1) / CHOICE)
+    Each of both sums has half of delta.
+    """
+    if epsilon is None:
+        return None, None
+    # Likes are then about as noisy as pairs: Laplace noise grows with the totals that change, Gaussian with their root
+    choice = epsilon / (GAUSSIAN_CHOICE if delta else LAPLACE_CHOICE)
+    return choice, epsilon - choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +188,8 @@ class ChoiceAndPairs:
         # has the same noise beside its counts, but fewer people in each sum, whose own randomness is larger.
         if (number := state.round_number) == self.rounds:
             return None
-        terms = RoundTerms(round_number=number, public_seed=self.public_seed, epsilon=parts_of(self.epsilon)[number])
+        parts = parts_of(self.epsilon, self.design.delta)
+        terms = RoundTerms(round_number=number, public_seed=self.public_seed, epsilon=parts[number])
         if not number:
             return Ask(query=self.design.of_items(**terms), first=0, stop=state.devices)
         counts = cast("GroupStatistic", total(state)).ranked
@@ -312,7 +317,8 @@ class PairTotalsHalf(SharesHalf):
     def moments(self, settings: PairTotalsSettings, world: World) -> SumMoments | None:
         """Return the moments of the first round's totals, of which clusters are made, and of their noise."""
         design = self.design(settings, world)
-        return _like_moments(world, design, design.likes, parts_of(world.epsilon)[0], 0.0)
+        choice, _ = parts_of(world.epsilon, world.delta)
+        return _like_moments(world, design, design.likes, choice, world.delta / 2)
 
 
 def _by_totals(sums: Ints, error: float, how: Decoding) -> Model:

@@ -20,7 +20,7 @@ from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.pair_model import from_sums
 from coordinator.server.decoding.threads import one_thread
-from coordinator.server.mechanisms.totals import CHOICE, parts_of
+from coordinator.server.mechanisms.totals import parts_of
 from scenarios.studies.compare.advisors import ease_memory, fit_model, pair_advice, pair_design
 from scenarios.studies.compare.comparison_settings import DELTA
 from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, Liar, RowRequest, TabledRow
@@ -61,6 +61,7 @@ def model(name: str, world: FileWorld, request: RowRequest) -> LearnedScores:
     return LearnedScores(popularity=world.popularity, floor=LEAST_SCORE, scorer=scorer, constant=constant)
 
 
+CHOICE = 10  # One part in so many of the squares of sensitivity / noise chooses which items are paired
 COPIES = 4  # Where a person is sampled more often, this many of its copies choose which likes count
 
 
@@ -191,7 +192,7 @@ def curated_pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
     settings = request.settings
     most, relation = pair_design(settings, world.items).device_likes, settings.relation
     if not settings.delta:
-        choice, rest = parts_of(request.epsilon)
+        choice, rest = parts_of(request.epsilon, settings.delta)
         of_pairs = DiscreteLaplace(budget=rest, sensitivity=pair_totals(most, relation))
         return pairs_of_sums(world, request, laplace(laplace_noise(choice, most, relation)), laplace(of_pairs))
     # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3

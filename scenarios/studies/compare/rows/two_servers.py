@@ -90,18 +90,24 @@ def laplace_totals(world: FileWorld, request: RowRequest) -> LearnedScores:
 
 
 def pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
-    """Choose the items liked most with a tenth of epsilon, count their pairs with the rest, and apply EASE.
+    """Choose the items liked most with a part of epsilon, count their pairs with the rest, and apply EASE.
 
-    The choice has Laplace noise and all of delta is that of the pairs, so that the two epsilons add up. With delta 0
-    the pairs have Laplace noise, too.
+    Each of both sums has half of delta, so that epsilons and deltas add up. With delta 0 all noise is Laplace's.
     """
-    settings = request.settings
-    most = pair_design(settings, world.items).device_likes
-    choice, rest = parts_of(request.epsilon)
-    changes = pair_totals(most, settings.relation)
-    of_items = both_laplace(choice, item_totals(most, settings.relation))
-    of_pairs = both_gaussian(rest, changes, settings.delta) if settings.delta else both_laplace(rest, changes)
+    of_items, of_pairs = noises(request, pair_design(request.settings, world.items).device_likes)
     return pairs_of_sums(world, request, of_items, of_pairs, AGGREGATE)
+
+
+def noises(request: RowRequest, most: int) -> tuple[SumNoise, SumNoise]:
+    """Return the noise of likes of all items and of pairs, where so many likes of a person count."""
+    settings = request.settings
+    parts = parts_of(request.epsilon, settings.delta)
+    changes = item_totals(most, settings.relation), pair_totals(most, settings.relation)
+    of_items, of_pairs = (
+        both_gaussian(part, count, settings.delta / 2) if settings.delta else both_laplace(part, count)
+        for part, count in zip(parts, changes, strict=True)
+    )
+    return of_items, of_pairs
 
 
 _row = partial(PromisedRow, TWO_SERVERS, asks=BY_PEOPLE)

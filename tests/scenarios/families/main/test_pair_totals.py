@@ -119,9 +119,10 @@ def test_noise_is_for_the_most_that_one_person_changes(neighbours: str) -> None:
     items, pairs = queries(neighbours=neighbours, pair_items=pool, likes=2)
     assert change.sum(axis=2).max() == pairs.parameters[CHANGES] == (6 if neighbours == "replace" else 3)
     assert items.parameters[CHANGES] == (4 if neighbours == "replace" else 2)
-    assert items.parameters["delta"] == items.parameters["deviation"] == 0  # Laplace's, without any delta
-    least = gaussian_deviation(changes=int(pairs.parameters[CHANGES]), epsilon=Fraction(1), delta=1e-6)
-    assert least <= pairs.parameters["deviation"] <= 1.001 * least
+    assert items.parameters["delta"] + pairs.parameters["delta"] == 1e-6
+    for query in (items, pairs):
+        least = gaussian_deviation(changes=int(query.parameters[CHANGES]), epsilon=Fraction(1), delta=5e-7)
+        assert least <= query.parameters["deviation"] <= 1.001 * least
     half = PairVector()
     half.check(pairs)
     for wrong in ({CHANGES: 4.0}, {"deviation": 0.99 * least}, {"together": 3.0}, {"padded": 7.0}):
@@ -169,10 +170,18 @@ def test_each_round_has_the_noise_of_both_servers_under_its_part_of_epsilon() ->
     noise = sums_of(noisy, PAIRED) - sums_of(bare, PAIRED)
     assert variance_fits(noise, result["pair_deviation"] ** 2)
     assert not variance_fits(noise, result["pair_deviation"] ** 2 / 2)
-    # five likes and five others change ten counts by one under a tenth of epsilon: two doses of scale 100
-    assert result["noise_deviation"] == pytest.approx(200, rel=0.01)
+    # five likes and five others change ten counts by one under a quarter of epsilon: two doses
+    dose = gaussian_deviation(changes=10, epsilon=Fraction(1, 4), delta=5e-7)
+    assert result["noise_deviation"] == pytest.approx(2**0.5 * dose, rel=1e-3)
     items = sums_of(noisy, RANKED) - sums_of(bare, RANKED)
-    assert np.abs(items).max() < 200 * 15
+    assert dose / 2 < items.std() < 15 * dose
+
+
+def test_pure_rounds_have_laplace_noise_under_their_parts() -> None:
+    """Ten counts change by one under a tenth of epsilon, and thirty under the rest: two doses of scale 100 and 33."""
+    result = record(here(shared(epsilon=1, delta=0, pair_items=40, pair_likes=5)))
+    assert result["noise_deviation"] == pytest.approx(200, rel=0.01)
+    assert result["pair_deviation"] == pytest.approx(2 * 30 / 0.9, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -196,10 +205,9 @@ def test_digests_are_the_same_on_every_layout_and_of_a_run_that_goes_on(changes:
 def test_the_same_devices_answer_both_rounds_within_one_epsilon() -> None:
     result = here(shared(epsilon="1/3"))
     first, second = result.outcome.state.asked
-    assert (first.query.epsilon, second.query.epsilon) == (Fraction(1, 30), Fraction(3, 10))
+    assert (first.query.epsilon, second.query.epsilon) == (Fraction(1, 12), Fraction(1, 4))
     assert (first.first, first.stop) == (second.first, second.stop) == (0, 401)
-    assert first.query.parameters["delta"] == 0  # all of it is the pairs'
-    assert second.query.parameters["delta"] == 1e-6
+    assert first.query.parameters["delta"] == second.query.parameters["delta"] == 5e-7
     told = record(result)
     assert told["spent_max"] == told["epsilon"] == as_float(Fraction(1, 3))
     assert (told["asked"], told["refused"], told["policy"], told["rounds"]) == (802, 0, "two-rounds", 2)

@@ -105,11 +105,11 @@ def test_totals_that_change_where_a_person_is_replaced_are_counted(monkeypatch: 
     sets = [np.array(likes) for likes in product((0, 1), repeat=6) if sum(likes) <= 3]
     tables = [np.outer(likes, likes)[np.triu_indices(6)] for likes in sets]
     single, paired = (max(int(np.abs(one - other).sum()) for one in of for other in of) for of in (sets, tables))
-    asked: list[tuple[str, Fraction, int]] = []
+    asked: list[tuple[str, Fraction, int, float]] = []
     for name in ("both_gaussian", "both_laplace"):
 
-        def look(epsilon: Fraction, number: int, *_: float, name: str = name) -> Any:
-            asked.append((name, epsilon, number))
+        def look(epsilon: Fraction, number: int, delta: float = 0.0, name: str = name) -> Any:
+            asked.append((name, epsilon, number, delta))
             return two_servers.no_noise()
 
         monkeypatch.setattr(two_servers, name, look)
@@ -118,10 +118,10 @@ def test_totals_that_change_where_a_person_is_replaced_are_counted(monkeypatch: 
     small: Any = type("Six", (), {"items": 6})()
     for row in two_servers.ROWS:
         row.advise(small, request(ONE, likes=3, curated=3, co_liked=3))
-    (_, whole, of_totals), (_, _, most), (_, choice, chosen_by), (_, rest, of_pairs) = asked
-    assert [name for name, *_ in asked] == ["both_gaussian", "both_laplace", "both_laplace", "both_gaussian"]
-    assert (of_totals, most, chosen_by, of_pairs) == (single, single, single, paired)
-    assert whole == choice + rest == ONE
+    assert [name for name, *_ in asked] == ["both_gaussian", "both_laplace", "both_gaussian", "both_gaussian"]
+    assert [number for _, _, number, _ in asked] == [single, single, single, paired]
+    (_, whole, _, delta), _, (_, choice, _, one), (_, rest, _, other) = asked
+    assert (choice + rest, one + other) == (whole, delta) == (ONE, request(ONE).settings.delta)
 
 
 # A shuffler
@@ -399,8 +399,7 @@ def test_who_adds_or_removes_a_person_needs_less_noise(model: str, world: FileWo
             patch.setattr(trusted if model == "curator" else two_servers, "pairs_of_sums", look)
             ROWS[f"{model}: pairs with EASE"].advise(world, request(ONE, relation=one))
         drawn.append(of_releases)
-    choice = 2**-0.5 if model == "curator" else 0.5
-    assert drawn[1] == pytest.approx([drawn[0][0] * choice, drawn[0][1] * 2**-0.5], rel=0.02)
+    assert drawn[1] == pytest.approx([noise * 2**-0.5 for noise in drawn[0]], rel=0.02)
 
 
 def test_laplace_noise_of_pairs_is_for_all_their_totals(world: FileWorld) -> None:
