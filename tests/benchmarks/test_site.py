@@ -66,7 +66,8 @@ def test_every_page_stands_in_the_navigation_once() -> None:
         path for room in ("benchmarks", "coordinator", "scenarios") for path in (ROOT / room).rglob("ADDING.md")
     ]
     pages = [*(ROOT / "docs").rglob("*.md"), *notebooks(), *(ROOT / page for page in OUTSIDE), *checklists]
-    assert sorted(NAV) == sorted([*MADE, *map(stands_at, pages)])
+    made = [place for place in MADE if place.endswith(".md")]
+    assert sorted(NAV) == sorted([*made, *map(stands_at, pages)])
 
 
 def words(text: str) -> int:
@@ -113,6 +114,12 @@ def test_faults_are_found(planted: str) -> None:
     right = "# A title\n\n[a](#a-title), [b](docs/how-to/planning.md#held-to-account), [c](LICENSE)\n\n- a\n- b\n\n"
     assert not list(faults("README.md", right))
     assert len(list(faults("README.md", right + planted))) == 1
+
+
+def test_links_to_measurements_lead_to_their_page_and_each_table_can_be_downloaded() -> None:
+    assert moved("explanation/worth.md", "[a](../measured.json#audits)") == "[a](../reference/measured.md#audits)"
+    assert MADE["measured/audits.csv"].startswith("mechanism,claimed,exact,")
+    assert all(f'href="../{place}"' in MADE["reference/measured.md"] for place in MADE if place.endswith(".csv"))
 
 
 def test_links_follow_pages_to_their_places() -> None:
