@@ -48,6 +48,23 @@ def listed(entries: Any) -> Iterator[str]:
             yield str(entry)
 
 
+def shelves() -> dict[str, str]:
+    """Return a page of links for each folder of docs, by its place: what README's last links lead to."""
+    import yaml  # noqa: PLC0415 (mkdocs brings it)
+
+    made = {}
+    for section in yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]:
+        for title, (first, *entries) in section.items():
+            if str(first).endswith("/README.md"):
+                links = [
+                    f"- [{name}]({os.path.relpath(at, Path(first).parent)})"
+                    for one in entries
+                    for name, at in one.items()
+                ]
+                made[first] = "\n".join([f"# {title}", "", *links]) + "\n"
+    return made
+
+
 def pages_made() -> dict[str, str]:
     """Return the pages that are made when the site is built, and tables to download, by their places."""
     sys.path.insert(0, str(ROOT))  # mkdocs runs this module as a file
@@ -56,7 +73,7 @@ def pages_made() -> dict[str, str]:
     data, tables = json.loads((ROOT / worth.DATA).read_text(encoding="utf-8")), measured.measured_tables()
     made = {"explanation/worth-tables.md": worth.tables_page(data), MEASURED: measured.page(tables)}
     made |= {f"measured/{name}.csv": measured.csv_of(entry) for name, entry in tables.items()}
-    return made | reference_pages.pages()
+    return made | shelves() | reference_pages.pages()
 
 
 def source(place: str) -> Path:

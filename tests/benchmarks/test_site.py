@@ -1,8 +1,10 @@
 """The documentation site, not built, which `make docs` does: navigation, links, and what a browser would load."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -50,7 +52,8 @@ def faults(place: str, text: str) -> Iterator[str]:
     """What would not work on the site: links that lead nowhere, and lists that are none without a line before them."""
     leading = {link.start(): target for link, target in links(place, text)}
     for link in LINK.finditer(text):
-        target = leading.get(link.start(), "")
+        made = os.path.normpath(PurePosixPath(place).parent / link[1]) if place in MADE else ""
+        target = leading.get(link.start(), made)
         there = target in NAV if target.endswith(".md") else bool(target) and source(target).is_file()
         if not there or (link[2] and link[2][1:] not in anchors(read(target))):
             yield link[0]
