@@ -69,7 +69,7 @@ policy_error: why the policy ended the run early; null if it did not
 # What a run learned
 clusters: clusters that items are sorted into
 unlearned: items about which nothing was learned
-undecided: items that did not reach the confidence
+undecided: items that did not reach the confidence; accuracy counts the likeliest cluster of these, too
 verified: items that fresh devices were asked about again
 verifying_answers: answers of these devices
 disputed: labels that these answers contradict
