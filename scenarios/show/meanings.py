@@ -230,6 +230,7 @@ least: fewest people that were measured
 most: most people that were measured
 coordinator: what a trusted coordinator saves its clients
 remarks: what a reader must know of the comparison
+warnings: those of the remarks that limit what may be believed
 devices: devices that were simulated one by one
 
 # Sweeps

@@ -206,7 +206,9 @@ def as_forecast(settings: Comparison, rows: Sequence[dict[str, Any]]) -> list[di
 
 def _in_two_digits(people: Reach | None) -> tuple[int | None, int | None, int | None]:
     """Return a number of people and its interval, as those that a comparison's own curves say."""
-    return (None, None, None) if people is None else (rounded(people[0], 2), rounded(people[1], 2), rounded(people[2], 2))
+    return (
+        (None, None, None) if people is None else (rounded(people[0], 2), rounded(people[1], 2), rounded(people[2], 2))
+    )
 
 
 def forecast_row(trust_model: str, mechanism: str) -> LocalRow | None:
