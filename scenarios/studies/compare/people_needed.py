@@ -206,9 +206,10 @@ def as_forecast(settings: Comparison, rows: Sequence[dict[str, Any]]) -> list[di
 
 def _in_two_digits(people: Reach | None) -> tuple[int | None, int | None, int | None]:
     """Return a number of people and its interval, as those that a comparison's own curves say."""
-    return (
-        (None, None, None) if people is None else (rounded(people[0], 2), rounded(people[1], 2), rounded(people[2], 2))
-    )
+    if people is None:
+        return None, None, None
+    number, low, high = (rounded(one, 2) for one in people)
+    return number, low, high
 
 
 def forecast_row(trust_model: str, mechanism: str) -> LocalRow | None:
