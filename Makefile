@@ -64,7 +64,7 @@ fix: $(VENV)/.dev                 ## format, and mend what ruff can mend
 bench: $(VENV)/.runtime           ## speed as a ratio to the floor kernel
 	$(ENV) $(BIN)/python -m benchmarks.throughput
 
-figures: $(VENV)/.runtime         ## write what quick commands measure into README and docs
+figures: $(VENV)/.runtime         ## write what quick commands measure, and tables of JSON files, into README and docs
 	$(BIN)/python -m benchmarks.documented
 
 # `make mutants SEED=1 SAMPLE=50` draws others, or fewer

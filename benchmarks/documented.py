@@ -3,7 +3,7 @@
 `docs/figures.toml` lists every command and every program that the pages show. Those that end within seconds are run.
 Their output must contain the tables that the page shows. The file also holds templates of sentences with figures, such
 as ``the second after {answered:,}``; filled in with what the command measured, they must occur in the page. ``python -m
-benchmarks.documented`` (`make figures`) writes measured figures into the pages.
+benchmarks.documented`` (`make figures`) writes measured figures into the pages, and the tables that JSON files have.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
+from benchmarks import measured as tables
 from benchmarks import notebooks, pages
 from benchmarks.pages import ROOT, Shown, folder_of_pages, printed_blocks, read
 from scenarios import cli
@@ -180,3 +181,4 @@ def refresh() -> None:
 if __name__ == "__main__":
     refresh()
     notebooks.refresh(pages.notebooks())
+    tables.write()

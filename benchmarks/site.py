@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 """A link to a file, and to a heading in it."""
+MEASURED = "reference/measured.md"
+"""The page of what docs/measured.json has, to which links to that file lead."""
 _LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src"}
 _LOADS |= {"embed": "src", "object": "data", "use": "href", "image": "href"}
 _FETCHED = {"stylesheet", "preload", "modulepreload", "prefetch", "preconnect", "dns-prefetch", "icon", "manifest"}
@@ -46,13 +48,32 @@ def listed(entries: Any) -> Iterator[str]:
             yield str(entry)
 
 
-def pages_made() -> dict[str, str]:
-    """Return the pages that are made when the site is built, by their places."""
-    sys.path.insert(0, str(ROOT))  # mkdocs runs this module as a file
-    from benchmarks import reference_pages, worth  # noqa: PLC0415 (they load what measures)
+def shelves() -> dict[str, str]:
+    """Return a page of links for each folder of docs, by its place: what README's last links lead to."""
+    import yaml  # noqa: PLC0415 (mkdocs brings it)
 
-    data = json.loads((ROOT / worth.DATA).read_text(encoding="utf-8"))
-    return {"explanation/worth-tables.md": worth.tables_page(data), **reference_pages.pages()}
+    made = {}
+    for section in yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]:
+        for title, (first, *entries) in section.items():
+            if str(first).endswith("/README.md"):
+                links = [
+                    f"- [{name}]({os.path.relpath(at, Path(first).parent)})"
+                    for one in entries
+                    for name, at in one.items()
+                ]
+                made[first] = "\n".join([f"# {title}", "", *links]) + "\n"
+    return made
+
+
+def pages_made() -> dict[str, str]:
+    """Return the pages that are made when the site is built, and tables to download, by their places."""
+    sys.path.insert(0, str(ROOT))  # mkdocs runs this module as a file
+    from benchmarks import measured, reference_pages, worth  # noqa: PLC0415 (they load what measures)
+
+    data, tables = json.loads((ROOT / worth.DATA).read_text(encoding="utf-8")), measured.measured_tables()
+    made = {"explanation/worth-tables.md": worth.tables_page(data), MEASURED: measured.page(tables)}
+    made |= {f"measured/{name}.csv": measured.csv_of(entry) for name, entry in tables.items()}
+    return made | shelves() | reference_pages.pages()
 
 
 def source(place: str) -> Path:
@@ -74,6 +95,8 @@ def shown(place: str) -> str:
 def stands_at(path: Path) -> str:
     """Return the place of a file, or of a folder's README, on the site."""
     page = (path / "README.md" if path.is_dir() else path).relative_to(ROOT).as_posix()
+    if page == "docs/measured.json":
+        return MEASURED
     return re.sub(r"\.ipynb$", ".md", page.removeprefix("docs/"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, name_choices
 from scenarios.backends.selection import BackendChoice, InProcess, opened
 from scenarios.config.settings import ExperimentScenario
 from scenarios.config.signals import InterruptedRunError
@@ -40,6 +40,11 @@ _MOST_ROWS = 20
 _NATS = re.compile("epsilon|^spent_")  # Names of columns that hold nats, which may be infinite
 Table = Literal["runs", "items", "rounds", "clients", "voters", "iterations", "validated"]
 """Tables of a run, or of one of the three experiments."""
+
+
+def _check_table(of: object, tables: Iterable[str]) -> None:
+    if of not in (names := list(tables)):
+        raise InputError(f"of is {of!r}; {name_choices(of, names)}")
 
 
 class Result(Mapping[str, Any]):
@@ -94,9 +99,7 @@ class Result(Mapping[str, Any]):
 
         pictures = {one.name: one for one in self._pictures()}
         if not pictures or (of is not None and of not in pictures):
-            raise InputError(
-                f"of is {of!r}; {f'choose among {chr(44).join(pictures)}' if pictures else 'nothing here can be drawn'}"
-            )
+            raise InputError(f"of is {of!r}; {name_choices(of, pictures) if pictures else 'nothing here can be drawn'}")
         figure = plt.figure()
         draw_picture(pictures[of or next(iter(pictures))], figure)
         return figure.axes[0]
@@ -157,9 +160,8 @@ class RunResult(Result):
         InputError
             If there is no such table.
         """
+        _check_table(of, ("runs", *self._tables))
         if of != "runs":
-            if of not in self._tables:
-                raise InputError(f"of is {of!r}; choose runs, {', '.join(self._tables)}")
             return self._tables[of].copy()
         table = pd.DataFrame(self.get("runs", [self._record]))
         numbers = [name for name in table if "inf" in table[name].tolist() or _NATS.search(str(name))]
@@ -199,6 +201,7 @@ class PlanResult(Result):
 
     def frame(self, of: Literal["designs", "bounds", "worth"] = "designs") -> pd.DataFrame:
         """Return a table of the designs, one row a design and decoder; of the lower bounds; or of a file's advice."""
+        _check_table(of, [name for name in ("designs", "bounds", "worth") if name in self])
         table = pd.DataFrame(self[of])
         return table.astype({"epsilon": float, "users": float} if of == "designs" else {})
 
@@ -224,6 +227,7 @@ class SweepResult(Result):
 
     def frame(self, of: Literal["settings", "seeds"] = "settings") -> pd.DataFrame:
         """Return a table of the result, such as U*, one row a setting, decoder and criterion; or of every unit."""
+        _check_table(of, ("settings", "seeds"))
         sweep = self._swept.sweep
         return sweep.rows(self) if of == "settings" else sweep.table(self._swept.units)
 

@@ -25,6 +25,8 @@ Reason = Callable[[int, int], str]
 """From a row, and how many characters of its text may be repeated, to what is wrong with it."""
 MOST_LINES = 10  # Bad lines that an error names
 APART = 3  # Ratings stand apart if the gap before them is so many times as wide as the range of all others
+_MONTHS = 12
+_DATE = re.compile(r"\s*(\d{1,2})([./-])(\d{1,2})\2(\d{4})((?:\s.*)?)")
 _LONG, _SHORT = 60, 12
 _THIN = 1000
 
@@ -186,16 +188,35 @@ def _times(column: pa.ChunkedArray, name: str, bad: Faults) -> Floats:
     if np.isnan(values).all():
         import pandas as pd  # noqa: PLC0415 (only where dates are text)
 
-        dates = pd.to_datetime(pd.Series(texts.to_pylist()), errors="coerce", utc=True, format="ISO8601")
+        dates = pd.to_datetime(pd.Series(_year_first(texts.to_pylist())), errors="coerce", utc=True, format="ISO8601")
         values = np.asarray((dates - pd.Timestamp(0, tz="UTC")).dt.total_seconds(), np.float64)
     if not np.isfinite(values).all():
 
         def reason(row: int, most: int) -> str:
             text = _text_of_column(texts, codes[row], most)
-            return f"has the {name} {text}, which is neither a number nor a date such as 2024-05-31"
+            open_order = _DATE.fullmatch(str(texts[int(codes[row])]))
+            order = ", and days or months may come first: write the year first" if open_order else ""
+            return f"has the {name} {text}, which is neither a number nor a date such as 2024-05-31{order}"
 
         bad.add(np.flatnonzero(~np.isfinite(values)[codes]), reason)
     return values[codes]
+
+
+def _year_first(texts: list[str]) -> list[str]:
+    """Return dates with day or month first as ISO 8601 has them; as they are where the file leaves open which it is.
+
+    >>> _year_first(["31/12/2019", "1/2/2020 09:30"]), _year_first(["12/31/2019"]), _year_first(["01/02/2020"])
+    (['2019-12-31', '2020-02-01 09:30'], ['2019-12-31'], ['01/02/2020'])
+    """
+    matches = [_DATE.fullmatch(str(text)) for text in texts]
+    over = np.array([[int(one[1]), int(one[3])] for one in matches if one] or [[0, 0]]).max(axis=0) > _MONTHS
+    if over[0] == over[1]:
+        return texts
+    day, month = (1, 3) if over[0] else (3, 1)
+    return [
+        f"{one[4]}-{one[month]:0>2}-{one[day]:0>2}{one[5]}" if one else text
+        for one, text in zip(matches, texts, strict=True)
+    ]
 
 
 def numbers(

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import public_halves as publics
-from coordinator.protocol.public_half import ADD_REMOVE, LOCAL
+from coordinator.protocol.public_half import LOCAL
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
@@ -27,7 +27,6 @@ from scenarios.show.records import write_target
 from scenarios.store.whole_files import to_json
 from scenarios.studies.compare.comparison_settings import DELTA, LADDER_NAME, PUBLIC_RATES, SHUFFLED, TWO_SERVERS
 from scenarios.studies.compare.rows.trusted import PAIRS_WITH_EASE
-from scenarios.studies.compare.summary import NEIGHBOURS_NOTES, RESAMPLED_NOTE
 
 Lines = Sequence[tuple[str, Cell]]  # Words and values
 _SHOWN = 3  # Epsilons that the summary shows one by one
@@ -415,11 +414,6 @@ def people_in_words(rows: Sequence[Traced]) -> list[Markup]:
     return sentences
 
 
-def _is_warning(text: str) -> bool:
-    """Return whether a remark limits what may be believed: people drawn again, public rates, relations, delta."""
-    return text in {RESAMPLED_NOTE, NEIGHBOURS_NOTES[ADD_REMOVE]} or "exceeds 1 / n" in text or PUBLIC_RATES in text
-
-
 def section_of_comparison(subject: Subject) -> ReportSection:
     """Return what a page says of a comparison of trust models."""
     record = subject.record
@@ -439,7 +433,8 @@ def section_of_comparison(subject: Subject) -> ReportSection:
         epsilon = " at epsilon {epsilon}" if best.get("epsilon") else ""
         who = f"{{trust_model}}, {{mechanism}}{features}{epsilon} by {{users:people}} people"
         result = sentence(f"{who}: NDCG {{ndcg:+}}", best)
-    remarks = record.get("remarks").values()
+    warnings = record.get("warnings").values()
+    warned = {one.value for one in warnings}
     grids = grids_of(
         *((f"Trust model {name}", members, _COMPARED.split()) for name, members in models.items()),
         ("People for a share of plain popularity's NDCG", record.get("people").rows(), ()),
@@ -465,8 +460,8 @@ def section_of_comparison(subject: Subject) -> ReportSection:
         result=result,
         beside=Markup("plain popularity {}").format(popular),
         grids=grids,
-        warnings=[one for one in remarks if _is_warning(str(one.value))],
-        remarks=[one for one in remarks if not _is_warning(str(one.value))],
+        warnings=warnings,
+        remarks=[one for one in record.get("remarks").values() if one.value not in warned],
     )
 
 

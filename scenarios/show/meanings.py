@@ -69,7 +69,7 @@ policy_error: why the policy ended the run early; null if it did not
 # What a run learned
 clusters: clusters that items are sorted into
 unlearned: items about which nothing was learned
-undecided: items that did not reach the confidence
+undecided: items that did not reach the confidence; accuracy counts the likeliest cluster of these, too
 verified: items that fresh devices were asked about again
 verifying_answers: answers of these devices
 disputed: labels that these answers contradict
@@ -230,6 +230,7 @@ least: fewest people that were measured
 most: most people that were measured
 coordinator: what a trusted coordinator saves its clients
 remarks: what a reader must know of the comparison
+warnings: those of the remarks that limit what may be believed
 devices: devices that were simulated one by one
 
 # Sweeps

@@ -1,8 +1,10 @@
 """The documentation site, not built, which `make docs` does: navigation, links, and what a browser would load."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -50,7 +52,8 @@ def faults(place: str, text: str) -> Iterator[str]:
     """What would not work on the site: links that lead nowhere, and lists that are none without a line before them."""
     leading = {link.start(): target for link, target in links(place, text)}
     for link in LINK.finditer(text):
-        target = leading.get(link.start(), "")
+        made = os.path.normpath(PurePosixPath(place).parent / link[1]) if place in MADE else ""
+        target = leading.get(link.start(), made)
         there = target in NAV if target.endswith(".md") else bool(target) and source(target).is_file()
         if not there or (link[2] and link[2][1:] not in anchors(read(target))):
             yield link[0]
@@ -66,7 +69,8 @@ def test_every_page_stands_in_the_navigation_once() -> None:
         path for room in ("benchmarks", "coordinator", "scenarios") for path in (ROOT / room).rglob("ADDING.md")
     ]
     pages = [*(ROOT / "docs").rglob("*.md"), *notebooks(), *(ROOT / page for page in OUTSIDE), *checklists]
-    assert sorted(NAV) == sorted([*MADE, *map(stands_at, pages)])
+    made = [place for place in MADE if place.endswith(".md")]
+    assert sorted(NAV) == sorted([*made, *map(stands_at, pages)])
 
 
 def words(text: str) -> int:
@@ -113,6 +117,12 @@ def test_faults_are_found(planted: str) -> None:
     right = "# A title\n\n[a](#a-title), [b](docs/how-to/planning.md#held-to-account), [c](LICENSE)\n\n- a\n- b\n\n"
     assert not list(faults("README.md", right))
     assert len(list(faults("README.md", right + planted))) == 1
+
+
+def test_links_to_measurements_lead_to_their_page_and_each_table_can_be_downloaded() -> None:
+    assert moved("explanation/worth.md", "[a](../measured.json#audits)") == "[a](../reference/measured.md#audits)"
+    assert MADE["measured/audits.csv"].startswith("mechanism,claimed,exact,")
+    assert all(f'href="../{place}"' in MADE["reference/measured.md"] for place in MADE if place.endswith(".csv"))
 
 
 def test_links_follow_pages_to_their_places() -> None:

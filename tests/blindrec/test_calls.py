@@ -71,6 +71,8 @@ def test_a_plan_is_the_commands(blindrec: Command, no_pairs: None) -> None:
     ours = face.plan(items=24, rated=6, epsilon=2, like=[[0.9, 0.2], [0.1, 0.8]], class_shares=[0.3, 0.7])
     assert as_record(ours) == timeless(blindrec("plan", *flags, "--json", "-").result)
     assert ours.frame("bounds").shape[0] == len(ours["bounds"])
+    with pytest.raises(face.errors.InputError, match=r"did you mean 'bounds'\? choose among designs, bounds$"):
+        ours.frame("bound")  # type: ignore[arg-type]
 
 
 def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,6 +346,8 @@ def test_a_sweep_is_drawn_as_its_folders_figure() -> None:
     assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_xscale()) == ("items N", "users U*", "log")
     assert [one.get_title() for one in axes.figure.axes][1] == "0.99 of labels right, half of the seeds"
     assert measured.frame("seeds")["seed"].nunique() == 2
+    with pytest.raises(face.errors.InputError, match=r"did you mean 'seeds'\? choose among settings, seeds$"):
+        measured.frame("seed")  # type: ignore[arg-type]
     assert "SweepResult(4 of 4 thresholds reached, 2 seeds)" in measured._repr_html_()
 
 

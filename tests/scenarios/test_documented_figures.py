@@ -1,19 +1,18 @@
 """README and docs: every command that they show is listed, and figures of quick ones are measured."""
 
-import csv
 import importlib
 import importlib.util
 import re
 import shlex
-import tomllib
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from thoroughness import sample
 
+from benchmarks import measured
 from benchmarks.documented import (
     compare,
     differing,
@@ -25,6 +24,7 @@ from benchmarks.documented import (
     table,
     untrue,
 )
+from benchmarks.measured import measured_tables
 from benchmarks.pages import (
     Printed,
     Shown,
@@ -211,16 +211,63 @@ def test_every_command_is_one_that_there_is(one: Shown) -> None:
         parsed(command_line(), words[1:])
 
 
-def test_every_measured_table_names_the_command_that_made_it() -> None:
-    folder = ROOT / "docs" / "measured"
-    sources = tomllib.loads((folder / "sources.toml").read_text(encoding="utf-8"))["table"]
-    assert sorted(one["file"] for one in sources) == sorted(path.name for path in folder.glob("*.csv"))
-    assert all(one["ran"] <= datetime.now(UTC).date() for one in sources)
-    for one in sources:
-        rows = csv.reader((folder / one["file"]).read_text(encoding="utf-8").splitlines())
-        assert len({len(row) for row in rows}) == 1
-        if not one.get("why"):
-            test_every_command_is_one_that_there_is(Shown("docs/measured/sources.toml", one["command"]))
+FORMULAS = ("formulas-of-one-value", "formulas-of-bits-and-sets", "groups-of-pairs", "what-one-liar-moves")
+"""Tables of docs/measured.json that nobody measures."""
+
+
+def test_every_measured_table_names_the_command_that_made_it_and_the_day() -> None:
+    tables = measured_tables()
+    assert len(tables) > 60
+    assert (ROOT / measured.DATA).read_text(encoding="utf-8") == measured.text(tables)
+    assert sorted(name for name, entry in tables.items() if "command" not in entry) == sorted(FORMULAS)
+    for name, entry in tables.items():
+        assert date.fromisoformat(entry["ran"]) <= datetime.now(UTC).date()
+        assert {len(row) for row in entry["rows"]} == {len(entry["columns"])}
+        assert all(isinstance(cell, str) for row in entry["rows"] for cell in row)
+        if name in FORMULAS:
+            assert entry["why"]
+        else:
+            test_every_command_is_one_that_there_is(Shown(measured.DATA, entry["command"]))
+
+
+def test_rows_of_a_table_that_was_measured_again_are_those_that_its_command_printed(tmp_path: Path) -> None:
+    """A Markdown table among other lines, or a CSV; the page of all tables and its CSV have them, and the new day."""
+    (tmp_path / "docs").mkdir()
+    old = {"command": "blindrec plan", "also": "twice", "ran": "2020-01-01", "columns": ["a"], "rows": [["1"]]}
+    (tmp_path / measured.DATA).write_text(measured.text({"some-table": old, "other": old}), encoding="utf-8")
+    printed_rows = "seconds: 3\n| f* | now, then |\n|---|---|\n| 7 | .1 [.0, .2] |\n"
+    for content in (printed_rows, 'f*,"now, then"\n7,".1 [.0, .2]"\n'):
+        (tmp_path / "printed").write_text(content, encoding="utf-8")
+        measured.measured_anew("some-table", tmp_path / "printed", None, tmp_path)
+        tables = measured_tables(tmp_path)
+        today = datetime.now(UTC).date().isoformat()
+        rows = {"columns": ["f*", "now, then"], "rows": [["7", ".1 [.0, .2]"]]}
+        assert tables == {"some-table": {**old, "ran": today, **rows}, "other": old}
+        page = measured.page(tables)
+        assert f"## Some table\n\n`blindrec plan` (twice), {today}" in page
+        assert "| f\\* | now, then |\n|---|---|\n| 7 | .1 [.0, .2] |" in page
+        assert measured.csv_of(tables["some-table"]) == 'f*,"now, then"\n7,".1 [.0, .2]"\n'
+    with pytest.raises(SystemExit, match="--command"):
+        measured.measured_anew("new", tmp_path / "printed", None, tmp_path)
+
+
+NO_MEASUREMENT = ("C_T about 4.2 to 5.6", "here 3.11, also", "to the digit: 2.60.0", "the first 100,000 devices")
+"""What typed tables say with numbers: a constant of a proof, versions, how much is stored."""
+
+
+def typed(text: str) -> list[str]:
+    """Lines of Markdown tables that no command made, with a number that looks measured outside of code."""
+    made = re.sub(r"<!-- worth: .*?<!-- end -->", "", text, flags=re.DOTALL)
+    lines = [re.sub(r"`[^`]*`", "", line) for line in re.findall(r"^\|.*$", made, re.MULTILINE)]
+    return [line for line in lines if re.search(r"\d[.,]\d|(?<!\w)\.\d|\d ?%|±|\d k?B\b", line)]
+
+
+def test_no_page_has_a_typed_table_of_measurements() -> None:
+    """Tables of measurements are made from JSON files (`python -m benchmarks.measured`), between marks of pages."""
+    faults = [f"{page}: {line}" for page in pages() for line in typed(read(page))]
+    assert not [line for line in faults if not any(one in line for one in NO_MEASUREMENT)]
+    assert typed("| set | .97 |\n| pairs | 1,200 |\n| `0.5` | a |\n") == ["| set | .97 |", "| pairs | 1,200 |"]
+    assert typed("<!-- worth: x -->\n| set | .97 |\n<!-- end -->\n") == []
 
 
 def test_a_wrong_figure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,11 @@ def test_the_readme_is_short() -> None:
     assert all(code.count("\n") <= 25 for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL))
 
 
+def test_it_ends_in_a_link_to_each_shelf() -> None:
+    links = re.findall(r"\]\((.+?)\)", README.read_text(encoding="utf-8").partition("## Read on")[2])
+    assert links == [f"docs/{shelf}" for shelf in ("tutorials", "how-to", "reference", "explanation")]
+
+
 def test_the_mechanism_in_the_readme_runs_and_tells_what_it_claims(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

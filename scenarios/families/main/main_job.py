@@ -74,7 +74,7 @@ COLUMNS = (
     Column("lines_skipped", "bad lines of the file left out"),
     Column("clusters", "clusters"),
     Column("unlearned", "items not learned", Average.COUNT),
-    Column("undecided", "items not decided", Average.COUNT),
+    Column("undecided", "items not decided, but guessed", Average.COUNT),
     Column("verified", "items that fresh devices were asked about again", Average.COUNT),
     Column("verifying_answers", "  their answers", Average.COUNT),
     Column("disputed", "  labels that they dispute", Average.COUNT),

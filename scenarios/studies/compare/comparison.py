@@ -13,7 +13,7 @@ from rich.console import Console
 from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
-from scenarios.studies.compare.comparison_settings import COORDINATOR, DELTA, TRUST_MODELS, Comparison
+from scenarios.studies.compare.comparison_settings import COORDINATOR, DELTA, PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.studies.compare.crossing import REACHED, refined
 from scenarios.studies.compare.people_groups import check_columns
 from scenarios.studies.compare.people_needed import as_forecast, forecast_row
@@ -103,7 +103,8 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             if key.trust_model == COORDINATOR
         }
         rows = rows_of(self.settings)
-        of_rows = [line for row in rows.values() for line in row.remarks(self.settings)]
+        said = {name: row.remarks(self.settings) for name, row in rows.items()}
+        public = [line for name, lines in said.items() if rows[name].trust_model == PUBLIC_RATES for line in lines]
         custom, (_, why) = check_custom(self.settings, table.users, table.count), served_in(self.settings)
         return {
             **summary,
@@ -111,6 +112,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             "coordinator": panel_sweep(self.settings).summary(served) if served else None,
             **lines_skipped(self.settings, table),
             **left_out(self.settings),
+            "warnings": [*summary["warnings"], *public],
             "remarks": [
                 *table.remarks,
                 *dated(self.settings),
@@ -121,7 +123,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
                     for name, row in rows.items()
                     if row.hindrance(table)
                 ),
-                *of_rows,
+                *(line for lines in said.values() for line in lines),
                 *custom,
                 *([why] if why else []),
             ],

@@ -23,7 +23,7 @@ from scenarios.log import counted_step
 from scenarios.show.intervals import named
 from scenarios.show.tables import interval_of, remark, short, show_table
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.crossing import REACHED, among_files, crossings, over_seeds_and_people
+from scenarios.studies.compare.crossing import REACHED, among_files, crossings, over_seeds_and_people, rounded
 from scenarios.studies.compare.row import LearnedScores, RowRequest
 from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
 from scenarios.studies.compare.rows.trusted import popularity
@@ -196,12 +196,20 @@ def as_forecast(settings: Comparison, rows: Sequence[dict[str, Any]]) -> list[di
             return [*rows]
         share, features = row["share"], row["features"]
         people = forecast.people(mechanism, epsilon, features=features, share=share, guess=guess)
-        number, low, high = (None, None, None) if people is None else map(round, people)
+        number, low, high = _in_two_digits(people)
         place = RUNGS.size if number is None else int(np.searchsorted(RUNGS, number))
         few, many = (round(float(RUNGS[one])) if 0 <= one < RUNGS.size else None for one in (place - 1, place))
         reach = {"users": number, "users_low": low, "users_high": high, "at_most": False, "few": few, "many": many}
         result.append({**row, **reach, "least": round(float(RUNGS[0])), "most": round(float(RUNGS[-1]))})
     return result
+
+
+def _in_two_digits(people: Reach | None) -> tuple[int | None, int | None, int | None]:
+    """Return a number of people and its interval, as those that a comparison's own curves say."""
+    if people is None:
+        return None, None, None
+    number, low, high = (rounded(one, 2) for one in people)
+    return number, low, high
 
 
 def forecast_row(trust_model: str, mechanism: str) -> LocalRow | None:
@@ -240,7 +248,7 @@ def _row(
     for name, share in (("people", worth), ("people_to_beat", BEATS)):
         people = forecast.people(row, epsilon, features=features, share=share, guess=guess)
         guess = guess if people is None else people[0]
-        number, low, high = (None, None, None) if people is None else map(round, people)
+        number, low, high = _in_two_digits(people)
         columns |= named((number, low, high), name)
     return columns | named(forecast.here(row, epsilon, users, features=features), "here")
 

@@ -99,6 +99,9 @@ def summarize(
         for of, beside in zip(groups, differences(groups, plain), strict=True)
     ]
     lines = who_pays(settings.by, rows, groups, plain)
+    resampled = [RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []
+    relation = [NEIGHBOURS_NOTES[settings.relation]] if any(row["neighbours"] for row in rows) else []
+    often = _too_often(rows)
     return {
         "ratings": settings.ratings.name,
         "people_in_file": table.users,
@@ -117,10 +120,11 @@ def summarize(
         "neighbours": settings.relation,
         "delta": settings.delta,
         "people": [{**row, **_relation(row, promises)} for row in _reached(settings, grouped, plain)],
+        "warnings": [*resampled, *(relation if settings.relation == ADD_REMOVE else []), *often],
         "remarks": [
-            *([RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []),
-            *([NEIGHBOURS_NOTES[settings.relation]] if any(row["neighbours"] for row in rows) else []),
-            *_too_often(rows),
+            *resampled,
+            *relation,
+            *often,
             *_unmeasured(settings, table.users),
             *better_rows(rows),
             *best_for_groups(lines),

@@ -137,6 +137,15 @@ def test_what_is_not_private_says_so_on_the_first_screen(
     assert words in warned
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("run", "devices answered questions of the design"), ("compare", "each mechanism on the same")]
+)
+def test_headlines_and_warnings_are_said_once(name: str, words: str, record_of: Callable[[str], Path]) -> None:
+    shown = words_of(tree_of(report_of([record_of(name)])))
+    assert shown.count(words) == 1
+    assert shown.count("nobody in the file is protected") == (name == "compare")
+
+
 def test_no_belief_is_bounded_where_nothing_bounds_it(record_of: Callable[[str], Path]) -> None:
     for name in ("pmc", "silent"):
         assert "data-belief" not in report_of([record_of(name)]), name

@@ -108,5 +108,5 @@ def test_plot_draws_the_same_and_others_by_name() -> None:
     result = api.run(scenario, api.InProcess(workers=1), progress=False)
     assert result.plot().get_ylabel() == "score, with its standard error"
     assert result.plot("shares").get_xlabel() == "share"
-    with pytest.raises(api.errors.InputError, match="of is 'share'; choose among items,shares"):
+    with pytest.raises(api.errors.InputError, match=r"of is 'share'; did you mean 'shares'\? choose"):
         result.plot("share")

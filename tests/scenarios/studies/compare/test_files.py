@@ -78,6 +78,23 @@ def test_times_belong_to_their_ratings(tmp_path: Path) -> None:
         read_ratings(soon, columns=("who", "what", "how", "when"), times=True)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "days"),
+    [("31/12/2019", "1/1/2020", 1), ("12/31/2019", "01/02/2020", 2), ("13.1.2020", "2.2.2020 12:00", 20.5)],
+)
+def test_days_or_months_come_first_where_a_file_shows_which(
+    first: str, second: str, days: float, tmp_path: Path
+) -> None:
+    text, columns = "who,what,how,when\na,x,1,{}\nb,x,2,{}\n", ("who", "what", "how", "when")
+    ratings = read_ratings(written(tmp_path / "d.csv", text.format(first, second)), columns=columns, times=True)
+    assert ratings.times is not None
+    assert (ratings.times[1] - ratings.times[0]).item() == days * 24 * 3600
+    for other in ("3/4/2020", "12/13/2020"):  # either order; both in one file
+        one = written(tmp_path / "open.csv", text.format("1/2/2020" if other == "3/4/2020" else "13/12/2020", other))
+        with pytest.raises(InputError, match="days or months may come first: write the year first"):
+            read_ratings(one, columns=columns, times=True)
+
+
 def test_times_of_parquet_and_movielens_are_read(tmp_path: Path) -> None:
     table = pd.DataFrame({"user": [1, 2], "item": [3, 3], "rating": [4.0, 5.0], "time": [7, 5]})
     table.to_parquet(tmp_path / "x.parquet")

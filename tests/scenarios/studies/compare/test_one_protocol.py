@@ -17,6 +17,7 @@ HERE = ("--backend", "inprocess", "--workers", 1, "--json", "-")
 FORECAST = ("--trust-models", "none,local", "--mechanisms", "popularity,set,pairs", "--epsilon", 4, "--devices", 0)
 COMPARED = ("--trust-models", "none", "--mechanisms", "popularity", "--seeds", 5)
 TIERS = ("--holdout", 0.2, "--mechanism", "none", "--public", 20, "--rank", 2, "--regularisation", 1, "--iterations", 1)
+ENDS = ("users", "users_low", "users_high")
 SAME = ("popularity_hit_rate", "popularity_ndcg", "held_out", "split_by")
 
 
@@ -58,8 +59,9 @@ def test_every_command_prints_the_same_worth_of_popularity_and_the_same_people(
     for result in (described, planned):
         assert {name: result[name] for name in SAME} == wanted
     others = blindrec("compare", log, *FORECAST, "--scale", "1,7", "--seeds", 5, *read, *HERE).result["people"]
-    people = {row["mechanism"]: (row["users"], row["users_low"], row["users_high"]) for row in others}
+    people = {row["mechanism"]: tuple(row[name] for name in ENDS) for row in others}
     assert people.keys() == {"set", "pairs"}
+    assert all(number == float(f"{number:.2g}") for reach in people.values() for number in reach if number)
     for rows in ([row for row in described["worth"] if row["epsilon"] == 4], planned["worth"]):
         assert {row["mechanism"]: (row["people"], row["people_low"], row["people_high"]) for row in rows} == people
     for seed in (0, 3):

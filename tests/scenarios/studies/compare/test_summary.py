@@ -19,7 +19,7 @@ from scenarios.show.result_figures import BEATING, compared_points
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.studies.compare.crossing import BRACKET, FLANK, bracket, people_for, refined
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
-from scenarios.studies.compare.summary import needed, summarize
+from scenarios.studies.compare.summary import RESAMPLED_NOTE, needed, summarize
 from scenarios.studies.compare.worlds import table_of
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -78,6 +78,7 @@ def test_every_row_is_about_the_same_neighbours_and_a_large_delta_is_told(result
     assert (told["curator", "pairs with EASE", 1.0]["delta"], told["local", "set", 1.0]["delta"]) == (1e-6, None)
     (warning,) = [line for line in result["remarks"] if "delta" in line]
     assert warning.startswith("curator: pairs with EASE: from 5,000,000 people on its delta, 1e-06, exceeds 1 / n")
+    assert result["warnings"] == [RESAMPLED_NOTE, warning]
 
 
 def test_what_exceeds_popularity_is_told_seed_by_seed(result: dict[str, Any]) -> None:
