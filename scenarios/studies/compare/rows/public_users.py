@@ -14,7 +14,9 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.protocol.rating_table import Rows
-from coordinator.server.completion.fitting import Fitting
+from coordinator.server.completion.batches import start
+from coordinator.server.completion.crowd import local_crowd
+from coordinator.server.completion.fitting import FittedModel, Fitting
 from coordinator.server.decoding.estimates import PublicCounts
 from scenarios.backends.selection import InProcess
 from scenarios.data.datasets import RatingTable
@@ -131,8 +133,9 @@ def can_complete(how: str, table: RatingTable) -> bool:
 
 def completion(how: str, world: FileWorld, request: RowRequest) -> LearnedScores:
     """Fit public people's ratings, and absorb what each private device releases about its completed ratings."""
-    dealt, fitting = settled(request.settings, request.public, request.seed)
+    dealt, fitting, begun = settled(request.settings, request.public, request.seed)
     plan = experiment.plan_of(replace(dealt, settings=_two_tier_settings(request.settings, request.seed, how)), fitting)
+    plan = replace(plan, server=replace(plan.server, begun=begun))
     features = follow(plan, InProcess(1)).outcome.features
     rows, public_rows, least = dealt.split.train, dealt.split.public_rows, request.settings.like_from
     rated = np.bincount(public_rows.items, minlength=world.items).astype(np.float64)
@@ -166,8 +169,8 @@ def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
 
 
 @lru_cache(maxsize=8)
-def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting]:
-    """Return who is public and how their ratings are fitted, which all rows share; rank and kappa are validated."""
+def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting, FittedModel]:
+    """Return who is public, how their ratings are fitted, and them fitted; rank and kappa are validated."""
     world, table = world_of(settings, seed), table_of(settings)
     people = public_people(world.people, public, seed)
     rows = ratings_left(table, world)
@@ -175,7 +178,8 @@ def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.
     split = UserSplit(train=rows, test=rows.block(0, 0), public=people[0], private=order[:PRIVATE])
     scale = scale_of(PUBLISHED.get(table.source), split.public_rows.values)
     dealt = experiment.TwoTierWorld(settings=_two_tier_settings(settings, seed, NONE), split=split, scale=scale)
-    return dealt, experiment.settle(dealt, InProcess(1))[0]
+    fitting = experiment.settle(dealt, InProcess(1))[0]
+    return dealt, fitting, start(experiment.plan_of(dealt, fitting).server, local_crowd(split.public_rows))
 
 
 def completed(features: ItemFeatures, own: Any, items: Indices) -> Floats2:
