@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import ndtr
 
@@ -38,6 +39,7 @@ from scenarios.studies.compare.advisors import (
     RIDGE,
     TunableModel,
     chosen_constant,
+    co_liked,
     fit_model,
     of_gram,
     pair_advice,
@@ -89,17 +91,22 @@ def set_popularity(world: FileWorld, request: RowRequest, *, lifts: bool) -> Lea
     return replace(advice, people=private, constant=kappa)
 
 
-def lifted(likes: Any, popularity: Floats, kappa: float) -> Floats2:
+def lifted(likes: Any, popularity: Floats, kappa: float, counts: NDArray[np.float32] | None = None) -> Floats2:
     """Return co-occurrences of such popularity whose lifts are those of public people, shape (M, M), in public people.
 
     ``G_ij = P f_i f_j (n_ij + k) / (P g_i g_j + k)``, g the public rates; the diagonal is ``P f_i``.
     """
     people = likes.shape[0]
     rates = likes.sum(axis=0) / people
-    together = (likes.T @ likes).toarray() + kappa
+    together = (pair_counts(likes) if counts is None else counts) + np.float32(kappa)
     gram: Floats2 = people * np.outer(popularity, popularity) * together / (people * np.outer(rates, rates) + kappa)
     np.fill_diagonal(gram, people * popularity)
     return gram
+
+
+def pair_counts(likes: Any) -> NDArray[np.float32]:
+    """Return how many people like each two items, float32, shape (M, M)."""
+    return co_liked(likes).astype(np.float32)
 
 
 @lru_cache(maxsize=64)
@@ -109,11 +116,12 @@ def chosen_kappa(settings: Comparison, public: float, seed: int) -> float:
     likes = world.matrix[public_people(world.people, public, seed)[0]]
     pool = np.sort(np.argsort(-likes.sum(axis=0), kind="stable")[: settings.lift_items])
 
-    def fit(shown: Any, kappa: float) -> Scorer:
-        weights = of_gram(lifted(shown, shown.sum(axis=0) / shown.shape[0], kappa), settings.ridge or RIDGE)
+    def fit(shown: Any, kappa: float, counts: NDArray[np.float32]) -> Scorer:
+        weights = of_gram(lifted(shown, shown.sum(axis=0) / shown.shape[0], kappa, counts), settings.ridge or RIDGE)
         return lambda own: own @ weights
 
-    return chosen_constant(TunableModel(fit, "kappa", KAPPAS, KAPPA), likes[:, pool], seed)
+    model = TunableModel(fit, "kappa", KAPPAS, KAPPA, shared=lambda shown: (pair_counts(shown),))
+    return chosen_constant(model, likes[:, pool], seed)
 
 
 def ratings_left(table: RatingTable, world: FileWorld) -> Rows:
