@@ -108,6 +108,32 @@ def crossed_of(tastes: Floats2, starts: Ints, items: Indices, errors: Floats, co
 
 
 @compiled
+def products_of(starts: Ints, items: Indices, values: Floats, count: int) -> Floats2:
+    """Return the inner products of sparse rows, float64, shape (users, users): E E^T."""
+    users = starts.size - 1
+    ends, owners, own = np.zeros(count + 1, np.int64), np.empty(items.size, np.int64), np.empty(items.size)
+    for item in items:
+        ends[item + 1] += 1
+    ends = np.cumsum(ends)
+    firsts = ends.copy()
+    for user in range(users):
+        for place in range(starts[user], starts[user + 1]):
+            at = ends[items[place]]
+            owners[at], own[at] = user, values[place]
+            ends[items[place]] += 1
+    products = np.zeros((users, users))
+    for item in range(count):
+        for a in range(firsts[item], firsts[item + 1]):
+            row, value = products[owners[a]], own[a]
+            for b in range(firsts[item], a + 1):
+                row[owners[b]] += value * own[b]
+    for a in range(users):
+        for b in range(a):
+            products[b, a] = products[a, b]
+    return products
+
+
+@compiled
 def moment_of(rows: Floats2) -> Floats2:
     """Return ``sum_i r_i r_i^T`` of dense rows, float64, shape (m, m); for few items only."""
     count = rows.shape[1]

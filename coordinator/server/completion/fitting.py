@@ -12,7 +12,7 @@ from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from coordinator.server.completion.crowd import Crowd, Expected, added, merged, product_of
+from coordinator.server.completion.crowd import Crowd, Expected, added, merged, product_of, products_of
 from coordinator.server.completion.mechanisms import half_of
 from coordinator.server.decoding.threads import one_thread
 
@@ -34,6 +34,7 @@ class ReleaseBook:
         self._batches: list[_Batch] = []
         self._devices: set[int] = set()
         self._row_blocks: list[Floats2] = []
+        self._whole = True  # Whether these are all rows
         self._gram: Floats2 = np.empty((0, 0))
         self.duplicates = 0
 
@@ -54,13 +55,17 @@ class ReleaseBook:
         ordered = tuple(new[device] for device in sorted(new))
         self._devices |= new.keys()
         batch = _Batch(query=query, features=half_of(query.mechanism).reading_features(features), releases=ordered)
-        if 8 * self._items * self.devices <= KEPT_BYTES:
-            self._row_blocks.append(np.concatenate([*self._decoded(batch), np.empty((0, self._items))]))
+        self._whole = self._whole and 8 * self._items * self.devices <= KEPT_BYTES
+        self._row_blocks = (
+            [*self._row_blocks, np.concatenate([*self._decoded(batch), np.empty((0, self._items))])] if self._whole else []
+        )
         self._batches.append(batch)
 
     def blocks(self) -> Iterator[Floats2]:
         """Yield all rows z, some at a time, float64, shape (some, m), in the order of batches and devices."""
-        if len(self._row_blocks) == len(self._batches):
+        if self._whole:
+            if len(self._row_blocks) > 1:  # products with few rows at a time mostly read and write their sums
+                self._row_blocks = [np.concatenate(self._row_blocks)]
             yield from (rows for rows in self._row_blocks if rows.size)
             return
         for batch in self._batches:
@@ -146,7 +151,8 @@ def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spect
     across = root * np.concatenate([np.empty((len(tastes), 0)), *map(against, blocks)], axis=1)
     released = weight * book.gram() if blocks else np.empty((0, 0))
     cross = tastes @ (errors @ features).T
-    among = tastes @ (features.T @ features) @ tastes.T + cross + cross.T + (errors @ errors.T).toarray()
+    among = tastes @ (features.T @ features) @ tastes.T + cross + cross.T
+    among += products_of(errors.indptr.astype(np.int64), errors.indices, errors.data, crowd.items)
     gram = np.block([[among, across], [across.T, released]])
     squares, left = linalg.eigh(gram, subset_by_index=(max(0, len(gram) - rank), len(gram) - 1))
     squares, left = squares[::-1], left[:, ::-1]

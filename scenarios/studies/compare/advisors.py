@@ -1,7 +1,7 @@
 """Item models that a device applies to its own likes: neighbours, a truncated decomposition, EASE, noisy pairs."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +11,9 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from actors.advice import public_order
-from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.coins import derive
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.server.decoding.threads import one_thread
@@ -26,6 +26,7 @@ CONFIDENCE = 10.0  # The additional weight of a like in alternating least square
 DENSE = 8_000  # Up to this many items weights are a dense matrix where there are fewer people, 256 MB of float32
 _BAND = 256  # Columns of a matrix that are copied at a time
 _TILE = 64  # Rows and columns of a matrix that are mirrored at a time
+_STRIP = 512  # Columns of a matrix that are added at a time
 _COLUMNS = 1 << 25  # Number of similarities that are computed at a time
 
 
@@ -46,7 +47,26 @@ def neighbours(likes: Any, count: int) -> Scorer:
         cosines.eliminate_zeros()
         blocks.append(cosines)
     to_items = sparse.vstack(blocks).T.tocsr()
-    return lambda own: (own @ to_items).toarray()
+
+    def scores(own: Any) -> Any:
+        sums = np.zeros(own.shape, np.float32)
+        rows = own.indptr.astype(np.int64), own.indices, to_items.indptr.astype(np.int64), to_items.indices
+        _add_sparse_rows(*rows, to_items.data.astype(np.float32, copy=False), sums)
+        return sums
+
+    return scores
+
+
+@compiled
+def _add_sparse_rows(
+    starts: Ints, items: Indices, ends: Ints, columns: Indices, values: NDArray[np.float32], sums: NDArray[np.float32]
+) -> None:
+    """Add sparse rows, of which each begins where the one before ends, to each person's sums: nearly all are above 0."""
+    for person in range(sums.shape[0]):
+        total = sums[person]
+        for place in range(starts[person], starts[person + 1]):
+            for other in range(ends[items[place]], ends[items[place] + 1]):
+                total[columns[other]] += values[other]
 
 
 def alternating(likes: Any, rank: int, ridge: float) -> Scorer:
@@ -77,28 +97,31 @@ def decomposed(likes: Any, rank: int) -> Scorer:
     return lambda own: (own @ right.T) @ right
 
 
-def ease(likes: Any, ridge: float) -> Scorer:
+def ease(likes: Any, ridge: float, counts: Floats2 | None = None) -> Scorer:
     """Return EASE of likes X (people, N): the ridge regression of every item on all others (Steck, WWW 2019).
 
     Where there are fewer people than items the inverse is taken among people, by Woodbury's identity:
-    ``P = (X'X + r I)^-1 = (I - X'(XX' + r I)^-1 X) / r``. A device's scores are ``x - x P / diag P``.
+    ``P = (X'X + r I)^-1 = (I - X'(XX' + r I)^-1 X) / r``. A device's scores are ``x - x P / diag P``. ``counts`` are
+    `ease_counts` where several ridges share them.
     """
     people, items = likes.shape
     if people >= items > DENSE:
         of_many = of_many_items(likes, ridge)
         return lambda own: own @ of_many
+    own_counts = counts is None
+    counts = ease_counts(likes) if counts is None else counts
     if people >= items:
-        weights = of_gram(co_liked(likes), ridge, overwrite=True).astype(np.float32)
-        return lambda own: own @ weights
+        return partial(sums_of_rows, of_gram(counts, ridge, overwrite=own_counts).astype(np.float32))
     with one_thread():
-        among = inverse_of((likes @ likes.T).toarray(), ridge).astype(np.float32)
-    solved = likes.T.dot(among).T
+        among = inverse_of(counts, ridge, overwrite=own_counts).astype(np.float32)
+    transposed = likes.T.tocsr()
+    solved = sums_of_rows(among, transposed).T
     diagonal = 1 - likes.multiply(solved).sum(axis=0)
     if items <= DENSE:
         # A person's row of XX' is hardly sparse: by it scores take long. With a diagonal of 0 these are the same scores
-        of_items: Floats2 = likes.T @ (solved / diagonal)
+        of_items = sums_of_rows(np.ascontiguousarray(solved / diagonal), transposed)
         np.fill_diagonal(of_items, 0)
-        return lambda own: own @ of_items
+        return partial(sums_of_rows, of_items)
 
     def scores(own: Any) -> Floats2:
         dense = own.toarray()
@@ -106,6 +129,44 @@ def ease(likes: Any, ridge: float) -> Scorer:
         return item_scores
 
     return scores
+
+
+def ease_counts(likes: Any) -> Floats2:
+    """Return the matrix to which EASE adds a ridge: of items, or of people where there are fewer of them."""
+    people, items = likes.shape
+    return co_liked(likes if people >= items else likes.T.tocsr())
+
+
+def sums_of_rows(weights: NDArray[np.float32], own: Any) -> Any:
+    """Return ``own @ weights`` of people's likes, ones alone, float32, shape (people, N)."""
+    sums = np.zeros((own.shape[0], weights.shape[1]), np.float32)
+    _add_rows(own.indptr.astype(np.int64), own.indices, weights, sums)
+    return sums
+
+
+@compiled
+def _add_rows(starts: Ints, items: Indices, weights: NDArray[np.float32], sums: NDArray[np.float32]) -> None:
+    """Add rows of weights to each person's sums, some columns at a time: those of all rows stay near in the cache."""
+    for first in range(0, sums.shape[1], _STRIP):
+        _add_strip(starts, items, weights, sums, first, min(first + _STRIP, sums.shape[1]))
+
+
+@borrowing
+def _add_strip(
+    starts: Ints, items: Indices, weights: NDArray[np.float32], sums: NDArray[np.float32], first: int, stop: int
+) -> None:
+    for person in range(sums.shape[0]):
+        total, place, end = sums[person, first:stop], starts[person], starts[person + 1]
+        while place + 4 <= end:  # four at a time, added one by one: the same sums, and half the time
+            one, two = weights[items[place], first:stop], weights[items[place + 1], first:stop]
+            three, four = weights[items[place + 2], first:stop], weights[items[place + 3], first:stop]
+            for column in range(total.size):
+                total[column] = (((total[column] + one[column]) + two[column]) + three[column]) + four[column]
+            place += 4
+        for rest in range(place, end):
+            row = weights[items[rest], first:stop]
+            for column in range(total.size):
+                total[column] += row[column]
 
 
 def co_liked(likes: Any) -> Floats2:
@@ -189,16 +250,17 @@ _LIKED = 2_000  # The most liked items, on which constants are chosen where ther
 class TunableModel(NamedTuple):
     """A model of items that is fitted to likes."""
 
-    fit: Callable[[Any, float], Scorer]  # From likes (people, N) and its one constant
+    fit: Callable[..., Scorer]  # From likes (people, N), its one constant, and what `shared` makes of these likes
     constant: str  # Which setting that is
     values: Sequence[float] = ()  # Among which it is chosen where the setting leaves it open
     otherwise: float = 0.0  # What it is where there are too many people and items to try several
+    shared: Callable[[Any], tuple[Any, ...]] = lambda _: ()  # What fits with several constants have in common
 
 
 MODELS = {
     "item kNN": TunableModel(lambda likes, count: neighbours(likes, int(count)), "neighbours"),
     "SVD": TunableModel(lambda likes, rank: decomposed(likes, int(rank)), "rank", RANKS, RANK),
-    "EASE": TunableModel(ease, "ridge", RIDGES, RIDGE),
+    "EASE": TunableModel(ease, "ridge", RIDGES, RIDGE, lambda likes: (ease_counts(likes),)),
     "ALS": TunableModel(lambda likes, rank: alternating(likes, int(rank), 1.0), "rank", (), RANK),
 }
 """Models by their names in tables."""
@@ -233,9 +295,11 @@ def chosen_constant(model: TunableModel, likes: Any, seed: int) -> float:
     if not people.size or not shown.nnz:
         return model.otherwise
 
+    shared = model.shared(shown)
+
     @cache
     def share(place: int) -> float:
-        return _share_of_hidden(model.fit(shown, model.values[place]), shown[people], masked[people])
+        return _share_of_hidden(model.fit(shown, model.values[place], *shared), shown[people], masked[people])
 
     place = model.values.index(model.otherwise)
     while True:

@@ -166,8 +166,8 @@ class Comparison(BaseModel):
     )
     seed: Seed = 0
     devices: Annotated[int, Field(ge=0)] = Field(
-        default=1_000_000,
-        description="Up to this many devices answer one by one; for more, their sum is sampled from its law [1000000].",
+        default=100_000,
+        description="Up to this many devices answer one by one; for more, their sum is sampled from its law [100000].",
     )
     clients: Annotated[int, Field(ge=2)] = Field(
         default=20, description="Coordinator: people of the file who are served as clients in each seed [20]."

@@ -15,6 +15,7 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
+from coordinator.server.completion.crowd import errors_of
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Row, RowRequest
 from scenarios.studies.compare.rows.local import people_of
@@ -199,8 +200,8 @@ class ExplicitGradients(GradientRow):
     def errors(self, own: Any, factors: Floats2, tastes: Floats2, projection: Floats2 | None) -> Floats2:
         """Project the errors of what is rated."""
         assert projection is not None  # that above
-        owners, missed = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr)), own.copy()
-        missed.data = own.data - np.einsum("ij,ij->i", tastes[owners], factors[own.indices])
+        missed = own.copy()
+        missed.data = errors_of(factors, tastes, own.indptr.astype(np.int64), own.indices, own.data)
         projected: Floats2 = missed @ projection.T
         return projected
 
@@ -221,8 +222,9 @@ class ImplicitGradients(GradientRow):
 
     def errors(self, own: Any, factors: Floats2, tastes: Floats2, _: Floats2 | None) -> Floats2:
         """Weigh each item's error."""
-        liked = own.toarray()
-        weighed: Floats2 = (1 + self.confidence * liked) * (liked - tastes @ factors.T)
+        weighed: Floats2 = tastes @ -factors.T
+        liked = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr)), own.indices
+        weighed[liked] = (1 + self.confidence) * (1 + weighed[liked])
         return weighed
 
     def errors_at(

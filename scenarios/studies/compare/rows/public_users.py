@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import ndtr
 
@@ -14,7 +15,9 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.protocol.rating_table import Rows
-from coordinator.server.completion.fitting import Fitting
+from coordinator.server.completion.batches import start
+from coordinator.server.completion.crowd import local_crowd
+from coordinator.server.completion.fitting import FittedModel, Fitting
 from coordinator.server.decoding.estimates import PublicCounts
 from scenarios.backends.selection import InProcess
 from scenarios.data.datasets import RatingTable
@@ -36,6 +39,7 @@ from scenarios.studies.compare.advisors import (
     RIDGE,
     TunableModel,
     chosen_constant,
+    co_liked,
     fit_model,
     of_gram,
     pair_advice,
@@ -87,17 +91,22 @@ def set_popularity(world: FileWorld, request: RowRequest, *, lifts: bool) -> Lea
     return replace(advice, people=private, constant=kappa)
 
 
-def lifted(likes: Any, popularity: Floats, kappa: float) -> Floats2:
+def lifted(likes: Any, popularity: Floats, kappa: float, counts: NDArray[np.float32] | None = None) -> Floats2:
     """Return co-occurrences of such popularity whose lifts are those of public people, shape (M, M), in public people.
 
     ``G_ij = P f_i f_j (n_ij + k) / (P g_i g_j + k)``, g the public rates; the diagonal is ``P f_i``.
     """
     people = likes.shape[0]
     rates = likes.sum(axis=0) / people
-    together = (likes.T @ likes).toarray() + kappa
+    together = (pair_counts(likes) if counts is None else counts) + np.float32(kappa)
     gram: Floats2 = people * np.outer(popularity, popularity) * together / (people * np.outer(rates, rates) + kappa)
     np.fill_diagonal(gram, people * popularity)
     return gram
+
+
+def pair_counts(likes: Any) -> NDArray[np.float32]:
+    """Return how many people like each two items, float32, shape (M, M)."""
+    return co_liked(likes).astype(np.float32)
 
 
 @lru_cache(maxsize=64)
@@ -107,11 +116,12 @@ def chosen_kappa(settings: Comparison, public: float, seed: int) -> float:
     likes = world.matrix[public_people(world.people, public, seed)[0]]
     pool = np.sort(np.argsort(-likes.sum(axis=0), kind="stable")[: settings.lift_items])
 
-    def fit(shown: Any, kappa: float) -> Scorer:
-        weights = of_gram(lifted(shown, shown.sum(axis=0) / shown.shape[0], kappa), settings.ridge or RIDGE)
+    def fit(shown: Any, kappa: float, counts: NDArray[np.float32]) -> Scorer:
+        weights = of_gram(lifted(shown, shown.sum(axis=0) / shown.shape[0], kappa, counts), settings.ridge or RIDGE)
         return lambda own: own @ weights
 
-    return chosen_constant(TunableModel(fit, "kappa", KAPPAS, KAPPA), likes[:, pool], seed)
+    model = TunableModel(fit, "kappa", KAPPAS, KAPPA, shared=lambda shown: (pair_counts(shown),))
+    return chosen_constant(model, likes[:, pool], seed)
 
 
 def ratings_left(table: RatingTable, world: FileWorld) -> Rows:
@@ -131,8 +141,9 @@ def can_complete(how: str, table: RatingTable) -> bool:
 
 def completion(how: str, world: FileWorld, request: RowRequest) -> LearnedScores:
     """Fit public people's ratings, and absorb what each private device releases about its completed ratings."""
-    dealt, fitting = settled(request.settings, request.public, request.seed)
+    dealt, fitting, begun = settled(request.settings, request.public, request.seed)
     plan = experiment.plan_of(replace(dealt, settings=_two_tier_settings(request.settings, request.seed, how)), fitting)
+    plan = replace(plan, server=replace(plan.server, begun=begun))
     features = follow(plan, InProcess(1)).outcome.features
     rows, public_rows, least = dealt.split.train, dealt.split.public_rows, request.settings.like_from
     rated = np.bincount(public_rows.items, minlength=world.items).astype(np.float64)
@@ -166,8 +177,8 @@ def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
 
 
 @lru_cache(maxsize=8)
-def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting]:
-    """Return who is public and how their ratings are fitted, which all rows share; rank and kappa are validated."""
+def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting, FittedModel]:
+    """Return who is public, how their ratings are fitted, and them fitted; rank and kappa are validated."""
     world, table = world_of(settings, seed), table_of(settings)
     people = public_people(world.people, public, seed)
     rows = ratings_left(table, world)
@@ -175,7 +186,8 @@ def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.
     split = UserSplit(train=rows, test=rows.block(0, 0), public=people[0], private=order[:PRIVATE])
     scale = scale_of(PUBLISHED.get(table.source), split.public_rows.values)
     dealt = experiment.TwoTierWorld(settings=_two_tier_settings(settings, seed, NONE), split=split, scale=scale)
-    return dealt, experiment.settle(dealt, InProcess(1))[0]
+    fitting = experiment.settle(dealt, InProcess(1))[0]
+    return dealt, fitting, start(experiment.plan_of(dealt, fitting).server, local_crowd(split.public_rows))
 
 
 def completed(features: ItemFeatures, own: Any, items: Indices) -> Floats2:
