@@ -53,7 +53,7 @@ class PairReading:
         """Return what a device ranks by, from sums with both servers' noise."""
         settings, people = request.settings, contributors(world, request)
         likes = pair_design(settings, world.items).device_likes
-        of_items, of_pairs = noises(request, likes)
+        of_items, of_pairs = noises(world, request)
         whole = limited_likes(world, request, people, likes)
         counts = counts_of(whole)
         counts += of_items.draw(request.coins, counts.size)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from coordinator.server.statistics.statistic import Statistic
 
 SERVERS, DEVICES = "servers", "devices"
-LAPLACE_CHOICE, GAUSSIAN_CHOICE = 10, 4  # One part in so many of epsilon chooses which items are paired
+CHOICE, LEAST_CHOICE = 4, 10  # One part in so many of epsilon is that of likes, which choose the items that are paired
 IDEAL, NO_PROOFS = "ideal", "none"
 
 
@@ -136,6 +136,10 @@ class LikedPairTotals(SharedTotals):
                 f"pair_likes is {self.likes}; it must lie between 1 and {self.pair_items}, the items that are paired"
             )
 
+    def parts(self, epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
+        """Return the epsilon of the round about likes, and that of the round about pairs."""
+        return parts_of(epsilon, self.delta, chosen=self.items > self.pair_items)
+
     def of_items(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query about likes of all items."""
         return self._query(terms, None, 1, self.likes)
@@ -158,16 +162,17 @@ class LikedPairTotals(SharedTotals):
         )
 
 
-def parts_of(epsilon: Epsilon, delta: float) -> tuple[Epsilon, Epsilon]:
-    """Return the epsilon that chooses which items are paired, and that of their pairs; both add up to all of it.
+def parts_of(epsilon: Epsilon, delta: float, *, chosen: bool) -> tuple[Epsilon, Epsilon]:
+    """Return the epsilon of likes of all items, and that of pairs; both add up to all of it.
 
-    Each of both sums has half of delta.
+    Each of both sums has half of delta; ``chosen`` is whether likes choose which items are paired.
     """
     if epsilon is None:
         return None, None
-    # Likes are then about as noisy as pairs: Laplace noise grows with the totals that change, Gaussian with their root
-    choice = epsilon / (GAUSSIAN_CHOICE if delta else LAPLACE_CHOICE)
-    return choice, epsilon - choice
+    # Likes are then about as noisy as pairs: Laplace noise grows with the totals that change, Gaussian with their root.
+    # Where all items are paired, likes only rank them.
+    likes = epsilon / (CHOICE if delta and chosen else LEAST_CHOICE)
+    return likes, epsilon - likes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +193,7 @@ class ChoiceAndPairs:
         # has the same noise beside its counts, but fewer people in each sum, whose own randomness is larger.
         if (number := state.round_number) == self.rounds:
             return None
-        parts = parts_of(self.epsilon, self.design.delta)
+        parts = self.design.parts(self.epsilon)
         terms = RoundTerms(round_number=number, public_seed=self.public_seed, epsilon=parts[number])
         if not number:
             return Ask(query=self.design.of_items(**terms), first=0, stop=state.devices)
@@ -317,8 +322,8 @@ class PairTotalsHalf(SharesHalf):
     def moments(self, settings: PairTotalsSettings, world: World) -> SumMoments | None:
         """Return the moments of the first round's totals, of which clusters are made, and of their noise."""
         design = self.design(settings, world)
-        choice, _ = parts_of(world.epsilon, world.delta)
-        return _like_moments(world, design, design.likes, choice, world.delta / 2)
+        of_likes, _ = design.parts(world.epsilon)
+        return _like_moments(world, design, design.likes, of_likes, world.delta / 2)
 
 
 def _by_totals(sums: Ints, error: float, how: Decoding) -> Model:

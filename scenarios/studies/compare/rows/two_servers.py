@@ -94,14 +94,14 @@ def pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
 
     Each of both sums has half of delta, so that epsilons and deltas add up. With delta 0 all noise is Laplace's.
     """
-    of_items, of_pairs = noises(request, pair_design(request.settings, world.items).device_likes)
+    of_items, of_pairs = noises(world, request)
     return pairs_of_sums(world, request, of_items, of_pairs, AGGREGATE)
 
 
-def noises(request: RowRequest, most: int) -> tuple[SumNoise, SumNoise]:
-    """Return the noise of likes of all items and of pairs, where so many likes of a person count."""
-    settings = request.settings
-    parts = parts_of(request.epsilon, settings.delta)
+def noises(world: FileWorld, request: RowRequest) -> tuple[SumNoise, SumNoise]:
+    """Return the noise of likes of all items and of pairs."""
+    settings, design = request.settings, pair_design(request.settings, world.items)
+    parts, most = parts_of(request.epsilon, settings.delta, chosen=world.items > design.top), design.device_likes
     changes = item_totals(most, settings.relation), pair_totals(most, settings.relation)
     of_items, of_pairs = (
         both_gaussian(part, count, settings.delta / 2) if settings.delta else both_laplace(part, count)

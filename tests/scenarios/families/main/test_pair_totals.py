@@ -170,8 +170,8 @@ def test_each_round_has_the_noise_of_both_servers_under_its_part_of_epsilon() ->
     noise = sums_of(noisy, PAIRED) - sums_of(bare, PAIRED)
     assert variance_fits(noise, result["pair_deviation"] ** 2)
     assert not variance_fits(noise, result["pair_deviation"] ** 2 / 2)
-    # five likes and five others change ten counts by one under a quarter of epsilon: two doses
-    dose = gaussian_deviation(changes=10, epsilon=Fraction(1, 4), delta=5e-7)
+    # five likes and five others change ten counts by one under a tenth of epsilon, as nothing is chosen: two doses
+    dose = gaussian_deviation(changes=10, epsilon=Fraction(1, 10), delta=5e-7)
     assert result["noise_deviation"] == pytest.approx(2**0.5 * dose, rel=1e-3)
     items = sums_of(noisy, RANKED) - sums_of(bare, RANKED)
     assert dose / 2 < items.std() < 15 * dose
