@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.item_models import LEAST_SCORE
@@ -62,7 +62,9 @@ def model(name: str, world: FileWorld, request: RowRequest) -> LearnedScores:
 
 
 CHOICE = 10  # One part in so many of the squares of sensitivity / noise chooses which items are paired
-COPIES = 4  # Where a person is sampled more often, this many of its copies choose which likes count
+# Who is sampled more than once chooses anew each time which likes count, as long as so many likes are chosen in all;
+# beyond that at least so often, and each choice stands for several people
+MOST_CHOSEN, FEWEST_CHOICES = 1 << 20, 4
 
 
 def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -> float:
@@ -97,40 +99,42 @@ def contributors(world: FileWorld, request: RowRequest) -> Floats:
 
 
 def limited_likes(world: FileWorld, request: RowRequest, people: Floats, most: int, pool: Indices | None = None) -> Any:
-    """Return people's likes among the items of a pool, by default all: a sparse matrix of shape (people x copies, M).
+    """Return people's likes among the items of a pool, by default all: a sparse matrix of shape (choices, M).
 
-    A person has ``most`` of these at most, drawn at random. A row is a copy of a person whose likes were drawn anew,
-    weighted by the root of how many people it stands for, so that ``X'X`` counts pairs.
+    A person has ``most`` of these at most, drawn at random. A row is a choice of a person of the file, weighted by the
+    root of how many people it stands for, so that ``X'X`` counts pairs.
     """
-    liked, copies, parts = world.fold.liked, min(COPIES, request.users // world.people), []
+    liked = world.fold.liked
     if pool is not None:
         place = np.full(world.items, -1, np.int32)
         place[pool] = np.arange(pool.size)
         liked = liked.where(place[liked.items] >= 0)
     columns = liked.items if pool is None else place[liked.items]
-    shape = (world.people, world.items if pool is None else pool.size)
-    starts = np.concatenate([[0], np.cumsum(np.minimum(liked.degrees, most))])
-    roots = np.repeat(np.sqrt(people / copies), np.diff(starts))
-    for _ in range(copies):
-        among = np.zeros(liked.items.size, np.bool_)
-        _choose(liked.starts, request.coins.random(liked.items.size), most, among)
-        parts.append(sparse.csr_array((roots, columns[among], starts), shape))
-    return sparse.vstack(parts, format="csr")
+    numbers = np.minimum(liked.degrees, most)
+    choices = np.minimum(people, max(FEWEST_CHOICES, MOST_CHOSEN // max(int(numbers.sum()), 1))).astype(np.int64)
+    rows = np.repeat(np.arange(world.people), choices)
+    starts = np.concatenate([[0], np.cumsum(numbers[rows])])
+    places = _choose(liked.starts, rows, starts, request.coins.random(int(starts[-1])))
+    roots = np.repeat(np.sqrt(people[rows] / choices[rows]), numbers[rows])
+    return sparse.csr_array((roots, columns[places], starts), (rows.size, world.items if pool is None else pool.size))
 
 
 @compiled
-def _choose(starts: Ints, keys: Floats, most: int, among: Bools) -> None:
-    """Mark each person's likes with the smallest keys, so many at most."""
-    for person in range(starts.size - 1):
-        first, stop = starts[person], starts[person + 1]
-        if stop - first <= most:
-            among[first:stop] = True
-        else:
-            last, left = np.partition(keys[first:stop], most - 1)[most - 1], most
-            for place in range(first, stop):
-                if left and keys[place] <= last:
-                    among[place] = True
-                    left -= 1
+def _choose(starts: Ints, rows: Ints, ends: Ints, coins: Floats) -> Ints:
+    """Return the places of each row's likes, so many as lie between its ends, of all that its person has (Floyd)."""
+    places = np.empty(coins.size, np.int64)
+    for row in range(rows.size):
+        first, begin, stop = starts[rows[row]], ends[row], ends[row + 1]
+        surplus = starts[rows[row] + 1] - first - (stop - begin)
+        for at in range(begin, stop):
+            last = surplus + at - begin
+            place = first + np.int64(coins[at] * (last + 1)) if surplus else first + last
+            for earlier in range(begin, at):
+                if places[earlier] == place:
+                    place = first + last
+                    break
+            places[at] = place
+    return places
 
 
 def counts_of(likes: Any) -> Floats:

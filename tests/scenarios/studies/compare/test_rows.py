@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy
 from runs import Rating, planted_ratings, write_movielens
-from statistical import normal_radius
+from statistical import hoeffding_radius, normal_radius
 
 from actors.advice import public_order
 from actors.device import Cohort
@@ -296,16 +296,40 @@ def test_a_curator_and_devices_count_pairs_of_as_many_items_and_likes(changes: d
     assert own.device_likes == likes
 
 
-def test_likes_are_limited_among_the_items_that_count(planted: FileWorld) -> None:
+@pytest.mark.parametrize("affordable", [True, False])
+def test_likes_are_limited_among_the_items_that_count(
+    planted: FileWorld, monkeypatch: pytest.MonkeyPatch, *, affordable: bool
+) -> None:
+    """Everybody who is sampled chooses anew; where these are too many, each choice stands for several people."""
+    if not affordable:
+        monkeypatch.setattr(trusted, "MOST_CHOSEN", 1)
     asked, pool = curated(10 * planted.people, 1), np.arange(5, 25, dtype=np.int32)
     people = contributors(planted, asked)
     limited = limited_likes(planted, asked, people, 3, pool)
     assert people.sum() == asked.users
-    assert limited.shape == (trusted.COPIES * planted.people, pool.size)
+    choices = people if affordable else np.minimum(people, trusted.FEWEST_CHOICES)
+    rows = np.repeat(np.arange(planted.people), choices.astype(int))
+    assert limited.shape == (rows.size, pool.size)
     full = np.minimum(np.asarray(planted.matrix[:, pool].sum(axis=1)), 3)
-    np.testing.assert_array_equal(np.tile(full, trusted.COPIES), np.diff(limited.indptr))
-    whole = limited.power(2).sum(axis=1).reshape(trusted.COPIES, -1).sum(axis=0)
-    np.testing.assert_allclose(whole, people * full)
+    np.testing.assert_array_equal(full[rows], np.diff(limited.indptr))
+    np.testing.assert_allclose(limited.power(2).sum(axis=1), (people / np.maximum(choices, 1) * full)[rows])
+    liked = np.asarray(planted.matrix[:, pool].todense())[rows]
+    assert ((limited.todense() > 0) <= (liked > 0)).all()
+
+
+@pytest.mark.statistical
+def test_any_three_likes_of_six_are_chosen_alike() -> None:
+    """False alarm 1e-6 by Hoeffding's bound of 20 sets and their twin, three of seven, which has 35."""
+    for degree, sets in ((6, 20), (7, 35)):
+        coins, draws = np.random.default_rng(degree), 40_000
+        places = trusted._choose(
+            np.array([0, degree]), np.zeros(draws, np.int64), 3 * np.arange(draws + 1), coins.random(3 * draws)
+        )
+        shares = np.unique(np.sort(places.reshape(draws, 3), axis=1), axis=0, return_counts=True)[1] / draws
+        assert shares.size == sets
+        radius = hoeffding_radius(draws, false_alarm=1e-6 / sets)
+        assert np.abs(shares - 1 / sets).max() < radius
+        assert np.abs(shares - 1 / (55 - sets)).max() > radius
 
 
 def test_who_likes_none_of_the_paired_items_gets_what_most_like(planted: FileWorld) -> None:
