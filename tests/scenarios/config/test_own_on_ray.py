@@ -15,7 +15,6 @@ import ray
 from foreign_jobs import USERS, job
 from foreign_jobs import outcome as here
 from runs import present
-from thoroughness import sample
 
 from benchmarks.victims import below
 from coordinator.protocol.custom import Mechanism, MechanismError
@@ -94,7 +93,8 @@ def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None
     assert not [name for name in loaded if name.partition(".")[0] in {"actors", "scenarios", "foreign_mechanisms"}]
 
 
-@pytest.mark.parametrize("victim", sample(["ray::DeviceHost", "ray::Coordinator"], 1))
+@pytest.mark.thorough  # by default processes die of a design of ours (test_survival)
+@pytest.mark.parametrize("victim", ["ray::DeviceHost", "ray::Coordinator"])
 def test_processes_that_die_change_nothing(ray_session: OnRay, tmp_path: Path, victim: str) -> None:
     killed: list[psutil.Process] = []
 
@@ -139,6 +139,7 @@ def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[ba
     assert far.releases_sha256 == near.releases_sha256
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [bad.Outside, bad.CountsFloats])
 def test_what_goes_wrong_at_once_is_one_line(lent: None, kind: type[Mechanism]) -> None:
     with pytest.raises(MechanismError) as error, on_ray(address=None, workers=1) as session:

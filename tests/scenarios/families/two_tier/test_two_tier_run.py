@@ -14,6 +14,7 @@ import psutil
 import pytest
 from boundary import SEED, shows_a_secret
 from runs import holds_within
+from thoroughness import THOROUGH
 from tiers import SECRET, WILLING, features, private, query, rated
 
 from actors.lying.devices import LOUD, Poison, PoisoningCohort, poisoned
@@ -199,7 +200,7 @@ VARIES |= {"retries", "restarts"}
 def test_ray_gives_the_result_of_this_process_though_actors_die(
     ray_session: OnRay, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Public users' completed rows come from several cohorts, behind two workers and behind one.
+    """Public users' completed rows come from several cohorts, behind two workers and, if thorough, behind one.
 
     Processes of private devices, of public users and the coordinator die while batches answer.
     """
@@ -226,7 +227,9 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     before, here = set(below(psutil.Process())), told(InProcess(1))
     assert told(ray_session, progress=kill) == here
     assert not victims, "the run was over before its processes were killed"
-    assert told(OnRay(1), "none")["rmse_public_only"] == here["rmse_public_only"] != here["rmse"]
+    assert here["rmse_public_only"] != here["rmse"]
+    if THOROUGH:
+        assert told(OnRay(1), "none")["rmse_public_only"] == here["rmse_public_only"]
     new = [one for one, words in below(psutil.Process()).items() if one not in before and "Host" in words]
     assert holds_within(20, lambda: not alive(new))
     assert "max_restarts" not in capfd.readouterr().err
