@@ -19,7 +19,7 @@ import foreign_mechanisms
 import psutil
 import pytest
 import requests
-from runs import Ended, here, holds_within, small
+from runs import Ended, here, holds_within, of_file, planted_ratings, write_movielens
 
 from benchmarks.victims import alive, below
 from coordinator.server.fleet.coordinator_actor import GAUGES
@@ -89,7 +89,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     (place / "key").write_text(secrets.token_hex(32))
     (place / "other").write_text(secrets.token_hex(32))
     (place / "work").mkdir()
-    (place / "work" / "small.toml").write_text("items = 40\nrated = 5\nusers = 3001\n")
+    # fewer kernels than of a block model, as each job compiles what it needs
+    ratings = write_movielens(place / "ratings.csv", planted_ratings(users=200, items=20, each=6))
+    (place / "work" / "small.toml").write_text(f"ratings = '{ratings}'\n")
     (place / "work" / "theirs.py").write_text(Path(foreign_mechanisms.__file__).read_text(encoding="utf-8"))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_") or name == NICE}
     environment = kept | {
@@ -102,6 +104,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     }
     port, dashboard, client, *agents = free_ports(7)
     flags = ["--num-cpus=2", "--dashboard-host=127.0.0.1", "--disable-usage-stats", "--node-ip-address=127.0.0.1"]
+    flags += ["--include-log-monitor=false"]
     ports = [f"--port={port}", f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}"]
     with tempfile.TemporaryDirectory(prefix="ray") as folder, tempfile.TemporaryFile() as said:
         command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--temp-dir={folder}"]
@@ -144,13 +147,14 @@ def joined(cluster: Cluster, told: dict[str, Ended]) -> tuple[Ended, dict[psutil
 
 
 def test_a_job_and_a_run_that_joins_bring_a_mechanism_of_ones_own_and_their_results_come_here(
-    told: dict[str, Ended], joined: tuple[Ended, dict[psutil.Process, str]]
+    cluster: Cluster, told: dict[str, Ended], joined: tuple[Ended, dict[psutil.Process, str]]
 ) -> None:
     """Its file lies in the folder that is submitted; the cluster has never heard of it."""
-    near = here(small(design=foreign_mechanisms.OUE())).outcome.releases_sha256
+    wanted = of_file(cluster.folder.parent / "ratings.csv", design=foreign_mechanisms.OUE())
+    near = here(wanted).outcome.releases_sha256
     for said in (told["good"], joined[0]):
         assert (said.code, "Traceback" in said.err) == (0, False), said.err
-        assert (said.result["backend"], said.result["workers"], said.result["answered"]) == ("ray", 1, 3001)
+        assert (said.result["backend"], said.result["workers"], said.result["answered"]) == ("ray", 1, 200)
         assert said.result["releases_sha256"] == near
     assert "blindrec run, theirs:OUE, ray" in told["good"].err
 
@@ -166,7 +170,7 @@ def test_the_folder_of_a_job_is_fetched(cluster: Cluster, told: dict[str, Ended]
     (job,) = re.findall(r"job (\S+) is submitted", told["good"].err)
     said = cluster.blindrec("fetch", job, "--out", "here")
     assert (said.code, said.err) == (0, "")
-    assert said.out.startswith("5 files, ")
+    assert said.out.startswith("7 files, ")
     assert "of all is verified" in said.out
     kept, here_ = cluster.folder.parent / "kept", cluster.folder / "here"
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == {
