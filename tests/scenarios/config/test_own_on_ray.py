@@ -118,9 +118,10 @@ class Unlucky(InMemoryRounds):
 
 
 def test_a_run_that_was_interrupted_goes_on(ray_session: OnRay) -> None:
+    """It began in this process."""
     held = Unlucky()
     with pytest.raises(KeyboardInterrupt):
-        there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=held))
+        here(job(foreign.LocalHashing(), rounds=4, kept=held))
     whole = there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=InMemoryRounds(*held.rounds)))
     assert whole.releases_sha256 == here(job(foreign.LocalHashing(), rounds=4)).releases_sha256
 
