@@ -143,7 +143,6 @@ def told(cluster: Cluster) -> dict[str, Ended]:
     small = ["submit", "run", "small.toml"]
     started = {
         "good": cluster.start(*small, *OWN, "--out", str(cluster.folder.parent / "kept")),
-        "failing": cluster.start(*small, "--epsilon", "-3"),
         "refused": cluster.start(*small, RAY_AUTH_TOKEN_PATH=str(cluster.folder.parent / "other")),
     }
     return {name: ended(process) for name, process in started.items()}
@@ -169,8 +168,9 @@ def test_a_job_and_a_run_that_joins_bring_a_mechanism_of_ones_own_and_their_resu
     assert "blindrec run, theirs:OUE, ray" in told["good"].err
 
 
-def test_a_failing_jobs_exit_code_comes_back(told: dict[str, Ended]) -> None:
-    said = told["failing"]
+@pytest.mark.thorough  # by default a stopped job's comes back
+def test_a_failing_jobs_exit_code_comes_back(cluster: Cluster) -> None:
+    said = cluster.blindrec("submit", "run", "small.toml", "--epsilon", "-3")
     assert said.code == 2
     assert "\nblindrec: epsilon is -3; it must be above 0" in said.out
     assert said.err.splitlines()[-1].endswith("failed with exit code 2")
