@@ -140,7 +140,7 @@ def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[ba
     assert far.releases_sha256 == near.releases_sha256
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough  # by default an error of the server arrives (test_ray)
 @pytest.mark.parametrize("kind", [bad.Outside, bad.CountsFloats])
 def test_what_goes_wrong_at_once_is_one_line(lent: None, kind: type[Mechanism]) -> None:
     with pytest.raises(MechanismError) as error, on_ray(address=None, workers=1) as session:
