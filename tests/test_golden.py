@@ -10,6 +10,7 @@ from golden.cases import CASES
 from golden.comparing import as_text, differences, kept
 from golden.inside import share
 from golden.making import NAMES, PATH, golden, wrong
+from thoroughness import sample
 
 if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
@@ -40,8 +41,7 @@ def test_devices_that_are_sketched_piece_by_piece_say_the_same(
 
 
 @pytest.mark.cluster
-@pytest.mark.thorough  # by default Ray repeats runs in process, which the cases above hold
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.on_ray])
+@pytest.mark.parametrize("name", sample([name for name, case in CASES.items() if case.on_ray], 1))
 def test_golden_on_ray(name: str, tmp_path: Path, ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     share(type(ray_session)(1), monkeypatch)  # four processes a run and not six; two workers are another test's
     assert not wrong(name, tmp_path, "ray")
