@@ -73,6 +73,9 @@ os.fsync = os.fstat  # type: ignore[assignment]
 
 
 NO_RAY = "127.0.0.1:1"  # An address at which nothing listens
+# Ray need not look what its processes use, nor for log files, of which those of two hundred processes took 10 s
+UNWATCHED = {"RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0", "LOG_NAME_UPDATE_INTERVAL_S": "100000"}
+UNWATCHED |= {"REPORTER_UPDATE_INTERVAL_MS": "100000"}
 
 
 class Shared:
@@ -267,6 +270,8 @@ def ray_session() -> Iterator[OnRay]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_ADDRESS", raising=False)
+        for name, value in UNWATCHED.items():
+            patch.setenv(name, value)
         with on_ray(address=None, workers=2) as session:
             context = ray.get_runtime_context()
             folder = Path(context.get_temp_dir()) / context.get_session_name()

@@ -19,7 +19,6 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS, TWO_ROUNDS, ServerHalf
-from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.families.main.run import MainResult, run
@@ -156,22 +155,18 @@ class MechanismContract:
         assert one.outcome.model.cluster.shape == (one.population.ratings.items,)
 
     @pytest.mark.cluster
+    @pytest.mark.thorough  # by default runs on Ray are other tests', one of each family
     def test_ray_repeats_runs_in_process(self, ray_session: OnRay) -> None:
-        """The last policy, which asks the most, of mechanisms of which something new crosses.
-
-        By default the first policy, of two of them: each run starts three processes.
-        """
-        crossed: set[object] = set() if THOROUGH else {ScoreStatistic, True}  # MaxSense is other tests'
-        runs = 0
+        """The last policy, which asks the most, of mechanisms of which something new crosses."""
+        crossed: set[object] = set()
         for name, half in server_halves().items():
-            scenario = small(design=name, policy=policies_of(half)[-1 if THOROUGH else 0], users=401)
+            scenario = small(design=name, policy=policies_of(half)[-1], users=401)
             one = here(scenario)
             query = one.outcome.state.asked[0].query
             parts = {type(one.statistic), query.pool is None, query.centres is None, *query.arrays}
             if not parts <= crossed:
                 crossed |= parts
-                runs += 1
-                assert runs > size(len(server_halves()), 2) or same(run(scenario, type(ray_session)(1)), one), name
+                assert same(run(scenario, type(ray_session)(1)), one), name
         assert len(crossed) > 3
 
 

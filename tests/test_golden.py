@@ -41,7 +41,7 @@ def test_devices_that_are_sketched_piece_by_piece_say_the_same(
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("name", sample([name for name, case in CASES.items() if case.on_ray], 2))
+@pytest.mark.parametrize("name", sample([name for name, case in CASES.items() if case.on_ray], 1))
 def test_golden_on_ray(name: str, tmp_path: Path, ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     share(type(ray_session)(1), monkeypatch)  # four processes a run and not six; two workers are another test's
     assert not wrong(name, tmp_path, "ray")

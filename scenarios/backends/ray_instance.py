@@ -188,7 +188,9 @@ def _start(workers: int, *, measured: bool = False) -> Path:
             )
     except InputError:  # which is a ValueError, too
         raise
-    except _NOT_JOINED as error:
+    except Exception as error:
+        if not isinstance(error, _NOT_JOINED) and type(error) is not Exception:  # such as for a node that is late
+            raise
         raise InputError(
             f"Ray does not start on this machine ({reason_of(error)}); take --backend inprocess, or try again when "
             "the machine is less busy"

@@ -44,7 +44,7 @@ LONG = {
     "shuffled_audit",
     "SweepResult",
 }  # Seconds each; their commands have tests
-ON_RAY = (pytest.mark.cluster, pytest.mark.thorough)  # by default `test_calls` starts Ray as this example does
+ON_RAY = (pytest.mark.cluster, pytest.mark.thorough)  # by default a tutorial calls Ray as this example does
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,7 @@ if __name__ == "__main__":
 
 @pytest.mark.cluster
 @pytest.mark.slow
+@pytest.mark.thorough  # by default a tutorial calls Ray, and a command that starts and ends it is interrupted
 def test_ray_starts_and_ends_with_a_call(tmp_path: Path) -> None:
     """With a policy of the script itself."""
     (tmp_path / "script.py").write_text(ON_RAY)

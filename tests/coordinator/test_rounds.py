@@ -480,7 +480,7 @@ def test_a_value_that_there_is_not_ends_the_round_and_nothing_of_it_is_learned()
 @pytest.mark.cluster
 @pytest.mark.parametrize("sends", ["a value that there is not", "no release"])
 def test_the_same_on_ray(lent: None, sends: str) -> None:
-    """One of three processes of devices runs other code; whether its aggregator finds it or the coordinator."""
+    """One of three cohorts answers by other code, whether what adds up finds it or what learns."""
     lie = LIE
 
     class Liar(DeviceHost):  # defined here, it travels with its code
@@ -489,11 +489,10 @@ def test_the_same_on_ray(lent: None, sends: str) -> None:
             return told if first != 160 else replace(told, bits=lie) if sends != "no release" else "nothing"
 
     bounds = [(0, 160), (160, 200), (200, 240)]
-    host = ray.remote(num_cpus=0)(Liar)
-    hosts = [host.remote(partial(Cohort, budget=None), RATINGS, worlds.SECRET, [bound]) for bound in bounds]
+    host = ray.remote(num_cpus=0)(Liar).remote(partial(Cohort, budget=None), RATINGS, worlds.SECRET, bounds)
     layout = Layout(devices=USERS, workers=1, devices_per_actor=USERS)
     plan = QueryPlan(policy=Rounds(2), learner=REPORTED_LEARNER, devices=USERS)
-    server = Coordinator(plan, {"devices": Cohorts(bounds=bounds, hosts=hosts)}, layout)
+    server = Coordinator(plan, {"devices": Cohorts(bounds=bounds, hosts=[host])}, layout)
     outcome, _ = server.run()
     if sends != "no release":
         require_only_the_first_round(outcome)

@@ -141,6 +141,7 @@ def test_a_local_ray_has_no_hook_for_uv(
     ("raised", "words"),
     [
         (RuntimeError("It timed out.\nSee the logs."), "Ray does not start on this machine (It timed out.); take"),
+        (Exception("The node timed out"), "Ray does not start on this machine (The node timed out); take"),
         (ConnectionError(), "Ray does not start on this machine (ConnectionError); take"),
         (InputError("Ray listens on 0.0.0.0 port 7"), "blindrec: Ray listens on 0.0.0.0 port 7"),
     ],

@@ -15,7 +15,7 @@ from benchmarks.victims import alive, below
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 BLINDREC = [sys.executable, "-m", "scenarios"]
-PATIENCE = 120.0  # Seconds that a busy machine may take to start Ray; no test depends on how fast it is
+PATIENCE = 300.0  # Seconds that a busy machine may take to start Ray; no test depends on how fast it is
 
 
 @pytest.fixture(autouse=True)
@@ -43,24 +43,26 @@ def is_answering(process: psutil.Process, seen: dict[psutil.Process, str]) -> bo
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_processes_of_the_run_and_no_other(namesake: subprocess.Popen[bytes], tmp_path: Path) -> None:
     command = [*BLINDREC, "run", "--items", "2000", "--users", "1000000000", "--workers", "1", "--backend", "ray"]
-    run = subprocess.Popen(
+    seen: dict[psutil.Process, str] = {}
+    with subprocess.Popen(
         [*command, "--out", str(tmp_path / "out"), "--json", "-"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,  # so that the signal reaches the whole group, as from a terminal
-    )
-    seen: dict[psutil.Process, str] = {}
-    try:
-        assert holds_within(PATIENCE, lambda: is_answering(psutil.Process(run.pid), seen))
-        os.killpg(run.pid, signal.SIGINT)
-        out, err = run.communicate(timeout=PATIENCE)
-        assert holds_within(20, lambda: not alive(seen)), [seen[one] for one in alive(seen)]
-    finally:
-        for left in alive([*seen, *([psutil.Process(run.pid)] if run.poll() is None else [])]):
-            left.kill()
+    ) as run:
+        try:
+            whole = psutil.Process(run.pid)
+            assert holds_within(PATIENCE, lambda: is_answering(whole, seen) or run.poll() is not None)
+            if run.poll() is None:  # one that failed says below why
+                os.killpg(run.pid, signal.SIGINT)
+            out, err = run.communicate(timeout=PATIENCE)
+            assert holds_within(20, lambda: not alive(seen)), [seen[one] for one in alive(seen)]
+        finally:
+            for left in alive([*seen, whole]):
+                left.kill()
+    assert run.returncode == 130, err
     assert len(seen) > 4
-    assert run.returncode == 130
     assert out == ""
     assert err.splitlines()[-1].startswith("blindrec: interrupted; what this run started has ended")
     assert not (tmp_path / "out").exists()

@@ -23,7 +23,6 @@ from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.rounds import QueryPlan
 from coordinator.server.rounds.state import Ask, RunProgress, ServerState
-from scenarios.backends import on_ray as place
 from scenarios.backends.on_ray import OnRay, await_capacity
 from scenarios.backends.ray_instance import on_ray
 from scenarios.backends.selection import InProcess
@@ -56,7 +55,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def watched(ray_session: OnRay) -> Watched:
-    """One run on Ray, with everything that tests look at."""
+    """One run on Ray, of more cohorts than actors, with everything that tests look at."""
     seen = Watched()
     actors: dict[str, Any] = {}
 
@@ -75,13 +74,16 @@ def watched(ray_session: OnRay) -> Watched:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("scenarios.backends.on_ray.start_coordinator", recording)
-        seen.finished = run(SCENARIO, ray_session, progress=progress)
+        patch.setattr("scenarios.backends.on_ray.MOST_ACTORS", 2)
+        seen.finished = run(SCENARIO, ray_session, devices_per_actor=1000, progress=progress)
     return seen
 
 
 def test_ray_repeats_the_run_in_process(watched: Watched) -> None:
     assert alike(watched.run, here(SCENARIO))
-    assert (watched.run.backend, watched.run.job.layout.workers, watched.run.costs.actors) == ("ray", 2, 2)
+    layout = watched.run.job.layout
+    assert (watched.run.backend, layout.workers, layout.devices_per_actor) == ("ray", 2, 1000)
+    assert watched.run.costs.actors == 2
     assert watched.run.advice.shape == (1000, 10)
 
 
@@ -117,51 +119,40 @@ def test_devices_load_of_the_server_only_what_is_public(watched: Watched) -> Non
     assert all(name.startswith("coordinator.protocol") for name in theirs), theirs
 
 
-def test_one_device_an_actor(ray_session: OnRay) -> None:
-    scenario = SCENARIO.model_copy(update={"users": 2})
-    single = run(scenario, OnRay(1), devices_per_actor=1)
-    assert single.costs.actors == 2
-    assert alike(single, here(scenario))
-
-
-def test_more_cohorts_than_actors_and_one_worker(
-    ray_session: OnRay, watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(place, "MOST_ACTORS", 2)
-    crowded = run(SCENARIO, OnRay(1), devices_per_actor=1000)
-    assert crowded.costs.actors == 2
-    assert alike(crowded, watched.run)
-
-
-def asked_again(second: Callable[[], Query], decoder: str = "centred") -> Job:
-    """A job of twenty devices whose server asks once as usual and then what ``second`` says, in its own process."""
+def asked_again(second: Callable[[], Query], *, decoder: str = "centred", each: int) -> Job:
+    """A job of two devices whose server asks once as usual and then what ``second`` says, in its own process."""
     learner = SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder=decoder))
-    scenario = small(users=20)
+    scenario = small(users=2)
     usual = OneRound(design=RunSpec(scenario).design, epsilon=scenario.epsilon, public_seed=derive(0, "public"))
 
     class Curious:  # defined here, it travels to the server's process with its code
         def next_query(self, state: ServerState) -> Ask | None:
-            return usual.next_query(state) or Ask(query=second(), first=0, stop=20)
+            return usual.next_query(state) or Ask(query=second(), first=0, stop=2)
 
     return Job(
         ratings=populate(scenario).ratings,
         secret=derive(0, "devices"),
-        plan=QueryPlan(policy=Curious(), learner=learner, devices=20),
-        layout=plan_layout(devices=20, workers=1, devices_per_actor=None),
+        plan=QueryPlan(policy=Curious(), learner=learner, devices=2),
+        layout=plan_layout(devices=2, workers=1, devices_per_actor=each),
     )
 
 
-def refused_later(decoder: str = "centred") -> Job:
+def refused_later(*, each: int, decoder: str = "centred") -> Job:
     """A job whose second query devices refuse."""
     good = RunSpec(small()).design.query(round_number=1, public_seed=bytes(16), epsilon=None)
     wrong = replace(good, parameters={"w": 5})
-    return asked_again(lambda: wrong, decoder)
+    return asked_again(lambda: wrong, decoder=decoder, each=each)
 
 
 def test_what_devices_refuse_is_told_as_in_this_process(lent: None) -> None:
-    """In one line that names policy and round, without what Ray says around it; the first round is not lost."""
-    job = refused_later()
-    far = enter_and_run(job).outcome
+    """In one line that names policy and round, without what Ray says around it; the first round is not lost.
+
+    Each device is an actor of its own.
+    """
+    job = refused_later(each=1)
+    finished = enter_and_run(job)
+    far = finished.outcome
+    assert finished.costs.actors == 2
     near = run_job(job, InProcess(1), advised=0, top=10, progress=silent).outcome
     assert far.failure is not None
     assert far.failure.startswith("policy Curious, round 1: ")
@@ -173,7 +164,7 @@ def test_what_devices_refuse_is_told_as_in_this_process(lent: None) -> None:
 
 def test_an_error_of_the_server_arrives_as_it_was_raised(lent: None) -> None:
     with pytest.raises(InputError, match="decoder") as raised:
-        enter_and_run(refused_later(decoder="best"))
+        enter_and_run(refused_later(decoder="best", each=2))
     assert type(raised.value) is InputError
     assert "\n" not in str(raised.value)
 

@@ -53,7 +53,7 @@ def watched(ray_session: OnRay) -> Watched:
         patch.setattr("scenarios.backends.on_ray.start_coordinator", coordinating)
         patch.setattr("scenarios.backends.on_ray.start_shuffler", shuffling)
         patch.setattr("coordinator.server.fleet.panel.FIRST_PAUSE", 0.01)
-        seen.finished = run(SCENARIO, ray_session, progress=progress, devices_per_actor=7000)
+        seen.finished = run(SCENARIO, ray_session, progress=progress, devices_per_actor=12_000)
     return seen
 
 

@@ -64,7 +64,7 @@ def watched(ray_session: OnRay) -> Watched:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("scenarios.backends.on_ray.start_coordinator", coordinating)
         patch.setattr("scenarios.backends.on_ray.start_server", starting)
-        seen.finished = run(SCENARIO, ray_session, devices_per_actor=700)
+        seen.finished = run(SCENARIO, ray_session, devices_per_actor=1200)
     return seen
 
 

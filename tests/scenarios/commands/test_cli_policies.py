@@ -147,6 +147,7 @@ def test_ones_own_policy_is_found_in_the_working_directory(mine: str, blindrec: 
 
 
 @pytest.mark.cluster
+@pytest.mark.thorough  # by default a tutorial's policy travels
 def test_ones_own_policy_travels_to_ray_with_its_code(mine: str, lent: None, blindrec: Command, tmp_path: Path) -> None:
     """The processes there started elsewhere, and do not find its module."""
     flags = [*OWN, "--policy", f"{mine}:Doubtful", "--json", "-"]

@@ -15,7 +15,6 @@ import ray
 from foreign_jobs import USERS, job
 from foreign_jobs import outcome as here
 from runs import present
-from thoroughness import sample
 
 from benchmarks.victims import below
 from coordinator.protocol.custom import Mechanism, MechanismError
@@ -94,7 +93,8 @@ def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None
     assert not [name for name in loaded if name.partition(".")[0] in {"actors", "scenarios", "foreign_mechanisms"}]
 
 
-@pytest.mark.parametrize("victim", sample(["ray::DeviceHost", "ray::Coordinator"], 1))
+@pytest.mark.thorough  # by default processes die of a design of ours (test_survival)
+@pytest.mark.parametrize("victim", ["ray::DeviceHost", "ray::Coordinator"])
 def test_processes_that_die_change_nothing(ray_session: OnRay, tmp_path: Path, victim: str) -> None:
     killed: list[psutil.Process] = []
 
@@ -118,9 +118,10 @@ class Unlucky(InMemoryRounds):
 
 
 def test_a_run_that_was_interrupted_goes_on(ray_session: OnRay) -> None:
+    """It began in this process."""
     held = Unlucky()
     with pytest.raises(KeyboardInterrupt):
-        there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=held))
+        here(job(foreign.LocalHashing(), rounds=4, kept=held))
     whole = there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=InMemoryRounds(*held.rounds)))
     assert whole.releases_sha256 == here(job(foreign.LocalHashing(), rounds=4)).releases_sha256
 
@@ -139,6 +140,7 @@ def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[ba
     assert far.releases_sha256 == near.releases_sha256
 
 
+@pytest.mark.thorough  # by default an error of the server arrives (test_ray)
 @pytest.mark.parametrize("kind", [bad.Outside, bad.CountsFloats])
 def test_what_goes_wrong_at_once_is_one_line(lent: None, kind: type[Mechanism]) -> None:
     with pytest.raises(MechanismError) as error, on_ray(address=None, workers=1) as session:

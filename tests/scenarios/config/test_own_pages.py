@@ -39,6 +39,7 @@ def test_the_class_is_short_and_the_same_on_every_layout(blindrec: Command, fold
 
 
 @pytest.mark.cluster
+@pytest.mark.thorough  # by default other classes run there (test_own_on_ray)
 def test_the_same_on_ray(lent: None, blindrec: Command) -> None:
     assert (
         result(blindrec, *RUN, "--backend", "ray")["releases_sha256"]

@@ -275,6 +275,7 @@ def test_devices_noise_that_falls_short_in_the_second_round_leaves_popularity() 
 
 
 @pytest.mark.cluster
+@pytest.mark.thorough  # by default two servers add up totals there (test_two_servers_on_ray)
 def test_ray_repeats_a_run_in_process(ray_session: Any) -> None:
     scenario = shared(noise="devices", dropout=0.05)
     assert digests(run(scenario, ray_session, devices_per_actor=200)) == digests(here(scenario))

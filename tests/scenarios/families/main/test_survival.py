@@ -13,7 +13,7 @@ from scenarios.backends.on_ray import OnRay
 from scenarios.families.main.run import MainResult, run
 
 pytestmark = pytest.mark.cluster
-SCENARIO = small(items=300, rated=40, users=2_000_000, design="sign", policy="fixed", rounds=2, seed=11)
+SCENARIO = small(items=300, rated=40, users=500_000, design="sign", policy="fixed", rounds=2, seed=11)
 
 
 @dataclass
@@ -37,7 +37,7 @@ def spent(one: MainResult) -> set[object]:
 
 def test_processes_that_are_killed_change_nothing(ray_session: OnRay, tmp_path: Path) -> None:
     """Releases, model, advice and what devices spent are those of an undisturbed run."""
-    killer = Killer([(1, "devices"), (600_000, "worker"), (1_200_000, "coordinator")])
+    killer = Killer([(1, "devices"), (150_000, "worker"), (300_000, "coordinator")])
     survived = run(SCENARIO, ray_session, progress=killer, ledger=tmp_path)
     assert killer.killed == ["devices", "worker", "coordinator"]
     undisturbed = here(SCENARIO, workers=2)

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from boundary import SEED, shows_a_secret
 from runs import holds_within
+from thoroughness import THOROUGH
 from tiers import SECRET, WILLING, features, private, query, rated
 
 from actors.lying.devices import LOUD, Poison, PoisoningCohort, poisoned
@@ -199,22 +200,22 @@ VARIES |= {"retries", "restarts"}
 def test_ray_gives_the_result_of_this_process_though_actors_die(
     ray_session: OnRay, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Public users' completed rows come from several cohorts, behind two workers and behind one.
+    """Public users' completed rows come from several cohorts, behind two workers and, if thorough, behind one.
 
     Processes of private devices, of public users and the coordinator die while batches answer.
     """
-    flags = {"planted": SHAPE, "public": 200, "private": 60, "rank": 3, "regularisation": 2, "iterations": 4}
+    flags = {"planted": SHAPE, "public": 200, "private": 30, "rank": 3, "regularisation": 2, "iterations": 2}
     wanted = TwoTier.model_validate({**flags, "mechanism": "pmd", "weight": 0.5, "batch": 2})
     public = world_of(wanted, read_table(wanted)).split.public_rows
     assert len(cut_users(public)) == 3
-    victims, killed = ["ray::DeviceHost", "ray::PublicHost", "ray::Coordinator", "ray::DeviceHost"], list[str]()
+    victims = ["ray::DeviceHost", "ray::PublicHost", "ray::Coordinator"]
 
     def kill(tally: RunProgress) -> None:
-        if victims and 0 < tally.count < 50:
+        if victims and 0 < tally.count < 24:
             for one, line in below(psutil.Process()).items():
                 if line.startswith(victims[0]):
                     one.kill()
-                    killed.append(victims.pop(0))
+                    del victims[0]
                     return
 
     def told(session: Backend, mechanism: str = "pmd", progress: Progress = silent) -> dict[str, Any]:
@@ -226,7 +227,9 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     before, here = set(below(psutil.Process())), told(InProcess(1))
     assert told(ray_session, progress=kill) == here
     assert not victims, "the run was over before its processes were killed"
-    assert told(OnRay(1), "none")["rmse_public_only"] == here["rmse_public_only"] != here["rmse"]
+    assert here["rmse_public_only"] != here["rmse"]
+    if THOROUGH:
+        assert told(OnRay(1), "none")["rmse_public_only"] == here["rmse_public_only"]
     new = [one for one, words in below(psutil.Process()).items() if one not in before and "Host" in words]
     assert holds_within(20, lambda: not alive(new))
     assert "max_restarts" not in capfd.readouterr().err
