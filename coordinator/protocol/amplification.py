@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import permutations
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -641,10 +642,14 @@ def largest_local_epsilon(
         raise InputError("a channel that is a matrix has one epsilon; give a function from a local epsilon to a matrix")
     central = float(exact)
 
+    @cache
     def excess(local: float) -> float:
         randomizer = bound(local) if callable(bound) else bound
         return -_FAR if local <= central else _excess(randomizer.delta(central, local, devices), delta)
 
+    # Where e^epsilon exceeds the devices hardly anything is amplified, and every bound takes seconds
+    if central > math.log(devices) and excess((math.floor(1000 * exact) + 1) / 1000) > 0:
+        return exact
     holds, step = central, 1.0
     while excess(fails := min(central + step, LARGEST_EPSILON)) <= 0:
         if fails >= LARGEST_EPSILON or fails <= central:

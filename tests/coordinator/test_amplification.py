@@ -5,6 +5,7 @@ import time
 import tracemalloc
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement, permutations, product
 
@@ -565,6 +566,27 @@ def test_alone_a_device_has_its_local_epsilon() -> None:
         assert shuffled_delta(bound, epsilon=2, local_epsilon=2, devices=1) == 0
         assert largest_local_epsilon(bound, epsilon=Fraction(1, 3), devices=1, delta=DELTA) == Fraction(1, 3)
         assert shuffled_epsilon(bound, local_epsilon=2, devices=1, delta=DELTA) == pytest.approx(2, abs=1e-4)
+
+
+@dataclass
+class Step:
+    """Delta is 1 above a local epsilon, and 0 below it; how often it was asked for."""
+
+    place: float
+    calls: int = 0
+
+    def delta(self, _epsilon: float, local_epsilon: float, _devices: int) -> float:
+        self.calls += 1
+        return float(local_epsilon > self.place)
+
+
+def test_where_nothing_is_amplified_one_bound_is_enough() -> None:
+    """As at a central epsilon of 20, where a bound takes up to eight seconds; its twin amplifies."""
+    nothing, something = Step(20.0), Step(20.5)
+    local = [largest_local_epsilon(one, epsilon=20, devices=1000, delta=DELTA) for one in (nothing, something)]
+    assert (float(local[0]), nothing.calls) == (20, 1)
+    assert float(local[1]) == pytest.approx(20.5, abs=2e-3)
+    assert something.calls > 2
 
 
 # What is refused.

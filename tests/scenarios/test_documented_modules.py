@@ -1,6 +1,7 @@
 """README, CONTRIBUTING, docs and deploy: every file, module and heading of ours that they name exists."""
 
 import importlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,9 @@ _BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub makes them; of measured tables their names."""
+    if page.suffix == ".json":
+        return set(json.loads(page.read_text(encoding="utf-8")))
     headings = _HEADING.findall(_BLOCK.sub("", page.read_text(encoding="utf-8")))
     return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
@@ -75,6 +78,7 @@ def test_what_a_page_names_exists(page: str) -> None:
         "`multi_moments.py`",
         "[a page](planing.md)",
         "[a heading](docs/how-to/planning.md#files-of-ours)",
+        "[a table](docs/measured.json#no-such-table)",
     ],
 )
 def test_what_does_not_exist_is_found(planted: str) -> None:
