@@ -93,7 +93,7 @@ class GradientRow(Row):
         factors: Floats2 = public.uniform(0, 2 * SPREAD, (world.items, FACTORS))
         for turn in range(1, self.rounds + 1):
             # In the first round all epsilons and numbers of people begin from the same factors
-            shared = world.shared.setdefault((self.mechanism, request.seed), {}) if turn == 1 else {}
+            shared = world.shared.setdefault((self.mechanism, request.seed), {}) if turn == 1 else None
             change = self.estimate(own, factors, user, request, public, shared)
             size = float(np.sqrt(np.mean(change**2)))
             factors = factors + self.step / turn * change / (size or 1.0)
@@ -130,12 +130,15 @@ class GradientRow(Row):
         places = factors.shape[0] if projection is None else projection.shape[0]
         epsilon, cells = part_of(request.epsilon, self.rounds), places * FACTORS
         if user is None:  # a cell is chosen uniformly, and its bit has the people's mean probability
-            shared = {} if shared is None else shared
-            with _ONE:  # threads that begin together wait for the first
-                if "means" not in shared:
-                    shared["means"] = self.means(own, factors, projection)
+            if shared is None:
+                means = self.means(own, factors, projection)
+            else:
+                with _ONE:  # threads that begin together wait for the first
+                    if "means" not in shared:
+                        shared["means"] = self.means(own, factors, projection)
+                    means = shared["means"]
             answered = request.coins.multinomial(request.users, np.full(cells, 1 / cells))
-            ones = request.coins.binomial(answered, chances(shared["means"], epsilon))
+            ones = request.coins.binomial(answered, chances(means, epsilon))
         else:
             ones, answered = self.answers(own, factors, user, request.coins, epsilon, projection)
         # Every device answers about one of all cells, so that the mean over devices is their signed count times cells
