@@ -4,6 +4,7 @@ In every round the server publishes the items' factors; a device fits its own fa
 coordinate of the gradient at random, and releases that by one bit under epsilon / rounds: epsilon is of all rounds.
 """
 
+import threading
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -21,6 +22,7 @@ from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, Learned
 from scenarios.studies.compare.rows.local import people_of
 from scenarios.studies.compare.worlds import BLOCK, FileWorld
 
+_ONE = threading.Lock()
 FACTORS, RIDGE, SPREAD = 8, 1.0, 0.1  # Factors of an item, a device's ridge, and the mean of the first factors
 
 
@@ -90,7 +92,9 @@ class GradientRow(Row):
         user = np.sort(people_of(world, request)) if few else None
         factors: Floats2 = public.uniform(0, 2 * SPREAD, (world.items, FACTORS))
         for turn in range(1, self.rounds + 1):
-            change = self.estimate(own, factors, user, request, public)
+            # In the first round all epsilons and numbers of people begin from the same factors
+            shared = world.shared.setdefault((self.mechanism, request.seed), {}) if turn == 1 else None
+            change = self.estimate(own, factors, user, request, public, shared)
             size = float(np.sqrt(np.mean(change**2)))
             factors = factors + self.step / turn * change / (size or 1.0)
 
@@ -109,40 +113,76 @@ class GradientRow(Row):
         )
 
     def estimate(
-        self, own: Any, factors: Floats2, user: Ints | None, request: RowRequest, public: np.random.Generator
+        self,
+        own: Any,
+        factors: Floats2,
+        user: Ints | None,
+        request: RowRequest,
+        public: np.random.Generator,
+        shared: dict[str, Floats] | None = None,
     ) -> Floats2:
         """Return the unbiased estimate of the mean bounded gradient, float64, shape (N, FACTORS).
 
         ``user`` holds the person behind each device, ascending; with None the sum of the devices' bits is drawn from
-        its law, in which every round's devices are people of the file at random.
+        its law, in which every round's devices are people of the file at random. ``shared`` keeps what that law takes.
         """
-        tastes, projection = self.tastes(own, factors), self.projection(factors.shape[0], public)
+        projection = self.projection(factors.shape[0], public)
         places = factors.shape[0] if projection is None else projection.shape[0]
         epsilon, cells = part_of(request.epsilon, self.rounds), places * FACTORS
-        ones, answered, means = np.zeros(cells, np.int64), np.zeros(cells, np.int64), np.zeros(cells)
-        size = max(1, BLOCK // factors.shape[0])
-        for first in range(0, own.shape[0], size):
-            some = slice(first, first + size)
-            scaled = tastes[some] / self.bound
-            if user is None:
-                add_bounded(self.errors(own[some], factors, tastes[some], projection), scaled, means)
-            else:
-                people = user[slice(*np.searchsorted(user, (first, first + size)))] - first
-                cell = request.coins.integers(cells, size=people.size)
-                place, factor = cell // FACTORS, cell % FACTORS
-                errors = self.errors_at(own[some], factors, tastes[some], projection, people, place)
-                value = np.clip(errors * scaled[people, factor], -1, 1)
-                bit: Bools = request.coins.random(people.size) < chances(value, epsilon)
-                answered += np.bincount(cell, minlength=cells)
-                ones += np.bincount(cell[bit], minlength=cells)
         if user is None:  # a cell is chosen uniformly, and its bit has the people's mean probability
+            if shared is None:
+                means = self.means(own, factors, projection)
+            else:
+                with _ONE:  # threads that begin together wait for the first
+                    if "means" not in shared:
+                        shared["means"] = self.means(own, factors, projection)
+                    means = shared["means"]
             answered = request.coins.multinomial(request.users, np.full(cells, 1 / cells))
-            ones = request.coins.binomial(answered, chances(means / own.shape[0], epsilon))
+            ones = request.coins.binomial(answered, chances(means, epsilon))
+        else:
+            ones, answered = self.answers(own, factors, user, request.coins, epsilon, projection)
         # Every device answers about one of all cells, so that the mean over devices is their signed count times cells
         scale = cells / bit_channel(epsilon).contrast / request.users
         signed = np.asarray(scale * (2.0 * ones - answered), np.float64)
         change: Floats2 = signed.reshape(-1, FACTORS)
         return change if projection is None else cast("Floats2", projection.T @ change)
+
+    def means(self, own: Any, factors: Floats2, projection: Floats2 | None) -> Floats:
+        """Return the people's mean bounded coordinate in each cell, float64, shape (places x FACTORS,)."""
+        tastes = self.tastes(own, factors)
+        sums = np.zeros((factors.shape[0] if projection is None else projection.shape[0]) * FACTORS)
+        size = max(1, BLOCK // factors.shape[0])
+        for first in range(0, own.shape[0], size):
+            some = slice(first, first + size)
+            add_bounded(self.errors(own[some], factors, tastes[some], projection), tastes[some] / self.bound, sums)
+        means: Floats = sums / own.shape[0]
+        return means
+
+    def answers(
+        self,
+        own: Any,
+        factors: Floats2,
+        user: Ints,
+        coins: np.random.Generator,
+        epsilon: Epsilon,
+        projection: Floats2 | None,
+    ) -> tuple[Ints, Ints]:
+        """Return how many of the devices of these people answer 1 in each cell, and how many answer about it."""
+        tastes = self.tastes(own, factors)
+        cells = (factors.shape[0] if projection is None else projection.shape[0]) * FACTORS
+        ones, answered = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
+        size = max(1, BLOCK // factors.shape[0])
+        for first in range(0, own.shape[0], size):
+            some = slice(first, first + size)
+            people = user[slice(*np.searchsorted(user, (first, first + size)))] - first
+            cell = coins.integers(cells, size=people.size)
+            place, factor = cell // FACTORS, cell % FACTORS
+            errors = self.errors_at(own[some], factors, tastes[some], projection, people, place)
+            value = np.clip(errors * (tastes[some] / self.bound)[people, factor], -1, 1)
+            bit: Bools = coins.random(people.size) < chances(value, epsilon)
+            answered += np.bincount(cell, minlength=cells)
+            ones += np.bincount(cell[bit], minlength=cells)
+        return ones, answered
 
     def remarks(self, settings: Comparison) -> tuple[str, ...]:
         """Say from which paper it is, and what a device's releases come to."""
@@ -160,11 +200,12 @@ class GradientRow(Row):
 @compiled
 def add_bounded(errors: Floats2, scaled: Floats2, sums: Floats) -> None:
     """Add all people's coordinates, cut to -1 and 1, to sums of shape (places x FACTORS,)."""
-    factors = scaled.shape[1]
     for person in range(errors.shape[0]):
         for place in range(errors.shape[1]):
-            for k in range(factors):
-                sums[place * factors + k] += min(max(errors[person, place] * scaled[person, k], -1.0), 1.0)
+            error = errors[person, place]
+            for k in range(FACTORS):  # a number of them that is known becomes vector code
+                value = min(max(error * scaled[person, k], -1.0), 1.0)
+                sums[place * FACTORS + k] += value
 
 
 def ridge_tastes(pairs: Any, sums: Any, factors: Floats2, common: Floats2) -> Floats2:

@@ -288,6 +288,19 @@ def test_a_weight_that_is_given_announces_the_model_of_all_public_users(table: R
     assert run(wanted_of("pmc", None, private=30), SESSION, table)["validation_users"] is None
 
 
+def test_a_course_goes_on_from_what_another_one_began(table: RatingTable) -> None:
+    """To the same model; a course whose announced models leave validation users out begins these itself."""
+    for mechanism in ("pmc", "pmc-rr"):
+        settings = wanted_of(mechanism, 1.0 if mechanism == "pmc-rr" else None, private=30)
+        plan = plan_of(world_of(settings, table), Fitting(rank=6, kappa=1))
+        begun = start(plan.server, local_crowd(plan.server.public))
+        went_on = follow(replace(plan, server=replace(plan.server, begun=begun)), SESSION).outcome
+        alone = follow(plan, SESSION).outcome
+        assert went_on.announced == alone.announced
+        assert went_on.features.digest == alone.features.digest
+        assert start(replace(plan.server, begun=begun), local_crowd(plan.server.public)) is begun
+
+
 def test_the_gain_that_is_largest_less_its_standard_error_is_taken() -> None:
     coins = np.random.default_rng(0)
     noise = coins.standard_normal(50)

@@ -90,6 +90,18 @@ def test_projected_estimates_are_the_mean_gradient_on_average(world: FileWorld) 
     assert correlation(tastes[::-1]) < 0.9
 
 
+@EACH
+def test_a_first_round_that_units_share_is_that_of_each_alone(row: GradientRow, world: FileWorld) -> None:
+    shared, asked = replace(world, shared={}), [request(epsilon, 10**6) for epsilon in (Fraction(1), Fraction(4))]
+    for one in asked:
+        alone = row.advise(replace(world, shared={}), replace(one))
+        together = row.advise(shared, replace(one))
+        assert alone.scorer and together.scorer
+        own = row.ratings(world)
+        np.testing.assert_array_equal(together.scorer(own), alone.scorer(own))
+    assert [*shared.shared] == [(row.mechanism, 0)]
+
+
 @pytest.mark.statistical
 @EACH
 def test_sums_of_bits_are_those_of_devices(row: GradientRow, world: FileWorld) -> None:

@@ -228,6 +228,22 @@ def test_neighbours_are_the_nearest_by_cosine() -> None:
     np.testing.assert_allclose(nearest, (cosines * kept)[:, 1], atol=1e-6)
 
 
+def test_rows_of_weights_are_added_as_a_product_adds_them() -> None:
+    """The same bits: four rows at a time, and strips of columns, change no order of summation."""
+    coins = np.random.default_rng(0)
+    likes = sparse.csr_array((coins.random((40, 30)) < np.linspace(0, 1, 40)[:, None]).astype(np.float32))
+    weights = coins.normal(size=(30, item_models._STRIP + 7)).astype(np.float32)
+    np.testing.assert_array_equal(item_models.sums_of_rows(weights, likes), likes @ weights)
+
+
+@pytest.mark.parametrize("likes", [(30, 12), (12, 30)], ids=["more people", "more items"])
+def test_ridges_that_share_counts_give_the_weights_of_each_alone(likes: tuple[int, int]) -> None:
+    own = sparse.csr_array((np.random.default_rng(0).random(likes) < 0.3).astype(np.float32))
+    counts = item_models.ease_counts(own)
+    for ridge in (3.0, 20.0):  # counts are not overwritten
+        np.testing.assert_array_equal(item_models.ease(own, ridge, counts)(own), item_models.ease(own, ridge)(own))
+
+
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(8)])
 def test_gaussian_noise_is_just_enough(epsilon: Fraction) -> None:
     for factor, private in ((1.001, True), (0.999, False)):
