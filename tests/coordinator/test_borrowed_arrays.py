@@ -93,6 +93,7 @@ def hits(folder: Path, home: Path) -> int:
     return int(said.stdout.split()[1])
 
 
+@pytest.mark.thorough  # compiles twice
 @pytest.mark.slow
 @pytest.mark.parametrize("prefix", sample(["_ray_pkg_", "mine_"], 1))
 def test_kernels_of_sent_code_are_found_until_any_of_it_changes(tmp_path: Path, prefix: str) -> None:

@@ -148,7 +148,7 @@ def test_unseen_entries_of_planted_data_are_recovered_from_half_of_it() -> None:
     assert np.sqrt(np.square(wrong).mean()) > 0.3
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("mstep", ["keep", "prox"])
 def test_all_three_ways_to_the_spectrum_agree(mstep: str, monkeypatch: pytest.MonkeyPatch) -> None:
     of = planted(50, 70, rank=3, share=0.5)

@@ -84,6 +84,7 @@ def kicked_out(rule: Limits, rounds: int, objects: int = 2) -> int:
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rule", SOUND)
 def test_no_peer_is_ever_kicked_out_of_a_tiny_environment(rule: Limits) -> None:
     assert kicked_out(rule, 4) == 0

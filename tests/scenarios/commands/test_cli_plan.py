@@ -123,6 +123,7 @@ def test_a_plan_for_a_file(blindrec: Command, no_pairs: None, ratings: Path) -> 
         assert words in shown
 
 
+@pytest.mark.thorough
 def test_a_file_where_pairs_are_best(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row of the best design named no agreement, which the name of a pairwise design tells."""
     ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=2000, items=24, each=16))

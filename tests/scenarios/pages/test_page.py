@@ -174,6 +174,7 @@ def _changed(page: str, place: int) -> str:
     return page[: one.start(1)] + wrong + told[digit + 1 :] + page[one.end(1) :]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("place", [0, 40, 777, 1500])
 def test_one_wrong_digit_is_found(page: str, subjects: list[Path], place: int) -> None:
     wrong = _changed(page, place)

@@ -98,7 +98,7 @@ def drawn(picture: Picture) -> Figure:
     return figure
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_every_result_has_pictures_that_can_be_read(name: str) -> None:
     family, record, tables = SUBJECTS[name]

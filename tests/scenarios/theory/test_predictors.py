@@ -66,7 +66,7 @@ def test_every_design_with_moments_is_predicted(design: str) -> None:
         assert found.exact(few) < 0.5 < found.exact(many)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "settings",
@@ -94,7 +94,7 @@ def test_simulated_populations_meet_the_prediction(settings: dict[str, Any]) -> 
     assert abs(float(shares.mean()) - found.accuracy(users // 2)) > error
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("neighbours", "other"), [(REPLACE, ADD_REMOVE), (ADD_REMOVE, REPLACE)])
 @pytest.mark.parametrize(("design", "users"), [("curator-items", 100), ("curator-pairs", 600)])
@@ -364,6 +364,7 @@ def test_mistakes_are_those_of_the_most_probable_cluster(name: str) -> None:
     assert not fits(counts, mistakes(parameters, contrast=CONTRAST, users=users * 11 // 10))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", MODELS)
 def test_accuracy_and_exact_follow_from_mistakes(name: str) -> None:
     parameters, users = model_of(name), MODELS[name][-1]
@@ -388,6 +389,7 @@ def accuracies_of(scenario: Scenario, seeds: int) -> Floats:
     return shares
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("items", "rated", "users"), sample([(40, 10, 1000), (12, 6, 200), (100, 20, 2000)], 1))
 @pytest.mark.statistical
 def test_what_the_server_must_learn_counts_where_labels_are_uncertain(items: int, rated: int, users: int) -> None:

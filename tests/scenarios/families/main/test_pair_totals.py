@@ -175,6 +175,7 @@ def test_each_round_has_the_noise_of_both_servers_under_its_part_of_epsilon() ->
     assert np.abs(items).max() < 200 * 15
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "changes", [{}, {"noise": "devices", "dropout": 0.05}, {"delta": 0, "neighbours": "add-remove"}]
 )

@@ -97,6 +97,7 @@ def test_a_record_is_strict_json(epsilon: str, file: Path) -> None:
         assert json.loads(to_json(found), parse_constant=pytest.fail) == found
 
 
+@pytest.mark.few(4)  # golden results hold every design's record
 @pytest.mark.parametrize("name", server_halves())
 def test_the_record_of_every_design(name: str, file: Path) -> None:
     half = server_halves()[name]
@@ -134,6 +135,7 @@ def test_a_curators_epsilon_is_no_question_without_privacy(name: str) -> None:
     assert found["epsilon_per_question"] != "inf"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["curator-items", "curator-pairs"])
 def test_a_run_under_either_relation_is_the_other_at_half_or_twice_epsilon(name: str) -> None:
     """The noise for one user added is that for one replaced at twice epsilon, draw by draw; the promise names it."""
@@ -148,6 +150,7 @@ def test_a_run_under_either_relation_is_the_other_at_half_or_twice_epsilon(name:
     assert "one user's ratings replaced by any others" in record(replaced)["guarantee"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["curator-items", "curator-pairs"])
 def test_a_curators_huge_epsilon_is_a_record_still(name: str) -> None:
     """Refused before anybody is asked, or told as a number that JSON holds; not an error at the end of the run."""
@@ -263,13 +266,14 @@ def strays(measured: tuple[str, Sequence[float]], epsilon: str) -> bool:
     return abs(float(np.mean(accuracies)) - predicted) > 0.006 + statistical.normal_radius(deviation)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.statistical
 def test_measured_accuracy_agrees_with_the_prediction(measured: tuple[str, Sequence[float]]) -> None:
     """False alarm: 1e-6, by the normal approximation of the share of 6000 items."""
     assert not strays(measured, "1")
 
 
+@pytest.mark.thorough
 @pytest.mark.statistical
 def test_measured_accuracy_disagrees_with_another_epsilon(measured: tuple[str, Sequence[float]]) -> None:
     """The twin: the same runs against predictions for a fifth more and less privacy loss."""

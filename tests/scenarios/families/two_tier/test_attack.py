@@ -74,6 +74,7 @@ def guessed() -> dict[tuple[str, int], dict[str, Any]]:
     return {(one["mechanism"], one["known"]): one for one in rows}
 
 
+@pytest.mark.thorough
 def test_one_known_rating_tells_pmcs_side_and_with_it_every_sign() -> None:
     alone, told = guessed()["pmc", 0], guessed()["pmc", 1]
     assert told["flip_found"] == 1.0

@@ -321,6 +321,7 @@ def test_what_cannot_be_checked_ends_with_one_line(arguments: list[str], told: l
     assert all(part in line for part in told), line
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("name", "failed"),

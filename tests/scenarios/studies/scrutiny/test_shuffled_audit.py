@@ -41,6 +41,7 @@ FEWEST, ENOUGH = "scenarios.studies.scrutiny.shuffled_audit.FEWEST_ROUNDS", 500
 LEAST = {"absentees": 1500}  # Rounds; in a third of them all other leaks are found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("delta", "claim", "exact"), [(1e-3, 0.5262, 0.4304), (1e-2, 0.3065, 0.2254)])
 def test_claim_and_exact_epsilon_of_bits_are_those_of_the_formulas(delta: float, claim: float, exact: float) -> None:
     """Of 200 devices under epsilon 2."""
@@ -82,6 +83,7 @@ LEAKS: dict[str, tuple[MakeShuffler, str, str]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_shuffler_that_leaks_is_found(leak: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +159,7 @@ def test_every_design_that_a_shuffler_can_hide_is_audited() -> None:
     assert {"maxsense", "sign"} <= set(shuffled_names(own_questions=True))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("central", [0.5, 1.0])
 def test_the_local_epsilon_follows_from_the_central_one(central: float) -> None:
     result = shuffled_audit("set", users=50, epsilon=central, delta=1e-3, releases=10_000)

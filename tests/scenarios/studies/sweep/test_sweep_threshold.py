@@ -345,6 +345,7 @@ WORLDS: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_emulated_statistic_is_that_of_devices(name: str) -> None:
@@ -417,6 +418,7 @@ def same_mean(one: list[int], other: list[int]) -> bool:
     return float(stats.ttest_ind(one, other, equal_var=False).pvalue) > 1e-4
 
 
+@pytest.mark.thorough  # sums are compared above
 @pytest.mark.statistical
 def test_adaptive_runs_ask_as_many_users_by_devices_as_from_moments() -> None:
     """False alarm: one in ten thousand; the twin is emulated under a larger epsilon."""
