@@ -1,10 +1,7 @@
 """Completion by EM, models as they are announced, and what two-tier mechanisms' releases are folded to."""
 
 import ast
-import json
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -235,7 +232,6 @@ def test_the_digest_covers_everything_that_devices_use() -> None:
 
 WITH_EPSILON = [name for name, half in second_order_public_halves().items() if half.takes_epsilon]
 MODEL = tiers.features(items=12, rank=2)
-HEAVY = {"numba", "scipy", "pandas", "sklearn"}
 
 
 def test_a_mechanism_is_one_name_in_three_rooms() -> None:
@@ -263,12 +259,6 @@ def test_nothing_else_names_one() -> None:
             if "mechanisms" not in path.parent.name and (named := literals(path) & second_order_public_halves().keys()):
                 told[path.name] = named
     assert told == {"two_tier_scenario.py": {config.DEFAULT_MECHANISM}}
-
-
-def test_reading_a_configuration_loads_no_numerical_library_but_numpy() -> None:
-    script = "import sys, json, scenarios.families.two_tier.two_tier_scenario; print(json.dumps(sorted(sys.modules)))"
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert not HEAVY & set(json.loads(said.stdout))
 
 
 @pytest.mark.parametrize("name", second_order_public_halves())

@@ -2,14 +2,12 @@
 
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import statistical
-from runs import here, of_file, planted_ratings, present, small, write_movielens
+from runs import here, of_file, planted_ratings, small, write_movielens
 
 from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
@@ -241,41 +239,3 @@ def test_columns_say_of_several_seeds_what_they_are_for() -> None:
     assert "releases_sha256" not in told
     assert told["runs"] == runs
     assert mean_of(COLUMNS, [one(seed) for seed in range(2)])["ari"] is None
-
-
-SEEDS = range(100, 130)
-ITEMS, ENOUGH = 200, 60_000
-
-
-@pytest.fixture(scope="module", params=["centred", "paper"])
-def measured(request: pytest.FixtureRequest) -> tuple[str, Sequence[float]]:
-    """Accuracies of one setting over seeds, and its decoder."""
-    scenario = small(items=ITEMS, rated=20, users=ENOUGH, decoder=request.param)
-    return request.param, [record(here(scenario.model_copy(update={"seed": seed})))["accuracy"] for seed in SEEDS]
-
-
-def strays(measured: tuple[str, Sequence[float]], epsilon: str) -> bool:
-    """Whether the mean accuracy lies too far from the prediction for ``epsilon``.
-
-    Items are right independently but for their common cut, which moves accuracy at second order; that, and the limit
-    of many items in the prediction, are the 0.006.
-    """
-    decoder, accuracies = measured
-    predicted = present(predict(small(items=ITEMS, rated=20, users=ENOUGH, decoder=decoder, epsilon=epsilon), ENOUGH))
-    deviation = math.sqrt(predicted * (1 - predicted) / (ITEMS * len(accuracies)))
-    return abs(float(np.mean(accuracies)) - predicted) > 0.006 + statistical.normal_radius(deviation)
-
-
-@pytest.mark.thorough
-@pytest.mark.statistical
-def test_measured_accuracy_agrees_with_the_prediction(measured: tuple[str, Sequence[float]]) -> None:
-    """False alarm: 1e-6, by the normal approximation of the share of 6000 items."""
-    assert not strays(measured, "1")
-
-
-@pytest.mark.thorough
-@pytest.mark.statistical
-def test_measured_accuracy_disagrees_with_another_epsilon(measured: tuple[str, Sequence[float]]) -> None:
-    """The twin: the same runs against predictions for a fifth more and less privacy loss."""
-    assert strays(measured, "1.2")
-    assert strays(measured, "0.8")
