@@ -113,7 +113,8 @@ def test_kernels_lie_in_the_users_folder_where_the_code_cannot_be_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "")  # else that it was not there is not noted, and what is set here stays:
+    monkeypatch.delenv("NUMBA_CACHE_DIR")  # every process that a later test starts would compile all its kernels
     name_kernels_folder(tmp_path)
     assert "NUMBA_CACHE_DIR" not in os.environ
     monkeypatch.setattr(os, "access", lambda *_: False)
