@@ -55,6 +55,7 @@ def predicted(**settings: Any) -> Predictor:
 WITH_MOMENTS = [name for name, half in server_halves().items() if type(half).moments is not ServerHalf.moments]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("design", [name for name in WITH_MOMENTS if name != "anchor"])  # whose rounds are played
 def test_every_design_with_moments_is_predicted(design: str) -> None:
     found = predicted(design=design, items=40, rated=20, answers_per_item=3 if design == "item-query" else 1)
@@ -451,6 +452,7 @@ def test_the_warning_comes_before_anybody_is_asked(blindrec: Command, capsys: py
     assert capsys.readouterr().err.startswith(f"{WARNING}; anchor sensing can (--design anchor)\n")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("policy", ["one-round", "fixed", "eliminate", "item-by-item"])
 @pytest.mark.statistical
 def test_nothing_is_decided_where_clusters_cannot_be_told_apart(
