@@ -85,7 +85,10 @@ LIES = [
     (layouts, dishonest.RandomLater(), "round 1: cohorts of "),
     (estimates, dishonest.OtherErrors(factor=0.5), "of the standard errors that it states from their mean"),
     (estimates, dishonest.UpsideDown(), "items that are liked more have lower values"),
-    *((prediction, dishonest.Promises(information=one), "of the items are right") for one in (40.0, 1e6, 1e-6)),
+    *((prediction, dishonest.Promises(information=one), "of the items are right") for one in (40.0, 1e6)),
+    pytest.param(
+        prediction, dishonest.Promises(information=1e-6), "of the items are right", marks=pytest.mark.thorough
+    ),
 ]
 
 
