@@ -345,7 +345,6 @@ WORLDS: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_emulated_statistic_is_that_of_devices(name: str) -> None:
