@@ -418,7 +418,7 @@ WORLDS: dict[str, Scenario] = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough  # and populations of every prediction, above
 @pytest.mark.parametrize("name", sample(list(WORLDS), 2))
 @pytest.mark.statistical
 def test_predictions_hold_for_devices(name: str) -> None:

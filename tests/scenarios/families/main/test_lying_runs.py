@@ -285,6 +285,7 @@ def test_verification_comes_last_and_changes_nothing_before() -> None:
     assert "disputed" not in record(plain)
 
 
+@pytest.mark.thorough
 def test_labels_are_disputed_that_late_liars_turned_round_who_are_not_among_the_fresh_devices() -> None:
     """They lie in rounds about at most nine items; pools that verify are of ten."""
     lies: dict[str, Any] = {"malicious": 0.3, "attack": "late:9", "seed": 3}

@@ -45,7 +45,7 @@ def row_of(holds: Callable[[MechanismUnderTest], str], tested: MechanismUnderTes
     return checks.Check("the check", "its meaning", holds).of(subject)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_an_honest_mechanism_holds(name: str) -> None:

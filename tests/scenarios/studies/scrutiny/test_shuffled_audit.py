@@ -94,6 +94,7 @@ def test_a_shuffler_that_leaks_is_found(leak: str, monkeypatch: pytest.MonkeyPat
     assert any(line.startswith(f"attack {attack}, by {by}") for line in result.failures), (result, result.attacks)
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("rounds", [ENOUGH, *LEAST.values()])
 def test_the_shuffler_of_runs_passes_where_leaks_are_found(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +113,7 @@ def asked(*, public: bool) -> ShuffledAudit:
     return audit_shuffled(subject, query, randomizer, **options)
 
 
+@pytest.mark.thorough  # own questions by address, below, are found by default
 @pytest.mark.statistical
 def test_a_question_by_public_address_is_found_and_one_by_private_coins_passes() -> None:
     """Of 64 questions a few of 200 devices have the same one. The twin's false alarm is 1e-3."""

@@ -396,6 +396,7 @@ def alike(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return float(stats.fisher_exact(table).pvalue) > FALSE_ALARM
 
 
+@pytest.mark.thorough
 @pytest.mark.statistical
 def test_one_round_succeeds_as_often_by_devices_as_from_moments() -> None:
     """False alarm: one in a million; the twin has twice the users."""
