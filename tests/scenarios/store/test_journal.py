@@ -222,7 +222,6 @@ def test_a_run_that_was_killed_while_it_wrote_a_round_ends_as_if_it_had_not_been
     check_alike(tmp_path / "killed", tmp_path / "whole", LAYOUT)
 
 
-@pytest.mark.thorough  # crash points kill repeats, too
 def test_a_killed_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, tmp_path: Path) -> None:
     flags = [*RUN, "--backend", "inprocess", "--repeat", "3"]
     killed("kept", 1, 2, *flags, "--out", str(tmp_path / "killed"))
