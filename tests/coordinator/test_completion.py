@@ -160,6 +160,7 @@ def test_all_three_ways_to_the_spectrum_agree(mstep: str, monkeypatch: pytest.Mo
     assert np.abs(found[2] - found[0]).max() < 1e-3 * np.abs(found[0]).max()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("norm", "rows"), [("uniform", 1000), ("uniform", 0), ("weighted", 1000)])
 def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectrum, "MOMENT_ITEMS", 0)

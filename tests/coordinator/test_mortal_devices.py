@@ -148,6 +148,7 @@ def test_a_coordinator_that_adds_up_itself_learns_the_same(monkeypatch: pytest.M
     assert deaths > size(20, 6)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("how", DEATHS)
 def test_every_answer_may_be_a_process_last(how: str) -> None:
     """Answers that a process gave before it died come in after the next one was found out, or are the run's last."""
@@ -159,7 +160,7 @@ def test_every_answer_may_be_a_process_last(how: str) -> None:
         assert same(seen, undisturbed), number
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kept", range(len(ROUNDS) + 1))
 def test_a_coordinator_that_goes_on_need_tell_devices_nothing(kept: int) -> None:
     """Whether they are new, too, or die then: all that they know they have from their keeper."""

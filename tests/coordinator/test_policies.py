@@ -89,6 +89,7 @@ def adaptive(request: pytest.FixtureRequest) -> tuple[Setting, int, Watched, Out
     return setting, users, watched, outcome, right
 
 
+@pytest.mark.few(3)
 @pytest.mark.statistical
 def test_eliminate_asks_about_open_items_only_and_ends_with_none(
     adaptive: tuple[Setting, int, Watched, Outcome, list[bool]],

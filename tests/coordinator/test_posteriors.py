@@ -78,6 +78,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", PLANTED)
 def test_no_start_leads_higher(name: str) -> None:
     """Neither the truth, nor what is reached from it, nor items cut evenly, are more likely than the fit."""

@@ -162,6 +162,7 @@ def test_data_tells_what_is_in_a_file(
     assert "above each user's own mean" in shown.out
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_gives_the_same_releases(name: str, blindrec: Command, tmp_path: Path) -> None:
     """But for Jester's, whose catalogue is larger."""

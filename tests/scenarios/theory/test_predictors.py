@@ -238,6 +238,7 @@ def test_density_and_lattice_agree_where_both_hold(epsilon: Epsilon, monkeypatch
     assert 0.8 < lattice < 0.99999
 
 
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("like", "sizes", "rated", "users", "epsilon"),
@@ -281,6 +282,7 @@ def test_variance_of_a_total_around_its_cluster() -> None:
     assert np.all(np.abs(within.mean(axis=0) - alone) > error)
 
 
+@pytest.mark.thorough
 def test_clusters_that_coincide_are_right_by_luck() -> None:
     parameters = model([[0.9, 0.1], [0.1, 0.9]], [500, 500], 30)
     for epsilon in (None, Fraction(1), Fraction(1, 10**4)):

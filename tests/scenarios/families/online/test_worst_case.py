@@ -213,7 +213,7 @@ INSTANCES = [
 ]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tiny", INSTANCES, ids=lambda tiny: f"{tiny.recommender}-{tiny.voters}-{tiny.played}")
 def test_the_search_is_brute_force(tiny: Tiny) -> None:
     assert worst_case_tiny(tiny) == pytest.approx(Brute(tiny).run(), rel=1e-10)
