@@ -19,7 +19,7 @@ test: $(VENV)/.dev                ## set up, then lint, type-check, import contr
 
 # A part of them runs by default: cases that cover all values (tests/covering.py), fewer examples of a property, smaller sizes
 test-thorough:                    ## the same with all examples, cases and sizes
-	BLINDREC_THOROUGH=1 $(MAKE) --no-print-directory test
+	BLINDREC_THOROUGH=1 $(MAKE) --no-print-directory test browser-test
 
 checks-and-cluster: check
 	$(MAKE) --no-print-directory cluster-tests
@@ -40,8 +40,8 @@ golden-tests: $(VENV)/.dev        ## run before the others, because they compile
 	$(ENV) $(ONE_THREAD) $(BIN)/python -m pytest -m "not cluster" tests/test_golden.py
 
 # Neighbouring tests go to the same process, so that what a module prepares is prepared once
-other-tests: golden-tests         ## all others, on two processes of one thread each, with less priority than Ray
-	$(ENV) $(ONE_THREAD) nice -n 19 $(BIN)/python -m pytest -m "not cluster" --ignore=tests/test_golden.py -n 2 --dist worksteal
+other-tests: golden-tests         ## all others but those of a browser, on two processes of one thread each, with less priority than Ray
+	$(ENV) $(ONE_THREAD) nice -n 19 $(BIN)/python -m pytest -m "not cluster and not browser" --ignore=tests/test_golden.py -n 2 --dist worksteal
 
 # Debian and Ubuntu have it as a package: `apt-get install chromium`. Without it these tests are skipped, and say so.
 browser-test: $(VENV)/.dev        ## a report in headless Chromium: no request, no complaint, prints, fits 1200 and 400 pixels

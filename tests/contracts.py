@@ -48,14 +48,19 @@ OF_RUNS = {"estimates", "prediction"}
 OF_CHANNELS = {"log-ratio", "run's size", "sampler"}  # Checks that no private mechanism can do without
 
 
+@cache
+def first_settings() -> set[str]:
+    """The label of each mechanism's first settings."""
+    return {subjects(name)[0].label for name in server_halves()}
+
+
 def examinations() -> dict[str, tuple[MechanismUnderTest, Check]]:
     """Every check of every mechanism; see `OF_RUNS`."""
-    first = {subjects(name)[0].label for name in server_halves()}
     return {
         f"{label}-{check.name}": (subject, check)
         for check in CHECKS
         for label, subject in subjects_found().items()
-        if THOROUGH or label in first or check.name not in OF_RUNS
+        if THOROUGH or label in first_settings() or check.name not in OF_RUNS
     }
 
 
@@ -181,6 +186,11 @@ def every_case(metafunc: pytest.Metafunc) -> None:
     for name, found_cases in every.items():  # in this order: two processes must collect the same tests
         if name in metafunc.fixturenames:
             for label, case in (cases := found_cases()).items():
-                if name == "examination" and case[1].name in OF_CHANNELS:  # no channel is left to chance
+                # No channel is left to chance; other settings have samplers and ends of epsilon in `make test-thorough`
+                check = case[1].name if name == "examination" else "ends" if name == "subject" else ""
+                subject = case[0].label if name == "examination" else label
+                if check in {"sampler", "ends"} and subject not in first_settings():
+                    cases = {**cases, label: pytest.param(case, marks=pytest.mark.thorough)}
+                elif check in OF_CHANNELS:
                     cases = {**cases, label: pytest.param(case, marks=pytest.mark.whole)}
             metafunc.parametrize(name, list(cases.values()), ids=list(cases))

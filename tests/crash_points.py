@@ -236,12 +236,12 @@ def planted(family: Family) -> None:
         durable_log.add(target, content, new=True)
 
     with mock.patch.object(whole_files, "write_whole", in_place):
-        runs(family, RUN, last=9)
+        runs(family, RUN, last=9, every=size(1, 3))
 
 
 FAMILIES: dict[str, Callable[[Family], None]] = {
-    "run": lambda family: runs(family, RUN, every=size(1, 14)),
-    "repeat": lambda family: runs(family, TWICE, every=size(5, 30)),
+    "run": lambda family: runs(family, RUN, every=size(1, 24)),
+    "repeat": lambda family: runs(family, TWICE, every=size(5, 45)),
     "resume": lambda family: resumed(family, RUN),
     "sweep": sweep,
     "online": lambda family: runs(family, ONLINE, every=size(3, 20)),

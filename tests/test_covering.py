@@ -84,6 +84,7 @@ def test_marks_say_how_many() -> None:
     assert needed(cases(range(2), thorough=1)) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("more", "passed", "line"), [({}, 5, True), ({"BLINDREC_EVERY_CASE": "1"}, 21, False)])
 def test_what_is_left_out_is_counted_where_processes_share_the_tests(
     more: dict[str, str], passed: int, line: bool, tmp_path: Path

@@ -71,6 +71,7 @@ def test_the_policy_screens_and_asks_about_what_is_left(blindrec: Command) -> No
         assert told["refused"] == 0
 
 
+@pytest.mark.thorough
 def test_the_experiments_table_is_one_that_pandas_opens() -> None:
     printed("python adaptive_experiment.py table.csv")
     table = pd.read_csv("table.csv")

@@ -52,6 +52,7 @@ LIGHT = {
     "scenarios.commands.entrance": NUMERICAL,
     "scenarios.store.whole_files": NUMERICAL,
     "scenarios.config.settings": NUMERICAL,
+    "scenarios.families.two_tier.two_tier_scenario": NUMERICAL,
     "scenarios.store.manifest": NUMERICAL,
     "scenarios.cluster.job_request": NUMERICAL,
     "scenarios.backends.sending": NUMERICAL,

@@ -81,6 +81,7 @@ def test_the_oracle_tells_the_cases_apart() -> None:
     assert mixed >= len(CASES) - 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("items", "rated", "sensing"), [(600, 1, 0.2), (600, 599, 0.01)])
 def test_long_blocks_keep_devices_apart(items: int, rated: int, sensing: float) -> None:
     """Hundreds of devices in one call, and sets that hardly meet: what one device left behind must not show later."""
@@ -163,6 +164,7 @@ def test_a_rehearsal_is_of_the_first_device_alone(monkeypatch: pytest.MonkeyPatc
     assert blocks == [(7, 8), (7, 8)]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("kind", ["drawn", "stored"])
 @pytest.mark.parametrize("name", QUERIES)
 def test_every_design_has_the_same_releases_however_devices_are_cut(name: str, kind: str) -> None:

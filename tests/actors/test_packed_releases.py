@@ -69,7 +69,7 @@ def coins_of(device: int, values: int, threshold: int) -> list[int]:
     return coins
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("threshold", [COIN - 1, 1 << 63, 3 << 61, 0x4567_89AB_CDEF_0123, 1, 0])
 def test_a_bit_is_one_where_its_coin_is_below_the_threshold(threshold: int) -> None:
     """As in plain Python; values beyond 1,024 are of other groups, and some 10 coins are level with a threshold."""
@@ -248,7 +248,7 @@ def test_subsets_meet_a_set_and_hold_values_as_often_as_stated(sizes: dict[str, 
     assert not fits(epsilon - Fraction(1, 8))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("sizes", [(9, 3, 2), (9, 3, 4), (7, 1, 3), (70, 68, 2)])
 def test_subsets_are_uniform_among_those_that_meet_and_those_that_avoid(sizes: tuple[int, int, int]) -> None:

@@ -78,6 +78,7 @@ def test_would_like_is_the_rating_of_rated_items_and_the_oracles_of_others() -> 
     assert not ratings.would_like(world.secret, np.full((60, 3), -1, np.int32)).any()
 
 
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("items", "rated"), [(6, 3), (6, 4), (7, 2), (5, 4)])
 def test_subsets_are_uniform(items: int, rated: int) -> None:

@@ -4,6 +4,8 @@ import json
 import math
 from pathlib import Path
 
+import pytest
+
 from benchmarks import adaptive_shuffled
 from benchmarks.pages import ROOT
 
@@ -14,6 +16,7 @@ def test_tables_and_picture_are_of_the_data() -> None:
     assert adaptive_shuffled.differing(DATA) == []
 
 
+@pytest.mark.thorough
 def test_what_says_something_else_than_the_data_differs(tmp_path: Path) -> None:
     other = [{**row, "users": row["users"] + 1000} if row["policy"] == "one-round" else row for row in DATA]
     assert adaptive_shuffled.differing(other) == ["adaptive", adaptive_shuffled.PICTURE]

@@ -28,12 +28,14 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.signs import AnchorStatistic
 
+pytestmark = pytest.mark.thorough  # a benchmark's crowd, which takes ten seconds to compile
 ITEMS, USERS, EPSILON = 24, 200_000, Fraction(3)
 LIKE, SHARES = np.array([[0.95, 0.1], [0.1, 0.9], [0.6, 0.4]]), np.array([0.5, 0.3, 0.2])
 CROSSED = np.array([[0.8, 0.2], [0.2, 0.8]])
 CROWD: dict[str, Any] = {"items": ITEMS, "rated": 18, "like": LIKE, "shares": SHARES, "seed": 1}
 PAIRS = replace(pair_query([1, 4, 8, 20], items=ITEMS), epsilon=EPSILON)
 TURNED = replace(turned_query(3, ITEMS, 16, np.random.default_rng(2)), epsilon=EPSILON)
+BOTH = pytest.mark.parametrize("query", [PAIRS, TURNED], ids=["pairs", "turned"])
 
 
 @functools.cache
@@ -70,15 +72,14 @@ def agree(ours: Ints, theirs: Ints, variances: Floats, *, false_alarm: float) ->
     return not off[~some].any() and total < float(stats.chi2.isf(false_alarm, some.sum()))
 
 
-@pytest.mark.parametrize("query", [PAIRS, TURNED], ids=["pairs", "turned"])
+@BOTH
 @pytest.mark.statistical
 def test_emulated_sums_are_those_of_devices(query: Query) -> None:
     """False alarm 1e-6 each: sums of 200,000 devices are normal."""
     assert fits(query)
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("query", [PAIRS, TURNED], ids=["pairs", "turned"])
+@BOTH
 @pytest.mark.parametrize(
     "wrong",
     [

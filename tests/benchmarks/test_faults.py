@@ -28,7 +28,7 @@ from coordinator.server.completion.batches import BatchPlan
 from coordinator.server.completion.crowd import EXPECT, PublicHost
 from coordinator.server.fleet.panel import Panel
 
-HISTORIES = size(1000, 150)
+HISTORIES = size(1000, 100)
 """Of all families together: some 15 s of one core; a night takes `python -m benchmarks.faults --histories 1000000`."""
 RUN, ONLINE, TWO_TIER = FAMILIES
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -46,6 +46,7 @@ def test_whatever_happens_what_must_hold_holds(family: str) -> None:
     assert sum(one.attempts > 1 for one in told) > len(told) / 10, "hardly any run was resumed"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("number", [3, 15, 216, 54, 4, 22, 38, 8210])
 def test_a_history_replays_exactly(number: int) -> None:
     """Some of each family, 54 with two servers; in 216 all devices refuse two rounds, whose digests are the same."""
@@ -187,6 +188,7 @@ def make_up_for_no_step(patch: pytest.MonkeyPatch) -> None:
 NOT_BOOKED = "answered .* not booked on the disk"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("plant", "family", "first", "told"),
     [

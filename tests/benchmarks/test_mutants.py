@@ -124,6 +124,7 @@ def test_kernels_of_a_copy_serve_the_next_one_unless_they_depend_on_the_mutant(t
         assert (clean / "actors/__pycache__/mutant.f-1.py311.1.nbc").read_text() == "old"
 
 
+@pytest.mark.thorough
 def test_tests_run_in_the_tree_they_are_given(tmp_path: Path) -> None:
     """Modules of ours that the starting process knows are not what they get, also where these have the same name."""
     tree = tmp_path / "tree"

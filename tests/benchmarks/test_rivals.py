@@ -58,6 +58,7 @@ def answer_rate(epsilon: float) -> float:
     return maxsense_moments(world, sensing=1 / 30, epsilon=epsilon).answer_rate
 
 
+@pytest.mark.thorough
 @pytest.mark.statistical
 def test_the_rivals_clients_answer_as_our_devices() -> None:
     """One Clopper-Pearson interval, false alarm 1e-6; a channel of a quarter of the epsilon is told from ours."""

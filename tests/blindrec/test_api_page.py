@@ -38,9 +38,11 @@ def examples(title: str) -> doctest.DocTest:
 
 
 LONG = {
+    "PlanResult",
     "check",
     "compare",
     "plan",
+    "servers_audit",
     "shuffled_audit",
     "SweepResult",
 }  # Seconds each; their commands have tests

@@ -53,7 +53,7 @@ def as_record(result: blindrec.Result) -> Any:
     return timeless(json.loads(json.dumps(dict(result))))
 
 
-@pytest.mark.parametrize("repeat", [1, 2])
+@pytest.mark.parametrize("repeat", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_a_run_is_the_commands(repeat: int, blindrec: Command, tmp_path: Path) -> None:
     result = face.run(SMALL, HERE, repeat=repeat, out=tmp_path / "ours", progress=False)
     theirs = blindrec("run", *FLAGS, *LOCAL, "--repeat", repeat, "--out", tmp_path / "theirs").result
@@ -105,8 +105,7 @@ def test_a_sweep_is_the_commands(blindrec: Command, tmp_path: Path) -> None:
     file.write_text("seeds = 3\n[base]\nrated = 5\nepsilon = 4\n[[grid]]\nitems = [10, 20]\n")
     theirs = blindrec("sweep", "sample-complexity", file, "--seeds", 2, "--out", tmp_path / "theirs", *LOCAL).result
     ours = [
-        face.sweep(GRID, HERE, out=tmp_path / "ours", progress=False),
-        face.sweep({**GRID, "seeds": 5}, HERE, seeds=2, progress=False),
+        face.sweep({**GRID, "seeds": 5}, HERE, seeds=2, out=tmp_path / "ours", progress=False),
         face.sweep(file, HERE, seeds=2, out=tmp_path / "theirs", progress=False),
     ]
     assert all(as_record(one) == timeless(theirs) for one in ours)
@@ -290,6 +289,7 @@ def test_a_result_is_a_mapping_that_is_not_changed_from_outside() -> None:
         result["design"] = "sign"  # type: ignore[index] # what is refused
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("epsilon", ["3", "inf"])
 def test_a_run_is_drawn_item_by_item(epsilon: str) -> None:
     result = blindrec.run(blindrec.Scenario(items=12, rated=4, epsilon=epsilon, users=600), HERE, progress=False)
@@ -302,6 +302,7 @@ def test_a_run_is_drawn_item_by_item(epsilon: str) -> None:
     assert axes.get_legend_handles_labels()[1] == ["cluster 0", "cluster 1"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "flags", [{"design": "sign", "policy": "eliminate"}, {"design": "pairwise"}, {"design": "curator-items"}]
 )

@@ -47,6 +47,7 @@ MECHANISM = (
 )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("names", ["Policy, Setting, Ask, ServerState", MECHANISM, "errors"])
 def test_what_policies_and_mechanisms_need_loads_the_servers_side_only(names: str) -> None:
     """So their modules can be loaded where the coordinator runs; a mechanism's needs no more than the protocol."""

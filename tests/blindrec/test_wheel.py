@@ -55,6 +55,7 @@ def run(python: Path, folder: Path, *words: object) -> subprocess.CompletedProce
     return ended
 
 
+@pytest.mark.thorough  # A build takes ten seconds
 def test_it_holds_every_file_of_the_product(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     files = {path.relative_to(ROOT).as_posix() for room in ROOMS for kind in DATA for path in (ROOT / room).rglob(kind)}

@@ -142,6 +142,7 @@ LARGEST = {
 CELLS = [(epsilon, 10 ** (3 + place), *pair) for epsilon, row in LARGEST.items() for place, pair in enumerate(row)]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("epsilon", "devices", "clones", "bits"), CELLS)
 def test_the_largest_local_epsilon_is_that_of_the_table(
     epsilon: Fraction, devices: int, clones: float, bits: float

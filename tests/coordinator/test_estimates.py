@@ -86,6 +86,7 @@ def test_signs_of_centred_ratings_are_read_without_bias(pool: int) -> None:
         assert (max(strayed) <= normal_radius(1.0, comparisons=2)) == right
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("vectors", [1, 4])
 def test_signs_stray_as_far_as_they_say(vectors: int) -> None:
@@ -152,6 +153,7 @@ def test_sets_of_any_pool_tell_b(items: int, rated: int, within: float, epsilon:
         np.testing.assert_allclose(told[1::2], 0.1, rtol=within)
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("pool", [40, 16, 4])
 def test_sets_stray_as_far_as_they_say(pool: int) -> None:

@@ -230,7 +230,7 @@ def test_information_is_one_over_the_errors_square_where_items_are_told_alike(na
     np.testing.assert_allclose(read_items(query, rates, statistic, line).information, (0.4 / error) ** 2, rtol=0.03)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ["grr", "hadamard"])
 def test_adaptive_rounds_about_rated_items_are_as_sure_as_they_say(name: str) -> None:

@@ -298,7 +298,7 @@ def wrong(outcome: Outcome, clusters: int) -> int:
     return min(int((one[outcome.model.cluster] != truth).sum()) for one in names)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough  # the run below does, and goes on as well
 @pytest.mark.parametrize(("like", "shares", "how"), [(WEAK, (0.35, 0.65), "mixed"), (OWN, (0.4, 0.3, 0.3), "tables")])
 def test_a_run_decides_every_item_knowing_nothing_of_like_rates(
     like: tuple[tuple[float, ...], ...], shares: tuple[float, ...], how: str

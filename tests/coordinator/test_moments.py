@@ -108,6 +108,7 @@ def test_mean_product_equals_the_mean_over_all_subsets(data: st.DataObject) -> N
     assert mean_product(factors, sizes, chosen) == pytest.approx(expected, rel=1e-11, abs=0)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("over_1024", "sizes", "chosen"),
     [

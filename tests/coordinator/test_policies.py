@@ -89,6 +89,7 @@ def adaptive(request: pytest.FixtureRequest) -> tuple[Setting, int, Watched, Out
     return setting, users, watched, outcome, right
 
 
+@pytest.mark.few(3)
 @pytest.mark.statistical
 def test_eliminate_asks_about_open_items_only_and_ends_with_none(
     adaptive: tuple[Setting, int, Watched, Outcome, list[bool]],
@@ -122,6 +123,7 @@ def test_policies_are_pure(adaptive: tuple[Setting, int, Watched, Outcome, list[
     assert pickle.dumps(watched.states) == told
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sets", [False, True])
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.statistical
@@ -139,6 +141,7 @@ def test_eliminate_learns_from_devices_whatever_the_sketch(times: int, sets: boo
     assert len({ask.query.pool.size for ask in outcome.state.asked if ask.query.pool is not None}) > 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sets", [False, True])
 @pytest.mark.statistical
 def test_item_by_item_asks_about_one_item_until_it_is_decided(sets: bool) -> None:
@@ -316,6 +319,7 @@ def led_astray(bad: Callable[[Ask, ServerState], Any], good: int) -> tuple[str, 
     return outcome.failure, outcome
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("name", "good"), [*itertools.product([*STRAY, *REFUSED], [0, 2]), *((name, 2) for name in LATER)]
 )

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 from statistical import binomial_bounds, normal_radius, variance_fits
-from thoroughness import examples
+from thoroughness import examples, size
 from worlds import Planted, Sample, draw
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints
@@ -78,6 +78,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", PLANTED)
 def test_no_start_leads_higher(name: str) -> None:
     """Neither the truth, nor what is reached from it, nor items cut evenly, are more likely than the fit."""
@@ -203,7 +204,7 @@ def test_joint_is_the_normal_density_up_to_a_constant() -> None:
 def test_all_fits_are_told_once_and_the_likeliest_first(clusters: int) -> None:
     """Of few items: each is where expectation and maximization stay, too."""
     many = 0
-    for seed in range(10):
+    for seed in range(size(10, 4)):
         sample = draw(PLANTED["thirds"], items=12, apart=3, seed=seed)
         found = fits(sample.value, sample.error, clusters)
         heights = [one.likelihood for one in found]
@@ -260,6 +261,7 @@ def calibrated(doubts: Floats, wrong: Bools) -> bool:
     return all(fits)
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", POSTERIORS_PLANTED)
 def test_doubts_are_shares_of_wrong_labels(name: str) -> None:
@@ -289,6 +291,7 @@ def test_what_is_decided_is_right_with_the_asked_probability() -> None:
     assert runs_wrong[1.0] <= most < runs_wrong[0.6]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("clusters", "seeds"), [(2, 40), (3, 15)])
 @pytest.mark.parametrize("scatter", [0.0, 0.5])
 def test_pure_noise_never_stands_apart(clusters: int, seeds: int, scatter: float) -> None:
@@ -302,6 +305,7 @@ def test_pure_noise_never_stands_apart(clusters: int, seeds: int, scatter: float
         assert found.threshold(0.05) == pytest.approx(0.05 / 60)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("shares", "scatter", "items", "apart"),
     [
@@ -339,6 +343,7 @@ def test_a_small_cluster_is_found(liked: float) -> None:
         assert (found.cluster == sample.cluster)[decided].all()
 
 
+@pytest.mark.thorough
 def test_more_items_than_are_fitted() -> None:
     """All are labelled, and the same way each time."""
     sample = draw(Planted((0.8, 0.0, -0.8), (0.2, 0.3, 0.5), 0.1), items=25_000, apart=14, seed=0)

@@ -227,6 +227,7 @@ def test_numbers_below_a_bound_are_the_oracles(bound: int) -> None:
     assert all(0 <= one < bound for one in told)
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("items", "size", "asked"), [(4, 2, 2), (5, 2, 2), (6, 1, 2), (6, 2, 1)])
 def test_partitions_are_uniform(items: int, size: int, asked: int) -> None:

@@ -14,6 +14,7 @@ import ray
 import reference
 import worlds
 from statistical import chi_square_fits, variance_fits
+from thoroughness import sample
 
 from actors.device import Cohort
 from actors.host import DeviceHost
@@ -561,7 +562,7 @@ for name in sys.argv[1:]:
     importlib.import_module(name)
 print(json.dumps([name for name in sys.modules if name.partition(".")[0] in {"actors", "coordinator", "scenarios"}]))
 """
-    for mine, other in (("word_server", "seed_server"), ("seed_server", "word_server")):
+    for mine, other in sample((("word_server", "seed_server"), ("seed_server", "word_server")), 1):
         names = [f"coordinator.aggregators.{mine}", "coordinator.aggregators.ray_shares"]
         out = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True).stdout
         loaded = set(json.loads(out))

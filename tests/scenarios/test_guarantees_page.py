@@ -53,6 +53,7 @@ def test_every_promise_names_what_enforces_it_and_what_would_fail() -> None:
     assert not [told for row in rows(PAGE) for told in lost(row)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

@@ -425,7 +425,7 @@ def same(query: Any, model: Any) -> str:
     return found.pop()
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", [field.name for field in fields(ItemFeatures)])
 def test_any_scalar_in_any_field_of_a_model(name: str) -> None:
     queries = [tiers.query(OVERFLOW_MODEL, mechanism) for mechanism in second_order_public_halves()]

@@ -287,6 +287,7 @@ def released(vector: Floats, channel: CapChannel) -> Floats2:
     return np.array(rows) / channel.length
 
 
+@pytest.mark.thorough  # the law of ranks, above, says more
 @pytest.mark.statistical
 def test_releases_are_unbiased_with_the_stated_second_moment() -> None:
     """All ten means over 20,000 devices, as normals; false alarm 1e-6. Twins: a longer vector, and none at all."""

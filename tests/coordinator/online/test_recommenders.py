@@ -84,6 +84,7 @@ def kicked_out(rule: Limits, rounds: int, objects: int = 2) -> int:
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rule", SOUND)
 def test_no_peer_is_ever_kicked_out_of_a_tiny_environment(rule: Limits) -> None:
     assert kicked_out(rule, 4) == 0
@@ -514,6 +515,7 @@ def test_no_peer_is_ever_kicked_out(name: str) -> None:
             assert over.alive.sum() == peers, f"seed {seed}"
 
 
+@pytest.mark.thorough
 def test_the_literal_rule_kicks_peers_out_and_only_where_r_exceeds_d() -> None:
     kicked = {False: 0, True: 0}
     for seed in range(400):
@@ -541,6 +543,7 @@ def sequences() -> tuple[list[int], dict[float, list[float]]]:
     return list(counts.values()), laws
 
 
+@pytest.mark.thorough  # the oracle follows it, too
 @pytest.mark.statistical
 def test_recommendations_follow_equation_2(sequences: tuple[list[int], dict[float, list[float]]]) -> None:
     """Pearson's test over the eight sequences of three rounds, survivors' deaths included; false alarm: 1e-6."""

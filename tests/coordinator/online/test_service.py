@@ -265,6 +265,7 @@ def test_a_budget_keeps_voters_away() -> None:
     assert [set(electors) for electors, _ in seen] == [everybody - {3}, {3}, everybody, everybody - {3, 7}]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("coordinators", sample([1, 2, 4], 2))
 def test_voters_that_forget_know_from_their_keeper(coordinators: int) -> None:
     """Whenever they die, and whether the coordinator is another one meanwhile."""

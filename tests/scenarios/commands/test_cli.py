@@ -49,6 +49,7 @@ def test_flags_win_over_the_file(blindrec: Command, tmp_path: Path) -> None:
     assert told["random_liked"] == pytest.approx(0.45)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("layout", [("--workers", 2), ("--devices-per-actor", 1), ("--devices-per-actor", 700)])
 def test_speed_flags_do_not_change_the_releases(layout: tuple[str, int], blindrec: Command) -> None:
     first, second = (blindrec("run", *SMALL, *more, "--json", "-").result for more in ((), layout))
@@ -142,6 +143,7 @@ def write_format(folder: Path, name: str) -> tuple[Path, list[str]]:
 FORMATS = ["ratings.csv", "ratings.dat", "u.data", "named.csv", "table.parquet", "jester.csv", "jester.zip"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", FORMATS)
 def test_data_tells_what_is_in_a_file(
     name: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -160,6 +162,7 @@ def test_data_tells_what_is_in_a_file(
     assert "above each user's own mean" in shown.out
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_gives_the_same_releases(name: str, blindrec: Command, tmp_path: Path) -> None:
     """But for Jester's, whose catalogue is larger."""

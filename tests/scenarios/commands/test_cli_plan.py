@@ -23,6 +23,7 @@ def ratings(tmp_path: Path) -> Path:
     return write_movielens(tmp_path / "ratings.csv", planted_ratings(users=200, items=12, each=5))
 
 
+@pytest.mark.thorough  # golden results hold a whole plan
 def test_a_whole_plan(blindrec: Command) -> None:
     """One rated item: sets and pairs of rated items tell nothing, and what is left is quick to plan."""
     made = blindrec("plan", "--items", 40, "--rated", 1, "--accuracy", 0.9, "--json", "-").result
@@ -123,6 +124,7 @@ def test_a_plan_for_a_file(blindrec: Command, no_pairs: None, ratings: Path) -> 
         assert words in shown
 
 
+@pytest.mark.thorough
 def test_a_file_where_pairs_are_best(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row of the best design named no agreement, which the name of a pairwise design tells."""
     ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=2000, items=24, each=16))

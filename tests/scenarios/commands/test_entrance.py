@@ -21,6 +21,7 @@ BOUNDS = [sys.executable, "-m", "scenarios", "bounds", "--items", "1000", "--rat
 HERE = ["run", "--backend", "inprocess"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("flags", [[], ["--json", "-"], ["--help"]])
 def test_a_full_standard_output_ends_in_one_line(flags: list[str]) -> None:
     with Path("/dev/full").open("w") as full:

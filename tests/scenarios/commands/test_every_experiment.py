@@ -56,6 +56,7 @@ def test_a_file_says_what_flags_say_and_flags_win(name: str, blindrec: Command, 
     assert by_file["seed"] == 3
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_seeds_are_run_and_told_together(name: str, blindrec: Command) -> None:
     singles = [blindrec(*here(name, *flags(name), "--seed", seed)).result for seed in (4, 5)]

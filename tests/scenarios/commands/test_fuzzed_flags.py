@@ -58,7 +58,7 @@ def calls(words: str, ratings: Path) -> Iterator[list[str]]:
                 yield [*begin, *base, f"{flag.opts[0]}={value}"]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("words", COMMANDS)
 def test_flags_with_values_that_nobody_means(
     words: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -193,6 +193,7 @@ def test_other_settings_are_other_releases() -> None:
     assert outcome(job(foreign.GRR(shift=1))).releases_sha256 != outcome(job(foreign.GRR())).releases_sha256
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", HONEST)
 def test_rounds_add_up_and_are_kept(kind: type[Mechanism]) -> None:
     held = InMemoryRounds()
@@ -280,6 +281,7 @@ def test_a_class_that_lacks_something_is_told_what() -> None:
         admitted_for(7, WORLD, epsilon=EPSILON)  # type: ignore[arg-type] # on purpose
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [bad.Raises, bad.NeverEnds])
 def test_earlier_rounds_are_kept_and_learned_from(kind: type[bad.Raises]) -> None:
     found = outcome(job(kind(late=2), rounds=4))

@@ -39,6 +39,7 @@ main(sys.argv[1:])
 """A run that waits after two rounds; a stubborn one does not end by itself."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", ["docile", "stubborn"])
 def test_a_run_that_is_terminated_tells_what_is_kept_and_goes_on(how: str, blindrec: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -126,7 +127,7 @@ TOLD = {"run": "rounds are kept in", "users": "unit is kept in", "adaptive": "un
 TOLD |= {"votes": "units are kept in", "tiers": "units are kept in"}
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
     name: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

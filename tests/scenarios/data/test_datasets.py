@@ -159,6 +159,7 @@ def test_reading_inverts_writing_in_any_order(
     assert table.item_labels.tolist() == sorted({row[1] for row in rows})
 
 
+@pytest.mark.thorough
 def test_many_blocks_of_text_are_one_table(tmp_path: Path) -> None:
     users = np.arange(300_000)
     padding = np.full(len(users), "x" * 60)

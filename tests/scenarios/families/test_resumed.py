@@ -128,6 +128,7 @@ def test_a_run_goes_on_after_any_record(
     assert left(out, LAYOUT) == whole(blindrec, family, LAYOUT)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("family", "at"), cases([0, 19, 20, 45, 79], [0, 3, 6, 9]))
 def test_a_run_that_stops_within_a_record_goes_on_with_that_one(
     family: Family, at: int, blindrec: Command, whole: Whole, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -57,6 +57,7 @@ def test_every_command_that_prints_json_draws() -> None:
     assert all("figure" in names for names in every)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_writes_the_first_picture(
     name: str, blindrec: Command, no_pairs: None, monkeypatch: pytest.MonkeyPatch

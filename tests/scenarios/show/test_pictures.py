@@ -98,7 +98,7 @@ def drawn(picture: Picture) -> Figure:
     return figure
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_every_result_has_pictures_that_can_be_read(name: str) -> None:
     family, record, tables = SUBJECTS[name]
@@ -163,6 +163,7 @@ def test_the_same_result_is_the_same_file(ending: str) -> None:
         assert b"http" not in content.replace(b"http://www.w3.org", b"").split(b"<defs>", 1)[1]
 
 
+@pytest.mark.thorough
 def test_a_users_own_settings_change_nothing() -> None:
     from matplotlib import rc_context  # noqa: PLC0415 (only here)
 

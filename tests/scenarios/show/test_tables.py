@@ -191,7 +191,7 @@ def printed(show: Show, width: int) -> str:
     return sheet.getvalue()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SHOWN)
 def test_every_number_of_a_wide_table_stands_in_a_narrow_one(name: str) -> None:
     wide, narrow = (printed(SHOWN[name], width) for width in (300, 80))
@@ -206,7 +206,7 @@ def test_a_table_that_is_squeezed_is_found() -> None:
     assert NUMBER.findall(printed(simulated, 40)) != NUMBER.findall(printed(simulated, 300))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "command",
     [

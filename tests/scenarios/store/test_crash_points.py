@@ -35,7 +35,14 @@ def told_of(folder: Path, *families: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("families", [("run", "repeat", "resume", "planted"), ("sweep", "online", "two-tier")])
+@pytest.mark.parametrize(
+    "families",
+    [
+        ("run", "resume", "planted"),
+        ("sweep", "online", "two-tier"),
+        pytest.param(("repeat",), marks=pytest.mark.thorough),  # by default a killed repeat goes on in `test_journal`
+    ],
+)
 def test_whatever_is_cut_off_goes_on_to_the_same_end(families: tuple[str, ...], tmp_path: Path) -> None:
     """Killed before, after and in the middle of operations on files; marks that are written in place are found."""
     for family, told in told_of(tmp_path, *families).items():

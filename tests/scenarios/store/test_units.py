@@ -57,6 +57,7 @@ def one_fails(out: Path, disk: Disk) -> None:
         assert disk.at == len(disk.done), "it came to its end, and nothing had failed"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("before", [0, 3])
 def test_any_operation_may_fail_and_the_same_sweep_goes_on(

@@ -47,7 +47,7 @@ def covers(found: Estimate, value: float) -> bool:
     return found.low <= value <= (found.high or math.inf)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("items", [100, 200, 400])
 @pytest.mark.parametrize(("decoder", "factor"), [("centred", 16), ("paper", 32)])
 def test_pairs_where_everything_is_rated(items: int, decoder: str, factor: int) -> None:
@@ -66,6 +66,7 @@ def test_pairs_where_everything_is_rated(items: int, decoder: str, factor: int) 
     assert found.chance(found.value) == pytest.approx(0.98, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_target_that_is_missed_by_far_is_so_after_few_draws() -> None:
     """And one that is met, or nearly met, is drawn to the end before anybody says that it is missed."""
     one = emulation(items=100, rated=100)
@@ -77,7 +78,7 @@ def test_a_target_that_is_missed_by_far_is_so_after_few_draws() -> None:
     assert one.accuracy(met // 8) < 0.9
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough  # emulated sums are held to the recorded ones above
 @pytest.mark.statistical
 @pytest.mark.parametrize("place", range(12) if THOROUGH else (0, 3))
 def test_plans_stay_within_three_hundredths_of_devices(place: int) -> None:
@@ -111,7 +112,7 @@ def test_the_settings_that_a_theory_had_wrong_by_a_tenth(place: int) -> None:
     assert abs((0.830, 0.901)[place] - mean) > 0.02 + 3 * error
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough  # plans against devices, below, stay
 @pytest.mark.statistical
 @pytest.mark.parametrize(("success", "decoder"), sample(list(product((0.98, 0.5, 0.95), ("centred", "paper"))), 2))
 def test_intervals_for_all_items_right_cover(decoder: str, success: float) -> None:
@@ -132,6 +133,7 @@ def test_intervals_for_all_items_right_cover(decoder: str, success: float) -> No
     assert high >= success - radius
 
 
+@pytest.mark.thorough
 def test_large_catalogues_are_emulated_and_larger_ones_say_why_not(few_draws: None) -> None:
     assert covers(estimated(emulation(items=600, rated=600), success=0.98), 16 * 600 * math.log(600))
     assert predict(Scenario(design="pairwise", items=4000, rated=40).complete(), 1000) is None
@@ -140,6 +142,7 @@ def test_large_catalogues_are_emulated_and_larger_ones_say_why_not(few_draws: No
     assert {(row["users"], row["note"]) for row in rows} == {(None, NOT_EMULATED)}
 
 
+@pytest.mark.thorough  # a golden plan has such rows
 def test_rows_say_that_they_are_emulated(few_draws: None) -> None:
     items = size(40, 16)
     made = plan(Scenario(items=items, rated=items, **any_design()), Target(success=None, accuracy=0.9))

@@ -282,6 +282,7 @@ def test_unequal_deviations_move_the_cut_as_they_should() -> None:
     np.testing.assert_allclose(sampled_cuts(mirrored).shift, -one.shift[::-1], rtol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.statistical
 def test_devices_where_effects_are_large() -> None:
     """MaxSense on 200 items, 60 rated, epsilon 3: answers about liked items are 1 more often, and noisier.

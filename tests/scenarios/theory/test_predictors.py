@@ -55,6 +55,7 @@ def predicted(**settings: Any) -> Predictor:
 WITH_MOMENTS = [name for name, half in server_halves().items() if type(half).moments is not ServerHalf.moments]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("design", [name for name in WITH_MOMENTS if name != "anchor"])  # whose rounds are played
 def test_every_design_with_moments_is_predicted(design: str) -> None:
     found = predicted(design=design, items=40, rated=20, answers_per_item=3 if design == "item-query" else 1)
@@ -66,7 +67,7 @@ def test_every_design_with_moments_is_predicted(design: str) -> None:
         assert found.exact(few) < 0.5 < found.exact(many)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "settings",
@@ -94,7 +95,7 @@ def test_simulated_populations_meet_the_prediction(settings: dict[str, Any]) -> 
     assert abs(float(shares.mean()) - found.accuracy(users // 2)) > error
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("neighbours", "other"), [(REPLACE, ADD_REMOVE), (ADD_REMOVE, REPLACE)])
 @pytest.mark.parametrize(("design", "users"), [("curator-items", 100), ("curator-pairs", 600)])
@@ -237,6 +238,7 @@ def test_density_and_lattice_agree_where_both_hold(epsilon: Epsilon, monkeypatch
     assert 0.8 < lattice < 0.99999
 
 
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("like", "sizes", "rated", "users", "epsilon"),
@@ -280,6 +282,7 @@ def test_variance_of_a_total_around_its_cluster() -> None:
     assert np.all(np.abs(within.mean(axis=0) - alone) > error)
 
 
+@pytest.mark.thorough
 def test_clusters_that_coincide_are_right_by_luck() -> None:
     parameters = model([[0.9, 0.1], [0.1, 0.9]], [500, 500], 30)
     for epsilon in (None, Fraction(1), Fraction(1, 10**4)):
@@ -364,6 +367,7 @@ def test_mistakes_are_those_of_the_most_probable_cluster(name: str) -> None:
     assert not fits(counts, mistakes(parameters, contrast=CONTRAST, users=users * 11 // 10))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", MODELS)
 def test_accuracy_and_exact_follow_from_mistakes(name: str) -> None:
     parameters, users = model_of(name), MODELS[name][-1]
@@ -388,6 +392,7 @@ def accuracies_of(scenario: Scenario, seeds: int) -> Floats:
     return shares
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("items", "rated", "users"), sample([(40, 10, 1000), (12, 6, 200), (100, 20, 2000)], 1))
 @pytest.mark.statistical
 def test_what_the_server_must_learn_counts_where_labels_are_uncertain(items: int, rated: int, users: int) -> None:
@@ -415,7 +420,7 @@ WORLDS: dict[str, Scenario] = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough  # and populations of every prediction, above
 @pytest.mark.parametrize("name", sample(list(WORLDS), 2))
 @pytest.mark.statistical
 def test_predictions_hold_for_devices(name: str) -> None:
@@ -449,6 +454,7 @@ def test_the_warning_comes_before_anybody_is_asked(blindrec: Command, capsys: py
     assert capsys.readouterr().err.startswith(f"{WARNING}; anchor sensing can (--design anchor)\n")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("policy", ["one-round", "fixed", "eliminate", "item-by-item"])
 @pytest.mark.statistical
 def test_nothing_is_decided_where_clusters_cannot_be_told_apart(

@@ -123,7 +123,7 @@ def test_one_item_pushed_far_in_the_first_round_makes_all_others_one_cluster_unl
     assert pooled["decided_wrong"] <= 1
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("design", ["anchor", "pairwise"])
 def test_labels_without_names_are_matched_before_they_are_wrong(design: str) -> None:
     """Pairs tell which items belong together, not which are liked more: without lies to speak of no label is wrong."""
@@ -285,6 +285,7 @@ def test_verification_comes_last_and_changes_nothing_before() -> None:
     assert "disputed" not in record(plain)
 
 
+@pytest.mark.thorough
 def test_labels_are_disputed_that_late_liars_turned_round_who_are_not_among_the_fresh_devices() -> None:
     """They lie in rounds about at most nine items; pools that verify are of ten."""
     lies: dict[str, Any] = {"malicious": 0.3, "attack": "late:9", "seed": 3}
@@ -295,7 +296,7 @@ def test_labels_are_disputed_that_late_liars_turned_round_who_are_not_among_the_
     assert again["disputed"] >= again["labels_wrong"]
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("said", "held"), [(DISPUTED, True), (6 * DISPUTED, False)])
 def test_honest_devices_dispute_as_many_right_labels_as_is_said(
     said: float, held: bool, monkeypatch: pytest.MonkeyPatch

@@ -184,6 +184,7 @@ def test_pure_rounds_have_laplace_noise_under_their_parts() -> None:
     assert result["pair_deviation"] == pytest.approx(2 * 30 / 0.9, rel=0.01)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "changes", [{}, {"noise": "devices", "dropout": 0.05}, {"delta": 0, "neighbours": "add-remove"}]
 )

@@ -60,6 +60,7 @@ def test_clusters_that_explain_nothing_are_noise_though_they_agree_with_those_wi
     assert (nothing.noiseless_ari, nothing.verdict) == (1, "noise")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("clusters", [2, 3])
 def test_shuffled_labels_explain_as_much_as_an_f_test_says_of_normal_values(clusters: int) -> None:
     """500 normal values: the F test is exact; 1999 shuffles meet it within 5 standard errors (false alarm 3e-6)."""

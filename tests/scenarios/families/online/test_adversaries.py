@@ -93,6 +93,7 @@ def test_shares_of_the_settings() -> None:
     assert not rate_fits(found.count(2), rounds, 0.46)
 
 
+@pytest.mark.thorough
 def test_a_used_up_budget_costs_p_rec_what_its_chain_says_and_the_literal_rule_much_more() -> None:
     """D = 0, R = 3, T = 2000 (the spec: 24.9 against 1266): all three disagreements come within the first tenth."""
     found = measure("p-rec", 2000, 10, 0, 3, range(2), share=0.02)

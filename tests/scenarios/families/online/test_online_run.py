@@ -230,7 +230,7 @@ def fits(sample: Sequence[int], mean: float, table_error: float = 0.45) -> bool:
     return abs(float(np.mean(sample)) - mean) <= 3 * math.hypot(error, table_error)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", sample(list(TABLE), 4))
 def test_losses_of_the_random_environment(name: str) -> None:
@@ -241,7 +241,7 @@ def test_losses_of_the_random_environment(name: str) -> None:
     assert fits(losses(name), TABLE[name], 1.0 if name in {"naive", "random"} else 0.45)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
@@ -297,6 +297,7 @@ def test_half_of_the_liars_begin_at_once() -> None:
     assert abs(wrong.mean() - 0.5) < 5 * np.sqrt(0.25 / lying.sum())
 
 
+@pytest.mark.thorough
 def test_recommendations_lose_more_with_liars_and_no_more_than_is_proved() -> None:
     """Means of 20 seeds: 4.05 without liars, 9.75 if all lie at once, and 7.45 if group after group does."""
     lies: dict[str, dict[str, Any]] = {name: {"malicious": 0.4, "attack": name} for name in ("untargeted", "halving")}

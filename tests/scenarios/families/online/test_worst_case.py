@@ -90,7 +90,7 @@ def test_the_table_of_section_5(rounds: int, expected: str) -> None:
     assert 0.92 * bound < epsilon <= bound
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("rounds", "expected"), [(10**2, "7.73"), (10**4, "8.89"), (10**6, "9.46")])
 def test_three_objects(rounds: int, expected: str) -> None:
     epsilon = max(worst_case_sim(200, 10, rounds, 3))
@@ -213,7 +213,7 @@ INSTANCES = [
 ]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tiny", INSTANCES, ids=lambda tiny: f"{tiny.recommender}-{tiny.voters}-{tiny.played}")
 def test_the_search_is_brute_force(tiny: Tiny) -> None:
     assert worst_case_tiny(tiny) == pytest.approx(Brute(tiny).run(), rel=1e-10)
@@ -227,7 +227,7 @@ def test_check_value_3(diversity: int, radius: int, plus: float, minus: float) -
     assert worst_case_tiny(tiny) == pytest.approx((plus, minus), abs=5e-9)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("diversity", "radius"), [(0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize(("voters", "peers", "objects"), [(2, 1, 2), (3, 2, 2), (2, 1, 3)])
 def test_worst_cases_keep_their_order_and_their_bounds(

@@ -74,6 +74,7 @@ def guessed() -> dict[tuple[str, int], dict[str, Any]]:
     return {(one["mechanism"], one["known"]): one for one in rows}
 
 
+@pytest.mark.thorough
 def test_one_known_rating_tells_pmcs_side_and_with_it_every_sign() -> None:
     alone, told = guessed()["pmc", 0], guessed()["pmc", 1]
     assert told["flip_found"] == 1.0
@@ -83,6 +84,7 @@ def test_one_known_rating_tells_pmcs_side_and_with_it_every_sign() -> None:
     assert alone["like_right"] < 0.65
 
 
+@pytest.mark.thorough
 def test_pmd_tells_less_and_more_of_it_with_more_known_ratings() -> None:
     found = [guessed()["pmd", known] for known in (0, 1, 8)]
     likes = [one["like_right"] for one in found]

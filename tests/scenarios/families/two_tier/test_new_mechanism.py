@@ -107,7 +107,7 @@ def test_three_files_are_a_mechanism(tmp_path: Path) -> None:
     assert "the coins of warner can express 1e-12 to 30" in told["refused"]
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("left_out", list(ROOMS)[1:])
 def test_a_half_that_is_missing_is_told(left_out: str, tmp_path: Path) -> None:
     said = used(tmp_path, {room: source for room, source in ROOMS.items() if room != left_out})

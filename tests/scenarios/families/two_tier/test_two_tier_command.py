@@ -27,6 +27,7 @@ def told(blindrec: Command, *arguments: object) -> dict[str, object]:
     return ended.result
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("mechanism", list(GUARANTEES))
 def test_every_mechanism_runs_and_says_what_it_promises(mechanism: str, blindrec: Command) -> None:
     result = told(blindrec, "--mechanism", mechanism, "--weight", "0.001" if mechanism in NOISY else "0.25")

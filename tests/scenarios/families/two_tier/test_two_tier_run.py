@@ -150,7 +150,7 @@ def told(wanted: dict[str, Any]) -> dict[str, Any]:
     return {name: round(result[name], 9) if name == "rmse" else result[name] for name in SAME}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "wanted",
     [

@@ -154,6 +154,7 @@ def test_folds_hold_out_every_public_user_once_whole() -> None:
         folds_of(public.block(0, 1), 5)
 
 
+@pytest.mark.thorough
 def test_validation_finds_the_planted_rank_and_less_noise_takes_less_regularisation() -> None:
     session = InProcess(1)
     chosen = []
@@ -227,6 +228,7 @@ def gain_of(told: dict[str, Any]) -> float:
     return float(told["rmse_public_only"] - told["rmse"])
 
 
+@pytest.mark.thorough
 def test_a_weight_that_helps_is_seen(table: RatingTable) -> None:
     """Validation that tried what releases tell outside the announced models gave this world the weight 0."""
     told = run(wanted_of("laplace", 5), SESSION, table)
@@ -235,7 +237,7 @@ def test_a_weight_that_helps_is_seen(table: RatingTable) -> None:
     assert gain_of(told) > HELP
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough  # golden results hold a validated weight
 @pytest.mark.parametrize(("mechanism", "epsilon"), [("laplace", "0.1"), ("sslp", 1), ("privunit", "0.5")])
 def test_a_weight_does_no_harm_where_nothing_is_to_be_gained(
     mechanism: str, epsilon: object, table: RatingTable
@@ -340,6 +342,7 @@ def test_the_error_of_the_second_moment_falls_with_the_root_of_the_users() -> No
     assert -0.55 <= found <= -0.45
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_error_of_completion_falls_with_the_ratings_as_the_bound_does(seed: int) -> None:
     points = completion_errors([0.15, 0.3, 0.6], size=120, rank=3, noise=0.5, seed=seed)

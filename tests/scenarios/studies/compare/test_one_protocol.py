@@ -34,6 +34,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("few_draws", "no_pairs")
 @pytest.mark.parametrize(
     "flags",

@@ -83,6 +83,7 @@ def ordered(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return file_of(tmp_path_factory.mktemp("ordered"), rows, likes=12, paired=20, top=20, co_liked=10)
 
 
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize("devices", [0, 10_000], ids=["drawn", "answered"])
 @pytest.mark.parametrize("name", [name for name, row in registered_rows().items() if row.asks == {"epsilon", "scale"}])

@@ -46,6 +46,7 @@ def test_the_standard_setting(decoder: str, millions: dict[float, float]) -> Non
     assert users == pytest.approx(millions, rel=0.02)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("items", "users"), [(100, 7368), (200, 16955)])
 def test_pairs_of_public_ratings_where_everything_is_rated(items: int, users: int) -> None:
     """All right with probability 0.98 at 16 N ln N, as recorded from simulations, to 15 %."""
@@ -182,6 +183,7 @@ def test_targets_in_words() -> None:
     assert Target(success=0.5, accuracy=0.99).words == words
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("design", "rated"), [("pairwise", 40), ("curator-pairs", 20)])
 def test_an_epsilon_that_is_emulated_is_the_inverse_of_the_users(design: str, rated: int) -> None:
     """Users at epsilon 3/2 meet the target again near it; both are estimates, with intervals of some 20 %."""

@@ -258,6 +258,7 @@ def test_the_quick_recommendation_is_that_of_the_plan(shape: str) -> None:
     assert design in (None, best and best["design"])
 
 
+@pytest.mark.thorough  # tables of figures hold the number
 def test_sign_sensing_is_considered() -> None:
     """The best for latest-small's shape was said to be Multi-MaxSense with 1.59 thousand million users."""
     best = quick_best(Scenario.model_validate(LATEST_SMALL), Target(success=None, accuracy=0.99), users=610)
@@ -286,6 +287,7 @@ def test_what_a_plan_holds_for_is_said_in_words() -> None:
     assert "0.9, 0.1 by 0.7 of the users; 0.1, 0.9 by 0.3 of the users" in mixed
 
 
+@pytest.mark.thorough
 def test_at_which_failure_bounds_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     sure, half = (planned(monkeypatch, {"sign"}, target) for target in (SURE, HALF))
     assert [(made.failure, made.mistakes) for made in (sure, half)] == [(0.05, 0), (0.5, 4)]
@@ -321,6 +323,7 @@ def test_pools_cost_users_and_let_more_liars_be_as_the_spec_says() -> None:
     assert rows(ALL_RIGHT, 0.001, "maxsense")[1.0]["tipping_share"] == pytest.approx(0.0034, abs=1e-5)
 
 
+@pytest.mark.thorough
 def test_one_percent_of_liars_leaves_item_queries_for_all_right_and_everything_for_most() -> None:
     """All right: 10^10 users, one item a pool, and nothing else. 95 % right: little more than honest users take."""
     strict = rows(ALL_RIGHT, 0.01)
@@ -357,6 +360,7 @@ def test_a_pairs_answer_is_turned_round_as_the_spec_says() -> None:
         assert influence.tipping(items // 2) == 1.0
 
 
+@pytest.mark.thorough
 def test_beyond_the_universal_limit_nothing_is_planned_and_the_limit_is_named() -> None:
     made = plan(Scenario(items=40, rated=8, **any_design()), ALL_RIGHT)
     odds = math.tanh(0.5) * 0.2 * 0.8
@@ -426,6 +430,7 @@ def test_no_number_is_matched_by_nothing() -> None:
         best_matching(np.array([[1.0, np.nan], [0.0, 1.0]]))
 
 
+@pytest.mark.thorough
 def test_a_plan_that_emulates_no_pairs_loads_neither_optimizers_nor_statistics() -> None:
     said = subprocess.run([sys.executable, "-c", PLAN], capture_output=True, text=True, check=True)
     assert "recommended: " in said.stdout

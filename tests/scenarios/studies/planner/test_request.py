@@ -97,7 +97,7 @@ def test_files_without_clusters_are_told(rows: list[tuple[int, int, float]]) -> 
     assert learnable_of(table_of(rows), None) == []
 
 
-def test_what_could_be_learned(tmp_path: Path) -> None:
+def test_what_could_be_learned(tmp_path: Path, no_pairs: None) -> None:
     """More epsilon, more items right and fewer users; 99 % are right where the file has the users, and only there."""
     table = read_ratings(write_movielens(tmp_path / "ratings.csv", planted_ratings(users=300, items=16, each=6)))
     shape = shape_of(table)

@@ -142,7 +142,7 @@ def game(leak: float, share: float, plays: int, coins: np.random.Generator) -> b
     return best_event(looks, secret, parts, 1e-4).measured > 1
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.statistical
 @pytest.mark.parametrize("share", [1.0, 0.2, 0.05])
 def test_leaks_of_the_size_that_is_stated_are_found_as_often_and_smaller_ones_are_not(share: float) -> None:
@@ -176,7 +176,7 @@ def test_what_is_not_private_says_so_and_is_told_apart() -> None:
     assert found.as_json()["exact"] == "inf"
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("name", "least"), [("sslp", 0.5), ("laplace", 0.5), ("pmc", 4)])
 def test_two_tiers_are_attacked_alike(name: str, least: float) -> None:
@@ -296,7 +296,7 @@ A twin fails by false alarm with probability 1e-3 at most, which is the audit's 
 """
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", sample(list(BY), 5))
 def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[planted.Plain]) -> None:

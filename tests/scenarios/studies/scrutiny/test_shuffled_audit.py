@@ -41,6 +41,7 @@ FEWEST, ENOUGH = "scenarios.studies.scrutiny.shuffled_audit.FEWEST_ROUNDS", 500
 LEAST = {"absentees": 1500}  # Rounds; in a third of them all other leaks are found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("delta", "claim", "exact"), [(1e-3, 0.5262, 0.4304), (1e-2, 0.3065, 0.2254)])
 def test_claim_and_exact_epsilon_of_bits_are_those_of_the_formulas(delta: float, claim: float, exact: float) -> None:
     """Of 200 devices under epsilon 2."""
@@ -82,6 +83,7 @@ LEAKS: dict[str, tuple[MakeShuffler, str, str]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_shuffler_that_leaks_is_found(leak: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +94,7 @@ def test_a_shuffler_that_leaks_is_found(leak: str, monkeypatch: pytest.MonkeyPat
     assert any(line.startswith(f"attack {attack}, by {by}") for line in result.failures), (result, result.attacks)
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("rounds", [ENOUGH, *LEAST.values()])
 def test_the_shuffler_of_runs_passes_where_leaks_are_found(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,6 +113,7 @@ def asked(*, public: bool) -> ShuffledAudit:
     return audit_shuffled(subject, query, randomizer, **options)
 
 
+@pytest.mark.thorough  # own questions by address, below, are found by default
 @pytest.mark.statistical
 def test_a_question_by_public_address_is_found_and_one_by_private_coins_passes() -> None:
     """Of 64 questions a few of 200 devices have the same one. The twin's false alarm is 1e-3."""
@@ -157,6 +161,7 @@ def test_every_design_that_a_shuffler_can_hide_is_audited() -> None:
     assert {"maxsense", "sign"} <= set(shuffled_names(own_questions=True))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("central", [0.5, 1.0])
 def test_the_local_epsilon_follows_from_the_central_one(central: float) -> None:
     result = shuffled_audit("set", users=50, epsilon=central, delta=1e-3, releases=10_000)

@@ -121,6 +121,7 @@ def test_more_seeds_and_fewer_schemes_go_on(swept: Command, out: Path) -> None:
     assert swept("--schemes", "sign", "--out", out, "--seeds", 2, "--json", "-").result["trajectory"] is None
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("nobody_asks")
 def test_without_devices(swept: Command, tmp_path: Path) -> None:
     command = ("--statistic", "moments", "--seeds", 4, "--out", tmp_path / "moments")

@@ -88,6 +88,7 @@ def test_the_same_folder_goes_on_with_other_axes(whole: Path, swept: Command, tm
         assert "another sweep" in refused(swept, *TINY, "--out", tmp_path / "part", *other)
 
 
+@pytest.mark.few(1)
 def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, served: Path) -> None:
     for out in (whole, served):
         table = pd.read_csv(out / "figure.csv", keep_default_na=False, na_values={"low": "", "high": ""})

@@ -157,7 +157,7 @@ def test_help_teaches(name: str, taught: tuple[str, ...], blindrec: Command) -> 
     assert name in blindrec("sweep", "--help").out
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough  # runs are signalled by default
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_process(number: signal.Signals, grid: Path, tmp_path: Path) -> None:

@@ -396,6 +396,7 @@ def alike(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return float(stats.fisher_exact(table).pvalue) > FALSE_ALARM
 
 
+@pytest.mark.thorough
 @pytest.mark.statistical
 def test_one_round_succeeds_as_often_by_devices_as_from_moments() -> None:
     """False alarm: one in a million; the twin has twice the users."""
@@ -417,6 +418,7 @@ def same_mean(one: list[int], other: list[int]) -> bool:
     return float(stats.ttest_ind(one, other, equal_var=False).pvalue) > 1e-4
 
 
+@pytest.mark.thorough  # sums are compared above
 @pytest.mark.statistical
 def test_adaptive_runs_ask_as_many_users_by_devices_as_from_moments() -> None:
     """False alarm: one in ten thousand; the twin is emulated under a larger epsilon."""

@@ -92,6 +92,7 @@ def test_a_sweep_is_known_by_what_results_depend_on() -> None:
     assert len({json.dumps(one.content()) for one in [*same, *others]}) == 7
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", built_in_grids())
 def test_built_in_grids_are_sound(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where thresholds are looked for is predicted in `make test-thorough`, but for pairs, which take seconds each."""

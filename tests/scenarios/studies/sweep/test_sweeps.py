@@ -107,7 +107,7 @@ def counted(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return measured
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @every_kind
 def test_an_interrupted_sweep_goes_on(name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, units = tmp_path / "sweep", len(whole(name)[1].units)
@@ -123,6 +123,7 @@ def test_an_interrupted_sweep_goes_on(name: str, whole: Whole, tmp_path: Path, m
     assert lines_of_units(out)[:-2] == kept
 
 
+@pytest.mark.few(2)
 @every_kind
 def test_more_seeds_go_on_and_another_sweep_is_refused(
     name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -139,7 +140,7 @@ def test_more_seeds_go_on_and_another_sweep_is_refused(
     assert len(measured) == units
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @every_kind
 def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Whole) -> None:
     out, done = whole(name)
