@@ -60,7 +60,10 @@ def page(tables: Tables) -> str:
     for name, entry in tables.items():
         how = f"`{entry['command']}`" if "command" in entry else entry["why"]
         also = f" ({entry['also']})" if "also" in entry else ""
-        parts.append(f"## {name.replace('-', ' ').capitalize()}\n\n{how}{also}, {entry['ran']}")
+        title = name.replace("-", " ").capitalize()
+        for proper in ("Jester", "MaxSense", "MovieLens"):
+            title = re.sub(proper, proper, title, flags=re.IGNORECASE)
+        parts.append(f"## {title}\n\n{how}{also}, {entry['ran']}")
         parts[-1] += f', <a href="../measured/{name}.csv" download>as a CSV</a>'
         head, *rows = [[_escaped(cell) for cell in row] for row in (entry["columns"], *entry["rows"])]
         parts.append(worth.table(head, rows))
@@ -104,7 +107,9 @@ def main(
     root: Annotated[Path, typer.Option(help="The project's folder.")] = ROOT,
 ) -> None:
     """Make every table of pages, after the rows of one were measured again if a name and a file are given."""
-    if name is not None and file is not None:
+    if name is not None:
+        if file is None:
+            raise SystemExit(f"{name} is given without a file; give what its command printed, or a CSV")
         measured_anew(name, file, command, root)
     write(root)
 
