@@ -173,7 +173,8 @@ class Comparison(BaseModel):
         default=20, description="Coordinator: people of the file who are served as clients in each seed [20]."
     )
     likes: Annotated[int, Field(ge=1)] = Field(
-        default=50, description="Public: likes w that sets are padded or cut to, and a typical person has [50]."
+        default=50,
+        description="Public: likes w that sets are padded or cut to, and of a person in counts with Gaussian noise [50].",
     )
     counted: Annotated[float, Field(ge=0, lt=0.3)] = Field(
         default=0.0,
@@ -202,7 +203,7 @@ class Comparison(BaseModel):
     co_liked: Annotated[int, Field(ge=0, le=MOST_LIKES)] = Field(
         default=0,
         description="Public: likes w of a person whose pairs are counted, by a curator and locally, 0 for half of "
-        "--likes, 2 to 20 [0]; a curator's Gaussian counts have as many.",
+        "--likes, 2 to 20 [0].",
     )
     paired: Annotated[int, Field(ge=2, le=1024)] = Field(
         default=70, description="Public: items M, the most liked ones, whose pairs' signs devices report [70]."

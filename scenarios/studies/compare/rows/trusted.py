@@ -157,9 +157,9 @@ def laplace_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
 
 
 def gaussian_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
-    """Count as many likes of each person as pairs do, with Gaussian noise as theirs: (epsilon, delta)-private."""
+    """Count at most ``likes`` likes of each person, as two servers do: (epsilon, delta)-private."""
     settings = request.settings
-    most = pair_design(settings, world.items).device_likes
+    most = min(settings.likes, world.items)
     noise = gaussian_noise(request.epsilon, item_change(most, settings.relation), settings.delta)
     counts = counts_of(limited_likes(world, request, contributors(world, request), most))
     learned = LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
