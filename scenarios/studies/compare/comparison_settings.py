@@ -174,7 +174,7 @@ class Comparison(BaseModel):
     )
     likes: Annotated[int, Field(ge=1)] = Field(
         default=50,
-        description="Public: likes w that sets are padded or cut to, and of a person in counts with Gaussian noise [50].",
+        description="Public: likes w that sets are padded or cut to, and that Gaussian counts take of a person [50].",
     )
     counted: Annotated[float, Field(ge=0, lt=0.3)] = Field(
         default=0.0,
