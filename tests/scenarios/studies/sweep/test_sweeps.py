@@ -168,6 +168,7 @@ def shown(done: Swept, width: int) -> list[str]:
     return written.getvalue().splitlines()
 
 
+@pytest.mark.few(2)
 @every_kind
 def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Whole) -> None:
     done = whole(name)[1]
