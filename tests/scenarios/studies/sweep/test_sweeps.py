@@ -140,7 +140,7 @@ def test_more_seeds_go_on_and_another_sweep_is_refused(
     assert len(measured) == units
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @every_kind
 def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Whole) -> None:
     out, done = whole(name)
