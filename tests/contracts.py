@@ -186,10 +186,10 @@ def every_case(metafunc: pytest.Metafunc) -> None:
     for name, found_cases in every.items():  # in this order: two processes must collect the same tests
         if name in metafunc.fixturenames:
             for label, case in (cases := found_cases()).items():
-                # No channel is left to chance; other settings have samplers and ends of epsilon in `make test-thorough`
+                # No channel is left to chance; in `make test-thorough` other settings have these checks, too
                 check = case[1].name if name == "examination" else "ends" if name == "subject" else ""
                 subject = case[0].label if name == "examination" else label
-                if check in {"sampler", "ends"} and subject not in first_settings():
+                if check in {"sampler", "ends", "layouts", "merging"} and subject not in first_settings():
                     cases = {**cases, label: pytest.param(case, marks=pytest.mark.thorough)}
                 elif check in OF_CHANNELS:
                     cases = {**cases, label: pytest.param(case, marks=pytest.mark.whole)}

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 from statistical import binomial_bounds, normal_radius, variance_fits
-from thoroughness import examples, size
+from thoroughness import examples
 from worlds import Planted, Sample, draw
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints
@@ -204,7 +204,7 @@ def test_joint_is_the_normal_density_up_to_a_constant() -> None:
 def test_all_fits_are_told_once_and_the_likeliest_first(clusters: int) -> None:
     """Of few items: each is where expectation and maximization stay, too."""
     many = 0
-    for seed in range(size(10, 4)):
+    for seed in range(10):
         sample = draw(PLANTED["thirds"], items=12, apart=3, seed=seed)
         found = fits(sample.value, sample.error, clusters)
         heights = [one.likelihood for one in found]

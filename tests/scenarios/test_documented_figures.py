@@ -117,7 +117,7 @@ def check_figures(entry: dict[str, Any]) -> None:
     assert not any(faults := [*faults, *untrue(entry, output)]), "\n".join(filter(None, faults))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("entry", TABLE["program"], ids=lambda entry: str(entry.get("program", entry.get("command"))))
 def test_a_page_states_what_its_program_prints(entry: dict[str, Any]) -> None:
     (one,) = [one for one in SHOWN if stands_for(entry, one)]

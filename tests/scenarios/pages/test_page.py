@@ -232,6 +232,7 @@ def test_the_page_has_a_section_for_each_family(page: str, subjects: list[Path])
     assert set(families) == {"run", "two-tier", "online", "sweep", "plan", "compare", "data", "audit"}
 
 
+@pytest.mark.thorough  # that it is the first picture is shown elsewhere
 def test_the_ladder_stands_before_everything_else(blindrec: Command, tmp_path: Path) -> None:
     """Where there are rungs and several epsilons; of one epsilon it is no curve, and stands below the tables."""
     ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=50, items=30, each=16))

@@ -191,7 +191,7 @@ def printed(show: Show, width: int) -> str:
     return sheet.getvalue()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SHOWN)
 def test_every_number_of_a_wide_table_stands_in_a_narrow_one(name: str) -> None:
     wide, narrow = (printed(SHOWN[name], width) for width in (300, 80))

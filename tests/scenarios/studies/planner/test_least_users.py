@@ -76,6 +76,7 @@ def test_users_found_meet_the_target_and_fewer_do_not(design: str, settings: dic
     assert not target.met(need.predictor, math.floor(need.users * 0.999) - 1)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("design", "settings"), ABLE)
 def test_epsilon_found_meets_the_target_and_less_does_not(design: str, settings: dict[str, Any]) -> None:
     one, users = candidate(design, Scenario(items=60, rated=6), **settings), 60_000

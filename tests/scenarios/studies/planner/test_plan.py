@@ -372,6 +372,7 @@ def test_beyond_the_universal_limit_nothing_is_planned_and_the_limit_is_named() 
         withstanding(made, 1.0, None)
 
 
+@pytest.mark.thorough
 def test_liars_lie_at_the_epsilon_that_a_plan_found() -> None:
     made = plan(Scenario(items=20, rated=5, **any_design()), ALL_RIGHT, users=3000, inverse=True)
     found = withstanding(made, 0.03, None)

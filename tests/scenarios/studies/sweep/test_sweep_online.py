@@ -151,6 +151,7 @@ def test_a_unit_is_a_run_on_every_backend(whole: Path, ray_session: OnRay) -> No
             assert measured.recommendations_sha256 == every[list(units)[place]]["recommendations_sha256"]
 
 
+@pytest.mark.thorough  # golden results hold such a sweep
 def test_clients_of_a_file(served: Path, whole: Path, ratings: Path) -> None:
     assert {path.name for path in served.iterdir()} == {path.name for path in whole.iterdir()}
     told, units = result_in(served), pd.read_parquet(served / "units.parquet")

@@ -80,6 +80,7 @@ def run_with(scenario: Scenario, users: int, **changes: Any) -> MainResult:
     return here(scenario.model_copy(update={"users": users, **changes}))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.design)
 def test_a_prefix_is_a_run_bit_for_bit(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threshold, "BLOCK", 600)
@@ -346,7 +347,9 @@ WORLDS: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize(  # those two have all that the others have, but for vectors
+    "name", [pytest.param(name, marks=[pytest.mark.thorough] * (name not in ("both", "sets"))) for name in WORLDS]
+)
 def test_the_emulated_statistic_is_that_of_devices(name: str) -> None:
     """False alarm: one in a million for each of the means, variances and covariances of either.
 

@@ -228,6 +228,7 @@ def _noisy(world: np.random.Generator, x: Floats, seeds: int) -> Floats:
     return x[:, None] + 0.2 * shared + 0.2 * world.standard_normal((x.size, seeds))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seeds", [5, 20])
 def test_slopes_are_covered(seeds: int) -> None:
     """95 % intervals of 400 planted fits, with seeds that are dependent over settings: 90 % or more cover.

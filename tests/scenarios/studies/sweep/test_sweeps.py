@@ -140,7 +140,7 @@ def test_more_seeds_go_on_and_another_sweep_is_refused(
     assert len(measured) == units
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @every_kind
 def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Whole) -> None:
     out, done = whole(name)
@@ -168,6 +168,7 @@ def shown(done: Swept, width: int) -> list[str]:
     return written.getvalue().splitlines()
 
 
+@pytest.mark.few(2)
 @every_kind
 def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Whole) -> None:
     done = whole(name)[1]
