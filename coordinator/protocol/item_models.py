@@ -104,22 +104,22 @@ def powers(rated: Floats, numbers: Ints) -> Floats:
     return exponents
 
 
-def likely(tastes: Tastes, rated: Likes, known: dict[int, float] | None = None) -> Floats2:
+def likely(tastes: Tastes, rated: Likes, exponents: dict[int, float] | None = None) -> Floats2:
     """Return how probable each device thinks that it rates an item and likes it, float64, shape (devices, N).
 
     The probability of a rating is the public share to the power of `powers`. Its expected value is the public mean and
     the prediction ``V u``, where u is the ridge regression of the device's own ratings, less their means, on V.
-    ``known`` keeps the powers by numbers of ratings, where more devices follow.
+    ``exponents`` keeps the powers by numbers of ratings, where more devices follow.
     """
     from coordinator.protocol.features import tastes_of, weigh_chances  # noqa: PLC0415 (compiled)
 
     centred = np.where(rated.values, 1.0, -1.0) - tastes.liked[rated.items]
     own = tastes_of(tastes.vectors, tastes.ridge, 0.0, rated.starts, rated.items, centred)
     different, place = np.unique(rated.degrees, return_inverse=True)  # powers of these alone: they took half the time
-    known = {} if known is None else known
-    if new := [number for number in different.tolist() if number not in known]:
-        known |= zip(new, powers(tastes.rated, np.array(new)).tolist(), strict=True)
-    rates = tastes.rated ** np.array([known[number] for number in different.tolist()])[:, None]
+    exponents = {} if exponents is None else exponents
+    if new := [number for number in different.tolist() if number not in exponents]:
+        exponents |= zip(new, powers(tastes.rated, np.array(new)).tolist(), strict=True)
+    rates = tastes.rated ** np.array([exponents[number] for number in different.tolist()])[:, None]
     probabilities: Floats2 = own @ tastes.vectors.T
     weigh_chances(probabilities, 1 + tastes.liked, rates, place, LEAST_SPREAD)
     return probabilities

@@ -56,9 +56,8 @@ class ReleaseBook:
         self._devices |= new.keys()
         batch = _Batch(query=query, features=half_of(query.mechanism).reading_features(features), releases=ordered)
         self._whole = self._whole and 8 * self._items * self.devices <= KEPT_BYTES
-        self._row_blocks = (
-            [*self._row_blocks, np.concatenate([*self._decoded(batch), np.empty((0, self._items))])] if self._whole else []
-        )
+        rows = [np.concatenate([*self._decoded(batch), np.empty((0, self._items))])] if self._whole else []
+        self._row_blocks = [*self._row_blocks, *rows] if self._whole else []
         self._batches.append(batch)
 
     def blocks(self) -> Iterator[Floats2]:

@@ -61,7 +61,7 @@ def neighbours(likes: Any, count: int) -> Scorer:
 def _add_sparse_rows(
     starts: Ints, items: Indices, ends: Ints, columns: Indices, values: NDArray[np.float32], sums: NDArray[np.float32]
 ) -> None:
-    """Add sparse rows, of which each begins where the one before ends, to each person's sums: nearly all are above 0."""
+    """Add sparse rows of likes to each person's sums, nearly all of which are above 0."""
     for person in range(sums.shape[0]):
         total = sums[person]
         for place in range(starts[person], starts[person + 1]):

@@ -173,9 +173,9 @@ COMPLETIONS = {"trace norm": NONE, "PMC": "pmc", "PMD": "pmd"}
 
 
 def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
+    two_tier = TwoTier(ratings=settings.ratings, mechanism=how, seed=seed)
     # Without releases there is nothing between batches: a few iterations are worth as much as many
-    more = {"batch": PRIVATE // 4} if how == NONE else {}
-    return TwoTier(ratings=settings.ratings, mechanism=how, seed=seed, **more)
+    return two_tier.model_copy(update={"batch": PRIVATE // 4}) if how == NONE else two_tier
 
 
 @lru_cache(maxsize=8)

@@ -96,7 +96,8 @@ def test_a_first_round_that_units_share_is_that_of_each_alone(row: GradientRow, 
     for one in asked:
         alone = row.advise(replace(world, shared={}), replace(one))
         together = row.advise(shared, replace(one))
-        assert alone.scorer and together.scorer
+        assert alone.scorer
+        assert together.scorer
         own = row.ratings(world)
         np.testing.assert_array_equal(together.scorer(own), alone.scorer(own))
     assert [*shared.shared] == [(row.mechanism, 0)]
