@@ -138,7 +138,7 @@ class LikedPairTotals(SharedTotals):
 
     def parts(self, epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
         """Return the epsilon of the round about likes, and that of the round about pairs."""
-        return parts_of(epsilon, self.delta, chosen=self.items > self.pair_items)
+        return parts_of(epsilon, self.delta, choice=self.items > self.pair_items)
 
     def of_items(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query about likes of all items."""
@@ -162,16 +162,16 @@ class LikedPairTotals(SharedTotals):
         )
 
 
-def parts_of(epsilon: Epsilon, delta: float, *, chosen: bool) -> tuple[Epsilon, Epsilon]:
+def parts_of(epsilon: Epsilon, delta: float, *, choice: bool) -> tuple[Epsilon, Epsilon]:
     """Return the epsilon of likes of all items, and that of pairs; both add up to all of it.
 
-    Each of both sums has half of delta; ``chosen`` is whether likes choose which items are paired.
+    Each of both sums has half of delta; ``choice`` is whether likes choose which items are paired.
     """
     if epsilon is None:
         return None, None
     # Likes are then about as noisy as pairs: Laplace noise grows with the totals that change, Gaussian with their root.
     # Where all items are paired, likes only rank them.
-    likes = epsilon / (CHOICE if delta and chosen else LEAST_CHOICE)
+    likes = epsilon / (CHOICE if delta and choice else LEAST_CHOICE)
     return likes, epsilon - likes
 
 

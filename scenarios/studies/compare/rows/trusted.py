@@ -196,7 +196,7 @@ def curated_pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
     settings = request.settings
     most, relation = pair_design(settings, world.items).device_likes, settings.relation
     if not settings.delta:
-        choice, rest = parts_of(request.epsilon, 0.0, chosen=True)
+        choice, rest = parts_of(request.epsilon, 0.0, choice=True)
         of_pairs = DiscreteLaplace(budget=rest, sensitivity=pair_totals(most, relation))
         return pairs_of_sums(world, request, laplace(laplace_noise(choice, most, relation)), laplace(of_pairs))
     # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3

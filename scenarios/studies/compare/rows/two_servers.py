@@ -101,7 +101,7 @@ def pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
 def noises(world: FileWorld, request: RowRequest) -> tuple[SumNoise, SumNoise]:
     """Return the noise of likes of all items and of pairs."""
     settings, design = request.settings, pair_design(request.settings, world.items)
-    parts, most = parts_of(request.epsilon, settings.delta, chosen=world.items > design.top), design.device_likes
+    parts, most = parts_of(request.epsilon, settings.delta, choice=world.items > design.top), design.device_likes
     changes = item_totals(most, settings.relation), pair_totals(most, settings.relation)
     of_items, of_pairs = (
         both_gaussian(part, count, settings.delta / 2) if settings.delta else both_laplace(part, count)
