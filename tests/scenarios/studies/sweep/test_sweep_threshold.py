@@ -188,7 +188,7 @@ def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, d
 @pytest.mark.parametrize("design", ["totals", "pair-totals"])
 def test_two_servers_add_up_whole_rounds_alone(design: str) -> None:
     """Nobody gets the shares of the first devices of a round; a run for each number of users shows the threshold."""
-    scenario = small(users=1200, epsilon=8, seed=5, design=design)
+    scenario = small(users=2400, epsilon=8, seed=5, design=design)
     users = users_of(measured(scenario, decoders=("totals",), resolution=1.0, start=300))
     assert None not in users.values()
 
