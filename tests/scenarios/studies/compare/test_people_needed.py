@@ -143,6 +143,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "candidates", lambda world, *_: [Candidate(world=world, settings=settings)])
 
 
+@pytest.mark.thorough  # that data and plan agree is test_one_protocol's
 @pytest.mark.usefixtures("quick")
 def test_data_and_plan_tell_it_with_features(wanted: Comparison, blindrec: Command) -> None:
     told = (str(wanted.ratings), "--like-from", 4, "--features", str(wanted.features), "--json", "-")
