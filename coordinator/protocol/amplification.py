@@ -637,18 +637,16 @@ def largest_local_epsilon(
     """
     _require_devices(devices)
     _require_delta(delta, devices, any_delta=any_delta)
-    exact = _require("the central epsilon", epsilon)
+    central = float(exact := _require("the central epsilon", epsilon))
     if isinstance(bound, FiniteChannel):
         raise InputError("a channel that is a matrix has one epsilon; give a function from a local epsilon to a matrix")
-    central = float(exact)
 
     @cache
     def excess(local: float) -> float:
         randomizer = bound(local) if callable(bound) else bound
         return -_FAR if local <= central else _excess(randomizer.delta(central, local, devices), delta)
 
-    # Where e^epsilon exceeds the devices hardly anything is amplified, and every bound takes seconds
-    if central > math.log(devices) and excess((math.floor(1000 * exact) + 1) / 1000) > 0:
+    if central > math.log(devices) and excess((math.floor(1000 * exact) + 1) / 1000) > 0:  # each bound takes seconds
         return exact
     holds, step = central, 1.0
     while excess(fails := min(central + step, LARGEST_EPSILON)) <= 0:

@@ -139,7 +139,7 @@ class BatchPlan:
     clip: bool = False  # Whether no release counts more than a public user's row does on average
     # Whether to return the course of public users alone as well, with the same number of iterations
     beside: bool = False
-    begun: FittedModel | None = None  # The result of `start`, where another course of the same public users has it
+    first_fit: FittedModel | None = None  # The result of `start`, where another course of the same public users has it
 
     def rehearsal(self) -> Query | None:
         """Return None, because devices answer about a model that does not exist yet."""
@@ -293,8 +293,8 @@ class Batches:
 
 def start(plan: BatchPlan, crowd: Crowd) -> FittedModel:
     """Fit public users alone."""
-    if plan.begun is not None and crowd.users == plan.public.users:  # a crowd that announces may leave some out
-        return plan.begun
+    if plan.first_fit is not None and crowd.users == plan.public.users:  # a crowd that announces may leave some out
+        return plan.first_fit
     model = begin(crowd, plan.fitting, lowest=plan.lowest, highest=plan.highest, scale=plan.levels)
     return iterate(model, crowd, plan.fitting, plan.iterations)
 

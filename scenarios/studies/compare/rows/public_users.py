@@ -141,9 +141,9 @@ def can_complete(how: str, table: RatingTable) -> bool:
 
 def completion(how: str, world: FileWorld, request: RowRequest) -> LearnedScores:
     """Fit public people's ratings, and absorb what each private device releases about its completed ratings."""
-    dealt, fitting, begun = settled(request.settings, request.public, request.seed)
+    dealt, fitting, first_fit = settled(request.settings, request.public, request.seed)
     plan = experiment.plan_of(replace(dealt, settings=_two_tier_settings(request.settings, request.seed, how)), fitting)
-    plan = replace(plan, server=replace(plan.server, begun=begun))
+    plan = replace(plan, server=replace(plan.server, first_fit=first_fit))
     features = follow(plan, InProcess(1)).outcome.features
     rows, public_rows, least = dealt.split.train, dealt.split.public_rows, request.settings.like_from
     rated = np.bincount(public_rows.items, minlength=world.items).astype(np.float64)

@@ -295,12 +295,12 @@ def test_a_course_goes_on_from_what_another_one_began(table: RatingTable) -> Non
     for mechanism in ("pmc", "pmc-rr"):
         settings = wanted_of(mechanism, 1.0 if mechanism == "pmc-rr" else None, private=30)
         plan = plan_of(world_of(settings, table), Fitting(rank=6, kappa=1))
-        begun = start(plan.server, local_crowd(plan.server.public))
-        went_on = follow(replace(plan, server=replace(plan.server, begun=begun)), SESSION).outcome
+        first_fit = start(plan.server, local_crowd(plan.server.public))
+        went_on = follow(replace(plan, server=replace(plan.server, first_fit=first_fit)), SESSION).outcome
         alone = follow(plan, SESSION).outcome
         assert went_on.announced == alone.announced
         assert went_on.features.digest == alone.features.digest
-        assert start(replace(plan.server, begun=begun), local_crowd(plan.server.public)) is begun
+        assert start(replace(plan.server, first_fit=first_fit), local_crowd(plan.server.public)) is first_fit
 
 
 def test_the_gain_that_is_largest_less_its_standard_error_is_taken() -> None:

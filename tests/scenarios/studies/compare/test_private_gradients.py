@@ -92,8 +92,8 @@ def test_projected_estimates_are_the_mean_gradient_on_average(world: FileWorld) 
 
 @EACH
 def test_a_first_round_that_units_share_is_that_of_each_alone(row: GradientRow, world: FileWorld) -> None:
-    shared, asked = replace(world, shared={}), [request(epsilon, 10**6) for epsilon in (Fraction(1), Fraction(4))]
-    for one in asked:
+    shared = replace(world, shared={})
+    for one in (request(epsilon, 10**6) for epsilon in (Fraction(1), Fraction(4))):
         alone = row.advise(replace(world, shared={}), replace(one))
         together = row.advise(shared, replace(one))
         assert alone.scorer
