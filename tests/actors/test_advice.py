@@ -28,10 +28,11 @@ def model_of(cluster: list[int], score: list[float], clusters: int) -> Model:
 
 def brute_force(model: Model, user: User, k: int) -> list[int]:
     """The documented order, item by item."""
-    own = [[like for item, like in user.items() if model.cluster[item] == k] for k in range(model.clusters)]
+    clusters, scores = model.cluster.tolist(), model.score.tolist()
+    own = [[like for item, like in user.items() if clusters[item] == k] for k in range(model.clusters)]
     share = [Fraction(sum(likes) + 1, len(likes) + 2) for likes in own]
     unrated = [item for item in range(model.cluster.size) if item not in user]
-    best = sorted(unrated, key=lambda k: (-share[int(model.cluster[k])], model.cluster[k], -model.score[k], k))
+    best = sorted(unrated, key=lambda k: (-share[clusters[k]], clusters[k], -scores[k], k))
     return (best + [NOTHING] * k)[:k]
 
 

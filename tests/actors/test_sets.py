@@ -41,7 +41,7 @@ def test_every_set_has_exactly_as_many_values_all_of_them_likes_or_dummies(kind:
     block = worlds.block_ratings(world, 300)
     told = block.rated(as_words(worlds.SECRET), 0, 300)
     starts, items, likes = told.starts, told.items, told.values
-    rows = [dict(zip(*(of[a:b].tolist() for of in (items, likes)), strict=True)) for a, b in itertools.pairwise(starts)]
+    rows = [dict(zip(items[a:b].tolist(), likes[a:b].tolist(), strict=True)) for a, b in itertools.pairwise(starts)]
     ratings: Ratings = block if kind == "drawn" else worlds.stored_ratings(rows, range(300), ITEMS)
     asked, seen = pool or list(range(ITEMS)), set()
     for padded in (1, 3, 7):

@@ -425,7 +425,8 @@ def test_a_device_names_a_uniform_one_of_its_items(ratings: Ratings, pool: list[
     starts, rated, likes = table.starts, table.items, table.values
     places: dict[int, list[int]] = {}
     for device, value in enumerate(named):
-        mine = zip(*(part[starts[device] : starts[device + 1]].tolist() for part in (rated, likes)), strict=True)
+        own = slice(starts[device], starts[device + 1])
+        mine = zip(rated[own].tolist(), likes[own].tolist(), strict=True)
         able = [
             asked_about.index(item) + (0 if liked else len(asked_about))
             for item, liked in mine

@@ -153,7 +153,7 @@ def test_without_a_radius_it_is_the_one_that_needs_the_least_epsilon(objects: in
         far = world.integers(0, 9, size=int(world.integers(1, 40)))
         shape = {"rounds": 8, "objects": objects, "voters": far.size, "diversity": int(world.integers(4))}
         bounds = {
-            radius: epsilon_proved("p-rec", peers=max(int(sum(far <= radius)) - 1, 1), radius=radius, **shape)
+            radius: epsilon_proved("p-rec", peers=max(int((far <= radius).sum()) - 1, 1), radius=radius, **shape)
             or math.nan
             for radius in range(int(far.min()), 9)
         }
