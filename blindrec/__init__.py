@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
     from scenarios.from_python import PlanResult, Result, RunResult, SweepResult, compare, plan, report, run, sweep
     from scenarios.studies.scrutiny.audit import audit
-    from scenarios.studies.scrutiny.conformance import check
     from scenarios.studies.scrutiny.servers_audit import servers_audit
     from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
+    from scenarios.studies.scrutiny.shuffled_checks import check
     from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon
     from scenarios.studies.scrutiny.verdicts import Amplification, Audit, Conformance, ServersAudit, ShuffledAudit
 
@@ -89,7 +89,7 @@ _HOMES = {
     "scenarios.families.online.online_scenario": "OnlineScenario",
     "scenarios.families.two_tier.two_tier_scenario": "TwoTierScenario",
     "scenarios.studies.scrutiny.audit": "audit",
-    "scenarios.studies.scrutiny.conformance": "check",
+    "scenarios.studies.scrutiny.shuffled_checks": "check",
     "scenarios.studies.scrutiny.servers_audit": "servers_audit",
     "scenarios.studies.scrutiny.shuffled_audit": "shuffled_audit",
     "scenarios.studies.scrutiny.shuffling": "amplified local_epsilon",

@@ -128,10 +128,7 @@ def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> N
 
 
 def _one_loop(query: Query, ratings: Ratings, cohort: Cohort) -> BlockRatings | None:
-    """Return the ratings where both sides' work is one loop: MaxSense's on synthetic devices, of which none lies.
-
-    Both would regenerate the public data; every other query goes message by message.
-    """
+    """Return the ratings where both sides' work is one loop: MaxSense's on synthetic devices, of which none lies."""
     if type(cohort) is not Cohort or half_of(query.design) is not registered()["maxsense"] or query.own_questions:
         return None
     return ratings if isinstance(ratings, BlockRatings) else None

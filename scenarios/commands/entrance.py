@@ -123,10 +123,7 @@ def _passed(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def enter(tree: Any, arguments: list[str]) -> NoReturn:
-    """Run a command line and end the process.
-
-    `scenarios.config.signals` has the rule of exit codes. Exceptions that are faults of ours show their trace.
-    """
+    """Run a command line and end the process."""
     with recorded():
         line, code = _run(tree, arguments)
         if line is not None:

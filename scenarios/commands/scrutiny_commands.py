@@ -65,7 +65,7 @@ def check(
     queries asked on several layouts, its ledger read, and wrong queries tried. With --trust shuffled the levels of its
     channel are held against an enumeration, and its bound of delta against what is really given away.
     """
-    from scenarios.studies.scrutiny.conformance import check as check_all
+    from scenarios.studies.scrutiny.shuffled_checks import check as check_all
 
     check_target(json)
     result = check_all(mechanism, settings=read_settings(setting or ()), epsilon=_finite(epsilon), trust=trust)

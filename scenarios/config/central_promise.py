@@ -105,11 +105,7 @@ class PolicyNeed(NamedTuple):
 
 
 def smallest_round(scenario: Scenario, half: ServerHalf) -> RoundSize:
-    """Return how many devices the smallest round of a filled-in scenario asks.
-
-    Where nobody says so, a policy whose need is foreseen asks as many as make the fewest users in all, at most a tenth
-    of the users that there are.
-    """
+    """Return how many devices the smallest round of a filled-in scenario asks."""
     users = scenario.users or 0
     if scenario.policy == ONE_ROUND:
         return RoundSize(users)
@@ -243,12 +239,10 @@ def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
 def size_by_law(
     half: ServerHalf, settings: Settings, world: World, epsilon: Fraction, delta: float, need: PolicyNeed
 ) -> int | None:
-    """Return the size of the smallest round with which a policy should ask for the fewest users in all; None if none.
-
-    A round of s devices allows a local epsilon that rises with s; the policy takes the users U that it needs under it,
-    and about s more, by which it ends late. Of U + s over s the least is taken: ``s = sqrt(8 U0) / mu`` for one bit,
-    with U0 the users that no noise takes and mu the distance of the two laws that the server tells apart.
-    """
+    """Return the size of the smallest round with which a policy should ask for the fewest users in all, if any."""
+    # A round of s devices allows a local epsilon that rises with s; the policy takes the users U that it needs under
+    # it, and about s more, by which it ends late. Of U + s over s the least is taken: ``s = sqrt(8 U0) / mu`` for one
+    # bit, with U0 the users that no noise takes and mu the distance of the two laws that the server tells apart.
     from coordinator.server.rounds.setting import Setting  # noqa: PLC0415 (numerical)
 
     asks = Asks.of(need.policy, need.pool_size, own_questions=need.own_questions)

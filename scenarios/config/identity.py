@@ -128,12 +128,7 @@ INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def identity(mechanism: Mechanism, helpers: Iterable[str] = ()) -> str:
-    """Return thirty-two hexadecimal digits: the digest of a mechanism's source and settings.
-
-    The source is that of the modules of its class and of the classes that it derives from, and of all that these
-    import from their own folder, see `modules_of`; in a notebook, of the class's cell, and the modules that it reads.
-    Import paths and folders do not count.
-    """
+    """Return thirty-two hexadecimal digits: the digest of a mechanism's settings and source."""
     kind = type(mechanism)
     settings = {part.name: _as_json(part.name, getattr(mechanism, part.name)) for part in settings_fields(kind)}
     parts = [kind.__name__, settings, code_of(kind, tuple(helpers))]
@@ -144,10 +139,7 @@ _BROUGHT: dict[tuple[type[Mechanism], tuple[str, ...]], str] = {}
 
 
 def code_of(kind: type[Mechanism], helpers: tuple[str, ...] = ()) -> str:
-    """Return the digest of the source of a class and of the packages that are sent with it.
-
-    The source is read once, because the imported code does not change with its file.
-    """
+    """Return the digest of the source of a class and of the packages that are sent with it, which is read once."""
     if came_by_value(kind) and (brought := _BROUGHT.get((kind, helpers))):
         return brought
     return _read(kind, helpers)  # type: ignore[arg-type] # a class can be hashed
@@ -207,11 +199,9 @@ def modules_of_class(kind: type[Mechanism]) -> dict[str, str]:
 
 
 def modules_of(roots: Iterable[str], further: Iterable[str] = ()) -> dict[str, str]:
-    """Return the source of modules, and of all that these import from the folders where they lie, by name.
-
-    Imports inside functions and imports of imports count, too. Python's, blindrec's and installed modules do not,
-    unless they are in the package of one of the ``roots``; those of ``further`` are looked for beside the roots.
-    """
+    """Return the source of modules, and of all that these import from the folders where they lie, by name."""
+    # Imports inside functions and imports of imports count, too. Python's, blindrec's and installed modules do not,
+    # unless they are in the package of one of the roots; those of ``further`` are looked for beside the roots.
     files = {name: file for name in roots if (file := _loaded_from(name))}
     tops = {name.partition(".")[0] for name in files}
     folders = {_folder_of(name, file) for name, file in files.items()} or {Path.cwd()}

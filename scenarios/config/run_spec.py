@@ -166,11 +166,7 @@ class RunSpec:
 
     @cached_property
     def own(self) -> tuple[CustomMechanism, ChannelCheck] | None:
-        """The custom mechanism, checked and admitted, and how; None where it is none.
-
-        A `MechanismError` is raised if its class asks nothing that can be asked, or its channel reveals more than it
-        claims.
-        """
+        """The custom mechanism, checked and admitted, and how; None where it is none."""
         # of a central promise this is what each device keeps by itself
         answer = None if self.budget is None else self.budget / self.scenario.answers_per_device
         return admitted_of_run(self.scenario.settings, self.world, answer)

@@ -98,11 +98,8 @@ def block_model(scenario: Scenario) -> Population:
 
 
 def from_file(scenario: Scenario) -> Population:
-    """Return a population of the users of the scenario's ratings file.
-
-    More users than the file has are sampled with replacement, fewer without; as many are all of them, in its order. If
-    groups of them answer different queries, public coins order them.
-    """
+    """Return a population of the users of the scenario's ratings file."""
+    # More users than the file has are drawn with replacement, fewer without; public coins order groups of them.
     split_by = scenario.split_by
     table = read_for(scenario, **({"times": True} if needs_times(split_by) else {}))
     split = hold_out(

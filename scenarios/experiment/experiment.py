@@ -105,10 +105,7 @@ class Experiment(ABC, Generic[S]):
     help: ClassVar[str]  # What `--help` teaches
 
     def read(self, path: Path | None, values: Mapping[str, Any], *, allow_code: bool = False) -> S:
-        """Return a scenario from a file and values that win over it; None stands for what was not given.
-
-        Code that the file names is imported only if ``allow_code``; see `scenarios.config.settings.refuse_code`.
-        """
+        """Return a scenario from a file and values that win over it; None stands for what was not given."""
         return cast("S", validated(self.kind, path, dict(values), allow_code=allow_code))
 
     def check(self, scenario: S) -> None:
@@ -131,10 +128,7 @@ class Experiment(ABC, Generic[S]):
 
     @abstractmethod
     def work(self, scenario: S) -> float:
-        """Predict from the scenario alone what devices take for one seed [s of one processor], rather more than less.
-
-        Where the backend is chosen by it, a wrong prediction costs some seconds, and no answer.
-        """
+        """Predict from the scenario what devices take for one seed [s of one processor], rather more than less."""
 
     def once(self, scenario: S, running: Running) -> Record:
         """Run one seed."""

@@ -387,10 +387,7 @@ _TRUSTED = {
 
 
 def people_in_words(rows: Sequence[Traced]) -> list[Markup]:
-    """Return a sentence for each trust model and epsilon: how many people make a list as good as popularity's share.
-
-    It is that of the mechanism which takes the fewest, chosen when all were measured.
-    """
+    """Return a sentence for each trust model and epsilon: how many people make a list as good as popularity's share."""
     best: dict[tuple[str, Any], Traced] = {}
     for row in rows:
         model, epsilon = str(row.value["trust_model"]), row.value["epsilon"]

@@ -69,11 +69,7 @@ def provenance() -> dict[str, Any]:
 
 
 def write_result(out: Path, result: dict[str, Any], scenario: dict[str, Any] | None = None, **read: str | None) -> None:
-    """Write what every finished folder holds beside its tables: the scenario, what made it, and last the result.
-
-    ``versions.json`` has the versions, the command, the time, and what is known besides, ``read``: the digests of the
-    file that was read, if any, and of what makes the same command the same run.
-    """
+    """Write what every finished folder holds beside its tables: the scenario, what made it, and last the result."""
     if scenario is not None:
         write_json(out / "scenario.json", scenario)
     present = {name: value for name, value in read.items() if value is not None}

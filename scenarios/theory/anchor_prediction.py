@@ -40,12 +40,10 @@ class AnchorWorld(NamedTuple):
 
 @lru_cache(maxsize=256)
 def users_of(scenario: Scenario, failure: float) -> float:
-    """Return users whom anchor sensing asks on average in a filled-in block model until every item is decided.
-
-    The rounds of `coordinator.server.anchor.policy` are played item by item: pairs' agreements are normal around
-    their means, and so are estimates of items; guesses are right as often as a normal sum of log-odds is positive. The
-    mixture's levels are taken as known.
-    """
+    """Return users whom anchor sensing asks on average in a filled-in block model until every item is decided."""
+    # The rounds of `coordinator.server.anchor.policy` are played item by item: agreements of pairs and estimates are
+    # normal around their means; guesses are right as often as a normal sum of log-odds is positive. Levels count as
+    # known.
     block = block_parameters(scenario)
     if block.cluster_sizes.size != 2:
         raise InputError(f"anchor sensing is predicted for 2 clusters, not for {block.cluster_sizes.size}; run it")

@@ -41,10 +41,7 @@ def profiles(scenario: Scenario) -> Floats | None:
 
 
 def inseparable(scenario: Scenario) -> list[tuple[int, int]]:
-    """Return the pairs of clusters (columns of ``like``) that the scenario's design cannot tell apart.
-
-    For MaxSense these are the pairs with ``delta_min = 0`` (Theorem 15).
-    """
+    """Return the pairs of clusters that the scenario's design cannot tell apart."""
     rows = profiles(scenario)
     return [
         (one, other)

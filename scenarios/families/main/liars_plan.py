@@ -40,21 +40,17 @@ def collusion_of(population: Population) -> Collusion | None:
 
 
 def _overflow(scenario: Scenario) -> int:
-    """Return what a liar adds to an item of a vector that nobody proves; 0 where vectors are proven, or there are none.
-
-    A word holds less than 2**31 in all before its sign is lost, so that liars, of whom there are hardly ever twice as
-    many as expected, share out half of that: 2**31 of a single one would make the item the last one.
-    """
+    """Return what a liar adds to an item of a vector that nobody proves; 0 where vectors are proven, or none."""
+    # A word holds less than 2**31 in all before its sign is lost, so that liars, of whom there are hardly ever twice as
+    # many as expected, share out half of that.
     if half_in(scenario).trust != TRUST_TWO_SERVERS or scenario.value("proofs") == IDEAL:
         return 0
     return (1 << 30) // (20 + math.ceil(2 * (scenario.malicious or 0.0) * (scenario.users or 1)))
 
 
 def truth_of(population: Population) -> Indices:
-    """Return 1 for items that more devices like than half way between the least and the most liked item, else -1.
-
-    With a ratings file the border is the median, so that promoted items come from the less popular half.
-    """
+    """Return 1 for items that more devices like than half way between the least and the most liked item, else -1."""
+    # With a ratings file the border is the median, so that promoted items come from the less popular half.
     liked = liked_share(population)
     border = np.median(liked) if population.truth is None else (liked.min() + liked.max()) / 2
     return np.where(liked > border, 1, -1).astype(np.int32)
@@ -67,10 +63,8 @@ def sides_of(population: Population) -> Indices:
 
 
 def _wishes(population: Population, attack: Attack, truth: Indices) -> Indices:
-    """Return the wishes: items are drawn by the run's seed among the less liked ones, and among all if both ways go.
-
-    Where clusters have no order at most half of the items are turned: if more were, it would be fewer.
-    """
+    """Return the wishes: items are drawn by the run's seed among the less liked ones, and among all if both ways go."""
+    # Where clusters have no order at most half of the items are turned: if more were, it would be fewer.
     scenario = population.scenario
     lie = lie_about(half_in(scenario).query_name(scenario.settings))
     sides = scenario.policy == ANCHOR

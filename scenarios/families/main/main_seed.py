@@ -173,11 +173,7 @@ def prediction_of(run: MainResult) -> Prediction | None:
 
 
 def predict(scenario: Scenario, answered: int) -> float | None:
-    """Return the predicted share of items right.
-
-    None where nothing is predicted: another number of clusters than there are, a sensing probability of 1, nobody
-    answered, pairs in a catalogue that is too large to emulate.
-    """
+    """Return the predicted share of items right; None where nothing is predicted."""
     prediction = predictor(scenario) if answered else None
     return prediction.accuracy(answered) if prediction else None
 
@@ -388,12 +384,7 @@ LISTED = 100_000  # Devices whose lists are written: of a file's people the firs
 
 
 def items_table(run: MainResult) -> pd.DataFrame:
-    """Return the learned items: item, score, standard_error, cluster; public, as devices receive it.
-
-    Where the server knows how sure it is, ``doubt`` is the probability that the cluster is another one, and ``decided``
-    says which items are decided at the scenario's confidence. Where scores are a list by popularity, ``rank`` is an
-    item's place in it, and ``popularity``, which only the experimenter knows, the true share of devices that like it.
-    """
+    """Return the learned items: item, score, standard_error, cluster; public, as devices receive it."""
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
     model, posterior = run.outcome.model, run.outcome.posterior
@@ -437,13 +428,9 @@ def rounds_table(run: MainResult) -> pd.DataFrame:
 
 
 def lists_table(run: MainResult) -> pd.DataFrame:
-    """Return the lists of at most `LISTED` devices: device, place from 1, item, and its title if a file has it.
-
-    The last columns say the same as other evaluators read it: user_id, item_id, rank, and score, which falls by one a
-    place, because devices tell nobody by what they rank.
-
-    In a deployment lists stay on devices; the experimenter knows them, because every device is simulated.
-    """
+    """Return the lists of at most `LISTED` devices: device, place from 1, item, and its title if a file has it."""
+    # The last columns are for other evaluators: a score that falls by one a place, as devices tell nobody by what they
+    # rank. In a deployment lists stay on devices; the experimenter knows them, because every device is simulated.
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
     advice, descriptions = run.advice[:LISTED], run.population.descriptions
@@ -534,10 +521,8 @@ def _rehearse(ratings: Ratings, secret: bytes) -> None:
 
 @contextmanager
 def _kept(journal: Journal | None, session: Backend, seed: int) -> Iterator[Journal | None]:
-    """Yield where rounds are kept: the journal, else on Ray one that lasts as long as the run.
-
-    There a coordinator may die and be replaced; in this process all end together.
-    """
+    """Yield where rounds are kept: the journal, else on Ray one that lasts as long as the run."""
+    # On Ray a coordinator may die and be replaced; in this process all end together.
     if journal is None and session.name == "ray":
         with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
             yield Journal(Path(folder), seed)

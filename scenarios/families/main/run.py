@@ -126,11 +126,8 @@ def run_job(
     listed: bool = False,
     features: PublicFeatures | None = None,
 ) -> MainResult:
-    """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model.
-
-    If they are ``listed``, devices are handed the model as one cluster, and so rank all items by score; with public
-    ``features`` they weigh these scores.
-    """
+    """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model."""
+    # Devices that are ``listed`` are handed the model as one cluster, and so rank all items by score.
 
     def finish(outcome: Outcome, backstage: ExperimenterView, costs: Costs) -> MainResult:
         model = outcome.model

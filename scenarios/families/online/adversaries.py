@@ -80,12 +80,10 @@ UNFINISHED = 1e-6  # Chance that a split of slow halving is left before its wron
 
 
 def halving_world(scenario: OnlineScenario) -> OnlineWorld:
-    """Return Theorem 6's adversary, by a scenario's rounds, objects, voters, peers, radius and seed.
-
-    In the first R rounds everybody votes for object 0 and the client likes an object at random. Then the voters, in
-    groups of P, split in halves over objects 0 and 1, ``log2(N / P)`` times, and the half that the client likes is
-    random. After that all agree with the client. One group never errs after the first part: the client's peers.
-    """
+    """Return Theorem 6's adversary, by a scenario's rounds, objects, voters, peers, radius and seed."""
+    # In the first R rounds everybody votes for object 0 and the client likes an object at random. Then the voters, in
+    # groups of P, split in halves over objects 0 and 1, ``log2(N / P)`` times, and the half that the client likes is
+    # random. After that all agree with the client. One group never errs after the first part: the client's peers.
     splits = splits_of(scenario)
     radius, rounds = scenario.radius or 0, scenario.rounds or 0
     if radius + splits > rounds:
@@ -101,11 +99,9 @@ def halving_world(scenario: OnlineScenario) -> OnlineWorld:
 
 
 def slow_halving_world(scenario: OnlineScenario) -> OnlineWorld:
-    """Return slow halving: every split is repeated until strikes have surely kicked out the half that errs.
-
-    D is promised as T, so that only R-strikes kill; the loss is about ``B log2(N / P)``, B strikes a split. Rounds are
-    as many as that takes, whatever the scenario says.
-    """
+    """Return slow halving: every split is repeated until strikes have surely kicked out the half that errs."""
+    # D is promised as T, so that only R-strikes kill; the loss is about ``B log2(N / P)``, B strikes a split. Rounds
+    # are as many as that takes, whatever the scenario says.
     splits = splits_of(scenario)
     repeats = repeats_of(strikes_to_die(scenario.recommender, 0, scenario.radius or 0))
     path = _random(scenario).integers(2, size=splits)
@@ -269,11 +265,9 @@ def draw(
 
 
 def configuration(rounds: int, diversity: int, radius: int, seed: int, *, share: float | None = None) -> list[int]:
-    """Return the Settings of all rounds.
-
-    Settings 1 and 2 alike often, else v and v' disagree: D times in Setting 3, then R times in Setting 4, then no more
-    (Setting 1), so that both stay peers of the client.
-    """
+    """Return the Settings of all rounds."""
+    # Settings 1 and 2 alike often, else v and v' disagree: D times in Setting 3, then R times in Setting 4, then no
+    # more (Setting 1), so that both stay peers of the client.
     share = (diversity + radius) / (4 * rounds) if share is None else share
     if not 0 <= share <= 1:
         raise InputError(f"share of disagreements is {share:g}: it is a probability; give 0 to 1, or D + R <= 4T")
@@ -287,10 +281,7 @@ def configuration(rounds: int, diversity: int, radius: int, seed: int, *, share:
 
 
 def show_rows(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
-    """Print rows as a table that stands on its side: names down, a column a row; what does not apply is left out.
-
-    Rows for which a line has no room stand in a table of their own below.
-    """
+    """Print rows as tables that stand on their side, as many as lines have room for: names down, a column a row."""
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     words = [name.replace("_", " ") for name in names]
     columns = [["" if row[name] is None else text_of(row[name]) for name in names] for row in rows]

@@ -240,11 +240,9 @@ def theorem_15(rounds: int, objects: int, voters: int, peers: int, diversity: in
 def epsilon_needed(
     rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int, loss: float | None
 ) -> float | None:
-    """Return what epsilon any algorithm needs that promises a loss for all clients and voters with these numbers.
-
-    It is the larger of Theorem 7's, whose worlds with D = R = 0 are among these, and Theorem 15's. None without a loss,
-    or where ``N < 2P``, so that the theorems' two groups of peers do not fit.
-    """
+    """Return what epsilon any algorithm needs that promises a loss for all clients and voters with these numbers."""
+    # Of Theorem 7, whose worlds with D = R = 0 are among these, and Theorem 15 the larger; none where two groups of
+    # peers do not fit.
     if loss is None or loss <= 0 or voters < 2 * peers:
         return None
     needed = theorem_7(rounds, objects, voters, peers, loss)
@@ -252,13 +250,11 @@ def epsilon_needed(
 
 
 def conjecture(rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int, loss: float) -> float:
-    """Return our strengthening of Theorem 15: a conjecture with an argument that nobody else has reviewed.
-
-    It is ``3/64 (D + R) / P [(1 - eta) ln(T / 68.3 L) - ln 2]`` with ``L = max(loss, 0.03 (D + R) ln T)`` and
-    ``eta = 256/15 L/T``; 0 where that is negative, ``eta > 1/8``, or ``D + R`` is not from 1 to T/4. The argument: a
-    loss of L makes an algorithm follow a lone voter with probability 1 - O(L/T), so each disagreement of the two
-    patterns costs ln(T/L) nats and not O(1). If it holds, it closes the paper's gap of a factor log T (constant m).
-    """
+    """Return our strengthening of Theorem 15: a conjecture with an argument that nobody else has reviewed."""
+    # It is ``3/64 (D + R) / P [(1 - eta) ln(T / 68.3 L) - ln 2]`` with ``L = max(loss, 0.03 (D + R) ln T)`` and ``eta =
+    # 256/15 L/T``; 0 where that is negative, ``eta > 1/8``, or ``D + R`` is not from 1 to T/4. The argument: a loss of
+    # L makes an algorithm follow a lone voter with probability 1 - O(L/T), so each disagreement of the two patterns
+    # costs ln(T/L) nats and not O(1). If it holds, it closes the paper's gap of a factor log T (constant m).
     _check(rounds, objects, voters, peers, diversity, radius, loss)
     both = diversity + radius
     at_least = max(loss, 0.03 * both * math.log(rounds))

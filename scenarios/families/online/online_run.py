@@ -196,20 +196,14 @@ def cost(scenario: OnlineScenario, epsilon: float | None) -> Epsilon:
 
 
 def exact(epsilon: float | None) -> Epsilon:
-    """Return a proved bound as the ledger's exact number, rounded up to a millionth of a nat, and at least that.
-
-    Nothing is booked as free: where no vote is used, a millionth is an upper bound.
-    """
+    """Return a proved bound as the ledger's exact number, rounded up to a millionth of a nat, and at least that."""
+    # Nothing is booked as free: where no vote is used, a millionth is an upper bound.
     return None if epsilon is None else Fraction(max(1, math.ceil(epsilon * 10**6)), 10**6)
 
 
 def privacy_losses(run: ClientRun) -> tuple[float, float]:
-    """Return the run's largest exact privacy loss: of voters that are no peers, and of all voters [nats].
-
-    A voter's loss is ``|ln Pr[recommendations] - ln Pr[recommendations without this voter]|``. Where the client has
-    exactly P peers, the bound speaks of the others: without a peer there are fewer than P. NaN where nobody voted or
-    where voters' weights differ.
-    """
+    """Return the run's largest exact privacy loss: of voters that are no peers, and of all voters [nats]."""
+    # Where the client has exactly P peers the bound speaks of the others: without a peer there are fewer than P.
     size = np.abs(run.served.exposure)
     if not size.size or np.isnan(size).any():
         return math.nan, math.nan

@@ -134,11 +134,7 @@ def digest(run: OnlineResult) -> str:
 
 
 def tables_of(run: OnlineResult) -> dict[str, pd.DataFrame]:
-    """Return the tables of a run's folder by their names: clients; their rounds; and their voters.
-
-    Voters' strikes, survival and exact privacy loss are the experimenter's: in a deployment nobody but the coordinator
-    could compute them.
-    """
+    """Return the tables of a run's folder by their names: clients; their rounds; and their voters."""
 
     def of_clients(columns: Callable[[ClientWorld, Served], dict[str, Any]]) -> pd.DataFrame:
         parts = (pd.DataFrame({"client": one.world.name, **columns(one.world, one.served)}) for one in run.clients)

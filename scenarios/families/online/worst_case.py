@@ -56,12 +56,10 @@ def worst_case_sim(
 
 @compiled
 def worst_by_survivors(voters: int, peers: int, objects: int, rounds: float, steepness: float, part: int) -> Floats2:
-    """Return the most that a sequence can become likelier (row 0) and less likely (row 1), by n survivors.
-
-    Object 0 is recommended; the added voter votes for it, or for object 1. If it is struck, the programme ends; else n
-    is what survives. P peers need one liked object: the recommended one, or another one if it is disliked. Where nobody
-    dies nothing leaks: all voters agree, or nobody votes for what is recommended.
-    """
+    """Return the most that a sequence can become likelier (row 0) and less likely (row 1), by n survivors."""
+    # Object 0 is recommended; the added voter votes for it, or for object 1. If it is struck, the programme ends; else
+    # n is what survives. P peers need one liked object: the recommended one, or another one if it is disliked. Where
+    # nobody dies nothing leaks: all voters agree, or nobody votes for what is recommended.
     worst = np.zeros((2, voters + 1))
     sums = np.zeros(objects)
     for n in range(peers, voters + 1):

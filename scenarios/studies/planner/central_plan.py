@@ -34,10 +34,8 @@ LEAST_EPSILON = Fraction(1, 1000)  # central, that is looked at
 
 
 def has_central_promise(candidate: Candidate) -> bool:
-    """Return whether a candidate's trust model goes with its design: devices that a shuffler can hide, or sums.
-
-    Behind a shuffler all devices have one epsilon, answer one round, and what they say is predicted, not emulated.
-    """
+    """Return whether a candidate's trust model goes with its design: devices that a shuffler can hide, or sums."""
+    # Behind a shuffler all devices have one epsilon, answer one round, and what they say is predicted, not emulated.
     half = candidate.half
     if candidate.trust["trust"] == TWO_SERVERS:
         return half.trust == TRUST_TWO_SERVERS and ONE_ROUND in half.policies  # what learns pairs is not predicted
@@ -55,10 +53,7 @@ def has_central_promise(candidate: Candidate) -> bool:
 def central_row(
     candidate: Candidate, epsilon: Fraction, target: Target, users: int | None, *, inverse: bool, notes: tuple[str, str]
 ) -> dict[str, Any]:
-    """Return what a row says of the users that a central epsilon takes, or if ``inverse`` of the least such epsilon.
-
-    ``notes`` say that no number of users is enough, and no epsilon.
-    """
+    """Return what a row says of the users that a central epsilon takes, or if ``inverse`` of the least such epsilon."""
     plans, row = CentralPlans(candidate, target), {"trust_model": candidate.trust["trust"]}
     if inverse and users:
         least = plans.least_epsilon(users)

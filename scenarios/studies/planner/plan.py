@@ -122,10 +122,8 @@ def plan(
 
 
 def quick_best(world: Scenario, target: Target, *, users: int) -> dict[str, Any] | None:
-    """Return the row that `plan` recommends at the world's epsilon, None where it recommends none.
-
-    A candidate that does not meet the target with as many users as the best before it needs more, and is passed over.
-    """
+    """Return the row that `plan` recommends at the world's epsilon, None where it recommends none."""
+    # A candidate that does not meet the target with as many users as the best before it needs more, and is passed over.
     every, best = list[Planned](), None
     for one in candidates(world):
         if one.protects_all and (best is None or _does(one, world.epsilon, target, best[1]["users"])):
@@ -135,10 +133,8 @@ def quick_best(world: Scenario, target: Target, *, users: int) -> dict[str, Any]
 
 
 def _recommended(every: list[Planned], key: str) -> Planned | None:
-    """Return the candidate, and its row, that protects all and has the least of a key; None where no one does.
-
-    A custom design whose guarantee is claimed, not checked, is none of them.
-    """
+    """Return the candidate, and its row, that protects all and has the least of a key; None where no one does."""
+    # A custom design whose guarantee is claimed, not checked, is none of them.
     best: Planned | None = None
     for one, row in sorted(_able(every), key=lambda pair: (float(pair[1][key]), pair[1]["users"])):
         if not one.half.learns_all:

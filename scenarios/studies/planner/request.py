@@ -39,14 +39,10 @@ EPSILONS = (1, 2, 4, 8)  # at which `blindrec data` says what is learnable
 def shape_of(
     table: RatingTable, *, like_from: float | None = None, clusters: int = 2, epsilon: Any = 1, theta: float = 1.0
 ) -> Scenario:
-    """Fit a block model with one user class to a table of ratings; everybody rates as many items as the median user.
-
-    Items are sorted into clusters by their share of likes in one random half of the ratings; the clusters' ``like`` is
-    their share of likes in the other half, so that luck that made the clusters does not count as taste.
-
-    The block model lets every user rate the same number of items, drawn uniformly; real users rate popular items more.
-    A plan made from it is for a world of this size and contrast, not for the file itself.
-    """
+    """Fit a block model with one user class to a table of ratings; everybody rates as many items as the median user."""
+    # Items are sorted by their share of likes in one random half of the ratings, and levels are shares in the other
+    # half, so that luck that made the clusters does not count as taste. Real users rate popular items more: a plan made
+    # from it is for a world of this size and contrast, not for the file itself.
     likes = judge_likes(table, like_from)
     if likes.all():
         raise InputError(

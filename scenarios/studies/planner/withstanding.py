@@ -81,11 +81,9 @@ Variant = tuple[dict[str, Any], float, Influence]  # What it changes, how many t
 
 
 def _sensed(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
-    """Yield other theta of a design that senses items, how many times as many users they cost, and their liars.
-
-    Users count by the square of what an answer's noise is to the gap. Where fewer items are sensed an answer is less
-    often about several liked ones at once: it costs users, and a liar moves less of the gap.
-    """
+    """Yield other theta of a design that senses items, how many times as many users they cost, and their liars."""
+    # Users count by the square of what an answer's noise is to the gap. Where fewer items are sensed an answer is less
+    # often about several liked ones at once: it costs users, and a liar moves less of the gap.
     if (theta := _theta(scenario)) is None:
         return
     questions = scenario.value("questions")
@@ -98,10 +96,8 @@ def _sensed(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
 
 
 def _pooled(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
-    """Yield pools' sizes, if there are any, how many times as many users they cost, and what liars do to them.
-
-    An answer about a pool of M items has the contrast c(M), and each of the ceil(N/M) pools its share of the users.
-    """
+    """Yield pools' sizes, if there are any, how many times as many users they cost, and what liars do to them."""
+    # An answer about a pool of M items has the contrast c(M), and each of the ceil(N/M) pools its share of the users.
     items = scenario.items or 1
     if scenario.design != "sign" or scenario.value("vectors") != 1:
         yield {}, 1.0, influence

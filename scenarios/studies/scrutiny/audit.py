@@ -26,10 +26,7 @@ MOST = 1 << 24  # releases that an attack may look at
 def local_audit(
     subjects: Sequence[MechanismUnderTest], epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float
 ) -> Audit:
-    """Make every attack on a mechanism of the local model, which is given as `subjects` returns it.
-
-    The first subject has a run's queries, the others further kinds of queries, as about some items only.
-    """
+    """Make every attack on a mechanism: the first subject has a run's queries, others further kinds of queries."""
     coins, main = np.random.default_rng(20261123), subjects[0]
     queries = [[one.query(size, epsilon, round_number=number) for number in range(rounds)] for one in subjects]
     laws = [tuple(ClaimedLaw(one, query) for query in of) for one, of in zip(subjects, queries, strict=True)]

@@ -38,7 +38,7 @@ from coordinator.server.server_half import TRUST_TWO_SERVERS
 from scenarios.backends.share_servers import KINDS
 from scenarios.config.mechanism_settings import designs
 from scenarios.config.run_spec import RunSpec
-from scenarios.studies.scrutiny.central_audit import CONFIDENCE, central_attack, require_game
+from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, require_game
 from scenarios.studies.scrutiny.mechanism import (
     PUBLIC,
     Choice,

@@ -31,7 +31,7 @@ from coordinator.protocol.randomizers import Randomizer, randomizer_of
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 from coordinator.shuffler.shuffler import Shuffler
 from scenarios.config.mechanism_settings import designs as local_mechanisms
-from scenarios.studies.scrutiny.central_audit import CONFIDENCE, central_attack, require_game
+from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, require_game
 from scenarios.studies.scrutiny.mechanism import PLAIN, TINY, Choice, MechanismUnderTest, Rated, Size, inputs, stored
 from scenarios.studies.scrutiny.release_laws import MOST_BITS, PILOTS, ClaimedLaw, patterns_of
 from scenarios.studies.scrutiny.shuffling import finite_epsilon, shuffled_subject
@@ -136,10 +136,7 @@ def sketches_under(law: ClaimedLaw, row: Rated, words: Words, secret: str = "ske
 
 
 def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> tuple[Trio, ReportNumbers]:
-    """Return the inputs of `worst_trio` where devices draw their questions, which are tried by the thousand.
-
-    The first two are those whose answers differ to most questions; the third is the worst of some.
-    """
+    """Return the inputs whose answers differ to most questions, which devices draw, and of some the worst third."""
     words, other_way = _questions(law, PILOTS * 8), "other sketches"
     every = dict[bytes, tuple[Rated, Floats2]]()
     for row in inputs(size, np.random.default_rng(0)):
@@ -196,10 +193,8 @@ class ServerView:
 
 
 def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio:
-    """Return two inputs and what others hold so that the multiset gives away most at a central epsilon.
-
-    Looked at are inputs that a device sketches the same whatever its coins, or so many of them at even distances.
-    """
+    """Return two inputs and what others hold so that the multiset gives away most at a central epsilon."""
+    # Looked at are inputs that a device sketches the same whatever its coins, or so many of them at even distances.
     sketches = dict[tuple[int, ...], tuple[Rated, Floats]]()
     for row in inputs(size, np.random.default_rng(0)):
         private, able = law.sketch(stored([row], [0] * PILOTS, law.query.items))
@@ -277,10 +272,9 @@ class Rounds:
         return _log_ratio(self.weights(reports, self._ratios))
 
     def _view(self, game: Game, secret: Bools, devices_secret: Words) -> ServerView:
-        """Let devices answer, one round after another, and shuffle each round.
-
-        The device at place j of round p has the address ``j * rounds + p``, so that victims' addresses are consecutive.
-        """
+        """Let devices answer, one round after another, and shuffle each round."""
+        # The device at place j of round p has the address ``j * rounds + p``, so that victims' addresses are
+        # consecutive.
         users, rounds, width = self._users, secret.size, self._law.query.bits
         victim = int(self._coins.integers(users))
         user = np.full((users, rounds), 2, np.int64)
@@ -354,10 +348,7 @@ class Rounds:
             yield shuffler.close()
 
     def _answers(self, user: Ints, secret: Words, first: int, count: int) -> tuple[Bits2, Words | None]:
-        """Return bits of devices from an address on, and the questions that they drew, where they did.
-
-        ``user`` says which input each address has.
-        """
+        """Return bits of devices from an address on, and the questions that they drew, where they did."""
         law, query = self._law, self._law.query
         coins = Coins(secret, first, count, query.words)
         sketch = law.device.sketch(query, stored(self._trio.rows, user, query.items), coins)
@@ -366,10 +357,8 @@ class Rounds:
         return bits, coins.streams(query) if query.own_questions else None
 
     def _simulated(self, reports: Ints, first: int, rounds: int) -> Floats2:
-        """Return weights of each round's reports by what the victim's device sends with coins of the attacker's own.
-
-        So an attacker learns what a report owes to the victim's address. The stated channel counts as well.
-        """
+        """Return weights of each round's reports by what the victim's device sends with coins of the attacker's own."""
+        # So an attacker learns what a report owes to the victim's address. The stated channel counts as well.
         size, weights = self._trio.chances.shape[1], []
         row = np.arange(rounds)
         for side in (0, 1):
@@ -574,10 +563,8 @@ def shuffled_audit(
 
 
 def shuffled_names(*, own_questions: bool = False) -> list[str]:
-    """Return the mechanisms whose devices a shuffler can hide; or those that it can if they draw their questions.
-
-    Of the latter only those that can be attacked: where two inputs' levels are known, of reports that are enumerated.
-    """
+    """Return the mechanisms whose devices a shuffler can hide; or those that it can if they draw their questions."""
+    # Of the latter only those that can be attacked: where two inputs' levels are known, of reports that are enumerated.
     names = []
     for name in local_mechanisms():
         with suppress(InputError):

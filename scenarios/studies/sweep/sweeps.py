@@ -67,11 +67,9 @@ unit), {rows} and every figure as a picture; all its points, bounds included, st
 
     @abstractmethod
     def units(self, done: Mapping[K, M]) -> Mapping[K, Callable[[], M]]:
-        """Return the units in the order of measuring; with those that follow from units that are done already.
-
-        A unit is a function of a module with all its arguments (`functools.partial`), which travels to its process.
-        They go seed by seed, so that an unfinished sweep says something about all settings.
-        """
+        """Return the units in the order of measuring; with those that follow from units that are done already."""
+        # A unit is a function of a module with all its arguments (`functools.partial`), which travels to its process.
+        # They go seed by seed, so that an unfinished sweep says something about all settings.
 
     @abstractmethod
     def result(self, units: Mapping[K, M]) -> dict[str, Any]:
