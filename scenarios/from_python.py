@@ -20,9 +20,8 @@ from scenarios.config.settings import ExperimentScenario
 from scenarios.config.signals import InterruptedRunError
 from scenarios.experiment.experiment import Experiment, Record, finished_run
 from scenarios.experiments import experiment_of
-from scenarios.show.figures import pictures_of
 from scenarios.show.picture import Picture
-from scenarios.show.records import flat
+from scenarios.show.records import flat, pictures_of
 from scenarios.show.tables import lines_of, text_of
 from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.plan_of_file import planned

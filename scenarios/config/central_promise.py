@@ -38,7 +38,7 @@ from coordinator.server.server_half import (
 )
 from scenarios.config.admission import require_same_everywhere
 from scenarios.config.custom_halves import OwnSettings, own_of
-from scenarios.config.trust_settings import EXPECTED, SMALLEST, TELL
+from scenarios.config.scenario import EXPECTED, SMALLEST, TELL
 
 if TYPE_CHECKING:
     from coordinator.protocol.messages import Query

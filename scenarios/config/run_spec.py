@@ -33,12 +33,10 @@ from scenarios.config.central_promise import CentralPromise, check_shuffled, shu
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import brief
 from scenarios.config.identity import import_object
-from scenarios.config.lying_settings import INPUT, PROMOTE
 from scenarios.config.mechanism_settings import designs
 from scenarios.config.mechanism_settings import server_half as named_half
-from scenarios.config.scenario import SET, Scenario
+from scenarios.config.scenario import INPUT, PROMOTE, SET, Scenario, TrustSettings
 from scenarios.config.settings import validated
-from scenarios.config.trust_settings import TrustSettings
 
 if TYPE_CHECKING:
     from coordinator.protocol.custom import CustomMechanism

@@ -20,8 +20,8 @@ from coordinator.protocol.losses import require_tested
 from scenarios.config.settings import validated
 from scenarios.experiment.progress import ProgressReporter
 from scenarios.log import event, step
-from scenarios.show.columns import Column, mean_of
 from scenarios.show.records import write_result
+from scenarios.show.tables import Column, mean_of
 from scenarios.store.manifest import UNCLAIMED, Manifest, read_manifest
 from scenarios.store.record_log import drop
 from scenarios.store.run_folder import (
@@ -89,7 +89,7 @@ class Record:
 class Experiment(ABC, Generic[S]):
     """One kind of experiment, from which its command, folder, means, tables and reruns follow."""
 
-    # Of its command, of the mark in its folders, and of its pictures (`scenarios.show.figures.FAMILIES`)
+    # Of its command, of the mark in its folders, and of its pictures (`scenarios.show.records.FAMILIES`)
     name: ClassVar[str]
     # Of its scenario. The description of a field is the only place where a setting is explained
     kind: ClassVar[type[BaseModel]]

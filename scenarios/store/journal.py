@@ -138,6 +138,6 @@ class Journal(RecordLog[Round]):
 
     @property
     def trusted(self) -> bool:
-        """Whether the run began with the present code; see `scenarios.store.round_store.RecordStore`."""
+        """Whether the run began with the present code; see `scenarios.backends.session.RecordStore`."""
         manifest = self._manifest
         return manifest is None or manifest.code_sha256 == code_digest(manifest.scenario.get("policy", ""))

@@ -13,7 +13,7 @@ from scenarios.config.mechanism_settings import code_digest
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import Experiment, NamedCode
-from scenarios.show.columns import Average, Column
+from scenarios.show.tables import Average, Column
 from scenarios.store.manifest import FOLDER, MANIFEST, RUN, Manifest
 from scenarios.store.run_folder import require_source
 from scenarios.store.whole_files import size_of

@@ -36,8 +36,7 @@ from scenarios.families.online.online_bounds import (
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import ClientWorld, OnlineWorld
-from scenarios.show.columns import finite
-from scenarios.show.tables import text_of
+from scenarios.show.tables import finite, text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import Promise
 from scenarios.config.files import read_toml
-from scenarios.config.lying_settings import HALVING
+from scenarios.config.scenario import HALVING
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import judge_likes
 from scenarios.families.online.online_bounds import epsilon_proved

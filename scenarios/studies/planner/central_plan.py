@@ -21,8 +21,7 @@ from coordinator.server.moments.probabilities import root_between
 from coordinator.server.server_half import FIXED, ONE_ROUND, TRUST_TWO_SERVERS
 from scenarios.config.central_promise import check_shuffled
 from scenarios.config.run_spec import RunSpec
-from scenarios.config.scenario import Scenario
-from scenarios.config.trust_settings import EXPECTED
+from scenarios.config.scenario import EXPECTED, Scenario
 from scenarios.data.populations import known_world
 from scenarios.studies.planner.least_users import Candidate, Target
 from scenarios.theory.emulated_runs import MOST_USERS

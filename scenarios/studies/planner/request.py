@@ -137,7 +137,7 @@ class PlanRequest:
     # Settings that several mechanisms share, by their names; see `scenarios.config.mechanism_settings.shared_settings`
     settings: Mapping[str, Any] = field(default_factory=dict)
     own: dict[str, Any] | None = None  # A user's own design to plan for as well: ``design`` and its settings
-    # Whom devices trust; see `scenarios.config.trust_settings.TrustSettings`
+    # Whom devices trust; see `scenarios.config.settings.TrustSettings`
     trust: str | None = None
     delta: float | None = None
     expected_answers: float | None = None

@@ -22,7 +22,7 @@ from coordinator.server.rounds.rounds import Round
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import ELIMINATE, ONE_ROUND, POSTERIOR
 from scenarios.backends.selection import InProcess
-from scenarios.backends.session import stop_if_abandoned
+from scenarios.backends.session import InMemoryRounds, NoStore, RoundStore, stop_if_abandoned
 from scenarios.config.files import brief
 from scenarios.config.run_spec import RunSpec, load_scenario
 from scenarios.config.scenario import MOST_USERS, Scenario
@@ -40,7 +40,6 @@ from scenarios.show.intervals import (
     share_interval,
 )
 from scenarios.show.tables import interval_of, ratio, remark, show_table, whole
-from scenarios.store.round_store import InMemoryRounds, NoStore, RoundStore
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.sweep.sweeps import Sweep
 from scenarios.studies.sweep.threshold import (

@@ -27,21 +27,28 @@ from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.families.online.adversaries import halving_world
 from scenarios.families.online.online_bounds import (
+    epsilon_exact,
     epsilon_needed,
     epsilon_proved,
     loss_bound,
     loss_lower_bound,
     own_lower_bound,
+    worst_loss_sim,
 )
-from scenarios.families.online.online_run import OnlineResult, build_world, privacy_losses, proved, run_online
+from scenarios.families.online.online_run import (
+    OnlineResult,
+    build_world,
+    client_record,
+    digest,
+    privacy_losses,
+    proved,
+    run_online,
+)
 from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
-from scenarios.families.online.online_seed import client_record, digest
 from scenarios.families.online.online_worlds import OnlineWorld
-from scenarios.families.online.worst_case import epsilon_exact, worst_loss_sim
 from scenarios.log import console
-from scenarios.show.columns import finite
 from scenarios.show.intervals import CONFIDENCE, mean_interval, named, standard_error
-from scenarios.show.tables import Cell, interval_of, number, percent, remark, show_rows
+from scenarios.show.tables import Cell, finite, interval_of, number, percent, remark, show_rows
 from scenarios.studies.sweep.sweeps import Sweep, values_of
 
 RANDOM, HALVING = "random", "halving"

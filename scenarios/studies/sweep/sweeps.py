@@ -33,7 +33,7 @@ class Sweep(ABC, Generic[K, M]):
     help: ClassVar[str]  # What `--help` teaches
     # What a grid file may say; with ``--`` before it on the command line
     fields: ClassVar[Mapping[str, FieldInfo]]
-    family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.show.figures.FAMILIES`
+    family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.show.records.FAMILIES`
     rows_in: ClassVar[str] = "settings"  # Key of the result's rows
     tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")  # Files of the units, and of the result's rows
 

@@ -31,7 +31,7 @@ from coordinator.server.server_half import ANCHOR, GROUPS
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.backends.selection import InProcess
-from scenarios.backends.session import stop_if_abandoned
+from scenarios.backends.session import NoStore, RoundStore, stop_if_abandoned
 from scenarios.config.mechanism_settings import all_settings
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
@@ -47,7 +47,6 @@ from scenarios.data.populations import (
 )
 from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult, run
-from scenarios.store.round_store import NoStore, RoundStore
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.planner.least_users import predicted_users as needed_users
 from scenarios.studies.sweep.grid import variant
