@@ -1,14 +1,12 @@
 """The command line: `blindrec demo`, `run`, `online`, `adversary`, `data`, `bounds`, `plan`, `sweep`, `submit`."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -17,11 +15,7 @@ from scenarios.backends.selection import choose, open_session
 from scenarios.commands.entrance import Later, enter, grouped
 from scenarios.commands.flags import AllowCode, BackendFlags, Output, with_fields
 from scenarios.log import console
-from scenarios.studies.sweep.sweeps import DEFAULT_KIND, built_in_grids, kind_of, load_sweep, sweep_of
-
-if TYPE_CHECKING:
-    from scenarios.studies.sweep.sweeps import Sweep
-
+from scenarios.studies.sweep.sweeps import DEFAULT_KIND, Sweep, built_in_grids, kind_of, load_sweep, sweep_of
 
 app = typer.Typer(
     rich_markup_mode=None,

@@ -4,8 +4,6 @@ Only the experimenter's process does this, which holds the devices and the serve
 make the same release as elsewhere, and the sums are those that the server would compute from it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

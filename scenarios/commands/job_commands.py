@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
+import psutil
 import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from coordinator.protocol.errors import InputError
 from scenarios.backends.sending import check_folder, entrypoint, environment, left_out, python, secrets_warning
 from scenarios.cluster.job_log import DamagedError, JobLog, ResultReceiver, SilentHeadError, ending, exit_code, follow
 from scenarios.cluster.job_request import check_request
 from scenarios.commands.flags import Json
+from scenarios.config.files import MOST_PROGRESS, printable, read_object
 from scenarios.config.signals import BAD_INPUT, INTERRUPTED, RESUMABLE, say
+from scenarios.experiment.progress import ProgressSnapshot, read_snapshot
+from scenarios.log import strict
+from scenarios.show import tables as report
 from scenarios.show.records import STDOUT, check_target
+from scenarios.show.tables import text_of
+from scenarios.store.manifest import FOLDER, PROGRESS, read_manifest
+from scenarios.store.record_log import count_records
 from scenarios.store.whole_files import try_folder, write_bytes
 
 if TYPE_CHECKING:
     from scenarios.cluster.head import Head
-    from scenarios.experiment.progress import ProgressSnapshot
-import os
-import platform
-from collections.abc import Callable
-from dataclasses import dataclass
 
-import psutil
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
-from scenarios.config.files import MOST_PROGRESS, printable, read_object
-from scenarios.experiment.progress import ProgressSnapshot, read_snapshot
-from scenarios.log import strict
-from scenarios.show import tables as report
-from scenarios.show.tables import text_of
-from scenarios.store.manifest import FOLDER, PROGRESS, read_manifest
-from scenarios.store.record_log import count_records
 
 SILENT = 60.0  # Seconds of silence after which a process of another machine counts as dead
 RUNNING, STARTING, KILLED, OVER = "running", "starting", "interrupted", "over"
@@ -72,9 +68,11 @@ class FolderStatus:
 
 def read_status(out: Path) -> FolderStatus:
     """Read the status of the folder of a run or sweep that is running, was killed or is over."""
-    mark, result, locked = read_manifest(out), _result(out), _locked(out)
+    mark, locked = read_manifest(out), _locked(out)
+    result = read_object(out / "result.json", "put it back as it was")
     if result is not None and not locked:
-        return FolderStatus(state=OVER, result=result)
+        shown = {name: result[name] for name in _SHOWN if isinstance(result.get(name), (int, float, str))}
+        return FolderStatus(state=OVER, result=shown)
     if mark is None and locked:
         return FolderStatus(state=STARTING, result={})
     if mark is None:
@@ -125,12 +123,6 @@ def _alive(snapshot: ProgressSnapshot | None) -> bool:
         return abs(psutil.Process(snapshot.pid).create_time() - snapshot.born) < 1.0
     except psutil.Error:
         return False
-
-
-def _result(out: Path) -> dict[str, Any] | None:
-    if (values := read_object(out / "result.json", "put it back as it was")) is None:
-        return None
-    return {name: values[name] for name in _SHOWN if isinstance(values.get(name), (int, float, str))}
 
 
 Show = Callable[[Mapping[str, str], str], None]  # Takes all rows, and the same as one line

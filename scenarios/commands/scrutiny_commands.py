@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.backends.selection import InProcess
@@ -68,20 +68,15 @@ def check(
     from scenarios.studies.scrutiny.shuffled_checks import check as check_all
 
     check_target(json)
-    result = check_all(mechanism, settings=read_settings(setting or ()), epsilon=_finite(epsilon), trust=trust)
+    nats = None if epsilon is None else parse_epsilon(epsilon)
+    if epsilon is not None and nats is None:
+        raise InputError("epsilon is inf; a channel is checked at a finite one")
+    result = check_all(mechanism, settings=read_settings(setting or ()), epsilon=nats, trust=trust)
     deliver(json, result.as_json())
     if json != STDOUT:
         show_conformance(Console(), result)
     if not result.held:
         raise typer.Exit(BAD_INPUT)
-
-
-def _finite(epsilon: str | None) -> Epsilon:
-    if epsilon is None:
-        return None
-    if (nats := parse_epsilon(epsilon)) is None:
-        raise InputError("epsilon is inf; a channel is checked at a finite one")
-    return nats
 
 
 def show_conformance(console: Console, result: Conformance) -> None:
@@ -324,10 +319,6 @@ def _show_central_audits(
         f"attacks: {'; '.join(games)}",
         *others,
     )
-
-
-def _in_cell(value: int | str) -> str:
-    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _power(audits: Sequence[Audit]) -> list[str]:

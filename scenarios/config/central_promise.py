@@ -21,11 +21,12 @@ from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.custom import admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
 from coordinator.protocol.rounding import round_up
 from coordinator.protocol.trust import Shuffling
 from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.design import PoolDesign
+from coordinator.server.design import PoolDesign, World
 from coordinator.server.server_half import (
     ANCHOR,
     ELIMINATE,
@@ -38,13 +39,10 @@ from coordinator.server.server_half import (
 )
 from scenarios.config.admission import require_same_everywhere
 from scenarios.config.custom_halves import OwnSettings, own_of
-from scenarios.config.scenario import EXPECTED, SMALLEST, TELL
+from scenarios.config.scenario import EXPECTED, SMALLEST, TELL, Scenario
 
 if TYPE_CHECKING:
-    from coordinator.protocol.messages import Query
-    from coordinator.server.design import World
     from coordinator.server.rounds.setting import GroupPromise
-    from scenarios.config.scenario import Scenario
 
 
 LARGEST_LOCAL = 16  # Above it a report has no noise to speak of [nats]

@@ -37,17 +37,10 @@ def import_object(path: str, what: str) -> Any:
     target = getattr(module, name, None)
     if not callable(target):
         complaint = f"{what} {path}: module {module_name} has nothing called {name} that makes a {what}"
-        raise PolicyError(complaint + (f"; it has {', '.join(own)}" if (own := _own_names(module)) else ""))
+        public = {key: value for key, value in vars(module).items() if callable(value) and not key.startswith("_")}
+        own = [key for key, value in public.items() if getattr(value, "__module__", None) == module.__name__]
+        raise PolicyError(complaint + (f"; it has {', '.join(own)}" if own else ""))
     return target
-
-
-def _own_names(module: ModuleType) -> list[str]:
-    """Return the classes and functions that a module defines itself, for an error about a missing name."""
-    return [
-        name
-        for name, value in vars(module).items()
-        if callable(value) and not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
-    ]
 
 
 def import_helpers(names: Sequence[str]) -> tuple[str, ...]:
@@ -204,7 +197,9 @@ def modules_of(roots: Iterable[str], further: Iterable[str] = ()) -> dict[str, s
     # unless they are in the package of one of the roots; those of ``further`` are looked for beside the roots.
     files = {name: file for name in roots if (file := _loaded_from(name))}
     tops = {name.partition(".")[0] for name in files}
-    folders = {_folder_of(name, file) for name, file in files.items()} or {Path.cwd()}
+    # from which modules are imported by their whole names
+    folders = {file.parents[name.count(".") + (file.name == "__init__.py")] for name, file in files.items()}
+    folders = folders or {Path.cwd()}
     waiting, texts = [*files, *further], dict[str, str]()
     while waiting:
         name = waiting.pop()
@@ -220,11 +215,6 @@ def _loaded_from(name: str) -> Path | None:
     """Return the file of an imported module's source; None if there is none, as in a notebook."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return Path(file) if file and Path(file).suffix == ".py" and Path(file).is_file() else None
-
-
-def _folder_of(name: str, file: Path) -> Path:
-    """Return the folder from which a module is imported by its whole name."""
-    return file.parents[name.count(".") + (file.name == "__init__.py")]
 
 
 def _beside(name: str, folders: Iterable[Path], tops: set[str]) -> Path | None:

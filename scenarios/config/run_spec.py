@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import InputError, PolicyError, name_choices
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS, Shuffling, TwoServers
@@ -28,7 +29,7 @@ from coordinator.server.server_half import (
     UNTIL_LEARNED,
     ServerHalf,
 )
-from scenarios.config.admission import admitted_of_run
+from scenarios.config.admission import ChannelCheck, admitted_of_run
 from scenarios.config.central_promise import CentralPromise, check_shuffled, shuffled_of
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import brief
@@ -39,12 +40,10 @@ from scenarios.config.scenario import INPUT, PROMOTE, SET, Scenario, TrustSettin
 from scenarios.config.settings import validated
 
 if TYPE_CHECKING:
-    from coordinator.protocol.custom import CustomMechanism
     from coordinator.server.decoding.estimates import PublicCounts
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
-    from scenarios.config.admission import ChannelCheck
 
 SMALLEST_EPSILON = Fraction(1, 10**9)  # Below it 10^18 users and more would have to answer
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"

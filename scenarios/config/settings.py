@@ -1,7 +1,5 @@
 """What scenarios of all experiments share: how their values are given, and how they are given again."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from pathlib import Path

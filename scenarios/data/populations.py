@@ -1,7 +1,5 @@
 """Populations: the devices of a run and, where the world was made, the truth about them."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import dataclass, field, replace

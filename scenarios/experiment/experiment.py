@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import os
+import pkgutil
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -132,7 +132,7 @@ class Experiment(ABC, Generic[S]):
 
     def once(self, scenario: S, running: Running) -> Record:
         """Run one seed."""
-        record: Record = _function(self.runner)(scenario, running)
+        record: Record = pkgutil.resolve_name(self.runner)(scenario, running)
         return record
 
 
@@ -195,15 +195,10 @@ def finished_run(
             drop(out)
 
 
-def _function(name: str) -> Any:
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)
-
-
 def _load(name: str) -> None:
     """Load a function ahead of time; what is wrong with its module is said where it is used."""
     with suppress(Exception):
-        _function(name)
+        pkgutil.resolve_name(name)
 
 
 def run_seeds(experiment: Experiment[S], settings: S, running: Running, repeat: int) -> Record:

@@ -10,8 +10,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -24,18 +27,13 @@ from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS
 from scenarios.config.files import printable
 from scenarios.config.mechanism_settings import server_half
 from scenarios.log import moving_bar, spoke
+from scenarios.show.intervals import CONFIDENCE, mean_interval, share_interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from coordinator.server.rounds.state import RunProgress
     from scenarios.backends.session import Progress as ReportProgress
-from dataclasses import dataclass
-from enum import Enum
-
-import numpy as np
-
-from scenarios.show.intervals import CONFIDENCE, mean_interval, share_interval
 
 
 class Average(Enum):

@@ -1,7 +1,5 @@
 """Plans under a central epsilon, behind a shuffler or of two servers: what devices answer changes with their number."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from fractions import Fraction

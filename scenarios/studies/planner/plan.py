@@ -41,9 +41,8 @@ from scenarios.theory.emulated_runs import MOST_USERS, Estimate, goals
 from scenarios.theory.predictors import Predictor, predictor, why_not_predicted
 from scenarios.theory.sufficient_users import sufficient_users
 
-ADAPTIVE = (
-    4.5  # what adaptive rounds save at least where they are offered; see docs/explanation/adaptive-rounds.md, Measured
-)
+ADAPTIVE = 4.5
+"""What adaptive rounds save at least where they are offered; see docs/explanation/adaptive-rounds.md, Measured."""
 ONE_IN_TWO = 0.5  # probability of failure of lower bounds, where only a share of items is to be right
 SIMULATED, EMULATED = "simulated", "emulated"
 """How the note of a row begins whose needs were simulated: a custom design that says no precision; and the mark

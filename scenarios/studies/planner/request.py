@@ -97,15 +97,8 @@ def learnable_of(table: RatingTable, like_from: float | None) -> list[dict[str, 
 
 
 _THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")  # settings that a file of ratings determines
-_FILES = (
-    "like_from",
-    "duplicates",
-    "bad_lines",
-    "held_out",
-    "split_by",
-    "features",
-    "worth",
-)  # settings that are about files alone
+# Settings that are about files alone
+_FILES = ("like_from", "duplicates", "bad_lines", "held_out", "split_by", "features", "worth")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

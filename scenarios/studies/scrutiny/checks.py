@@ -16,7 +16,7 @@ import numpy as np
 from actors.absence import Absence
 from actors.device import Cohort
 from actors.ratings import StoredRatings
-from coordinator.protocol.arrays import Floats, Words32
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import DUST, Likelihood, LogRatio, odds_within
 from coordinator.protocol.custom import CustomPublic, Mechanism
@@ -80,11 +80,6 @@ def both_shares(devices: Cohort, query: Query) -> tuple[WordShare, SeedShare]:
     return words, seeds
 
 
-def _sums(words: WordShare, seeds: SeedShare) -> Words32:
-    heard = words.heard()[:, None].astype(np.uint32)
-    return words.rows() + expansions(seeds.keys(), seeds.width) * heard
-
-
 def share_crossing(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
     """Check types and sizes of shares, that they add up to vectors of zeros and ones, and that silence is zeros."""
     query, half = subject.query(TINY, PLAIN), _half(subject)
@@ -95,7 +90,7 @@ def share_crossing(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
         raise Failed("other devices answer one server than the other one")
     if words.rows()[silent].any() or seeds.keys()[silent].any():
         raise Failed("a device that does not answer gives more than zeros")
-    vectors = _sums(words, seeds)[~silent]
+    vectors = (words.rows() + expansions(seeds.keys(), seeds.width) * words.heard()[:, None].astype(np.uint32))[~silent]
     most = half.ones(query)
     if not half.by_devices(query) and ((vectors > 1).any() or (vectors.sum(axis=1) > most).any()):
         raise Failed(f"shares add up to other vectors than of zeros and at most {most} ones")

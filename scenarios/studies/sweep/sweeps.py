@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -128,8 +128,7 @@ DEFAULT_KIND = "users"  # The kind of a grid that names none
 
 def kind_of(name: str) -> type[Sweep[Any, Any]]:
     """Return a kind by its name."""
-    module, _, kind = KINDS[name].partition(":")
-    sweep: type[Sweep[Any, Any]] = getattr(importlib.import_module(module), kind)
+    sweep: type[Sweep[Any, Any]] = pkgutil.resolve_name(KINDS[name])
     return sweep
 
 
