@@ -201,8 +201,7 @@ class PlanResult(Result):
     def frame(self, of: Literal["designs", "bounds", "worth"] = "designs") -> pd.DataFrame:
         """Return a table of the designs, one row a design and decoder; of the lower bounds; or of a file's advice."""
         _check_table(of, [name for name in ("designs", "bounds", "worth") if name in self])
-        table = pd.DataFrame(self[of])
-        return table.astype({"epsilon": float, "users": float} if of == "designs" else {})
+        return pd.DataFrame(self[of]).astype({"epsilon": float, "users": float} if of == "designs" else {})
 
     def __repr__(self) -> str:
         return f"PlanResult({self._told})"

@@ -229,8 +229,7 @@ def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
 
     parameters = shuffled_query(query, promise.devices, promise.delta).parameters
     names = [name for name in (CHOSEN, PADDED) if name in type(settings).model_fields]
-    sizes = {name: int(parameters[name]) for name in names}
-    return settings.model_copy(update=sizes)
+    return settings.model_copy(update={name: int(parameters[name]) for name in names})
 
 
 @lru_cache(maxsize=1 << 8)

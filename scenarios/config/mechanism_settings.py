@@ -140,6 +140,11 @@ def own_designs(
     return tuple(designs)
 
 
+def shared_names() -> list[str]:
+    """Return the designs whose devices give shares to two servers, and release nothing."""
+    return [name for name, half in designs().items() if half.trust == TRUST_TWO_SERVERS]
+
+
 def code_digest(policy: str) -> str:
     """Return the SHA-256 of the code that asks: this package's, and of a custom policy what it is made of."""
     code = [*_our_code()]

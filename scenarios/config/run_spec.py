@@ -34,7 +34,7 @@ from scenarios.config.central_promise import CentralPromise, check_shuffled, shu
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import brief
 from scenarios.config.identity import import_object
-from scenarios.config.mechanism_settings import designs
+from scenarios.config.mechanism_settings import designs, shared_names
 from scenarios.config.mechanism_settings import server_half as named_half
 from scenarios.config.scenario import INPUT, PROMOTE, SET, Scenario, TrustSettings
 from scenarios.config.settings import validated
@@ -244,10 +244,9 @@ def check_servers(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse two servers for what is no share, shares without them, and a delta that promises nothing."""
     shared = half.trust == TRUST_TWO_SERVERS
     if scenario.trust == TWO_SERVERS and not shared:
-        sums = ", ".join(one.name for one in designs().values() if one.trust == TRUST_TWO_SERVERS)
         raise InputError(
             f"trust is {scenario.trust}, but {half.name} is no sum of shares; devices that randomize their answers and "
-            f"servers that add noise would pay twice; give {sums}"
+            f"servers that add noise would pay twice; give {', '.join(shared_names())}"
         )
     if shared and scenario.trust != TWO_SERVERS:
         raise InputError(f"trust is {scenario.trust}, but {half.name} is added up by two servers; say {TWO_SERVERS}")

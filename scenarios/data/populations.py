@@ -261,8 +261,7 @@ def known_world(scenario: Scenario) -> World:
 
 def settle(scenario: Scenario) -> Scenario:
     """Return a filled-in scenario whose mechanism's open settings are replaced by numbers."""
-    settled = scenario.settings.settle(known_world(scenario), scenario.decoder)
-    full = scenario.model_copy(update={"settings": settled})
+    full = scenario.model_copy(update={"settings": scenario.settings.settle(known_world(scenario), scenario.decoder)})
     if scenario.trust == SHUFFLED:  # what is best follows from the local epsilon, and that from the central one
         local = scenario.settings.settle(known_world(RunSpec(full).local_scenario), scenario.decoder)
         full = full.model_copy(update={"settings": local})

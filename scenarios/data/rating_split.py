@@ -253,7 +253,6 @@ def _so_many(table: RatingTable, number: int, like_from: float | None, seed: int
 def describe(table: RatingTable, like_from: float | None = None) -> dict[str, Any]:
     """Describe a table in numbers that hold no rating of a single user."""
     likes = judge_likes(table, like_from)
-    likes_per_user = table.degrees_among(likes)
     return {
         "format": table.source,
         "users": table.users,
@@ -271,7 +270,7 @@ def describe(table: RatingTable, like_from: float | None = None) -> dict[str, An
         "like_from": like_from,
         "likes": int(likes.sum()),
         "share_of_likes": float(likes.mean()),
-        "users_without_like": int(np.count_nonzero(likes_per_user == 0)),
+        "users_without_like": int(np.count_nonzero(table.degrees_among(likes) == 0)),
     }
 
 

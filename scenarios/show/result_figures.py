@@ -353,7 +353,8 @@ def _who_pays(lines: Sequence[Mapping[str, Any]]) -> Pictures:
             rows.setdefault(tuple(line[name] for name in names), []).append(line)
         best: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
         for key, of in rows.items():
-            best[key[:2]] = max(best.get(key[:2], of), of, key=_worth_to_all)
+            both = best.get(key[:2], of), of
+            best[key[:2]] = max(both, key=lambda lines: sum(line["people"] * line["ndcg"] for line in lines))
         points = [
             {
                 "label": f"{model}{'' if epsilon is None else f', epsilon {epsilon}'.removesuffix('.0')}",
@@ -372,10 +373,6 @@ def _who_pays(lines: Sequence[Mapping[str, Any]]) -> Pictures:
     if panels:
         alt = "What lists are worth to each group of people beside popularity's, with intervals, by trust model."
         yield Picture("who_pays", "Who pays", alt, panels, size=(7.0, 4.2), across=1)
-
-
-def _worth_to_all(lines: Sequence[Mapping[str, Any]]) -> float:
-    return float(sum(line["people"] * line["ndcg"] for line in lines))
 
 
 _LISTS, _PAIRS = "lists by popularity", "lists by pairs of items"
@@ -408,8 +405,7 @@ def _ladder(record: Mapping[str, Any]) -> Pictures:
     heading = f"{record['ratings']}: people until lists are worth {share:.0%} of plain popularity without privacy"
     heading += _relations(record["people"])
     alt = "People who are needed against epsilon, with intervals: a curve for each rung of the ladder of trust."
-    size = (5.2, 4.4)
-    yield Picture("ladder", "The ladder of trust", alt, panels, points, heading=heading, size=size)
+    yield Picture("ladder", "The ladder of trust", alt, panels, points, heading=heading, size=(5.2, 4.4))
 
 
 def _relations(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -441,8 +437,7 @@ def ladder_points(record: Mapping[str, Any]) -> pd.DataFrame:
     columns = ("list", "label", "x", "y", "low", "high", "mechanism")
     numbers = ("users", "users_low", "users_high")
     rows_of = ([*name, *(row[one] for one in numbers), row["mechanism"]] for name, row in best.items())
-    points = pd.DataFrame(list(rows_of), columns=columns)
-    return points.astype(dict.fromkeys(("x", "y", "low", "high"), float))
+    return pd.DataFrame(list(rows_of), columns=columns).astype(dict.fromkeys(("x", "y", "low", "high"), float))
 
 
 _FEATURES = " + features"

@@ -115,9 +115,8 @@ def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
     kind = _STATISTICS[numbers["statistic"]]
     statistic_numbers = {part.name: numbers[_key(kind, part.name)] for part in fields(kind) if part.name not in arrays}
     statistic: Statistic = kind(**arrays, **statistic_numbers)
-    ask = Ask(query=query, first=numbers["first"], stop=numbers["stop"], verifies=numbers.get("verifies", False))
     return Round(
-        ask=ask,
+        ask=Ask(query=query, first=numbers["first"], stop=numbers["stop"], verifies=numbers.get("verifies", False)),
         statistic=statistic,
         digest=bytes.fromhex(numbers["digest"]),
         size=numbers["size"],

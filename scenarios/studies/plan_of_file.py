@@ -29,10 +29,9 @@ def planned(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
     rows, why = needs_or_why(settings, epsilons=epsilons, users=request.users, worth=request.worth or WORTH)
     table = read_for(request)
     tell_remarks(table, console())
-    plain = popularity_of(settings) if rows else {}
     return made, {
         **result,
-        **plain,
+        **(popularity_of(settings) if rows else {}),
         **lines_skipped(request, table),
         "remarks": table.remarks,
         "worth": rows,

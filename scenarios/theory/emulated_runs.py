@@ -51,8 +51,7 @@ class Emulated:
         )
         sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
         sensed[pool], scores[pool], ones = self.design.emulate(query, crowd, self.coins)
-        statistic = ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones)
-        return statistic, []
+        return ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones), []
 
 
 MOST_USERS = 10**15  # nobody has more users; beyond it a plan says so

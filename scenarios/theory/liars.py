@@ -127,8 +127,7 @@ def likes_of_liar(query: Query) -> float | None:
     """
     if query.design not in ("set", "subset"):
         return None
-    inputs = ShiftInputs(query=query, rated=1, makes_up=ANSWERS)
-    return values_shift(inputs, 1, subset_rates(query))
+    return values_shift(ShiftInputs(query=query, rated=1, makes_up=ANSWERS), 1, subset_rates(query))
 
 
 def share_to_lift(likes: float, reach: float) -> float:

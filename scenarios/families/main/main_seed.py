@@ -187,7 +187,6 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
     joint = own is not None or (local and questions > 1 and not scenario.settings.splits)
     answers = statistic.answered * questions
     per_question = None if trust != TRUST_LOCAL or joint else as_json(queries[0].query.epsilon_per_question)
-    truth_columns = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
     return {
         "design": scenario.design,
         **({"mechanism": own[0].name, "channel": own[1].how} if own else {}),
@@ -228,7 +227,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "answered": statistic.answered,
         "refused": statistic.refused,
         "missing": statistic.missing,
-        **truth_columns,
+        **(_known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)),
         **lying_scores(run),
         **list_scores(run),
         "seconds": run.costs.seconds,
@@ -367,9 +366,8 @@ def _real(run: MainResult, noiseless: MainResult) -> dict[str, Any]:
     split, ratings = run.population.split, run.population.ratings
     assert split is not None and isinstance(ratings, StoredRatings)  # noqa: PT018 (narrows types)
     follows = what_clusters_follow(run.outcome.model.cluster, noiseless.outcome.model.cluster, split)
-    nothing = dict.fromkeys(("accuracy", "exact", "ari", "nmi", "accuracy_predicted"))
     return {
-        **nothing,
+        **dict.fromkeys(("accuracy", "exact", "ari", "nmi", "accuracy_predicted")),
         **lines_skipped(run.scenario, split.train),
         **split.protocol,
         "clusters_follow": follows.verdict,

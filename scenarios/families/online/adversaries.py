@@ -134,8 +134,7 @@ def _random(scenario: OnlineScenario) -> np.random.Generator:
 
 def _halves(splits: int) -> Bits2:
     """Return what each of ``2**splits`` groups votes for in each split: its bits."""
-    groups = np.arange(1 << splits)
-    halves: Bits2 = (groups[None, :] >> np.arange(splits)[:, None] & 1).astype(np.uint8)
+    halves: Bits2 = (np.arange(1 << splits)[None, :] >> np.arange(splits)[:, None] & 1).astype(np.uint8)
     return halves
 
 
@@ -171,8 +170,7 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
     votes: Bits2 = np.array([[0, 0], [0, 1], [0, 0]], np.uint8)
     likes = likes_of([(0,)] * 3, objects)
     sizes = [(peers, left) for left in range(peers, -1, -1)]
-    promise = Promise(rounds=rounds, objects=objects, peers=peers)
-    return _chain(recommender, promise, likes, votes, sizes, [0, 1, 0])
+    return _chain(recommender, Promise(rounds=rounds, objects=objects, peers=peers), likes, votes, sizes, [0, 1, 0])
 
 
 def theorem_15_chain(

@@ -312,8 +312,7 @@ def estimated_epsilon(candidate: Candidate, target: Target, users: int) -> Estim
 
     steps = np.linspace(math.log(_LEAST_EPSILON), math.log(LARGEST_EPSILON), _KNOTS)
     strengths = np.log([at(place)[0].strength(users) for place in steps.tolist()])
-    sizes = at(0.0)[0].sizes
-    targets = goals(sizes, accuracy=target.accuracy, success=target.success)
+    targets = goals(at(0.0)[0].sizes, accuracy=target.accuracy, success=target.success)
     return strictest(targets, StrengthCurve(steps, strengths), at, top=LARGEST_EPSILON)
 
 

@@ -73,8 +73,7 @@ def _rows(candidate: Candidate, row: Mapping[str, Any], target: Target, share: f
 
 def _theta(scenario: Scenario) -> float | None:
     """Return the sensed items a user rated, on average; None of designs that sense no items."""
-    senses = "theta" in type(scenario.settings).model_fields
-    return float(scenario.value("theta")) if senses else None
+    return float(scenario.value("theta")) if "theta" in type(scenario.settings).model_fields else None
 
 
 Variant = tuple[dict[str, Any], float, Influence]  # What it changes, how many times as many users, and its liars
@@ -156,8 +155,7 @@ def _needed(
 def show_withstanding(console: Console, result: Mapping[str, Any]) -> None:
     """Print a table of what designs need with liars."""
     columns = ("design", "pool", "theta", "users, honest", "users", "tips an item")
-    title = f"with a share of {result['malicious']:g} of liars"
-    table = titled(title, *columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    table = titled(f"with a share of {result['malicious']:g} of liars", *columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in result["designs"]:
         theta = "" if row["theta"] is None else f"{row['theta']:g}"
         share = "" if row["tipping_share"] is None else f"{row['tipping_share']:.3g}"

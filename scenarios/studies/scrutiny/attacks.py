@@ -410,8 +410,7 @@ def _most_unlike(
     law: ClaimedLaw, rows: list[Rated], pairs: Ints, *, releases: int, coins: np.random.Generator
 ) -> Neighbours:
     """Return the pairs of inputs whose releases differ most, whatever the channel claims, in releases of their own."""
-    devices = min(SEARCHED, releases, (1 << 24) // law.query.bits)
-    user = coins.integers(len(rows), size=devices)
+    user = coins.integers(len(rows), size=min(SEARCHED, releases, (1 << 24) // law.query.bits))
     (answer,) = answers([law], stored(rows, user, law.query.items), SEARCHING)
     least = np.full(len(pairs), -np.inf)
     for start in range(0, law.query.bits, CHUNK):
@@ -547,9 +546,8 @@ PARTS = (0.1, 0.2, 0.7)  # shares of the rounds that fit looks, choose an event,
 
 
 def central_attack(
-    scores: Mapping[str, Floats],
-    features: Floats2,
-    secret: Bools,
+    parts: Sequence[tuple[Mapping[str, Floats], Floats2]],
+    secrets: Sequence[Bools],
     *,
     name: str,
     meaning: str,
@@ -558,9 +556,10 @@ def central_attack(
     doubt: float,
     coins: np.random.Generator,
 ) -> AttackResult:
-    """Return what the best event of all rounds shows, by these scores or by what a learner makes of the features."""
+    """Return what the best event of all rounds shows, by blocks' scores or by what a learner makes of features."""
+    looks = {look: np.concatenate([scores[look] for scores, _ in parts]) for look in parts[0][0]}
+    features, secret = np.concatenate([features for _, features in parts]), np.concatenate(secrets)
     use = coins.choice([FIT, CHOOSE, MEASURE], secret.size, p=PARTS)
-    looks = dict(scores)
     if features.shape[1] and np.count_nonzero(use == FIT) >= LEARNABLE:
         looks |= learned_scores(features, secret, use)
     event = best_event(looks, secret, use, doubt, delta)

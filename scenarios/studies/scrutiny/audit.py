@@ -12,8 +12,7 @@ from coordinator.protocol.channels import DUST, ROUNDED, Likelihood
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
-from coordinator.server.server_half import TRUST_TWO_SERVERS
-from scenarios.config.mechanism_settings import designs as local_mechanisms
+from scenarios.config.mechanism_settings import designs, shared_names
 from scenarios.studies.scrutiny.attacks import FEWEST, attack, attack_plans, power_of, second_order_audit, variant_plans
 from scenarios.studies.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Size, inputs, subjects
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw
@@ -108,7 +107,7 @@ def audit(
         if settings:
             raise InputError(f"{design} is a mechanism of two tiers, which has no settings here; leave them out")
         return second_order_audit(design, nats, releases=releases, doubt=1 - confidence)
-    if design in _in_shares():
+    if design in shared_names():
         raise InputError(
             f"design {design} is answered in shares, each of which is uniform alone: there is no release to attack; "
             f"`blindrec check {design}` looks at shares"
@@ -122,11 +121,7 @@ def audit(
 
 def every_name() -> list[str]:
     """Return all mechanisms that release something: of the local model and the curator's, then those of two tiers."""
-    shares = _in_shares()
-    names = [name for name in local_mechanisms() if name not in shares]
-    return [*names, *second_order_mechanisms.second_order_public_halves()]
-
-
-def _in_shares() -> list[str]:
-    """Return the mechanisms whose devices give shares to two servers, and release nothing."""
-    return [name for name, half in local_mechanisms().items() if half.trust == TRUST_TWO_SERVERS]
+    return [
+        *(name for name in designs() if name not in shared_names()),
+        *second_order_mechanisms.second_order_public_halves(),
+    ]

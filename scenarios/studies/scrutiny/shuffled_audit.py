@@ -100,8 +100,7 @@ class ReportNumbers:
         patterns = patterns_of(bits)
         if words is None:
             return patterns
-        kinds = [self._kinds.get(one.tobytes(), ABSENT) for one in self._sketches(words)]
-        places = np.array(kinds, np.int64)
+        places = np.array([self._kinds.get(one.tobytes(), ABSENT) for one in self._sketches(words)], np.int64)
         numbers: Ints = np.where(places < 0, ABSENT, (np.maximum(places, 0) << self._law.query.bits) + patterns)
         return numbers
 
@@ -397,23 +396,19 @@ def shuffled_attack(
     rounds: Rounds, game: Game, number: int, *, claimed: float, delta: float, doubt: float, coins: np.random.Generator
 ) -> AttackResult:
     """Play so many rounds of a game, and return what the event shows that the server counts."""
-    parts_of_scores, secrets, histograms = list[dict[str, Floats]](), list[Bools](), list[Floats]()
+    parts, secrets = list[tuple[dict[str, Floats], Floats2]](), list[Bools]()
     for view, secret in rounds.views(game, number):
-        parts_of_scores.append(
-            {
-                "multiset": rounds.multiset_score(view.reports),
-                "order": rounds.log_ratio(view.place),
-                "number or length": rounds.log_ratio(view.named),
-                "question of its address": rounds.log_ratio(view.address),
-                "simulated device": _log_ratio(view.simulated),
-            }
-        )
+        scores = {
+            "multiset": rounds.multiset_score(view.reports),
+            "order": rounds.log_ratio(view.place),
+            "number or length": rounds.log_ratio(view.named),
+            "question of its address": rounds.log_ratio(view.address),
+            "simulated device": _log_ratio(view.simulated),
+        }
+        parts.append((scores, rounds.histogram(view.reports)))
         secrets.append(secret)
-        histograms.append(rounds.histogram(view.reports))
-    scores = {name: np.concatenate([part[name] for part in parts_of_scores]) for name in parts_of_scores[0]}
-    secret, counts = np.concatenate(secrets), np.concatenate(histograms)
     about = {"name": game.name, "meaning": game.meaning}
-    return central_attack(scores, counts, secret, **about, claimed=claimed, delta=delta, doubt=doubt, coins=coins)
+    return central_attack(parts, secrets, **about, claimed=claimed, delta=delta, doubt=doubt, coins=coins)
 
 
 def audit_shuffled(

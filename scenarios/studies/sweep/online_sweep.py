@@ -635,8 +635,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         remark(console, f"{title}: {result['distinct_clients']} clients, {seeds} seed{'s' if seeds > 1 else ''}")
         first = "measured of clients"
         world = [{"label": label, **result["world"][name]} for name, label in _WORLD.items() if label]
-        spread = [(which, which) for which in _SPREAD]
-        show_rows(console, [(first, "label"), *spread], world, words=(first,))
+        show_rows(console, [(first, "label"), *[(which, which) for which in _SPREAD]], world, words=(first,))
         for columns in (_LOSSES, _SIZE_COLUMNS):
             show_rows(console, [("recommender", "recommender"), *columns], result["recommenders"], **_NAMED)
         remark(

@@ -257,8 +257,7 @@ class EmulatedPrefixes(Successes):
     def learned(self, users: int, decoder: str) -> tuple[Model, Population]:
         """Return the item model of the first blocks; ``users`` is their number, and the decoder the scenario's."""
         stop_if_abandoned()
-        model = one_round(self._learner, self._query, self.statistic(users), users * self._block)
-        return model, self._population
+        return one_round(self._learner, self._query, self.statistic(users), users * self._block), self._population
 
 
 def emulated_devices(population: Population) -> Emulated:
