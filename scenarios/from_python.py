@@ -25,8 +25,7 @@ from scenarios.show.records import flat, pictures_of
 from scenarios.show.tables import lines_of, text_of
 from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.plan_of_file import planned
-from scenarios.studies.planner.plan import DesignPlan
-from scenarios.studies.planner.plan_tables import recommendation
+from scenarios.studies.planner.plan import DesignPlan, recommendation
 from scenarios.studies.planner.request import PlanRequest
 from scenarios.studies.sweep.sweep_folder import Swept, swept
 from scenarios.studies.sweep.sweeps import Sweep, load_sweep

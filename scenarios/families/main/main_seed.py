@@ -41,7 +41,7 @@ from scenarios.data.populations import Population, class_shares, cluster_sizes, 
 from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
-from scenarios.store.journal import Journal
+from scenarios.store.record_log import Journal
 from scenarios.theory.liars import Prediction, by_level, influence_of, predict_round, universal_limit
 from scenarios.theory.predictors import predictor
 

@@ -27,7 +27,6 @@ from scenarios.config.settings import validated
 from scenarios.data.populations import block_parameters, known_world, settle
 from scenarios.families.main.run import run
 from scenarios.show.intervals import mean_interval
-from scenarios.theory.anchor_prediction import users_of
 from scenarios.theory.emulated_runs import (
     MOST_USERS,
     Estimate,
@@ -39,7 +38,7 @@ from scenarios.theory.emulated_runs import (
     strictest,
     takes_too_long,
 )
-from scenarios.theory.predictors import Predictor, from_moments, predictor
+from scenarios.theory.predictors import Predictor, from_moments, predictor, users_of
 from scenarios.theory.sufficient_users import inseparable
 
 FEW = 10  # users of a scenario under a central epsilon, where nobody says how many

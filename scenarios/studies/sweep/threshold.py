@@ -50,9 +50,8 @@ from scenarios.families.main.run import MainResult, run
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.planner.least_users import predicted_users as needed_users
 from scenarios.studies.sweep.grid import variant
-from scenarios.theory.anchor_prediction import users_of
 from scenarios.theory.emulated_runs import Emulated, query_users
-from scenarios.theory.predictors import predictor
+from scenarios.theory.predictors import predictor, users_of
 from scenarios.theory.sufficient_users import inseparable
 
 Criterion = Literal["exact", "share", "top"]
