@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from actors.keeper import read_book, read_charge
 from coordinator.protocol.errors import LedgerError
-from scenarios.store.record_log import Journal, count_records
+from scenarios.store.journal import Journal
+from scenarios.store.record_log import count_records
 
 End = dict[str, Any]  # The part of a run's result that a kill must not change
 

@@ -16,7 +16,7 @@ from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.ray_instance import on_ray
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import run
-from scenarios.store.record_log import Journal
+from scenarios.store.journal import Journal
 
 LOOK = 10  # Number of measurements in a run
 

@@ -1,8 +1,7 @@
-"""The public face of blindrec: everything that a script or a notebook imports, and no logic.
+"""The public face of blindrec: what a script or a notebook imports; ``docs/reference/api.md`` has an example of each.
 
-All names are loaded where they are first used, so that ``import blindrec`` loads nothing but this file and what it
-checks below: neither devices nor the server nor a numerical library. Whatever is not named here is private and may
-change with any version. ``docs/reference/api.md`` has an example of each name.
+Names are loaded where they are first used, so that ``import blindrec`` loads nothing but this file and what it checks
+below. Whatever is not named here is private and may change with any version.
 """
 
 from __future__ import annotations
@@ -40,13 +39,9 @@ MARK = 'PART_OF = "blindrec"'  # The line that the ``__init__.py`` of each of th
 
 
 def foreign(home: Path) -> str | None:
-    """Return in one line which package is missing or another project's, and what to do; None where all are ours.
-
-    A package is ours if its first file says so, wherever it lies: Ray puts each package that it is sent into a folder
-    of its own, an editable install leads to a checkout, and what was zipped stays in the zip. A foreign wheel that was
-    installed over ours left its own first file, in the same place. Where no source can be read, the place decides:
-    ``home`` is the folder that holds the package ``blindrec`` itself.
-    """
+    """Return in one line which package is missing or another project's, and what to do; None where all are ours."""
+    # A package is ours if its first file says so, wherever Ray, an editable install or a zip puts it; a foreign wheel
+    # that was installed over ours left its own. Where no source can be read, the place beside ``home`` decides.
     for name in NEIGHBOURS:
         spec = _spec(name)
         if spec is None or not _is_ours(spec, home / name):

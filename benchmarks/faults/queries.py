@@ -38,8 +38,8 @@ from coordinator.server.rounds.transcript import Sealed, digest
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.backends.session import DeviceGroup
 from scenarios.backends.share_servers import KINDS, servers_here
+from scenarios.store.journal import Journal
 from scenarios.store.manifest import RUN
-from scenarios.store.record_log import Journal
 
 USERS, ITEMS = 24, 8
 SECRET, PUBLIC = derive(0, "faults"), derive(1, "faults")

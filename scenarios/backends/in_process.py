@@ -1,8 +1,4 @@
-"""A run without Ray: the same devices and the same server as elsewhere, in threads of this process.
-
-Only the experimenter's process does this, which holds the devices and the server anyway. Devices charge the query and
-make the same release as elsewhere, and the sums are those that the server would compute from it.
-"""
+"""A run without Ray: devices charge and answer, and the server adds up, as elsewhere, in threads of this process."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

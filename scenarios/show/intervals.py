@@ -1,7 +1,4 @@
-"""Intervals of what is measured over seeds: means, quantiles and medians, shares, and ratios.
-
-Quantiles of laws come from `scipy.special`, which has them without the half second that `scipy.stats` takes.
-"""
+"""Intervals of what is measured over seeds: means, quantiles and medians, shares, and ratios."""
 
 import math
 from collections.abc import Sequence

@@ -1,9 +1,4 @@
-"""Predictions by emulation: statistics drawn from their law, and decoded by the decoder that runs use.
-
-So are Pairwise-Preference, a curator's pairs and the two toys predicted, of which no formula is known that holds in
-small catalogues. How many users a target needs, or which epsilon, is estimated from draws at the numbers considered,
-most of them where the estimate stands, and has an interval.
-"""
+"""Predictions by emulation: statistics drawn from their law, and decoded by the decoder that runs use."""
 
 from __future__ import annotations
 

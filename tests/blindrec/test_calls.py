@@ -22,7 +22,8 @@ from runs import Command, planted_ratings, write_movielens
 import blindrec
 from coordinator.server.rounds.rounds import Round
 from scenarios.show import tables as report
-from scenarios.store.record_log import Journal, count_records
+from scenarios.store.journal import Journal
+from scenarios.store.record_log import count_records
 from scenarios.studies.planner.request import PlanRequest
 from scenarios.studies.sweep.threshold import ThresholdMeasurement
 from scenarios.studies.sweep.users_sweep import UsersSweep

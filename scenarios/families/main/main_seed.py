@@ -1,8 +1,4 @@
-"""One seed of the main job, from its population to how it came out: the flat record, and the tables of its folder.
-
-Designs that learn from pairs tell which items belong together, and not which of them are liked more: their labels have
-no names. They are matched with the true ones as well as can be, and nothing is said of ranks.
-"""
+"""One seed of the main job, from its population to how it came out: the flat record, and the tables of its folder."""
 
 from __future__ import annotations
 
@@ -41,7 +37,7 @@ from scenarios.data.populations import Population, class_shares, cluster_sizes, 
 from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
-from scenarios.store.record_log import Journal
+from scenarios.store.journal import Journal
 from scenarios.theory.liars import Prediction, by_level, influence_of, predict_round, universal_limit
 from scenarios.theory.predictors import predictor
 

@@ -47,7 +47,8 @@ from scenarios.families.online.online_worlds import (
     world_of_table,
 )
 from scenarios.show.tables import Average, finite, joined
-from scenarios.store.record_log import AnsweredRange, Codec, Numbers, RecordLog, require_booked
+from scenarios.store.journal import AnsweredRange, require_booked
+from scenarios.store.record_log import Codec, Numbers, RecordLog
 
 
 def _answered(one: ServedClient) -> AnsweredRange:

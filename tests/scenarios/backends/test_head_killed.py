@@ -12,7 +12,7 @@ from scenarios.store.record_log import count_records
 
 SLOWLY = """
 import sys, time
-from scenarios.store import record_log as journal
+from scenarios.store import journal
 from scenarios.cli import main
 keep = journal.Journal.keep
 def slowly(self, over):

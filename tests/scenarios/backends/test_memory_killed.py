@@ -20,7 +20,7 @@ os.environ["RAY_memory_usage_threshold"] = str(min(.95, (memory.total - memory.a
 os.environ["RAY_memory_monitor_refresh_ms"] = "100"
 
 from scenarios.cli import main
-from scenarios.store.record_log import Journal
+from scenarios.store.journal import Journal
 
 keep, meals = Journal.keep, iter([1])
 

@@ -11,7 +11,8 @@ import pytest
 from runs import Command, refused
 
 from coordinator.server.rounds.rounds import Round
-from scenarios.store.record_log import Journal, count_records
+from scenarios.store.journal import Journal
+from scenarios.store.record_log import count_records
 
 SMALL = ["run", "--items", "12", "--rated", "4", "--epsilon", "3", "--workers", "1"]
 HERE = [*SMALL, "--backend", "inprocess"]

@@ -26,7 +26,8 @@ from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import merge
 from scenarios.backends.session import InMemoryRounds
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
-from scenarios.store.record_log import Journal, from_bytes, to_bytes
+from scenarios.store.journal import Journal
+from scenarios.store.record_log import from_bytes, to_bytes
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 

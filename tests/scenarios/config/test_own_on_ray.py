@@ -26,7 +26,7 @@ from scenarios.backends.on_ray import OnRay
 from scenarios.backends.ray_instance import on_ray
 from scenarios.backends.session import InMemoryRounds
 from scenarios.families.main.run import Job, _packages, run_job
-from scenarios.store.record_log import Journal
+from scenarios.store.journal import Journal
 
 pytestmark = pytest.mark.cluster
 

@@ -21,7 +21,7 @@ RUN += ["--rounds", "4", "--json", "-"]
 WAITING = """
 import sys, time
 from scenarios.config import signals
-from scenarios.store import record_log as journal
+from scenarios.store import journal
 from scenarios.cli import main
 keep, stubborn = journal.Journal.keep, sys.argv.pop(1) == "stubborn"
 signals.LONGEST = 0.2 if stubborn else signals.LONGEST

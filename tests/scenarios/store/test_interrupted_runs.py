@@ -18,8 +18,9 @@ from coordinator.protocol.errors import InputError
 from scenarios.backends.selection import InProcess
 from scenarios.families.main.run import run
 from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.store.journal import Journal
 from scenarios.store.manifest import FOLDER, MANIFEST, digest, read_manifest
-from scenarios.store.record_log import Journal, count_records, to_bytes
+from scenarios.store.record_log import count_records, to_bytes
 from scenarios.store.run_folder import in_run_folder, manifest_of
 
 SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4, seed=3)

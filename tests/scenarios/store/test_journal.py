@@ -26,7 +26,8 @@ from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds
 from scenarios.config.mechanism_settings import variants
 from scenarios.families.main.run import run
-from scenarios.store.record_log import Journal, count_records, from_bytes, to_bytes
+from scenarios.store.journal import Journal
+from scenarios.store.record_log import count_records, from_bytes, to_bytes
 
 KINDS: list[dict[str, Any]] = [
     *(
@@ -163,7 +164,7 @@ RUN = ["run", "--design", "sign", "--policy", "eliminate", "--items", "20", "--r
 RUN += ["--epsilon", "2", "--answers-per-device", "2", "--workers", "2", "--json", "-"]
 DYING = """
 import os, signal, sys
-from scenarios.store import record_log as journal
+from scenarios.store import journal
 from scenarios.cli import main
 how, seed, number = sys.argv[1], sys.argv[2], sys.argv[3]
 keep, sync = journal.Journal.keep, os.fsync

@@ -21,8 +21,9 @@ from coordinator.protocol.errors import InputError
 from scenarios.experiment import experiment as finishing
 from scenarios.show import records
 from scenarios.store import manifest, run_folder, whole_files
+from scenarios.store.journal import Journal
 from scenarios.store.manifest import FOLDER, MANIFEST
-from scenarios.store.record_log import UNIT, UNITS, Journal, count_records
+from scenarios.store.record_log import UNIT, UNITS, count_records
 from scenarios.store.whole_files import locked_folder
 
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]

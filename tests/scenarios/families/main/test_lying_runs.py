@@ -19,7 +19,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled
 from scenarios.families.main.main_seed import lying_scores, record, renamed
 from scenarios.families.main.run import MainResult, collusion_of, run
-from scenarios.store.record_log import Journal
+from scenarios.store.journal import Journal
 from scenarios.studies.sweep.threshold import emulate, emulated_devices
 from scenarios.theory.liars import influence_of, universal_limit
 from scenarios.theory.predictors import predictor

@@ -21,7 +21,7 @@ from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import MainResult, run
-from scenarios.store.record_log import Journal
+from scenarios.store.journal import Journal
 from scenarios.studies.scrutiny.audit import audit, every_name
 
 

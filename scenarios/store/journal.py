@@ -1,0 +1,142 @@
+"""The journal of a run: every round is stored as soon as it is over, after all its answers are charged."""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from actors.keeper import LedgerClient, read_charge
+from coordinator.protocol.checked import MOST_DEVICES
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.server.rounds.rounds import ANEW, Round
+from coordinator.server.rounds.state import Ask
+from coordinator.server.statistics.counts import CountStatistic, GroupStatistic, PairStatistic
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.signs import AnchorStatistic
+from coordinator.server.statistics.statistic import Statistic
+from scenarios.config.mechanism_settings import code_digest
+from scenarios.store.record_log import Codec, Numbers, RecordLog
+
+
+class AnsweredRange(NamedTuple):
+    """The devices of a stored round: ``devices`` of ``first`` to ``stop - 1`` answered, and are charged for it."""
+
+    what: str  # The round's name in error messages
+    id: bytes
+    first: int
+    stop: int
+    devices: int
+
+
+def require_booked(answered_ranges: Iterable[AnsweredRange], keeper: LedgerClient) -> None:
+    """Refuse to resume if charges for stored answers are missing from the book."""
+    entries: dict[bytes, list[tuple[int, int]]] = {}
+    for entry in map(read_charge, keeper.read(0, MOST_DEVICES)[1]):
+        entries.setdefault(entry.id, []).append((entry.first, entry.stop))
+    for one in answered_ranges:
+        if (booked := _covered(entries.get(one.id, []), one.first, one.stop)) < one.devices:
+            raise InputError(
+                f"{one.what} was answered by {one.devices} devices, their ledger tells of {booked}; a part of "
+                f"it is missing, what devices spent is not known: put its files back as they were, or {ANEW}"
+            )
+
+
+def _covered(stretches: list[tuple[int, int]], first: int, stop: int) -> int:
+    """Return how many devices from ``first`` to ``stop - 1`` lie in any of the stretches."""
+    count = 0
+    for left, right in sorted(stretches):
+        first, end = max(first, left), min(stop, right)
+        if first < end:
+            count, first = count + end - first, end
+    return count
+
+
+_KINDS = (ScoreStatistic, PairStatistic, CountStatistic, GroupStatistic, AnchorStatistic)
+_STATISTICS = {kind.__name__: kind for kind in _KINDS}
+
+
+def _answered(over: Round) -> AnsweredRange:
+    ask, statistic = over.ask, over.statistic
+    devices = statistic.devices - statistic.refused
+    return AnsweredRange(f"round {ask.query.round}", ask.query.id, ask.first, ask.stop, devices)
+
+
+def _key(kind: type[Statistic], name: str) -> str:
+    """Return the key of a statistic's number in records of format 4, which a field's new name does not change."""
+    if name == "ones" and kind in (CountStatistic, GroupStatistic):
+        return "told"
+    return "asked" if name == "devices" else name
+
+
+def _encode(over: Round) -> Numbers:
+    query, statistic = over.ask.query, over.statistic
+    statistic_fields = {part.name: getattr(statistic, part.name) for part in fields(statistic)}
+    arrays: dict[str, Any] = {name: value for name, value in statistic_fields.items() if isinstance(value, np.ndarray)}
+    numbers = {
+        "size": over.size,
+        "first": over.ask.first,
+        "stop": over.ask.stop,
+        **({"verifies": True} if over.ask.verifies else {}),
+        "digest": over.digest.hex(),
+        **({"transcripts": list(over.transcripts)} if over.transcripts else {}),
+        "query": {
+            **{part.name: getattr(query, part.name) for part in fields(query) if part.name != "arrays"},
+            "public_seed": query.public_seed.hex(),
+            "epsilon": None if query.epsilon is None else str(query.epsilon),
+            "pool": None,
+            "centres": None,
+            **({"arrays": sorted(query.arrays)} if query.arrays else {}),
+        },
+        "statistic": type(statistic).__name__,
+        **{_key(type(statistic), name): int(value) for name, value in statistic_fields.items() if name not in arrays},
+    }
+    arrays |= {name: value for name in ("pool", "centres") if (value := getattr(query, name)) is not None}
+    arrays |= {f"array-{place}": query.arrays[name] for place, name in enumerate(sorted(query.arrays))}
+    return numbers, arrays
+
+
+def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
+    query_numbers = numbers["query"]
+    query = Query(
+        **{
+            **query_numbers,
+            "public_seed": bytes.fromhex(query_numbers["public_seed"]),
+            "epsilon": None if query_numbers["epsilon"] is None else Fraction(query_numbers["epsilon"]),
+            "pool": arrays.pop("pool", None),
+            "centres": arrays.pop("centres", None),
+            "arrays": {
+                name: arrays.pop(f"array-{place}") for place, name in enumerate(query_numbers.get("arrays", []))
+            },
+        }
+    )
+    kind = _STATISTICS[numbers["statistic"]]
+    statistic_numbers = {part.name: numbers[_key(kind, part.name)] for part in fields(kind) if part.name not in arrays}
+    statistic: Statistic = kind(**arrays, **statistic_numbers)
+    return Round(
+        ask=Ask(query=query, first=numbers["first"], stop=numbers["stop"], verifies=numbers.get("verifies", False)),
+        statistic=statistic,
+        digest=bytes.fromhex(numbers["digest"]),
+        size=numbers["size"],
+        transcripts=tuple(numbers.get("transcripts", ())),
+    )
+
+
+class Journal(RecordLog[Round]):
+    """The rounds of one seed; see `scenarios.store.record_log.RecordLog`."""
+
+    codec = Codec(
+        noun="round",
+        number=lambda over: over.ask.query.round,
+        encode=_encode,
+        decode=_decode,
+        require_booked=lambda rounds, book: require_booked(map(_answered, rounds), book),
+    )
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the run began with the present code; see `scenarios.backends.session.RecordStore`."""
+        manifest = self._manifest
+        return manifest is None or manifest.code_sha256 == code_digest(manifest.scenario.get("policy", ""))
