@@ -56,8 +56,7 @@ class Split:
         # the coins of scenarios.studies.compare.row.RowRequest for that row, so that all commands print one number
         coins = derive(self.seed, f"comparison None {self.train.users} 0.0")
         ties = np.random.default_rng(int.from_bytes(coins)).permutation(self.train.count)
-        order: Indices = ties[np.argsort(-self.popularity[ties], kind="stable")].astype(np.int32)
-        return order
+        return np.asarray(ties[np.argsort(-self.popularity[ties], kind="stable")].astype(np.int32))
 
     @property
     def protocol(self) -> dict[str, Any]:

@@ -330,8 +330,7 @@ def predict_round(
 def by_level(scenario: Scenario) -> Ints:
     """Return the label that each true cluster should get: 0 for the one that is liked most, and so on."""
     block = block_parameters(scenario)
-    ranks: Ints = np.argsort(np.argsort(-(block.class_shares @ block.like), kind="stable"))
-    return ranks
+    return np.asarray(np.argsort(np.argsort(-(block.class_shares @ block.like), kind="stable")))
 
 
 def _decoded(scenario: Scenario, values: Floats, deviation: float) -> Indices:

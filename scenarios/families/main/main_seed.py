@@ -75,8 +75,7 @@ def top_share(scores: Floats, truth: Floats, top: int = TOP_ITEMS) -> float:
 def _mean_ranks(values: Floats) -> Floats:
     """Return ranks from 1 on, ties at their mean rank; scipy.stats has it, and takes a second to load."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    mean: Floats = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    return mean
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
 
 
 def rank_correlation(scores: Floats, truth: Floats) -> float | None:

@@ -134,8 +134,7 @@ def _random(scenario: OnlineScenario) -> np.random.Generator:
 
 def _halves(splits: int) -> Bits2:
     """Return what each of ``2**splits`` groups votes for in each split: its bits."""
-    halves: Bits2 = (np.arange(1 << splits)[None, :] >> np.arange(splits)[:, None] & 1).astype(np.uint8)
-    return halves
+    return np.asarray((np.arange(1 << splits)[None, :] >> np.arange(splits)[:, None] & 1).astype(np.uint8))
 
 
 def _world(scenario: OnlineScenario, table: Bits2, liked: Bits, path: Ints, *, diversity: int) -> OnlineWorld:

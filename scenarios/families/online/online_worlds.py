@@ -133,8 +133,7 @@ def all_votes(voters: Voters, secret: bytes, service: Service) -> Bits2:
 
 def distances(votes: Bits2, likes: Bools2) -> Ints:
     """Return in how many rounds each voter votes for a disliked object, int64, shape (N,)."""
-    counts: Ints = sum(~likes[number][row] for number, row in enumerate(votes)) + np.zeros(votes.shape[1], np.int64)
-    return counts
+    return np.asarray(sum(~likes[number][row] for number, row in enumerate(votes)) + np.zeros(votes.shape[1], np.int64))
 
 
 def measured(world: ClientWorld, far: Ints, scenario: OnlineScenario) -> ClientWorld:

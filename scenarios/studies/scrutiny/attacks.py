@@ -159,8 +159,7 @@ def _cuts(scores: Floats) -> Floats:
     if values.size <= CUTS:
         return values
     ranks = np.concatenate([np.geomspace(1, scores.size, CUTS), np.linspace(1, scores.size, CUTS)]).astype(int)
-    cuts: Floats = np.unique(np.sort(scores)[-ranks])
-    return cuts
+    return np.asarray(np.unique(np.sort(scores)[-ranks]))
 
 
 def frequency_scores(keys: Ints, secret: Bools, parts: Ints) -> Floats:
@@ -170,8 +169,7 @@ def frequency_scores(keys: Ints, secret: Bools, parts: Ints) -> Floats:
     ours, theirs = (np.bincount(place[fit & one], minlength=size) for one in (secret, ~secret))
     ratios = np.log(ours + 0.5) - np.log(theirs + 0.5)
     ratios[ours + theirs < SCARCE] = 0.0
-    scores: Floats = ratios[place]
-    return scores
+    return np.asarray(ratios[place])
 
 
 def learned_scores(features: Floats, secret: Bools, parts: Ints) -> dict[str, Floats]:
@@ -487,8 +485,7 @@ def _agreement(sample: AttackSample) -> Floats | None:
     if len(noises) < len(sample.observations):
         return None
     nearer = [(theirs.sum(axis=1, dtype=np.int64) - ours.sum(axis=1))[sample.victims] for ours, theirs in noises]
-    agreement: Floats = np.sum(nearer, axis=0, dtype=np.float64)
-    return agreement
+    return np.asarray(np.sum(nearer, axis=0, dtype=np.float64))
 
 
 def _equal_noise(sample: AttackSample) -> Ints | None:
@@ -505,8 +502,7 @@ def _equal_noise(sample: AttackSample) -> Ints | None:
 
 def _differing_bits(one: Bits2, two: Bits2) -> Ints:
     width = min(one.shape[1], two.shape[1])  # two rounds may ask for releases of different lengths
-    counts: Ints = np.minimum((one[:, :width] ^ two[:, :width]).sum(axis=1, dtype=np.int64), FAR)
-    return counts
+    return np.asarray(np.minimum((one[:, :width] ^ two[:, :width]).sum(axis=1, dtype=np.int64), FAR))
 
 
 def _chunks(sample: AttackSample) -> dict[str, Ints]:

@@ -212,16 +212,14 @@ def keys_of(columns: Sketches) -> Ints:
         keys = (keys * np.uint64(0x9E3779B97F4A7C15)) ^ (
             column.astype(np.int64).view(np.uint64) + np.uint64(0x632BE59B)
         )
-    signed: Ints = keys.view(np.int64)
-    return signed
+    return np.asarray(keys.view(np.int64))
 
 
 def patterns_of(bits: Bits2) -> Ints:
     """Return releases as whole numbers where they have up to 62 bits, most significant first; else as `keys_of`."""
     if bits.shape[1] > 62:
         return keys_of(np.packbits(bits, axis=1))
-    patterns: Ints = bits.astype(np.int64) @ (1 << np.arange(bits.shape[1], dtype=np.int64)[::-1])
-    return patterns
+    return np.asarray(bits.astype(np.int64) @ (1 << np.arange(bits.shape[1], dtype=np.int64)[::-1]))
 
 
 class LogRatios:
@@ -251,8 +249,7 @@ class LogRatios:
             logs = [[self._of_device(device, side[device]) for side in (ours, theirs)] for device in range(len(ours))]
             return np.array([float((one - other).max()) for one, other in logs])
         if not (enumerable and self.alike(ours)):
-            differing: Floats = np.abs(ours.astype(np.int64) - theirs).sum(axis=1).astype(np.float64)
-            return differing
+            return np.asarray(np.abs(ours.astype(np.int64) - theirs).sum(axis=1).astype(np.float64))
         left, right = self._places(ours), self._places(theirs)
         size = len(self._rows)
         inverse, pairs = pd.factorize(left * size + right)
@@ -282,8 +279,7 @@ class LogRatios:
         if self._law.enumerable and self.alike(sketches):
             places = self._places(sketches)
             best = np.array([int(np.argmax(row)) for row in self._rows])
-            releases: Bits2 = ((best[places][:, None] >> np.arange(bits)[::-1]) & 1).astype(np.uint8)
-            return releases
+            return np.asarray(((best[places][:, None] >> np.arange(bits)[::-1]) & 1).astype(np.uint8))
         if sketches.shape[1] == bits and np.isin(sketches, (0, 1)).all():
             return sketches.astype(np.uint8)
         return None

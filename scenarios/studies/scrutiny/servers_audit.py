@@ -128,8 +128,7 @@ class NoiseLogs:
         """Return the logarithm of the chance of each value."""
         places = values - self._lowest
         inside = (places >= 0) & (places < self._logs.size)
-        logs: Floats2 = np.where(inside, self._logs[np.clip(places, 0, self._logs.size - 1)], np.log(FLOOR))
-        return logs
+        return np.asarray(np.where(inside, self._logs[np.clip(places, 0, self._logs.size - 1)], np.log(FLOOR)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,18 +243,15 @@ class Looks:
 
     def _rest(self, seen: Transcript) -> Ints2:
         """Return what is opened less what is known of the other devices."""
-        rest: Ints2 = (seen.opened - (self._users - 1) * self._vectors[0]) * seen.published[:, None]
-        return rest
+        return np.asarray((seen.opened - (self._users - 1) * self._vectors[0]) * seen.published[:, None])
 
     def _log_ratio(self, rest: Ints2, logs: NoiseLogs) -> Floats:
         sides = [logs.of(rest - vector).sum(axis=1) for vector in self._vectors]
-        score: Floats = sides[0] - sides[1]
-        return score
+        return np.asarray(sides[0] - sides[1])
 
     def _nearness(self, rest: Ints2) -> Floats:
         far = [np.abs(rest - vector).sum(axis=-1).astype(np.float64) for vector in self._vectors]
-        score: Floats = far[1] - far[0]
-        return score
+        return np.asarray(far[1] - far[0])
 
     def _of_shares(self, seen: Transcript, side: str) -> Floats:
         """Return how near the victim's share is to its vector, bare or less the share of another device."""
@@ -265,8 +261,7 @@ class Looks:
         bare = (mine - words + other).view(np.int32).astype(np.int64)
         bare[:, seen.victim] = mine[:, 0].view(np.int32)
         score = np.where((np.abs(bare) < NEAR).all(axis=2), self._nearness(bare), 0.0)
-        total: Floats = score.sum(axis=1)
-        return total
+        return np.asarray(score.sum(axis=1))
 
     def _of_opened(self, scores: dict[str, Floats], seen: Transcript) -> dict[str, Floats]:
         """Return scores, 0 where a sum was not opened; shares were seen all the same."""

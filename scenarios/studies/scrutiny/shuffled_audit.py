@@ -101,8 +101,7 @@ class ReportNumbers:
         if words is None:
             return patterns
         places = np.array([self._kinds.get(one.tobytes(), ABSENT) for one in self._sketches(words)], np.int64)
-        numbers: Ints = np.where(places < 0, ABSENT, (np.maximum(places, 0) << self._law.query.bits) + patterns)
-        return numbers
+        return np.asarray(np.where(places < 0, ABSENT, (np.maximum(places, 0) << self._law.query.bits) + patterns))
 
     def _sketches(self, words: Words) -> Ints:
         """Return the sketches of the three inputs under each question, side by side, shape (questions, columns)."""

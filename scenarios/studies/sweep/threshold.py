@@ -456,8 +456,7 @@ def slope(x: Floats, y: Floats) -> float:
 
 def _slopes(x: Floats, means: Floats) -> Floats:
     centred = x - x.mean()
-    slopes: Floats = means @ centred / (centred @ centred)
-    return slopes
+    return np.asarray(means @ centred / (centred @ centred))
 
 
 def bootstrap(x: Floats, y: Floats) -> tuple[float, float] | None:
