@@ -7,7 +7,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -185,19 +185,12 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
     return {
         "design": scenario.design,
         **({"mechanism": own[0].name, "channel": own[1].how} if own else {}),
-        "decoder": scenario.decoder,
-        "items": scenario.items,
-        "rated": scenario.rated,
-        "users": scenario.users,
-        "clusters": scenario.clusters,
+        **{name: getattr(scenario, name) for name in ("decoder", "items", "rated", "users", "clusters")},
         "theta": scenario.value("theta"),
         **scenario.settings.model_dump(mode="json"),
         **({"confidence": scenario.confidence} if half.sure else {}),
         "answers_per_device": scenario.answers_per_device,
-        "dropout": scenario.dropout,
-        "straggler_share": scenario.straggler_share,
-        "straggler_delay": scenario.straggler_delay,
-        "deadline": scenario.deadline,
+        **{name: getattr(scenario, name) for name in ("dropout", "straggler_share", "straggler_delay", "deadline")},
         "epsilon": epsilon_kept(run),
         "from_the_file": ", ".join(run.population.from_the_file) or None,
         "questions": 1 if joint else questions,
@@ -333,13 +326,9 @@ def _known_truth(run: MainResult) -> dict[str, Any]:
     population, ratings = run.population, run.population.ratings
     assert population.truth is not None and isinstance(ratings, BlockRatings)  # noqa: PT018 (narrows types)
     sizes = cluster_sizes(run.scenario)
-    scores = clustering_scores(run.outcome.model.cluster, population.truth)
     liked = ratings.would_like(derive(run.scenario.seed, "devices"), run.advice)[run.advice >= 0]
     return {
-        "accuracy": scores.accuracy,
-        "exact": scores.exact,
-        "ari": scores.ari,
-        "nmi": scores.nmi,
+        **asdict(clustering_scores(run.outcome.model.cluster, population.truth)),
         "accuracy_predicted": _predicted(run),
         "advice_liked": float(liked.mean()) if liked.size else None,
         "random_liked": float(class_shares(run.scenario) @ np.array(run.scenario.like) @ (sizes / sizes.sum())),
