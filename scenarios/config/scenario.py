@@ -125,8 +125,6 @@ class Attack:
 def parse_attack(text: str) -> Attack:
     """Read an attack as it is given.
 
-    Examples
-    --------
     >>> parse_attack("promote:3")
     Attack(name='promote', number=3)
     """

@@ -21,8 +21,6 @@ def best_matching(worth: Floats | Ints) -> tuple[Ints, Ints]:
 
     Shapes: ``worth`` (L, M).
 
-    Examples
-    --------
     >>> best_matching(np.array([[1, 3], [2, 1]]))[1].tolist()
     [1, 0]
     """
@@ -98,8 +96,6 @@ def clustering_scores(predicted: Ints | Indices, truth: Ints | Indices) -> Clust
 
     Shapes: ``predicted`` (N,); ``truth`` (N,).
 
-    Examples
-    --------
     >>> clustering_scores(np.array([7, 7, 3, 3]), np.array([0, 0, 1, 0])).accuracy
     0.75
     """
@@ -123,8 +119,6 @@ def ranking_scores(recommended: Ints | Indices, holdout: RowTable[Any]) -> Ranki
     ``DCG = sum of 1 / log2(1 + rank)`` over the hits, ranks from 1, divided by its largest value for
     ``min(k, held-out items)`` hits (Järvelin and Kekäläinen, 2002).
 
-    Examples
-    --------
     >>> holdout = RowTable(starts=np.array([0, 1, 2]), items=np.array([2, 3], np.int32), values=None, count=5)
     >>> scores = ranking_scores(np.array([[4, 2], [1, -1]]), holdout)
     >>> scores.hit_rate, round(scores.ndcg, 3)

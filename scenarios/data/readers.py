@@ -152,8 +152,6 @@ def stand_apart(values: Floats) -> str:
     ratings, and do not thin out towards the gap, as counts do: a thousandth of all ratings, and ten, lie in the last
     tenth of their range.
 
-    Examples
-    --------
     >>> stand_apart(np.repeat([0.5, 3.0, 5.0, 99.0], [20, 50, 30, 2]))
     '2 ratings of 99 stand apart from all others, which lie from 0.5 to 5: if they are no ratings, drop their lines'
     >>> stand_apart(np.array([1, 1, 1, 1, 2, 2, 3, 40])), stand_apart(np.repeat([1.0, 5.0], 50))

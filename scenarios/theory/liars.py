@@ -60,8 +60,6 @@ class ShiftInputs:
 def sign_shift(inputs: ShiftInputs, promoted: int) -> float:
     """Return s(r) of sign sensing, in units of the answer's sign.
 
-    Examples
-    --------
     With pools of all items ``C(r - 1, floor((r - 1) / 2)) / 2^(r - 1)``: .246 for 10 items.
     """
     query = inputs.query
@@ -121,8 +119,6 @@ def likes_of_liar(query: Query) -> float | None:
 
     That is s(1), in devices: what a report that names the item adds to its estimate, beside another item's.
 
-    Examples
-    --------
     Of 9,724 items, sets of 50 likes and 54 named values at epsilon 1 it is 195.
     """
     if query.design not in ("set", "subset"):
