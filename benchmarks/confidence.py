@@ -32,7 +32,7 @@ from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import block_parameters, populate
 from scenarios.families.main.run import run
 from scenarios.studies.sweep.threshold import emulate
-from scenarios.theory.anchor_prediction import users_of
+from scenarios.theory.predictors import users_of
 
 MOST_USERS, MOST_DEVICES = 10**11, 10**8  # Number of emulated users and of devices; only those that are asked cost time
 ANCHOR_USERS = 200_000  # Users of pairs at most, by their threshold, of settings of anchor sensing

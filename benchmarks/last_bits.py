@@ -27,9 +27,9 @@ from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import run
+from scenarios.families.online.online_run import record as online_record
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.online_seed import record as online_record
 from scenarios.families.two_tier.two_tier_run import follow
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.families.two_tier.two_tier_seed import plan_of, read_table, score_of, settle, world_of

@@ -21,10 +21,9 @@ from benchmarks.reference import PASSES, JsonFile, Took, in_turns, reference, re
 from benchmarks.watching import Watched, watch
 from scenarios.backends.ray_instance import on_ray
 from scenarios.backends.selection import InProcess
-from scenarios.backends.session import Backend
+from scenarios.backends.session import Backend, NoStore
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import run
-from scenarios.store.round_store import NoStore
 
 SHAPES = ((1_000, 30), (10_000, 100))  # Items and rated items of the tables in docs/reference/benchmarks.md
 WAYS = ("reference", "numpy", "inprocess", "ray")

@@ -25,7 +25,7 @@ from benchmarks.pages import ROOT
 from scenarios.backends.selection import InProcess, opened
 from scenarios.log import console
 from scenarios.show.drawing import draw_picture, styled
-from scenarios.show.figures import pictures_of
+from scenarios.show.records import pictures_of
 from scenarios.show.result_figures import compared_points, ladder_points
 from scenarios.show.tables import percent, short
 from scenarios.studies.compare.comparison import comparison

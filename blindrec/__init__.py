@@ -1,18 +1,16 @@
-"""The public face of blindrec: everything that a script or a notebook imports, and no logic.
+"""The public face of blindrec: what a script or a notebook imports; ``docs/reference/api.md`` has an example of each.
 
-All names are loaded where they are first used, so that ``import blindrec`` loads nothing but this file and what it
-checks below: neither devices nor the server nor a numerical library. Whatever is not named here is private and may
-change with any version. ``docs/reference/api.md`` has an example of each name.
+Names are loaded where they are first used, so that ``import blindrec`` loads nothing but this file and what it checks
+below. Whatever is not named here is private and may change with any version.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from blindrec._neighbours import foreign
 
 if TYPE_CHECKING:
     from blindrec import errors as errors
@@ -28,11 +26,49 @@ if TYPE_CHECKING:
     from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
     from scenarios.from_python import PlanResult, Result, RunResult, SweepResult, compare, plan, report, run, sweep
     from scenarios.studies.scrutiny.audit import audit
-    from scenarios.studies.scrutiny.conformance import check
     from scenarios.studies.scrutiny.servers_audit import servers_audit
     from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
+    from scenarios.studies.scrutiny.shuffled_checks import check
     from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon
     from scenarios.studies.scrutiny.verdicts import Amplification, Audit, Conformance, ServersAudit, ShuffledAudit
+
+
+NEIGHBOURS = ("actors", "coordinator", "scenarios")
+"""Blindrec's own packages; distributions with each of these names exist on PyPI."""
+MARK = 'PART_OF = "blindrec"'  # The line that the ``__init__.py`` of each of them holds
+
+
+def foreign(home: Path) -> str | None:
+    """Return in one line which package is missing or another project's, and what to do; None where all are ours."""
+    # A package is ours if its first file says so, wherever Ray, an editable install or a zip puts it; a foreign wheel
+    # that was installed over ours left its own. Where no source can be read, the place beside ``home`` decides.
+    for name in NEIGHBOURS:
+        spec = _spec(name)
+        if spec is None or not _is_ours(spec, home / name):
+            where = "is not there" if spec is None else f"in {_place(spec)} is another project's package"
+            return (
+                f"{name} {where}, blindrec needs its own; pip uninstall {name}, then pip install --force-reinstall "
+                "blindrec, or give blindrec an environment of its own"
+            )
+    return None
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except ValueError:  # a module of this name was made by hand
+        return ModuleSpec(name, None, origin="this process")
+
+
+def _is_ours(spec: ModuleSpec, expected: Path) -> bool:
+    source = getattr(spec.loader, "get_source", lambda _: None)(spec.name)
+    return MARK in source.splitlines() if source is not None else Path(_place(spec)) == expected
+
+
+def _place(spec: ModuleSpec) -> str:
+    """Return the folder of a package, the file of a module."""
+    return next(iter(spec.submodule_search_locations or ()), None) or str(spec.origin)
+
 
 __version__ = "0.1.0"
 
@@ -89,7 +125,7 @@ _HOMES = {
     "scenarios.families.online.online_scenario": "OnlineScenario",
     "scenarios.families.two_tier.two_tier_scenario": "TwoTierScenario",
     "scenarios.studies.scrutiny.audit": "audit",
-    "scenarios.studies.scrutiny.conformance": "check",
+    "scenarios.studies.scrutiny.shuffled_checks": "check",
     "scenarios.studies.scrutiny.servers_audit": "servers_audit",
     "scenarios.studies.scrutiny.shuffled_audit": "shuffled_audit",
     "scenarios.studies.scrutiny.shuffling": "amplified local_epsilon",

@@ -6,7 +6,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.config.files import brief
 from scenarios.experiment.experiment import Experiment
 from scenarios.families.main.main_job import MainJob
-from scenarios.families.online.serving_experiment import Online
+from scenarios.families.online.online_scenario import Online
 from scenarios.families.two_tier.two_tier_experiment import TwoTiers
 
 MAIN_JOB = MainJob()

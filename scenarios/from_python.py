@@ -20,14 +20,12 @@ from scenarios.config.settings import ExperimentScenario
 from scenarios.config.signals import InterruptedRunError
 from scenarios.experiment.experiment import Experiment, Record, finished_run
 from scenarios.experiments import experiment_of
-from scenarios.show.figures import pictures_of
 from scenarios.show.picture import Picture
-from scenarios.show.records import flat
+from scenarios.show.records import flat, pictures_of
 from scenarios.show.tables import lines_of, text_of
 from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.plan_of_file import planned
-from scenarios.studies.planner.plan import DesignPlan
-from scenarios.studies.planner.plan_tables import recommendation
+from scenarios.studies.planner.plan import DesignPlan, recommendation
 from scenarios.studies.planner.request import PlanRequest
 from scenarios.studies.sweep.sweep_folder import Swept, swept
 from scenarios.studies.sweep.sweeps import Sweep, load_sweep
@@ -202,8 +200,7 @@ class PlanResult(Result):
     def frame(self, of: Literal["designs", "bounds", "worth"] = "designs") -> pd.DataFrame:
         """Return a table of the designs, one row a design and decoder; of the lower bounds; or of a file's advice."""
         _check_table(of, [name for name in ("designs", "bounds", "worth") if name in self])
-        table = pd.DataFrame(self[of])
-        return table.astype({"epsilon": float, "users": float} if of == "designs" else {})
+        return pd.DataFrame(self[of]).astype({"epsilon": float, "users": float} if of == "designs" else {})
 
     def __repr__(self) -> str:
         return f"PlanResult({self._told})"

@@ -1,8 +1,4 @@
-"""The cluster's side of a submission: ``python -m scenarios.job VERSION COMMAND ...``.
-
-It is the job's entry point: checks that Python and the data are as the sender means them, runs the command, and puts
-its result into the log.
-"""
+"""The cluster's side of a submission, ``python -m scenarios.job VERSION COMMAND ...``: checks, runs, logs results."""
 
 import os
 import platform

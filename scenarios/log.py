@@ -1,8 +1,4 @@
-"""The structured log of commands: what happens, an event a line, as JSON on standard error.
-
-Events go to Python's logger ``blindrec``, so that any program can have them handled as it likes. They hold
-public numbers and words of ours only: no rating, no secret, no seed and no class of users.
-"""
+"""The structured log of commands: an event a line, as JSON on standard error, in public numbers and words of ours."""
 
 import json
 import logging

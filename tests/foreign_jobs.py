@@ -14,9 +14,9 @@ from coordinator.server.rounds.rounds import Outcome, QueryPlan
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
 from scenarios.backends.selection import InProcess
+from scenarios.backends.session import NoStore, RoundStore
 from scenarios.config.admission import admitted_for
 from scenarios.families.main.run import Job, run_job
-from scenarios.store.round_store import NoStore, RoundStore
 
 ITEMS, RATED, USERS = 20, 5, 20_000
 EPSILON = Fraction(2)

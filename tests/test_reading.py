@@ -33,8 +33,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.config.signals import disk_is_full
 from scenarios.data.datasets import read_ratings
 from scenarios.families.main.main_job import MainJob
-from scenarios.show.columns import Column
-from scenarios.show.tables import show
+from scenarios.show.tables import Column, show
 from scenarios.store.record_log import from_bytes
 
 ROOT = Path(__file__).parent.parent
@@ -49,7 +48,7 @@ ALLOWED = {
     "scenarios/config/files.py": "the same, for what is text, JSON, TOML, packed or a table",
     "scenarios/data/formats.py": "a rating file, by `open_regular` and `open_member`",
     "scenarios/data/readers.py": "Parquet and text of a file that `open_ratings` opened",
-    "scenarios/data/item_files.py": "a table in bytes that `read_file` read",
+    "scenarios/data/populations.py": "a table in bytes that `read_file` read",
     "actors/durable_log.py": "writes and synchronizes, and reads nothing",
     "scenarios/store/record_log.py": "writes an archive into memory",
     "scenarios/store/whole_files.py": "locks a folder, and tries whether a file can be written",
@@ -58,7 +57,7 @@ ALLOWED = {
     "scenarios/config/identity.py": "modules that Python has imported, or would",
     "scenarios/config/mechanism_settings.py": "blindrec's own modules",
     "coordinator/__init__.py": "blindrec's own modules",
-    "scenarios/cluster/folder_status.py": "the system's list of locks",
+    "scenarios/commands/job_commands.py": "the system's list of locks",
     "scenarios/job.py": "the result that this process has just written",
     "scenarios/cluster/job_log.py": "packs regular files of a finished folder, and unpacks into a new one",
 }

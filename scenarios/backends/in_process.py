@@ -1,10 +1,4 @@
-"""A run without Ray: the same devices and the same server as elsewhere, in threads of this process.
-
-Only the experimenter's process does this, which holds the devices and the server anyway. Devices charge the query and
-make the same release as elsewhere, and the sums are those that the server would compute from it.
-"""
-
-from __future__ import annotations
+"""A run without Ray: devices charge and answer, and the server adds up, as elsewhere, in threads of this process."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -128,10 +122,7 @@ def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> N
 
 
 def _one_loop(query: Query, ratings: Ratings, cohort: Cohort) -> BlockRatings | None:
-    """Return the ratings where both sides' work is one loop: MaxSense's on synthetic devices, of which none lies.
-
-    Both would regenerate the public data; every other query goes message by message.
-    """
+    """Return the ratings where both sides' work is one loop: MaxSense's on synthetic devices, of which none lies."""
     if type(cohort) is not Cohort or half_of(query.design) is not registered()["maxsense"] or query.own_questions:
         return None
     return ratings if isinstance(ratings, BlockRatings) else None

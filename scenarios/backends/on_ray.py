@@ -185,11 +185,9 @@ class OnRay:
         self.workers, self.metrics, self._most = workers, metrics, most
 
     def choose_workers(self, plan: ServerSpec[Any, Any], answers: int) -> int:
-        """Return the workers of a run; see `scenarios.backends.session.Backend.choose_workers`.
-
-        A worker's processes take seconds to start, in which one worker alone computes `BITS_A_WORKER`. The time that a
-        custom mechanism takes is unknown.
-        """
+        """Return the workers of a run; see `scenarios.backends.session.Backend.choose_workers`."""
+        # A worker takes seconds to start, in which one alone computes `BITS_A_WORKER`; the time of custom mechanisms is
+        # unknown.
         query = plan.rehearsal() if self._most and plan.own is None else None
         return self.workers if query is None else max(1, min(self.workers, -(-answers * query.bits // BITS_A_WORKER)))
 
@@ -222,11 +220,9 @@ class OnRay:
                 ray.kill(openings)
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Yield results of Ray tasks as they are completed; see `scenarios.backends.session.Backend.each`.
-
-        If the caller stops early, running tasks end with the session. They are not cancelled, because cancelling a task
-        that has just finished makes Ray 2.60 abort the whole driver ("Tried to complete task that was not pending").
-        """
+        """Yield results of Ray tasks as they are completed; see `scenarios.backends.session.Backend.each`."""
+        # Tasks of a caller that stops early end with the session: cancelling one that has just finished aborts Ray
+        # 2.60.
         _by_value(travelling())
         task: Any = ray.remote(num_cpus=1)(function)
         waiting = iter(enumerate(arguments))

@@ -45,11 +45,10 @@ _RAYS_OWN = "RAY_gcs_rpc_server_reconnect_timeout_s"
 
 
 class HeadWatch:
-    """Connects to the head's port again and again during a run, and ends the run if nothing listens there any more.
+    """Connects to the head's port again and again during a run, and ends the run if nothing listens there any more."""
 
-    Only refused connections count. A busy head refuses none, because its operating system accepts them, and a broken
-    link brings no refusal. The watch interrupts the main thread, so it does not watch runs in other threads.
-    """
+    # Only refused connections count: a busy head refuses none, and a broken link brings no refusal. The main thread is
+    # interrupted, so that runs in other threads are not watched.
 
     def __init__(self, address: str) -> None:
         self._why = f"the Ray head at {address} died"
@@ -201,11 +200,8 @@ def _start(workers: int, *, measured: bool = False) -> Path:
 
 @contextmanager
 def _without_folder(session: Path | None) -> Iterator[None]:
-    """Remove the folder of a session, of an instance that this process started, at the end of the ``with`` block.
-
-    It holds logs, sockets and Ray's own files. It is left if something was lost or our own code failed, because its
-    logs may say why.
-    """
+    """Remove the folder of a session, of an instance that this process started, at the end of the ``with`` block."""
+    # Its logs may say why if something was lost or our own code failed: then it is left.
     try:
         yield
     except LostError:

@@ -36,16 +36,11 @@ def local_settings(*, measured: bool) -> dict[str, Any]:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Make Ray instances that are started in this context, and all their processes, unreachable for others.
-
-    A token in the environment is meant for clusters that are joined, so it is ignored here and restored afterwards.
-    Nothing is written to the user's home. If this process already has an instance, its token is kept.
-
-    Ray reads where to listen only once, when it is imported. The variable is for the processes that it starts, the
-    attribute for this process. It caches the token, too, so the cache is emptied before and after. That this is enough
-    is not taken for granted: `on_loopback` looks at the open ports, and a version of Ray that is newer or older than
-    those which the tests ran with is refused.
-    """
+    """Make Ray instances that are started in this context, and all their processes, unreachable for others."""
+    # A token in the environment is meant for clusters that are joined: it is ignored and restored. Ray reads where to
+    # listen when it is imported: the variable is for the processes that it starts, the attribute for this one; it
+    # caches the token, so that the cache is emptied before and after. `on_loopback` looks at the open ports all the
+    # same, and other versions of Ray than those that the tests ran with are refused.
     if ray.is_initialized():
         yield
         return

@@ -125,12 +125,7 @@ def choose(
     work: Callable[[], float] = lambda: 0.0,
     sharing: bool = False,
 ) -> tuple[str, str]:
-    """Return the name of a command's backend, and the reason in a few words; no answer depends on the backend.
-
-    ``"auto"`` is Ray where a cluster is named or metrics are requested, which only Ray has; else Ray on this machine
-    where ``work`` predicts more than `LONG` [s of one processor], and this process where it does not, or where units
-    are ``sharing`` what they read and learn, and CPUs are few.
-    """
+    """Return the name of a command's backend, and the reason in a few words; no answer depends on the backend."""
     if backend != AUTO:
         return backend, NAMED
     if address:

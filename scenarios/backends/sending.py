@@ -64,12 +64,7 @@ _GRACE = 20  # Seconds that a stopped job has to end by itself
 
 
 def environment(folder: Path) -> dict[str, Any]:
-    """Return Ray's description of the files that are sent with a job.
-
-    The working directory is sent without `EXCLUDES`, without keys, tokens and passwords (`left_out`) and without
-    folders of runs. If it does not hold blindrec's packages, these are sent as well, so that both sides run the same
-    code.
-    """
+    """Return Ray's description of the files that are sent with a job."""
     runs = [f"/{run.relative_to(folder).as_posix()}/" for run in run_folders(folder)]
     described: dict[str, Any] = {
         "working_dir": str(folder),

@@ -10,14 +10,69 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from coordinator.protocol.errors import InputError
-from scenarios.store.round_store import NoStore, RecordStore
+from scenarios.store.manifest import UNCLAIMED
 
 if TYPE_CHECKING:
     from actors.device_half import DeviceKind
     from actors.keeper import LedgerClient
     from coordinator.server.fleet.cohorts import Layout
     from coordinator.server.rounds.conductor import ServerSpec
+    from coordinator.server.rounds.rounds import Round
     from coordinator.server.rounds.state import RunProgress
+
+
+R = TypeVar("R")  # The record of a round
+
+
+class RecordStore(Protocol[R]):
+    """Finished rounds, which are written and read one by one, so that they need not fit in memory together."""
+
+    def keep(self, over: R) -> None:
+        """Store a round that has just ended."""
+
+    def __iter__(self) -> Iterator[R]:
+        """Yield the stored rounds in order; a run continues after them."""
+
+    @property
+    def run(self) -> str:
+        """The run's public name."""
+
+
+class RoundStore(RecordStore["Round"], Protocol):
+    """Finished rounds of queries."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the present code made their queries; if not, they are compared with the queries it would make."""
+
+
+class NoStore:
+    """A store of nothing: an interrupted run starts again, and its devices repeat their answers."""
+
+    trusted = True
+    run = UNCLAIMED
+
+    def keep(self, over: Any) -> None:
+        """Drop a round."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield nothing."""
+        return iter(())
+
+
+class InMemoryRounds(NoStore):
+    """Rounds in memory, which the caller can inspect afterwards."""
+
+    def __init__(self, *rounds: Round) -> None:
+        self.rounds = list(rounds)
+
+    def keep(self, over: Round) -> None:
+        """Append a round."""
+        self.rounds.append(over)
+
+    def __iter__(self) -> Iterator[Round]:
+        """Yield all of them."""
+        return iter(self.rounds)
 
 
 A = TypeVar("A")
@@ -42,7 +97,6 @@ def end_with(stop: threading.Event) -> None:
     _own.stop = stop
 
 
-R = TypeVar("R")  # The record of a round
 O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)
 """The result of all rounds."""
 T = TypeVar("T")  # The experiment's result

@@ -1,8 +1,7 @@
-"""A job's log, the only channel that every Ray cluster has: it is followed, and carries a result or a folder.
+"""A job's log, the only channel of every Ray cluster: followed, it brings a result or a folder in numbered lines.
 
-The content is sent in numbered lines, so that other lines in between do no harm; the last line has
-their number and the digest of all, so that a loss is noticed. ``python -m scenarios.cluster.job_log FOLDER`` puts a
-folder of the cluster into the log of its job.
+Other lines in between do no harm; the last one has their number and the digest of all, so that a loss is noticed.
+``python -m scenarios.cluster.job_log FOLDER`` puts a folder of the cluster into the log of its job.
 """
 
 import asyncio

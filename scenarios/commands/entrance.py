@@ -1,9 +1,9 @@
 """The entrance of the command line: commands load when they are called, and every end is one line and an exit code."""
 
-import importlib
 import importlib.metadata
 import inspect
 import os
+import pkgutil
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
@@ -49,19 +49,13 @@ class Later(TyperCommand):
     @cached_property
     def loaded(self) -> Any:
         """The command itself."""
+        function = self._find() if callable(self._find) else pkgutil.resolve_name(self._find)
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
         settings = {"allow_extra_args": True, "ignore_unknown_options": True} if self._passes_on else {}
         app.command(self.name, context_settings=settings)(
-            _command(self._function(), None if self._passes_on else str(self.name), self._group)
+            _command(function, None if self._passes_on else str(self.name), self._group)
         )
         return typer.main.get_command(app)
-
-    def _function(self) -> Callable[..., None]:
-        if callable(self._find):
-            return self._find()
-        module, _, name = self._find.partition(":")
-        function: Callable[..., None] = getattr(importlib.import_module(module), name)
-        return function
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         """Return the context of the command itself, which is what runs then."""
@@ -123,10 +117,7 @@ def _passed(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def enter(tree: Any, arguments: list[str]) -> NoReturn:
-    """Run a command line and end the process.
-
-    `scenarios.config.signals` has the rule of exit codes. Exceptions that are faults of ours show their trace.
-    """
+    """Run a command line and end the process."""
     with recorded():
         line, code = _run(tree, arguments)
         if line is not None:

@@ -17,8 +17,7 @@ from coordinator.protocol.errors import BlindrecError
 from scenarios.backends.selection import AUTO, check_backend, open_session
 from scenarios.backends.session import Backend
 from scenarios.config.files import FileName, Number, PlainText, Whole, brief, nameable
-from scenarios.show.figures import check_figure, deliver_figure
-from scenarios.show.records import STDOUT, check_target, deliver
+from scenarios.show.records import STDOUT, check_figure, check_target, deliver, deliver_figure
 
 F = TypeVar("F", bound=Callable[..., None])
 BackendName = Annotated[

@@ -71,7 +71,7 @@ def data(
     from scenarios.data.rating_split import describe
     from scenarios.studies.compare.people_needed import SPLITS, needs_or_why, popularity_of, show_needs
     from scenarios.studies.compare.worlds import table_of
-    from scenarios.studies.planner.plan_tables import show_learnable
+    from scenarios.studies.planner.plan import show_learnable
     from scenarios.studies.planner.request import learnable_of
 
     settings = validated(Comparison, None, {"ratings": file, "seeds": SPLITS, **read})

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.backends.selection import InProcess
@@ -65,23 +65,18 @@ def check(
     queries asked on several layouts, its ledger read, and wrong queries tried. With --trust shuffled the levels of its
     channel are held against an enumeration, and its bound of delta against what is really given away.
     """
-    from scenarios.studies.scrutiny.conformance import check as check_all
+    from scenarios.studies.scrutiny.shuffled_checks import check as check_all
 
     check_target(json)
-    result = check_all(mechanism, settings=read_settings(setting or ()), epsilon=_finite(epsilon), trust=trust)
+    nats = None if epsilon is None else parse_epsilon(epsilon)
+    if epsilon is not None and nats is None:
+        raise InputError("epsilon is inf; a channel is checked at a finite one")
+    result = check_all(mechanism, settings=read_settings(setting or ()), epsilon=nats, trust=trust)
     deliver(json, result.as_json())
     if json != STDOUT:
         show_conformance(Console(), result)
     if not result.held:
         raise typer.Exit(BAD_INPUT)
-
-
-def _finite(epsilon: str | None) -> Epsilon:
-    if epsilon is None:
-        return None
-    if (nats := parse_epsilon(epsilon)) is None:
-        raise InputError("epsilon is inf; a channel is checked at a finite one")
-    return nats
 
 
 def show_conformance(console: Console, result: Conformance) -> None:
@@ -168,12 +163,11 @@ def audit(
     from scenarios.studies.scrutiny.audit import RELEASES, ROUNDS, every_name
     from scenarios.studies.scrutiny.audit import audit as audit_one
 
-    settings = read_settings(setting or ())
     audits = _audits(
         audit_one,
         every_name() if design is None else [design],
         epsilon="1" if epsilon is None else epsilon,
-        settings=settings,
+        settings=read_settings(setting or ()),
         releases=RELEASES if releases is None else releases,
         rounds=ROUNDS if rounds is None else rounds,
         items=TINY_ITEMS if items is None else items,
@@ -202,12 +196,12 @@ def _audit_central(trust: str, design: str | None, options: dict[str, Any], outp
         names = [design] if design else shuffled_names(own_questions=options.get("own_questions", False))
         audit_one, show = shuffled_audit, show_shuffled_audits
     else:
-        from scenarios.studies.scrutiny.servers_audit import servers_audit, shared_names
+        from scenarios.config.mechanism_settings import shared_names
+        from scenarios.studies.scrutiny.servers_audit import servers_audit
 
         names = [design] if design else shared_names()
         audit_one, show = servers_audit, show_servers_audits
-    each = options | {"confidence": 1 - (1 - options["confidence"]) / len(names)}
-    audits = _audits(audit_one, names, **each)
+    audits = _audits(audit_one, names, **options | {"confidence": 1 - (1 - options["confidence"]) / len(names)})
     show_all = partial(show, confidence=options["confidence"])
     _deliver(audits, design, output, show_all, lambda console, one: show_all(console, [one]))
 
@@ -264,17 +258,15 @@ def show_audit(console: Console, one: Audit) -> None:
         rows.append([attack.name, attack.meaning, *bounds, percent(attack.right), most])
     columns = ["attack", "what is distinguished", "claimed", "measured, at least", "guessed right", "at most"]
     show_table(console, columns, rows, title=title, words=["attack", "what is distinguished"])
-    verdict = one.failures or ["nothing contradicts the claim"]
-    remark(console, f"promised: {one.guarantee}", *verdict, *_power([one]))
+    remark(console, f"promised: {one.guarantee}", *(one.failures or ["nothing contradicts the claim"]), *_power([one]))
 
 
 def show_shuffled_audits(console: Console, audits: Sequence[ShuffledAudit], *, confidence: float) -> None:
     """Print a row for each mechanism behind a shuffler: what is claimed, given away at least, and measured."""
-    columns = {"devices": "amplified_for", "local": "epsilon_local"}
     _show_central_audits(
         console,
         audits,
-        columns,
+        {"devices": "amplified_for", "local": "epsilon_local"},
         confidence,
         "given away: what the multiset tells of a device where all others hold one input that is known",
         "neighbours: one user's ratings are replaced; if the shuffler tells who sent what, the local epsilon is left",
@@ -324,10 +316,6 @@ def _show_central_audits(
         f"attacks: {'; '.join(games)}",
         *others,
     )
-
-
-def _in_cell(value: int | str) -> str:
-    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _power(audits: Sequence[Audit]) -> list[str]:

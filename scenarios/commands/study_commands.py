@@ -70,8 +70,7 @@ def plan(
     private advice takes, which is drawn from the file, and then plans for a block model of its shape.
     """
     from scenarios.studies.plan_of_file import planned
-    from scenarios.studies.planner.plan_check import check_plan, measure_cost
-    from scenarios.studies.planner.plan_tables import show_check, show_cost, show_plan
+    from scenarios.studies.planner.plan import check_plan, measure_cost, show_check, show_cost, show_plan
     from scenarios.studies.planner.request import PlanRequest
     from scenarios.studies.planner.withstanding import check_share, show_withstanding, withstanding
 

@@ -130,11 +130,7 @@ def add_draws(counts: Ints, values: Ints | int, bits: Bits2) -> None:
 
 
 def improbable_count(counts: Ints, chances: Floats, false_alarm: float) -> tuple[int, int] | None:
-    """Return the private value and release whose count differs most from its chance, if that is improbable.
-
-    Each count is held against Chernoff's bound of its binomial law, and all of them together against ``false_alarm``
-    (Bonferroni); tables have shape (values, releases).
-    """
+    """Return the private value and release whose count differs most from its chance, if that is improbable."""
     draws = counts.sum(axis=1, keepdims=True)
     seen = counts / draws
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -152,11 +148,7 @@ def improbable_count(counts: Ints, chances: Floats, false_alarm: float) -> tuple
 def admitted_for(
     mechanism: Mechanism, world: World, *, epsilon: Epsilon, helpers: Sequence[str] = ()
 ) -> tuple[CustomMechanism, ChannelCheck]:
-    """Admit a mechanism in this process, and return it in the form in which all processes of the run will admit it.
-
-    It is refused before any query, if its class has an impossible question, its channel reveals more than
-    ``epsilon``, which one answer may cost [nats], or its source cannot be read.
-    """
+    """Admit a mechanism in this process, and return it in the form in which all processes of the run will admit it."""
     require_whole_class(mechanism)
     own = CustomMechanism(
         mechanism=mechanism, name=f"{type(mechanism).__name__}@{identity(mechanism, helpers)}", helpers=tuple(helpers)

@@ -21,11 +21,12 @@ from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.custom import admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
 from coordinator.protocol.rounding import round_up
 from coordinator.protocol.trust import Shuffling
 from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.design import PoolDesign
+from coordinator.server.design import PoolDesign, World
 from coordinator.server.server_half import (
     ANCHOR,
     ELIMINATE,
@@ -38,13 +39,10 @@ from coordinator.server.server_half import (
 )
 from scenarios.config.admission import require_same_everywhere
 from scenarios.config.custom_halves import OwnSettings, own_of
-from scenarios.config.trust_settings import EXPECTED, SMALLEST, TELL
+from scenarios.config.scenario import EXPECTED, SMALLEST, TELL, Scenario
 
 if TYPE_CHECKING:
-    from coordinator.protocol.messages import Query
-    from coordinator.server.design import World
     from coordinator.server.rounds.setting import GroupPromise
-    from scenarios.config.scenario import Scenario
 
 
 LARGEST_LOCAL = 16  # Above it a report has no noise to speak of [nats]
@@ -105,11 +103,7 @@ class PolicyNeed(NamedTuple):
 
 
 def smallest_round(scenario: Scenario, half: ServerHalf) -> RoundSize:
-    """Return how many devices the smallest round of a filled-in scenario asks.
-
-    Where nobody says so, a policy whose need is foreseen asks as many as make the fewest users in all, at most a tenth
-    of the users that there are.
-    """
+    """Return how many devices the smallest round of a filled-in scenario asks."""
     users = scenario.users or 0
     if scenario.policy == ONE_ROUND:
         return RoundSize(users)
@@ -235,20 +229,17 @@ def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
 
     parameters = shuffled_query(query, promise.devices, promise.delta).parameters
     names = [name for name in (CHOSEN, PADDED) if name in type(settings).model_fields]
-    sizes = {name: int(parameters[name]) for name in names}
-    return settings.model_copy(update=sizes)
+    return settings.model_copy(update={name: int(parameters[name]) for name in names})
 
 
 @lru_cache(maxsize=1 << 8)
 def size_by_law(
     half: ServerHalf, settings: Settings, world: World, epsilon: Fraction, delta: float, need: PolicyNeed
 ) -> int | None:
-    """Return the size of the smallest round with which a policy should ask for the fewest users in all; None if none.
-
-    A round of s devices allows a local epsilon that rises with s; the policy takes the users U that it needs under it,
-    and about s more, by which it ends late. Of U + s over s the least is taken: ``s = sqrt(8 U0) / mu`` for one bit,
-    with U0 the users that no noise takes and mu the distance of the two laws that the server tells apart.
-    """
+    """Return the size of the smallest round with which a policy should ask for the fewest users in all, if any."""
+    # A round of s devices allows a local epsilon that rises with s; the policy takes the users U that it needs under
+    # it, and about s more, by which it ends late. Of U + s over s the least is taken: ``s = sqrt(8 U0) / mu`` for one
+    # bit, with U0 the users that no noise takes and mu the distance of the two laws that the server tells apart.
     from coordinator.server.rounds.setting import Setting  # noqa: PLC0415 (numerical)
 
     asks = Asks.of(need.policy, need.pool_size, own_questions=need.own_questions)

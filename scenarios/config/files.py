@@ -1,8 +1,4 @@
-"""What users write and name: values in their notation, errors of one line, and files that are opened.
-
-What a folder holds is a file like any other, whoever it came from: nothing in it is believed before it was looked at,
-neither its size nor how large it says that it unpacks.
-"""
+"""What users write and name: values in their notation, errors of one line, and files, of which nothing is believed."""
 
 from __future__ import annotations
 

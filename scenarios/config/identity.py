@@ -37,17 +37,10 @@ def import_object(path: str, what: str) -> Any:
     target = getattr(module, name, None)
     if not callable(target):
         complaint = f"{what} {path}: module {module_name} has nothing called {name} that makes a {what}"
-        raise PolicyError(complaint + (f"; it has {', '.join(own)}" if (own := _own_names(module)) else ""))
+        public = {key: value for key, value in vars(module).items() if callable(value) and not key.startswith("_")}
+        own = [key for key, value in public.items() if getattr(value, "__module__", None) == module.__name__]
+        raise PolicyError(complaint + (f"; it has {', '.join(own)}" if own else ""))
     return target
-
-
-def _own_names(module: ModuleType) -> list[str]:
-    """Return the classes and functions that a module defines itself, for an error about a missing name."""
-    return [
-        name
-        for name, value in vars(module).items()
-        if callable(value) and not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
-    ]
 
 
 def import_helpers(names: Sequence[str]) -> tuple[str, ...]:
@@ -128,12 +121,7 @@ INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def identity(mechanism: Mechanism, helpers: Iterable[str] = ()) -> str:
-    """Return thirty-two hexadecimal digits: the digest of a mechanism's source and settings.
-
-    The source is that of the modules of its class and of the classes that it derives from, and of all that these
-    import from their own folder, see `modules_of`; in a notebook, of the class's cell, and the modules that it reads.
-    Import paths and folders do not count.
-    """
+    """Return thirty-two hexadecimal digits: the digest of a mechanism's settings and source."""
     kind = type(mechanism)
     settings = {part.name: _as_json(part.name, getattr(mechanism, part.name)) for part in settings_fields(kind)}
     parts = [kind.__name__, settings, code_of(kind, tuple(helpers))]
@@ -144,10 +132,7 @@ _BROUGHT: dict[tuple[type[Mechanism], tuple[str, ...]], str] = {}
 
 
 def code_of(kind: type[Mechanism], helpers: tuple[str, ...] = ()) -> str:
-    """Return the digest of the source of a class and of the packages that are sent with it.
-
-    The source is read once, because the imported code does not change with its file.
-    """
+    """Return the digest of the source of a class and of the packages that are sent with it, which is read once."""
     if came_by_value(kind) and (brought := _BROUGHT.get((kind, helpers))):
         return brought
     return _read(kind, helpers)  # type: ignore[arg-type] # a class can be hashed
@@ -207,14 +192,14 @@ def modules_of_class(kind: type[Mechanism]) -> dict[str, str]:
 
 
 def modules_of(roots: Iterable[str], further: Iterable[str] = ()) -> dict[str, str]:
-    """Return the source of modules, and of all that these import from the folders where they lie, by name.
-
-    Imports inside functions and imports of imports count, too. Python's, blindrec's and installed modules do not,
-    unless they are in the package of one of the ``roots``; those of ``further`` are looked for beside the roots.
-    """
+    """Return the source of modules, and of all that these import from the folders where they lie, by name."""
+    # Imports inside functions and imports of imports count, too. Python's, blindrec's and installed modules do not,
+    # unless they are in the package of one of the roots; those of ``further`` are looked for beside the roots.
     files = {name: file for name in roots if (file := _loaded_from(name))}
     tops = {name.partition(".")[0] for name in files}
-    folders = {_folder_of(name, file) for name, file in files.items()} or {Path.cwd()}
+    # from which modules are imported by their whole names
+    folders = {file.parents[name.count(".") + (file.name == "__init__.py")] for name, file in files.items()}
+    folders = folders or {Path.cwd()}
     waiting, texts = [*files, *further], dict[str, str]()
     while waiting:
         name = waiting.pop()
@@ -230,11 +215,6 @@ def _loaded_from(name: str) -> Path | None:
     """Return the file of an imported module's source; None if there is none, as in a notebook."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return Path(file) if file and Path(file).suffix == ".py" and Path(file).is_file() else None
-
-
-def _folder_of(name: str, file: Path) -> Path:
-    """Return the folder from which a module is imported by its whole name."""
-    return file.parents[name.count(".") + (file.name == "__init__.py")]
 
 
 def _beside(name: str, folders: Iterable[Path], tops: set[str]) -> Path | None:

@@ -88,10 +88,7 @@ def own_settings(half: ServerHalf, values: dict[str, Any]) -> Settings:
 
 
 def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Return a scenario's flat values with its mechanism's own settings in one, and with what follows from these.
-
-    These are the policy, the decoder, and that there is no epsilon where nothing is private.
-    """
+    """Return a scenario's flat values with its mechanism's settings in one, and what follows from these."""
     design, rest = values.get("design", "maxsense"), dict(values)
     half = half_of_class(type(design)) if isinstance(design, Mechanism) else server_half(str(design))
     if isinstance(stored := rest.pop("settings", None), dict):  # as `model_dump` has them
@@ -141,6 +138,11 @@ def own_designs(
     if strange := sorted(values.keys() - used):
         raise InputError(f"setting {strange[0]} is none of {', '.join(map(str, paths)) or 'any design; give --design'}")
     return tuple(designs)
+
+
+def shared_names() -> list[str]:
+    """Return the designs whose devices give shares to two servers, and release nothing."""
+    return [name for name, half in designs().items() if half.trust == TRUST_TWO_SERVERS]
 
 
 def code_digest(policy: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import InputError, PolicyError, name_choices
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS, Shuffling, TwoServers
@@ -28,25 +29,21 @@ from coordinator.server.server_half import (
     UNTIL_LEARNED,
     ServerHalf,
 )
-from scenarios.config.admission import admitted_of_run
+from scenarios.config.admission import ChannelCheck, admitted_of_run
 from scenarios.config.central_promise import CentralPromise, check_shuffled, shuffled_of
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import brief
 from scenarios.config.identity import import_object
-from scenarios.config.lying_settings import INPUT, PROMOTE
-from scenarios.config.mechanism_settings import designs
+from scenarios.config.mechanism_settings import designs, shared_names
 from scenarios.config.mechanism_settings import server_half as named_half
-from scenarios.config.scenario import SET, Scenario
+from scenarios.config.scenario import INPUT, PROMOTE, SET, Scenario, TrustSettings
 from scenarios.config.settings import validated
-from scenarios.config.trust_settings import TrustSettings
 
 if TYPE_CHECKING:
-    from coordinator.protocol.custom import CustomMechanism
     from coordinator.server.decoding.estimates import PublicCounts
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
-    from scenarios.config.admission import ChannelCheck
 
 SMALLEST_EPSILON = Fraction(1, 10**9)  # Below it 10^18 users and more would have to answer
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
@@ -166,11 +163,7 @@ class RunSpec:
 
     @cached_property
     def own(self) -> tuple[CustomMechanism, ChannelCheck] | None:
-        """The custom mechanism, checked and admitted, and how; None where it is none.
-
-        A `MechanismError` is raised if its class asks nothing that can be asked, or its channel reveals more than it
-        claims.
-        """
+        """The custom mechanism, checked and admitted, and how; None where it is none."""
         # of a central promise this is what each device keeps by itself
         answer = None if self.budget is None else self.budget / self.scenario.answers_per_device
         return admitted_of_run(self.scenario.settings, self.world, answer)
@@ -251,10 +244,9 @@ def check_servers(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse two servers for what is no share, shares without them, and a delta that promises nothing."""
     shared = half.trust == TRUST_TWO_SERVERS
     if scenario.trust == TWO_SERVERS and not shared:
-        sums = ", ".join(one.name for one in designs().values() if one.trust == TRUST_TWO_SERVERS)
         raise InputError(
             f"trust is {scenario.trust}, but {half.name} is no sum of shares; devices that randomize their answers and "
-            f"servers that add noise would pay twice; give {sums}"
+            f"servers that add noise would pay twice; give {', '.join(shared_names())}"
         )
     if shared and scenario.trust != TWO_SERVERS:
         raise InputError(f"trust is {scenario.trust}, but {half.name} is added up by two servers; say {TWO_SERVERS}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, model_validator
 
@@ -14,10 +15,10 @@ from actors.absence import Absence
 from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
 from coordinator.server.design import MOST_ROUNDS, World
-from coordinator.server.server_half import ONE_ROUND, Settings, check_shape
+from coordinator.server.server_half import ANCHOR, ELIMINATE, ITEM_BY_ITEM, ONE_ROUND, Settings, check_shape
 from scenarios.config.files import Exact, Matrix, NamedPath, Row, brief, check_shares
-from scenarios.config.lying_settings import AttackSettings
 from scenarios.config.mechanism_settings import all_settings, designs, gathered
 from scenarios.config.settings import (
     HELD_OUT,
@@ -29,11 +30,162 @@ from scenarios.config.settings import (
     Features,
     HeldOut,
     LikeFrom,
+    Malicious,
     Seed,
     SplitBy,
     like_bar,
 )
-from scenarios.config.trust_settings import TrustSettings
+
+DELTA = 1e-6  # Probability that a central guarantee fails, if nothing else is said
+EXPECTED = 0.9  # Share of the devices that are expected to answer, if nothing else is said
+SMALLEST = 10  # A round of a policy that goes on need not ask more than one device in so many, if nothing else is said
+WITHHOLD, TELL = "withhold", "tell"
+EXPECTATION = "expected_answers"
+_SHUFFLED = (EXPECTATION, "short_rounds", "smallest_round")
+
+
+class TrustSettings(ExperimentScenario):
+    """Who stands between devices and server, and what that promises."""
+
+    trust: Literal["local", "shuffled", "two-servers"] = Field(
+        default="local",
+        description="Whom devices trust: local, nobody; shuffled, a shuffler that hides who sent what, so that epsilon "
+        "is the central one; two-servers, one of two that add up shares [local].",
+    )
+    delta: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description=f"P(the promise of a shuffler or of two servers fails), at most 1 / answers [{DELTA:g}].",
+    )
+    expected_answers: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description=f"Shuffled, and two servers with noise of devices: share of the devices of a round that answers at "
+        f"least, on which epsilon counts [{EXPECTED:g}].",
+    )
+    short_rounds: Literal["withhold", "tell"] | None = Field(
+        default=None,
+        description="Shuffled: a round with fewer answers is withheld, or told with the larger epsilon that it has "
+        "[withhold].",
+    )
+    smallest_round: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Shuffled, policies that go on: fewest devices of a round, on which their local epsilon counts "
+        f"[eliminate, anchor: what should ask for the fewest users in all; at most a {SMALLEST}th of the users].",
+    )
+    own_questions: bool = Field(
+        default=False,
+        description="Devices draw their sensing sets, signs or hashes from private coins and report them too, so that "
+        "a shuffler can hide who was asked [no].",
+    )
+
+    def check_trust(self) -> None:
+        """Refuse settings of another trust model than the scenario's."""
+        theirs = {LOCAL: ("delta", *_SHUFFLED), TWO_SERVERS: tuple(name for name in _SHUFFLED if name != EXPECTATION)}
+        for name in theirs.get(self.trust, ()):
+            value: Any = getattr(self, name)
+            if value is not None:
+                model = f"{SHUFFLED} or {TWO_SERVERS}" if name == "delta" else SHUFFLED
+                raise InputError(f"{name} is {brief(value)}, which is about --trust {model}; the trust is {self.trust}")
+
+    @property
+    def terms_of_servers(self) -> tuple[float, float, float]:
+        """Delta, the share of devices that answers and that of liars among these, where two servers add up; else 0."""
+        if self.trust != TWO_SERVERS:
+            return 0.0, 1.0, 0.0
+        liars: float | None = getattr(self, "assume_malicious", None)  # of all scenarios that have liars
+        return self.failure_chance, EXPECTED if self.expected_answers is None else self.expected_answers, liars or 0.0
+
+    @property
+    def failure_chance(self) -> float:
+        """The delta of the promise, the default where none was given."""
+        return DELTA if self.delta is None else self.delta
+
+
+INPUT, INPUT_LATE, UNTARGETED, PROMOTE = "input", "input-late", "untargeted", "promote"
+EARLY, LATE = "early", "late"
+POISON = "poison-features"
+HALVING = "halving"
+FEW = 10  # Items that liars promote who make up ratings, if nothing else is said
+_NUMBERED = {PROMOTE: True, LATE: True, INPUT: False, INPUT_LATE: False}
+"""Attacks with a number: whether it must be given."""
+ADAPTIVE = (EARLY, LATE)  # Attacks on rounds that depend on answers
+ON_SIDES = (UNTARGETED, INPUT, INPUT_LATE, EARLY)  # Attacks that make sense where clusters have no order
+WITHOUT_TRUTH = (PROMOTE, INPUT, INPUT_LATE)
+"""Attacks that need not know which items are liked more than others; a file of ratings does not say it."""
+FORMS = "input:R, input-late:R, untargeted, promote:R, early, late:M"
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """An attack by name, and its number: of items that are promoted, or of open items."""
+
+    name: str
+    number: int | None = None
+
+
+def parse_attack(text: str) -> Attack:
+    """Read an attack as it is given.
+
+    >>> parse_attack("promote:3")
+    Attack(name='promote', number=3)
+    """
+    name, colon, number = text.partition(":")
+    if name == POISON:
+        raise InputError(f"attack is {POISON}, which is about item features of two tiers; it is no attack on a run")
+    if name not in (*_NUMBERED, UNTARGETED, EARLY):
+        raise InputError(f"attack is {brief(text)}; choose one of {FORMS}")
+    if bool(colon) and name not in _NUMBERED:
+        raise InputError(f"attack is {brief(text)}; {name} takes no number, leave it out")
+    if not colon:
+        if _NUMBERED.get(name):
+            raise InputError(f"attack is {brief(text)}; say of how many items, {name}:10")
+        return Attack(name, FEW if name in _NUMBERED else None)
+    if not (number.isascii() and number.isdigit() and 1 <= int(number[:12]) <= 10**9):
+        raise InputError(f"attack is {brief(text)}; give a whole number from 1 on, {name}:10")
+    return Attack(name, int(number[:12]))
+
+
+class AttackSettings(ExperimentScenario):
+    """Devices that lie."""
+
+    malicious: Malicious = None
+    attack: str | None = Field(default=None, description=f"What liars do: {FORMS} [untargeted].")
+
+    @property
+    def plotted(self) -> Attack | None:
+        """What liars do; None if nobody lies."""
+        return None if self.malicious is None else parse_attack(self.attack or UNTARGETED)
+
+    def check_attack(self, design: str, policy: str, *, knows_truth: bool) -> None:
+        """Refuse an attack that there is not, or that this run gives no opportunity for."""
+        if self.malicious is None and self.attack is not None:
+            raise InputError(f"attack is {self.attack!r}, but nobody lies; give --malicious too")
+        if (attack := self.plotted) is None:
+            return
+        if policy == ANCHOR:
+            self._check_sides(attack, design, knows_truth=knows_truth)
+        elif attack.name in ADAPTIVE and (policy not in (ELIMINATE, ITEM_BY_ITEM) or design != "sign"):
+            raise InputError(
+                f"attack is {attack.name}, which is about rounds of sign sensing that depend on answers; choose "
+                f"--design sign --policy {ELIMINATE}, or {UNTARGETED}"
+            )
+        if not knows_truth and attack.name not in WITHOUT_TRUTH:
+            raise InputError(
+                f"attack is {attack.name}, whose liars know the items' clusters; a ratings file has none, choose one "
+                f"of {', '.join(WITHOUT_TRUTH)}"
+            )
+
+    def _check_sides(self, attack: Attack, design: str, *, knows_truth: bool) -> None:
+        """Refuse what makes no sense where clusters have no order, and every later round is about all items."""
+        others = ", ".join(ON_SIDES)
+        if attack.name == PROMOTE:
+            raise InputError(f"attack is {PROMOTE}, but no cluster of {design} is the more liked one; choose {others}")
+        if attack.name not in ON_SIDES:
+            raise InputError(f"attack is {attack.name}, which was not worked out for {design}; choose one of {others}")
+        if not knows_truth:
+            raise InputError(
+                f"malicious is {self.malicious:g}, but liars about {design} know the items' clusters; a ratings file "
+                "has none, leave it out"
+            )
 
 
 class PolicySettings(ExperimentScenario):

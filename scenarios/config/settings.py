@@ -1,7 +1,5 @@
 """What scenarios of all experiments share: how their values are given, and how they are given again."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -163,11 +161,7 @@ def validated(kind: type[M], path: Path | None, flags: dict[str, Any], *, allow_
 
 
 def refuse_code(value: Any, what: str, key: str = "") -> None:
-    """Refuse a file that names somebody's code, which would run with all that its reader may do.
-
-    blindrec's own designs and policies have names; what has an import path, ``package.module:Name``, is code, wherever
-    it is, and so are the packages that travel with it.
-    """
+    """Refuse a file that names somebody's code or packages, which would run with all that its reader may do."""
     if isinstance(value, dict):
         for name, inner in value.items():
             refuse_code(inner, what, str(name))

@@ -97,10 +97,8 @@ def end_now(why: str, code: int) -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does; one that takes longer than `LONGEST` ends where it stands.
-
-    A signal that is ignored, as SIGHUP under nohup, stays so. The second and further ones change nothing.
-    """
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, after `LONGEST` wherever it stands."""
+    # A signal that is ignored, as SIGHUP under nohup, stays so. The second and further ones change nothing.
     if threading.current_thread() is not threading.main_thread():  # where Python allows no handlers
         yield
         return

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from rich.console import Console
 
 from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
@@ -20,18 +21,12 @@ from scenarios.data.formats import Columns, open_ratings
 from scenarios.data.readers import RatingColumns, read_columns
 from scenarios.log import step
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 _INTEGER = r"^-?[0-9]{1,18}$"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RatingTable(RowTable[Floats]):
-    """Ratings in a file's own scale, with the file's names of users and items; its text form shows none of them.
-
-    ``starts``, ``items``, ``values``, ``count``: See `coordinator.protocol.rating_table.RowTable`.
-    """
+    """Ratings in a file's own scale, with the file's names of users and items; its text form shows none of them."""
 
     user_labels: NDArray[np.object_]  # The file's own ids, as str; the position is the user's or item's number
     item_labels: NDArray[np.object_]
@@ -90,10 +85,7 @@ class FileSettings(Protocol):
 
 
 def read_for(settings: FileSettings, **how: Any) -> RatingTable:
-    """Return the ratings of a scenario's file, read by its settings; the last file is cached until it is written to.
-
-    Times are read only where they are needed, so that unreadable times do not matter otherwise.
-    """
+    """Return the ratings of a scenario's file, with times where they are needed; the last file is cached."""
     path = settings.ratings
     assert path is not None  # callers check that there is a file
     timed = settings.duplicates is not None or len(settings.columns or ()) == TIMED
@@ -134,13 +126,7 @@ def read_ratings(
     min_ratings: int = 0,
     times: bool = False,
 ) -> RatingTable:
-    """Read a file of ratings.
-
-    Known are MovieLens' ``ratings.csv`` (0.5 to 5), ``ratings.dat`` (``::`` between columns, 0.5 to 5) and
-    ``u.data`` (1 to 5); Jester (one user a line: the number of ratings, then 100 ratings from -10 to 10, 99 for a
-    joke that was not rated); comma-, tab- or semicolon-separated text in UTF-8 with a line of column names, and
-    Parquet (-10^9 to 10^9); each also as the only such file of a zip archive.
-    """
+    """Read a file of ratings, or the only one in a zip archive, in any format of `scenarios.data.formats`."""
     raw = read_columns(open_ratings(Path(path)), columns, times=times, skip=bad_lines == "skip")
     with step("numbering people and items"):
         table = _assemble(raw, duplicates)

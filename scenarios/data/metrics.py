@@ -21,8 +21,6 @@ def best_matching(worth: Floats | Ints) -> tuple[Ints, Ints]:
 
     Shapes: ``worth`` (L, M).
 
-    Examples
-    --------
     >>> best_matching(np.array([[1, 3], [2, 1]]))[1].tolist()
     [1, 0]
     """
@@ -98,8 +96,6 @@ def clustering_scores(predicted: Ints | Indices, truth: Ints | Indices) -> Clust
 
     Shapes: ``predicted`` (N,); ``truth`` (N,).
 
-    Examples
-    --------
     >>> clustering_scores(np.array([7, 7, 3, 3]), np.array([0, 0, 1, 0])).accuracy
     0.75
     """
@@ -123,8 +119,6 @@ def ranking_scores(recommended: Ints | Indices, holdout: RowTable[Any]) -> Ranki
     ``DCG = sum of 1 / log2(1 + rank)`` over the hits, ranks from 1, divided by its largest value for
     ``min(k, held-out items)`` hits (Järvelin and Kekäläinen, 2002).
 
-    Examples
-    --------
     >>> holdout = RowTable(starts=np.array([0, 1, 2]), items=np.array([2, 3], np.int32), values=None, count=5)
     >>> scores = ranking_scores(np.array([[4, 2], [1, -1]]), holdout)
     >>> scores.hit_rate, round(scores.ndcg, 3)
@@ -151,10 +145,7 @@ def ranking_scores(recommended: Ints | Indices, holdout: RowTable[Any]) -> Ranki
 
 
 def scores_per_person(lists: Ints | Indices, holdout: RowTable[Any]) -> dict[str, Floats]:
-    """Return hit, NDCG and recall of each person, who all have held-out items, float64, shape (people,).
-
-    Shapes: ``lists`` (people, k), best first; -1 fills them up. No item is held out twice of one person.
-    """
+    """Return hit, NDCG and recall of each person, by lists of shape (people, k), best first, filled up with -1."""
     people, places = lists.shape
     relevant, hits = holdout.degrees, np.zeros((people, places))
     _hits(holdout.starts, holdout.items, lists.astype(np.int32).reshape(people, places), hits)
@@ -258,11 +249,9 @@ def _shares_of(values: Floats, labellings: Iterable[Indices]) -> list[float]:
 
 
 def chance_of(values: Floats, cluster: Indices) -> float:
-    """Return the probability that shuffled labels explain as much of the values' variance, by a permutation test.
-
-    Popularity has a long tail, so that a small cluster of chance explains more of it than an F test allows. The
-    shuffles are `SHUFFLES`, of a fixed seed; the labels themselves count as one more, so that the test is valid.
-    """
+    """Return the probability that shuffled labels explain as much of the values' variance, by a permutation test."""
+    # Popularity has a long tail, so that a small cluster of chance explains more of it than an F test allows. The
+    # labels count as one more shuffle, so that the test is valid.
     observed, generator = share_between(values, cluster), np.random.default_rng(0)
     shuffled = _shares_of(values, (generator.permutation(cluster) for _ in range(SHUFFLES)))
     return (1 + sum(share >= observed * (1 - 1e-9) for share in shuffled)) / (1 + SHUFFLES)

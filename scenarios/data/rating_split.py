@@ -56,8 +56,7 @@ class Split:
         # the coins of scenarios.studies.compare.row.RowRequest for that row, so that all commands print one number
         coins = derive(self.seed, f"comparison None {self.train.users} 0.0")
         ties = np.random.default_rng(int.from_bytes(coins)).permutation(self.train.count)
-        order: Indices = ties[np.argsort(-self.popularity[ties], kind="stable")].astype(np.int32)
-        return order
+        return np.asarray(ties[np.argsort(-self.popularity[ties], kind="stable")].astype(np.int32))
 
     @property
     def protocol(self) -> dict[str, Any]:
@@ -118,10 +117,8 @@ def needs_times(split_by: str) -> bool:
 
 
 def earlier(table: RatingTable, held_out: float) -> tuple[RatingTable, float]:
-    """Return the people with a rating up to the date after which a share of all ratings lies, and the date.
-
-    The share is the nearest one that a date can cut off, as ratings of one second stand or go together.
-    """
+    """Return the people with a rating up to the date after which a share of all ratings lies, and the date."""
+    # The share is the nearest that a date can cut off: ratings of one second stand or go together.
     times = np.sort(_times(table))
     target = (1 - held_out) * times.size
     ends = np.searchsorted(times, times, side="right")  # ratings up to each time
@@ -148,18 +145,15 @@ def hold_out(
     split_by: str = RANDOM,
     purpose: str = LIKES,
 ) -> Split:
-    """Hold ratings out: the one protocol of every command that evaluates lists.
-
-    ``held_out`` below 1 is a share. Where ``like_from`` is set, a rating's label is its own alone: of a person's likes,
-    and of its dislikes, the share is held out, rounded down, but at least one of two or more. Where it is not, a label
-    depends on the person's mean, which nobody may know before the split: the share of its ratings is held out in the
-    same way, whatever they are. By ``global-time`` it is the share of all ratings, those after one date, and people
-    who rated nothing before are left out. A whole number is so many likes of every person with more of them or, for
-    `TEST`, so many ratings.
-
-    Training labels are judged by training ratings alone, and so are those of what is held out. (A like that is chosen
-    among likes by the mean of all ratings is one by the mean of the rest, too, which is lower without it.)
-    """
+    """Hold ratings out: the one protocol of every command that evaluates lists."""
+    # ``held_out`` below 1 is a share. Where ``like_from`` is set, a rating's label is its own alone: of a person's
+    # likes, and of its dislikes, the share is held out, rounded down, but at least one of two or more. Where it is not,
+    # a label depends on the person's mean, which nobody may know before the split: the share of its ratings is held out
+    # in the same way, whatever they are. By ``global-time`` it is the share of all ratings, those after one date, and
+    # people who rated nothing before are left out. A whole number is so many likes of every person with more of them
+    # or, for `TEST`, so many ratings. Training labels are judged by training ratings alone, and so are those of what is
+    # held out. (A like that is chosen among likes by the mean of all ratings is one by the mean of the rest, too, which
+    # is lower without it.)
     if held_out < 0 or (held_out >= 1 and held_out != round(held_out)):
         raise InputError(f"held_out is {held_out:g}; give a share below 1, or a whole number of ratings of a person")
     with counted_step(f"splitting by seed {seed}", 4) as over:
@@ -258,7 +252,6 @@ def _so_many(table: RatingTable, number: int, like_from: float | None, seed: int
 def describe(table: RatingTable, like_from: float | None = None) -> dict[str, Any]:
     """Describe a table in numbers that hold no rating of a single user."""
     likes = judge_likes(table, like_from)
-    likes_per_user = table.degrees_among(likes)
     return {
         "format": table.source,
         "users": table.users,
@@ -276,7 +269,7 @@ def describe(table: RatingTable, like_from: float | None = None) -> dict[str, An
         "like_from": like_from,
         "likes": int(likes.sum()),
         "share_of_likes": float(likes.mean()),
-        "users_without_like": int(np.count_nonzero(likes_per_user == 0)),
+        "users_without_like": int(np.count_nonzero(table.degrees_among(likes) == 0)),
     }
 
 

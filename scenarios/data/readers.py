@@ -5,8 +5,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -153,8 +152,6 @@ def stand_apart(values: Floats) -> str:
     ratings, and do not thin out towards the gap, as counts do: a thousandth of all ratings, and ten, lie in the last
     tenth of their range.
 
-    Examples
-    --------
     >>> stand_apart(np.repeat([0.5, 3.0, 5.0, 99.0], [20, 50, 30, 2]))
     '2 ratings of 99 stand apart from all others, which lie from 0.5 to 5: if they are no ratings, drop their lines'
     >>> stand_apart(np.array([1, 1, 1, 1, 2, 2, 3, 40])), stand_apart(np.repeat([1.0, 5.0], 50))
@@ -310,7 +307,10 @@ def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> 
     # Nothing is said of a torn row that is no UTF-8: the parser fails to decode it before it hands it on, and ends
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
-        with file.open() as opened, step(f"reading {file.name}", partial(_share_read, opened, file.size)):
+        with (
+            file.open() as opened,
+            step(f"reading {file.name}", lambda: 1.0 if opened.closed else opened.tell() / file.size),
+        ):
             table = pyarrow.csv.read_csv(
                 opened, read_options=reading, parse_options=parsing, convert_options=converting
             )
@@ -325,10 +325,6 @@ def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> 
         sys.unraisablehook = hook
     need_ratings(table.num_rows + len(bad.torn), file)
     return _in_utf8(table, form, bad), bad
-
-
-def _share_read(opened: BinaryIO, size: int) -> float:
-    return 1.0 if opened.closed else opened.tell() / size
 
 
 def _torn(row: Any, form: RatingFormat) -> Any:

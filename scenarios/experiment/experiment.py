@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import os
+import pkgutil
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ from coordinator.protocol.losses import require_tested
 from scenarios.config.settings import validated
 from scenarios.experiment.progress import ProgressReporter
 from scenarios.log import event, step
-from scenarios.show.columns import Column, mean_of
 from scenarios.show.records import write_result
+from scenarios.show.tables import Column, mean_of
 from scenarios.store.manifest import UNCLAIMED, Manifest, read_manifest
 from scenarios.store.record_log import drop
 from scenarios.store.run_folder import (
@@ -89,7 +89,7 @@ class Record:
 class Experiment(ABC, Generic[S]):
     """One kind of experiment, from which its command, folder, means, tables and reruns follow."""
 
-    # Of its command, of the mark in its folders, and of its pictures (`scenarios.show.figures.FAMILIES`)
+    # Of its command, of the mark in its folders, and of its pictures (`scenarios.show.records.FAMILIES`)
     name: ClassVar[str]
     # Of its scenario. The description of a field is the only place where a setting is explained
     kind: ClassVar[type[BaseModel]]
@@ -105,10 +105,7 @@ class Experiment(ABC, Generic[S]):
     help: ClassVar[str]  # What `--help` teaches
 
     def read(self, path: Path | None, values: Mapping[str, Any], *, allow_code: bool = False) -> S:
-        """Return a scenario from a file and values that win over it; None stands for what was not given.
-
-        Code that the file names is imported only if ``allow_code``; see `scenarios.config.settings.refuse_code`.
-        """
+        """Return a scenario from a file and values that win over it; None stands for what was not given."""
         return cast("S", validated(self.kind, path, dict(values), allow_code=allow_code))
 
     def check(self, scenario: S) -> None:
@@ -131,14 +128,11 @@ class Experiment(ABC, Generic[S]):
 
     @abstractmethod
     def work(self, scenario: S) -> float:
-        """Predict from the scenario alone what devices take for one seed [s of one processor], rather more than less.
-
-        Where the backend is chosen by it, a wrong prediction costs some seconds, and no answer.
-        """
+        """Predict from the scenario what devices take for one seed [s of one processor], rather more than less."""
 
     def once(self, scenario: S, running: Running) -> Record:
         """Run one seed."""
-        record: Record = _function(self.runner)(scenario, running)
+        record: Record = pkgutil.resolve_name(self.runner)(scenario, running)
         return record
 
 
@@ -201,15 +195,10 @@ def finished_run(
             drop(out)
 
 
-def _function(name: str) -> Any:
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)
-
-
 def _load(name: str) -> None:
     """Load a function ahead of time; what is wrong with its module is said where it is used."""
     with suppress(Exception):
-        _function(name)
+        pkgutil.resolve_name(name)
 
 
 def run_seeds(experiment: Experiment[S], settings: S, running: Running, repeat: int) -> Record:

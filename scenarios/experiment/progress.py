@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import psutil
 from annotated_types import Ge
 from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.log import event, strict, verbose
@@ -28,8 +29,6 @@ from scenarios.store.manifest import FOLDER, PROGRESS
 from scenarios.store.whole_files import write_bytes
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from coordinator.server.rounds.state import RunProgress
     from scenarios.backends.session import Progress
 
@@ -110,13 +109,10 @@ _STANDING = TypeAdapter(ProgressSnapshot)
 def read_snapshot(numbers: Any) -> ProgressSnapshot:
     """Return the snapshot that a file or a log holds."""
     try:
-        return _STANDING.validate_python({**numbers, "epsilon": _finite(numbers.get("epsilon"))})
+        epsilon = math.inf if numbers.get("epsilon") == "inf" else numbers.get("epsilon")
+        return _STANDING.validate_python({**numbers, "epsilon": epsilon})
     except (ValidationError, TypeError, AttributeError) as error:
         raise InputError(f"it holds no progress of a run ({type(error).__name__})") from None
-
-
-def _finite(value: object) -> object:
-    return math.inf if value == "inf" else value
 
 
 def duration(seconds: float) -> str:

@@ -18,12 +18,28 @@ from coordinator.protocol.public_half import LOCAL
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
-from scenarios.pages.promise import EVEN, PRIORS, Believed, PrivacyPromise, each, kind_of, merged, promised, trusted
 from scenarios.pages.schema import Subject, read_subject
-from scenarios.pages.traced import NOTHING, Cell, Grid, Traced, grids_of, lines_of, sentence, words
-from scenarios.show.figures import check_target, pictures_of, rendered
+from scenarios.pages.traced import (
+    EVEN,
+    NOTHING,
+    PRIORS,
+    Believed,
+    Cell,
+    Grid,
+    PrivacyPromise,
+    Traced,
+    each,
+    grids_of,
+    kind_of,
+    lines_of,
+    merged,
+    promised,
+    sentence,
+    trusted,
+    words,
+)
 from scenarios.show.picture import Picture
-from scenarios.show.records import write_target
+from scenarios.show.records import check_ending, pictures_of, rendered, write_target
 from scenarios.store.whole_files import to_json
 from scenarios.studies.compare.comparison_settings import DELTA, LADDER_NAME, PUBLIC_RATES, SHUFFLED, TWO_SERVERS
 from scenarios.studies.compare.rows.trusted import PAIRS_WITH_EASE
@@ -387,10 +403,7 @@ _TRUSTED = {
 
 
 def people_in_words(rows: Sequence[Traced]) -> list[Markup]:
-    """Return a sentence for each trust model and epsilon: how many people make a list as good as popularity's share.
-
-    It is that of the mechanism which takes the fewest, chosen when all were measured.
-    """
+    """Return a sentence for each trust model and epsilon: how many people make a list as good as popularity's share."""
     best: dict[tuple[str, Any], Traced] = {}
     for row in rows:
         model, epsilon = str(row.value["trust_model"]), row.value["epsilon"]
@@ -603,8 +616,8 @@ def inline(picture: Picture, prefix: str) -> Markup:
 
 def write_report(results: Sequence[Path], out: Path, pdf: Path | None = None) -> Path:
     """Write the page of some results; see `report_of`."""
-    check_target("out", out, (".html", ".htm"))
-    check_target("pdf", pdf, (".pdf",))
+    check_ending("out", out, (".html", ".htm"))
+    check_ending("pdf", pdf, (".pdf",))
     if pdf is not None and importlib.util.find_spec("weasyprint") is None:
         raise InputError(f"pdf is {pdf}, but weasyprint is not installed; pip install 'blindrec[pdf]', or print {out}")
     page = report_of(results)

@@ -1,7 +1,4 @@
-"""The schema of results: what pages and pictures compute with, by the kind of a result and by its place in it.
-
-A result is read through it once, where it is opened. Whatever stands in a result beside that is shown as it is.
-"""
+"""The schema of results: what pages and pictures compute with, by the kind of a result and by its place in it."""
 
 from __future__ import annotations
 

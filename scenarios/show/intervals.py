@@ -1,7 +1,4 @@
-"""Intervals of what is measured over seeds: means, quantiles and medians, shares, and ratios.
-
-Quantiles of laws come from `scipy.special`, which has them without the half second that `scipy.stats` takes.
-"""
+"""Intervals of what is measured over seeds: means, quantiles and medians, shares, and ratios."""
 
 import math
 from collections.abc import Sequence
@@ -17,13 +14,11 @@ CONFIDENCE = 0.95
 
 
 def quantile_ranks(count: int, share: float, confidence: float = CONFIDENCE) -> tuple[int, int | None, int | None]:
-    """Return the ranks, from 1, of a quantile among ``count`` values in ascending order, and of its interval's ends.
-
-    The quantile is the smallest value that at least ``share`` of all do not exceed. The true one lies below the value
-    of rank j with the probability that fewer than j of ``count`` values do not exceed it, ``P(B < j)``, and above that
-    of rank k with ``P(B >= k)``, B binomial with ``share``, whatever the distribution. Each end misses with at most
-    half of ``1 - confidence``.
-    """
+    """Return the ranks, from 1, of a quantile among ``count`` values in ascending order, and of its interval's ends."""
+    # The quantile is the smallest value that at least ``share`` of all do not exceed. The true one lies below the value
+    # of rank j with the probability that fewer than j of ``count`` values do not exceed it, ``P(B < j)``, and above
+    # that of rank k with ``P(B >= k)``, B binomial with ``share``, whatever the distribution. Each end misses with at
+    # most half of ``1 - confidence``.
     from scipy import special  # noqa: PLC0415 (loaded only where there are several runs)
 
     tail = (1 - confidence) / 2
@@ -68,11 +63,8 @@ def share_interval(successes: int, count: int, confidence: float = CONFIDENCE) -
 
 
 def ratio_interval(over: Interval, under: Interval) -> Interval:
-    """Return the ratio of two positive numbers, with the interval from the worst case to the best of both.
-
-    It holds the true ratio wherever both intervals hold theirs. For two errors that are about normal it holds it at
-    their confidence at least, however they depend on each other.
-    """
+    """Return the ratio of two positive numbers, with the interval from the worst case to the best of both."""
+    # For two errors that are about normal it holds it at their confidence at least, however they depend on each other.
 
     def divided(one: float | None, other: float | None) -> float | None:
         return one / other if one is not None and other else None
@@ -91,11 +83,8 @@ def named(one: Interval, name: str) -> dict[str, float | None]:
 
 
 def median_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int, float]:
-    """Return the ranks, from 1, of the values that enclose the median, and the level that they reach.
-
-    Those of `quantile_ranks`; but where too few values leave that interval open, it ends at the smallest and at the
-    largest of them, and the level says what these reach.
-    """
+    """Return the ranks, from 1, of the values that enclose the median, and the level that they reach."""
+    # Where too few values leave the interval of `quantile_ranks` open, it ends at the smallest and at the largest.
     from scipy import special  # noqa: PLC0415 (loaded only where there are several runs)
 
     low = quantile_ranks(count, 0.5, confidence)[1] or 1
@@ -111,10 +100,7 @@ def median_interval(users: Floats | Sequence[float]) -> dict[str, Any]:
 
 
 def paired_ratio(over: Floats, under: Floats) -> dict[str, Any]:
-    """Return the geometric mean of ratios seed by seed, with Student's interval of the mean logarithm.
-
-    Shapes: ``over``, ``under`` (seeds,).
-    """
+    """Return the geometric mean of ratios seed by seed, with Student's interval of the mean logarithm."""
     logs = np.log(over / under)
     logs = logs[np.isfinite(logs)]
     ends = mean_interval(list(logs)) if logs.size else (None, None, None)

@@ -329,10 +329,7 @@ def sections() -> dict[str, dict[str, str]]:
 
 
 def meaning_of(name: str, settings: Mapping[str, str]) -> str | None:
-    """Return what a key of a result means; None where nobody says it.
-
-    ``settings``: What the scenarios' settings are, as the command line says it; a result repeats some of them.
-    """
+    """Return what a key of a result means; None where nobody says it."""
     meanings = {name: words for section in sections().values() for name, words in section.items()} | _ENDS_ALONE
     if name in meanings:
         return meanings[name]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import pandas as pd
 
+
 Style = Mapping[str, Any]  # Keywords of the plotting library for a line; with a ``facecolor`` intervals are a band
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """The colours of Okabe and Ito but yellow, which is hard to see on white; colour-blind people can tell them apart."""

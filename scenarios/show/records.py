@@ -1,18 +1,21 @@
-"""Records: a run's folder and its JSON, written after everything else; and as one level of numbers and texts."""
+"""Records: a run's folder, its JSON and its pictures, written last; and as one level of numbers and texts."""
 
 import importlib.metadata
+import io
 import platform
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from coordinator.protocol.errors import InputError
+from scenarios.show.picture import Picture, Tables
 from scenarios.store.whole_files import to_json, try_file, write_bytes, write_json
 
 STDOUT = "-"
@@ -69,11 +72,7 @@ def provenance() -> dict[str, Any]:
 
 
 def write_result(out: Path, result: dict[str, Any], scenario: dict[str, Any] | None = None, **read: str | None) -> None:
-    """Write what every finished folder holds beside its tables: the scenario, what made it, and last the result.
-
-    ``versions.json`` has the versions, the command, the time, and what is known besides, ``read``: the digests of the
-    file that was read, if any, and of what makes the same command the same run.
-    """
+    """Write what every finished folder holds beside its tables: the scenario, what made it, and last the result."""
     if scenario is not None:
         write_json(out / "scenario.json", scenario)
     present = {name: value for name, value in read.items() if value is not None}
@@ -112,3 +111,62 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, float | str]]:
         yield name, int(value)
     elif isinstance(value, (int, float, str)):
         yield name, float("inf") if value == "inf" else value
+
+
+FAMILIES = ("run", "two-tier", "online", "sweep", "plan", "compare", "data", "audit", "bounds", "adversary")
+
+
+def pictures_of(family: str, record: Mapping[str, Any], tables: Tables | None = None) -> tuple[Picture, ...]:
+    """Return the pictures of a result; the first is what `--figure` writes and `.plot()` draws."""
+    if family not in FAMILIES:
+        raise InputError(f"family is {family!r}; choose among {', '.join(FAMILIES)}")
+    # The module whose function of that name declares their pictures
+    module = importlib.import_module(f"scenarios.show.{'sweep' if family == 'sweep' else 'result'}_figures")
+    return tuple(getattr(module, family.replace("-", "_"))(record, tables or {}))
+
+
+ENDINGS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+"""Of files, with what is left out of them so that they do not depend on the day."""
+
+
+def check_ending(name: str, target: Path | None, endings: Iterable[str]) -> None:
+    """Make sure that a file can be written, and that its name ends as it must, before anything runs."""
+    if target is None:
+        return
+    if target.suffix.lower() not in endings:
+        raise InputError(f"{name} is {target}; name a file that ends in {', '.join(endings)}")
+    check_file(name, target)
+
+
+check_figure = partial(check_ending, "figure", endings=ENDINGS)
+
+
+def rendered(picture: Picture, ending: str) -> bytes:
+    """Return a picture as the content of a file, the same for the same result."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 (plotting, where something is drawn)
+
+    from scenarios.show.drawing import draw_picture, styled  # noqa: PLC0415 (as above)
+
+    content, figure = io.BytesIO(), Figure()
+    with styled(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a name in a script that the font lacks
+        draw_picture(picture, figure)
+        figure.savefig(content, format=ending.removeprefix("."), metadata=ENDINGS[ending])
+    return content.getvalue()
+
+
+def draw(target: Path, picture: Picture) -> None:
+    """Draw a picture, and write it whole or not at all."""
+    write_target("figure", target, rendered(picture, target.suffix.lower()))
+
+
+def deliver_figure(
+    target: Path | None, family: str, record: Mapping[str, Any], tables: Callable[[], Mapping[str, Any]] = dict
+) -> None:
+    """Write the first picture of a result where `--figure` wants it, or do nothing (None)."""
+    if target is None:
+        return
+    pictures = pictures_of(family, record, tables())
+    if not pictures:
+        raise InputError(f"figure {target}: this result holds nothing that can be drawn; leave --figure out")
+    draw(target, pictures[0])

@@ -297,10 +297,7 @@ def adversary(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: A
 
 
 def compare(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
-    """Yield NDCG against people, a curve for each trust model; the ladder; and what the coordinator's learners save.
-
-    The ladder is the first picture where its rungs were asked for, and nothing else.
-    """
+    """Yield NDCG against people, a curve for each trust model; the ladder; and what the coordinator's learners save."""
     ladder = list(_ladder(record))
     first = record.get("trust_models") is not None and record["trust_models"] == record["rungs"]
     yield from ladder if first else ()
@@ -344,10 +341,8 @@ def _worth_by_people(record: Mapping[str, Any]) -> Pictures:
 
 
 def _who_pays(lines: Sequence[Mapping[str, Any]]) -> Pictures:
-    """Yield what lists are worth to groups of people beside popularity: a panel for each thing they are grouped by.
-
-    Of each trust model and epsilon that is the row that is worth most to all groups together, chosen afterwards.
-    """
+    """Yield what lists are worth to groups of people beside popularity: a panel for each thing they are grouped by."""
+    # Of each trust model and epsilon that is the row that is worth most to all groups together, chosen afterwards.
     panels = []
     for by in dict.fromkeys(line["by"] for line in lines):
         own = [line for line in lines if line["by"] == by and line["to_popularity"] is not None]
@@ -358,7 +353,8 @@ def _who_pays(lines: Sequence[Mapping[str, Any]]) -> Pictures:
             rows.setdefault(tuple(line[name] for name in names), []).append(line)
         best: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
         for key, of in rows.items():
-            best[key[:2]] = max(best.get(key[:2], of), of, key=_worth_to_all)
+            both = best.get(key[:2], of), of
+            best[key[:2]] = max(both, key=lambda lines: sum(line["people"] * line["ndcg"] for line in lines))
         points = [
             {
                 "label": f"{model}{'' if epsilon is None else f', epsilon {epsilon}'.removesuffix('.0')}",
@@ -377,10 +373,6 @@ def _who_pays(lines: Sequence[Mapping[str, Any]]) -> Pictures:
     if panels:
         alt = "What lists are worth to each group of people beside popularity's, with intervals, by trust model."
         yield Picture("who_pays", "Who pays", alt, panels, size=(7.0, 4.2), across=1)
-
-
-def _worth_to_all(lines: Sequence[Mapping[str, Any]]) -> float:
-    return float(sum(line["people"] * line["ndcg"] for line in lines))
 
 
 _LISTS, _PAIRS = "lists by popularity", "lists by pairs of items"
@@ -413,8 +405,7 @@ def _ladder(record: Mapping[str, Any]) -> Pictures:
     heading = f"{record['ratings']}: people until lists are worth {share:.0%} of plain popularity without privacy"
     heading += _relations(record["people"])
     alt = "People who are needed against epsilon, with intervals: a curve for each rung of the ladder of trust."
-    size = (5.2, 4.4)
-    yield Picture("ladder", "The ladder of trust", alt, panels, points, heading=heading, size=size)
+    yield Picture("ladder", "The ladder of trust", alt, panels, points, heading=heading, size=(5.2, 4.4))
 
 
 def _relations(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -430,11 +421,9 @@ def _relations(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def ladder_points(record: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the fewest people whom a list takes, by rung, epsilon and what lists are by: popularity, or pairs.
-
-    Messages with dummies are a curve of their own, since no local epsilon stands behind them. Rows
-    that never reach the share, among as many people as were measured, have no point.
-    """
+    """Return the fewest people whom a list takes, by rung, epsilon and what lists are by: popularity, or pairs."""
+    # Messages with dummies are a curve of their own, since no local epsilon stands behind them. Rows that never reach
+    # the share, among as many people as were measured, have no point.
     best: dict[tuple[str, str, float], Mapping[str, Any]] = {}
     for row in record.get("people") or ():
         kind, rung = _KINDS.get(row["mechanism"], _LISTS), row["trust_model"]
@@ -448,8 +437,7 @@ def ladder_points(record: Mapping[str, Any]) -> pd.DataFrame:
     columns = ("list", "label", "x", "y", "low", "high", "mechanism")
     numbers = ("users", "users_low", "users_high")
     rows_of = ([*name, *(row[one] for one in numbers), row["mechanism"]] for name, row in best.items())
-    points = pd.DataFrame(list(rows_of), columns=columns)
-    return points.astype(dict.fromkeys(("x", "y", "low", "high"), float))
+    return pd.DataFrame(list(rows_of), columns=columns).astype(dict.fromkeys(("x", "y", "low", "high"), float))
 
 
 _FEATURES = " + features"
@@ -457,10 +445,8 @@ BEATING = "beats popularity on the same people; all stars hold at once at 95 %"
 
 
 def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the points of the figure: of each trust model the best row at every number of people who contribute.
-
-    Rows that know more than their trust model's others, and say that they are not compared, are none of these.
-    """
+    """Return the points of the figure: of each trust model the best row at every number of people who contribute."""
+    # Rows that know more than their trust model's others, and say that they are not compared, are none of these.
     best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for row in result["rows"]:
         level, popular = row["trust_model"] == "none", row["mechanism"] == "popularity"

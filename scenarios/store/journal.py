@@ -115,9 +115,8 @@ def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
     kind = _STATISTICS[numbers["statistic"]]
     statistic_numbers = {part.name: numbers[_key(kind, part.name)] for part in fields(kind) if part.name not in arrays}
     statistic: Statistic = kind(**arrays, **statistic_numbers)
-    ask = Ask(query=query, first=numbers["first"], stop=numbers["stop"], verifies=numbers.get("verifies", False))
     return Round(
-        ask=ask,
+        ask=Ask(query=query, first=numbers["first"], stop=numbers["stop"], verifies=numbers.get("verifies", False)),
         statistic=statistic,
         digest=bytes.fromhex(numbers["digest"]),
         size=numbers["size"],
@@ -138,6 +137,6 @@ class Journal(RecordLog[Round]):
 
     @property
     def trusted(self) -> bool:
-        """Whether the run began with the present code; see `scenarios.store.round_store.RecordStore`."""
+        """Whether the run began with the present code; see `scenarios.backends.session.RecordStore`."""
         manifest = self._manifest
         return manifest is None or manifest.code_sha256 == code_digest(manifest.scenario.get("policy", ""))

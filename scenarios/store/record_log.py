@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from rich.console import Console
 
 from actors.durable_log import FORMAT, Log, LogKind, count_lines, make_folder
 from actors.keeper import Keeper, LedgerClient
@@ -25,10 +26,6 @@ from coordinator.protocol.limits import open_regular, read_whole
 from scenarios.config.files import read_arrays
 from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, UNCLAIMED, bound, read_manifest
 from scenarios.store.whole_files import write_bytes
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 K = TypeVar("K")
 M = TypeVar("M")
@@ -97,11 +94,9 @@ class RecordLog(Generic[T]):
         self._first = bound(self._manifest, seed)
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the stored records in order, up to the first one that is missing, torn or damaged.
-
-        That record and all later ones are renamed, and their rounds will be run again; devices then repeat their
-        answers and spend nothing. `damaged` names the record.
-        """
+        """Yield the stored records in order, up to the first one that is missing, torn or damaged."""
+        # That record and all later ones are renamed, and their rounds will be run again; devices then repeat their
+        # answers and spend nothing. `damaged` names the record.
         before, noun = self._first, self.codec.noun
         for number in itertools.count():
             path = self._path(number)
@@ -176,10 +171,9 @@ def count_records(out: Path) -> int:
 
 
 def drop(out: Path) -> None:
-    """Remove everything that a finished run stored. The manifest goes last: an interrupted removal can be repeated.
-
-    Records are removed before the devices' book, because a run cannot be resumed from records that are not booked.
-    """
+    """Remove everything that a finished run stored."""
+    # The manifest goes last: an interrupted removal can be repeated. Records are removed before the devices' book,
+    # because a run cannot be resumed from records that are not booked.
     folder = out / FOLDER
     for part in sorted(folder.glob("*/"), key=lambda part: part.name == "ledger"):
         shutil.rmtree(part, ignore_errors=True)

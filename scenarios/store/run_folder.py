@@ -23,10 +23,8 @@ RUN_SHA256 = "run_sha256"  # Where ``versions.json`` of a finished run has `Mani
 
 
 def claim_folder(out: Path, manifest: Manifest) -> None:
-    """Claim a folder for a new run, or for the rest of an interrupted one.
-
-    A resumed run keeps its name even if its folder holds no record, because its ledgers may be on other nodes.
-    """
+    """Claim a folder for a new run, or for the rest of an interrupted one."""
+    # A resumed run keeps its name even if its folder holds no record, because its ledgers may be on other nodes.
     if not used(out):
         try_folder(out)
         _require_empty(out)
@@ -144,10 +142,7 @@ def in_run_folder(
 
 @contextmanager
 def _left_empty(out: Path | None, *, new: bool) -> Iterator[None]:
-    """Remove a folder that keeps nothing if its experiment ends early.
-
-    This happens on Ctrl-C, and on bad input if the folder is new and nobody has booked anything.
-    """
+    """Remove a folder that keeps nothing on Ctrl-C, and on bad input if it is new and nobody has booked anything."""
     try:
         yield
     except KeyboardInterrupt:

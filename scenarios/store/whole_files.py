@@ -125,14 +125,10 @@ def lasting_folder(out: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def locked_folder(out: Path | None) -> Iterator[None]:
-    """Lock an output folder while a command works there; make it if needed, and remove it if it stays empty.
-
-    Unfinished files of processes that died are removed.
-
-    This is the system's lock on the folder itself, without a file. It vanishes with the process, however that ends, and
-    child processes do not inherit it. On file systems without such locks nothing is held, and on a network disk the
-    lock may hold on one machine only.
-    """
+    """Lock an output folder while a command works there; make it if needed, and remove it if it stays empty."""
+    # This is the system's lock on the folder itself, without a file. It vanishes with the process, however that ends,
+    # and child processes do not inherit it. On file systems without such locks nothing is held, and on a network disk
+    # the lock may hold on one machine only.
     if out is None:
         yield
         return

@@ -14,10 +14,7 @@ from scenarios.studies.planner.request import PlanRequest, planned_for
 
 
 def planned(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
-    """Return the plan, and what `--json` prints of it: with a file also ``worth``, or ``worth_not`` and why not.
-
-    Where users are told and no epsilon is, advice is forecast at several epsilons.
-    """
+    """Return the plan, and what `--json` prints of it: with a file also ``worth``, or ``worth_not`` and why not."""
     if request.worth is not None and not 0 < request.worth < math.inf:
         raise InputError(f"worth is {request.worth:g}; it must be above 0, like 0.95 of what plain popularity is worth")
     made, result = planned_for(request)
@@ -32,10 +29,9 @@ def planned(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
     rows, why = needs_or_why(settings, epsilons=epsilons, users=request.users, worth=request.worth or WORTH)
     table = read_for(request)
     tell_remarks(table, console())
-    plain = popularity_of(settings) if rows else {}
     return made, {
         **result,
-        **plain,
+        **(popularity_of(settings) if rows else {}),
         **lines_skipped(request, table),
         "remarks": table.remarks,
         "worth": rows,

@@ -98,8 +98,6 @@ def log2_ball(*, items: int, clusters: int, mistakes: int) -> float:
     Terms are summed relative to the largest; those further than `40 sqrt(N)` below the mode of the binomial
     weigh less than `e^-1000` and are left out, so that `N = 10^9` takes a fraction of a second.
 
-    Notes
-    -----
     Lemma 20 and Theorem 23 [A.5]. The paper divides by `L!`; a ball does not shrink by renaming, so this
     does not.
 
@@ -268,8 +266,6 @@ def adaptive(problem: LearningProblem) -> float:
     paper asks for `N^alpha` nats, this for what Fano needs. (The paper bounds a conditional variance along one
     transcript by the information of the average one; averaged, the step gives `2 ((1 + C/2N)^T - 1)`, no more.)
 
-    Notes
-    -----
     Known since: `Omega(N^2 / eps^2)` for sequentially interactive protocols, eps <= 1 and `0 < b < 1`, so that
     interaction helps by logarithms at most (Acharya, Canonne, Liu, Sun, Tyagi, Interactive Inference under
     Information Constraints, IEEE Trans. Inf. Theory 2022). A reference: no constant, so no number of users here.
@@ -355,8 +351,6 @@ _OURS = {
 def all_bounds(*, adaptive_queries: bool = False, ours: bool = False, **problem: Any) -> list[Bound]:
     """Every lower bound on the users that a learner needs for a `LearningProblem`, in the order of the table.
 
-    Examples
-    --------
     >>> bounds = all_bounds(items=1000, rated=30, epsilon=1.0, clusters=2)
     >>> best = binding(bounds)
     >>> best.name, round(best.users)

@@ -1,9 +1,4 @@
-"""Predictions by emulation: statistics drawn from their law, and decoded by the decoder that runs use.
-
-So are Pairwise-Preference, a curator's pairs and the two toys predicted, of which no formula is known that holds in
-small catalogues. How many users a target needs, or which epsilon, is estimated from draws at the numbers considered,
-most of them where the estimate stands, and has an interval.
-"""
+"""Predictions by emulation: statistics drawn from their law, and decoded by the decoder that runs use."""
 
 from __future__ import annotations
 
@@ -51,8 +46,7 @@ class Emulated:
         )
         sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
         sensed[pool], scores[pool], ones = self.design.emulate(query, crowd, self.coins)
-        statistic = ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones)
-        return statistic, []
+        return ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones), []
 
 
 MOST_USERS = 10**15  # nobody has more users; beyond it a plan says so
@@ -197,11 +191,9 @@ class Goal:
         return np.clip(self.chance(levels), *CHANCES) if self.whole else 1 - self.wrong(levels)
 
     def likelihood(self, expected: list[Floats], batches: list[Floats]) -> Floats:
-        """Return the log-likelihood of batches of draws, of each of which that is expected.
-
-        Mean shares are taken as normal, with one variance for all: that of a batch is small where its mean is large, by
-        chance too. Far from the target the curve's shape is not that of the model, and errs.
-        """
+        """Return the log-likelihood of batches of draws, of each of which that is expected."""
+        # Mean shares are taken as normal, with one variance for all: that of a batch is small where its mean is large,
+        # by chance too. Far from the target the curve's shape is not that of the model, and errs.
         total = np.zeros(1)
         if self.whole:
             for chance, shares in zip(expected, batches, strict=True):
@@ -255,12 +247,10 @@ Place = tuple[Emulation, int, float]  # what is drawn near a place of an axis, a
 
 
 def estimate(goal: Goal, axis: StrengthCurve, at: Callable[[float], Place], *, top: float) -> Estimate | None:
-    """Estimate where a goal is met, at most at ``top``; None where it is met nowhere.
-
-    The strength is taken as ``c s^slope`` of what moments say, s, with the logarithm of the slope normal, and the
-    place as Cauchy around where moments put it: draws near the goal decide. Of those for all items right two in
-    three are where the chance is `EASY`, as these tell most; the others, and all for a share of items, are at the goal.
-    """
+    """Estimate where a goal is met, at most at ``top``; None where it is met nowhere."""
+    # The strength is taken as ``c s^slope`` of what moments say, s, with the logarithm of the slope normal, and the
+    # place as Cauchy around where moments put it: draws near the goal decide. Of those for all items right two in three
+    # are where the chance is `EASY`, as these tell most; the others, and all for a share of items, are at the goal.
     one, size, _ = at(math.log(top))
     if not goal.met(one.shares(size, BATCH)):
         return None
@@ -322,10 +312,7 @@ def _close(goal: Goal, low: float, high: float, level: float, axis: StrengthCurv
 
 
 def _accuracy(goal: Goal, middle: float, places: list[float], batches: list[Floats]) -> float:
-    """Return the share of items right at an estimate: the goal, or the mean of the draws near it for all items right.
-
-    Where not all are right, at least one item is wrong.
-    """
+    """Return the share of items right at an estimate: the goal, or for all items the mean of draws near it."""
     if not goal.whole:
         return goal.target
     apart = np.abs(np.array(places) - middle)
@@ -443,10 +430,8 @@ def reveal_emulation(parameters: BlockParameters, share: float) -> Emulation:
 
 
 def draw_yeses(world: BlockParameters, answers: int, coins: np.random.Generator) -> tuple[int, Ints]:
-    """Draw item queries' rounds until all items are learned: the number of users asked, and the yeses of each item.
-
-    A user says yes with probability ``w / (2 N)`` whatever the ratings are, as the value asked about is a fair coin.
-    """
+    """Draw item queries' rounds until all items are learned: the number of users asked, and the yeses of each item."""
+    # A user says yes with probability ``w / (2 N)`` whatever the ratings are, as the value asked about is a fair coin.
     yeses, users, says_yes = np.zeros(world.items, np.int64), 0, world.rated / (2 * world.items)
     while (pool := np.flatnonzero(yeses < answers)).size:
         batch = round_users(int(pool.size), items=world.items, rated=world.rated)

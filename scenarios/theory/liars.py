@@ -60,8 +60,6 @@ class ShiftInputs:
 def sign_shift(inputs: ShiftInputs, promoted: int) -> float:
     """Return s(r) of sign sensing, in units of the answer's sign.
 
-    Examples
-    --------
     With pools of all items ``C(r - 1, floor((r - 1) / 2)) / 2^(r - 1)``: .246 for 10 items.
     """
     query = inputs.query
@@ -121,14 +119,11 @@ def likes_of_liar(query: Query) -> float | None:
 
     That is s(1), in devices: what a report that names the item adds to its estimate, beside another item's.
 
-    Examples
-    --------
     Of 9,724 items, sets of 50 likes and 54 named values at epsilon 1 it is 195.
     """
     if query.design not in ("set", "subset"):
         return None
-    inputs = ShiftInputs(query=query, rated=1, makes_up=ANSWERS)
-    return values_shift(inputs, 1, subset_rates(query))
+    return values_shift(ShiftInputs(query=query, rated=1, makes_up=ANSWERS), 1, subset_rates(query))
 
 
 def share_to_lift(likes: float, reach: float) -> float:
@@ -211,13 +206,11 @@ class Influence:
         return max(_tried(most), key=lambda promoted: promoted * self.passing(share, promoted, users))
 
     def swift(self, share: float, most: int, luck: float = 1.0) -> int:
-        """Return how many items untargeted liars promote where decided items leave the pool: 1 to most.
-
-        As many as get wrong as fast as honest answers alone would get them right: the log-odds of an item drift by
-        ``(1 - f) gap / 2 - f s(r)``, and the share is such that this is at most ``-(1 - f) gap / 2``; or it is
-        ``luck``, at most 1, times that. More items would be turned round later than others are decided, and in the
-        small pools of later rounds liars weigh less. Source: ours; emulated rounds say the same (docs: lying).
-        """
+        """Return how many items untargeted liars promote where decided items leave the pool: 1 to most."""
+        # As many as get wrong as fast as honest answers alone would get them right: the log-odds of an item drift by
+        # ``(1 - f) gap / 2 - f s(r)``, and the share is such that this is at most ``-(1 - f) gap / 2``; or it is
+        # ``luck``, at most 1, times that. More items would be turned round later than others are decided, and in the
+        # small pools of later rounds liars weigh less. Source: ours; emulated rounds say the same (docs: lying).
         needed = luck * (1 - share) * self.gap
         return max((one for one in _tried(most) if share * self.shift(one) >= needed), default=1)
 
@@ -292,11 +285,10 @@ def _influence(moments: object, scenario: Scenario, inputs: ShiftInputs) -> Infl
 
 
 def _turned_round(rates: Floats, less_liked: int) -> Influence:
-    """Return how liars turn an item round that agrees with others of its cluster more often than with the other one's.
-
-    The levels are half of what an item agrees more with the liked cluster than with the other one. A liar who is asked
-    about it answers 1 for the former and 0 for the latter, but 1 for other promoted items, which are of the latter.
-    """
+    """Return how liars turn an item round that agrees more often with its own cluster than with the other."""
+    # The levels are half of what an item agrees more with the liked cluster than with the other one. A liar who is
+    # asked about it answers 1 for the former and 0 for the latter, but 1 for other promoted items, which are of the
+    # latter.
     return Influence(
         levels=(rates[:, 0] - rates[:, 1]) / 2,
         deviation=np.full(2, math.nan),  # of what the decoder makes of all pairs together nothing is said
@@ -334,8 +326,7 @@ def predict_round(
 def by_level(scenario: Scenario) -> Ints:
     """Return the label that each true cluster should get: 0 for the one that is liked most, and so on."""
     block = block_parameters(scenario)
-    ranks: Ints = np.argsort(np.argsort(-(block.class_shares @ block.like), kind="stable"))
-    return ranks
+    return np.asarray(np.argsort(np.argsort(-(block.class_shares @ block.like), kind="stable")))
 
 
 def _decoded(scenario: Scenario, values: Floats, deviation: float) -> Indices:
@@ -348,12 +339,10 @@ def _decoded(scenario: Scenario, values: Floats, deviation: float) -> Indices:
 
 
 def overthrown(scenario: Scenario, influence: Influence, labels: Indices, *, promoted: int) -> float:
-    """Return how many labels are decided wrongly after the first round about all items, in the mean over draws.
-
-    The server fits its levels to the estimates. While these are noisy, an item that liars push far enough is likelier
-    to be a cluster of its own than the others are to be of two levels: they become one cluster, are all decided, and
-    the run is over. Shapes: ``labels`` (N,). Source: ours.
-    """
+    """Return how many labels are decided wrongly after the first round about all items, in the mean over draws."""
+    # The server fits its levels to the estimates. While these are noisy, an item that liars push far enough is likelier
+    # to be a cluster of its own than the others are to be of two levels: they become one cluster, are all decided, and
+    # the run is over. Shapes: ``labels`` (N,). Source: ours.
     spec = RunSpec(scenario)
     setting, ask = spec.setting, spec.policy.next_query(ServerState(devices=scenario.users or 1))
     design = setting.design

@@ -41,10 +41,7 @@ def profiles(scenario: Scenario) -> Floats | None:
 
 
 def inseparable(scenario: Scenario) -> list[tuple[int, int]]:
-    """Return the pairs of clusters (columns of ``like``) that the scenario's design cannot tell apart.
-
-    For MaxSense these are the pairs with ``delta_min = 0`` (Theorem 15).
-    """
+    """Return the pairs of clusters that the scenario's design cannot tell apart."""
     rows = profiles(scenario)
     return [
         (one, other)
@@ -82,32 +79,12 @@ BLIND = 1e-12  # a delta_min below this is a rounding error of 0
 def delta_min(
     *, like: ArrayLike, user_shares: Shares = None, cluster_shares: Shares = None, theta: float = 1.0
 ) -> float:
-    """Separation of the two item clusters that MaxSense tells apart worst.
+    """Separation, in [0, 1], of the two item clusters that MaxSense tells apart worst; below `BLIND` it cannot.
 
-    `min_{l < l'} | sum_k alpha_k exp(-theta sum_m beta_m b[k, m]) (b[k, l] - b[k, l']) |`.
+    `min_{l < l'} | sum_k alpha_k exp(-theta sum_m beta_m b[k, m]) (b[k, l] - b[k, l']) |`: P(like) b has shape (K, L)
+    or (L,), shares alpha of user classes and beta of item clusters sum to 1 and are equal by default, and items are
+    sensed with probability `theta / w`. The Price of Privacy, Theorem 15 [5.1].
 
-    Parameters
-    ----------
-    like : array_like, shape (K, L) or (L,)
-        `b[k, l]`: probability that a user of class k likes an item of cluster l, in [0, 1].
-    user_shares : sequence of float, shape (K,), optional
-        Shares alpha of the user classes, sum 1; equal by default.
-    cluster_shares : sequence of float, shape (L,), optional
-        Shares beta of the item clusters, sum 1; equal by default.
-    theta : float
-        Sensing rate, above 0: items are sensed with probability `theta / w`.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 0 (up to rounding, see `BLIND`) where MaxSense cannot separate two clusters.
-
-    Notes
-    -----
-    The Price of Privacy, Theorem 15 [5.1].
-
-    Examples
-    --------
     >>> round(delta_min(like=[[0.9, 0.1]]), 4)
     0.4852
     >>> delta_min(like=[[0.9, 0.1], [0.1, 0.9]]) < BLIND
@@ -137,28 +114,10 @@ def sufficient_users(
 ) -> float:
     """Users with which MaxSense labels every item right with probability at least `1 - N^-d`.
 
-    `300 N^2 (ln 2 + (1 + d) ln N) / (eps_hat^2 delta_min^2 w theta (1 - theta/w)^2)`,
-    `eps_hat = 2 tanh(eps / 2)`. An upper bound with generous constants: in the standard setting some sixty times
-    what simulation needs.
+    `300 N^2 (ln 2 + (1 + d) ln N) / (eps_hat^2 delta_min^2 w theta (1 - theta/w)^2)`, `eps_hat = 2 tanh(eps / 2)`:
+    of N items a user rated w, and the exponent d is `-log(1 - success) / log(N)`. An upper bound with generous
+    constants: in the standard setting some sixty times what simulation needs.
 
-    Parameters
-    ----------
-    items, rated : int
-        Number of items N (2 or more) and ratings w per user (1 to N).
-    epsilon : float
-        Privacy of a user's answer [nats], above 0; inf for none.
-    like, user_shares, cluster_shares, theta
-        As in `delta_min`; theta below `rated`.
-    exponent : float
-        The d of `1 - N^-d`, above 0; `-log(1 - success) / log(N)` for a given probability of success.
-
-    Raises
-    ------
-    InputError
-        A value is outside of its range, or `delta_min` is 0, so that no number of users is enough.
-
-    Notes
-    -----
     The Price of Privacy, Theorem 15 [5.1]. The paper prints 75 for 300, having dropped a factor 1/2 of its own
     Delta_min. `O(N^2 log N / w)`, stated for `w = o(N)` and large N.
     """

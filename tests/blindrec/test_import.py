@@ -13,7 +13,7 @@ import pytest
 from matplotlib.axes import Axes
 
 import blindrec
-from blindrec._neighbours import NEIGHBOURS, foreign
+from blindrec import NEIGHBOURS, foreign
 from scenarios import PACKAGES
 from scenarios.backends.sending import own_packages
 from scenarios.from_python import RunResult
@@ -129,7 +129,7 @@ def test_packages_in_folders_of_their_own_or_in_a_zip_are_ours(tmp_path: Path) -
 
 
 def test_one_that_is_missing_or_made_by_hand_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blindrec._neighbours.NEIGHBOURS", ("a_package_that_nobody_has",))
+    monkeypatch.setattr("blindrec.NEIGHBOURS", ("a_package_that_nobody_has",))
     assert str(foreign(ROOT)).startswith("a_package_that_nobody_has is not there, blindrec needs its own; ")
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "actors", type(sys)("actors"))

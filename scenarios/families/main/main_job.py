@@ -13,7 +13,7 @@ from scenarios.config.mechanism_settings import code_digest
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import Experiment, NamedCode
-from scenarios.show.columns import Average, Column
+from scenarios.show.tables import Average, Column
 from scenarios.store.manifest import FOLDER, MANIFEST, RUN, Manifest
 from scenarios.store.run_folder import require_source
 from scenarios.store.whole_files import size_of
@@ -114,10 +114,7 @@ COLUMNS = (
 
 
 def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
-    """Return what makes a run the same run: the scenario as it was given, and the digest of its ratings file.
-
-    A custom design counts by the digest of its source and settings, wherever it was imported from.
-    """
+    """Return what makes a run the same: the scenario as given, a custom design's digest, and the ratings file's."""
     settings: dict[str, Any] = {name: scenario.flat()[name] for name in sorted(scenario.given())}
     if ":" in scenario.design:
         settings["design"] = half_in(scenario).query_name(scenario.settings)
@@ -207,12 +204,10 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
         return scenario
 
     def work(self, scenario: Scenario) -> float:
-        """Predict it from the number of answers: 0.5 microseconds each, and 25 ns for every item that a device rated.
-
-        Most of our local mechanisms took less, none half as much again; six times as much is assumed for a curator, who
-        gets ratings as they are, and ten times for a custom mechanism. A file of ratings has a user for every 256
-        bytes, and is run twice.
-        """
+        """Predict it: 0.5 microseconds for an answer, and 25 ns for every item that a device rated."""
+        # Most of our local mechanisms took less, none half as much again; six times as much is assumed for a curator,
+        # who gets ratings as they are, and ten times for a custom mechanism. A file of ratings has a user for every 256
+        # bytes, and is run twice.
         users = scenario.users or (10**6 if scenario.ratings is None else size_of(scenario.ratings) // 256)
         a_device = scenario.answers_per_device * (0.5e-6 + 25e-9 * (scenario.rated or 20))
         slower = 10 if ":" in scenario.design else 6 if half_in(scenario).trust == TRUST_CURATOR else 1

@@ -1,8 +1,4 @@
-"""One seed of the main job, from its population to how it came out: the flat record, and the tables of its folder.
-
-Designs that learn from pairs tell which items belong together, and not which of them are liked more: their labels have
-no names. They are matched with the true ones as well as can be, and nothing is said of ranks.
-"""
+"""One seed of the main job, from its population to how it came out: the flat record, and the tables of its folder."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -79,8 +75,7 @@ def top_share(scores: Floats, truth: Floats, top: int = TOP_ITEMS) -> float:
 def _mean_ranks(values: Floats) -> Floats:
     """Return ranks from 1 on, ties at their mean rank; scipy.stats has it, and takes a second to load."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    mean: Floats = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    return mean
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
 
 
 def rank_correlation(scores: Floats, truth: Floats) -> float | None:
@@ -173,11 +168,7 @@ def prediction_of(run: MainResult) -> Prediction | None:
 
 
 def predict(scenario: Scenario, answered: int) -> float | None:
-    """Return the predicted share of items right.
-
-    None where nothing is predicted: another number of clusters than there are, a sensing probability of 1, nobody
-    answered, pairs in a catalogue that is too large to emulate.
-    """
+    """Return the predicted share of items right; None where nothing is predicted."""
     prediction = predictor(scenario) if answered else None
     return prediction.accuracy(answered) if prediction else None
 
@@ -191,23 +182,15 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
     joint = own is not None or (local and questions > 1 and not scenario.settings.splits)
     answers = statistic.answered * questions
     per_question = None if trust != TRUST_LOCAL or joint else as_json(queries[0].query.epsilon_per_question)
-    truth_columns = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
     return {
         "design": scenario.design,
         **({"mechanism": own[0].name, "channel": own[1].how} if own else {}),
-        "decoder": scenario.decoder,
-        "items": scenario.items,
-        "rated": scenario.rated,
-        "users": scenario.users,
-        "clusters": scenario.clusters,
+        **{name: getattr(scenario, name) for name in ("decoder", "items", "rated", "users", "clusters")},
         "theta": scenario.value("theta"),
         **scenario.settings.model_dump(mode="json"),
         **({"confidence": scenario.confidence} if half.sure else {}),
         "answers_per_device": scenario.answers_per_device,
-        "dropout": scenario.dropout,
-        "straggler_share": scenario.straggler_share,
-        "straggler_delay": scenario.straggler_delay,
-        "deadline": scenario.deadline,
+        **{name: getattr(scenario, name) for name in ("dropout", "straggler_share", "straggler_delay", "deadline")},
         "epsilon": epsilon_kept(run),
         "from_the_file": ", ".join(run.population.from_the_file) or None,
         "questions": 1 if joint else questions,
@@ -232,7 +215,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "answered": statistic.answered,
         "refused": statistic.refused,
         "missing": statistic.missing,
-        **truth_columns,
+        **(_known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)),
         **lying_scores(run),
         **list_scores(run),
         "seconds": run.costs.seconds,
@@ -343,13 +326,9 @@ def _known_truth(run: MainResult) -> dict[str, Any]:
     population, ratings = run.population, run.population.ratings
     assert population.truth is not None and isinstance(ratings, BlockRatings)  # noqa: PT018 (narrows types)
     sizes = cluster_sizes(run.scenario)
-    scores = clustering_scores(run.outcome.model.cluster, population.truth)
     liked = ratings.would_like(derive(run.scenario.seed, "devices"), run.advice)[run.advice >= 0]
     return {
-        "accuracy": scores.accuracy,
-        "exact": scores.exact,
-        "ari": scores.ari,
-        "nmi": scores.nmi,
+        **asdict(clustering_scores(run.outcome.model.cluster, population.truth)),
         "accuracy_predicted": _predicted(run),
         "advice_liked": float(liked.mean()) if liked.size else None,
         "random_liked": float(class_shares(run.scenario) @ np.array(run.scenario.like) @ (sizes / sizes.sum())),
@@ -371,9 +350,8 @@ def _real(run: MainResult, noiseless: MainResult) -> dict[str, Any]:
     split, ratings = run.population.split, run.population.ratings
     assert split is not None and isinstance(ratings, StoredRatings)  # noqa: PT018 (narrows types)
     follows = what_clusters_follow(run.outcome.model.cluster, noiseless.outcome.model.cluster, split)
-    nothing = dict.fromkeys(("accuracy", "exact", "ari", "nmi", "accuracy_predicted"))
     return {
-        **nothing,
+        **dict.fromkeys(("accuracy", "exact", "ari", "nmi", "accuracy_predicted")),
         **lines_skipped(run.scenario, split.train),
         **split.protocol,
         "clusters_follow": follows.verdict,
@@ -388,12 +366,7 @@ LISTED = 100_000  # Devices whose lists are written: of a file's people the firs
 
 
 def items_table(run: MainResult) -> pd.DataFrame:
-    """Return the learned items: item, score, standard_error, cluster; public, as devices receive it.
-
-    Where the server knows how sure it is, ``doubt`` is the probability that the cluster is another one, and ``decided``
-    says which items are decided at the scenario's confidence. Where scores are a list by popularity, ``rank`` is an
-    item's place in it, and ``popularity``, which only the experimenter knows, the true share of devices that like it.
-    """
+    """Return the learned items: item, score, standard_error, cluster; public, as devices receive it."""
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
     model, posterior = run.outcome.model, run.outcome.posterior
@@ -437,13 +410,9 @@ def rounds_table(run: MainResult) -> pd.DataFrame:
 
 
 def lists_table(run: MainResult) -> pd.DataFrame:
-    """Return the lists of at most `LISTED` devices: device, place from 1, item, and its title if a file has it.
-
-    The last columns say the same as other evaluators read it: user_id, item_id, rank, and score, which falls by one a
-    place, because devices tell nobody by what they rank.
-
-    In a deployment lists stay on devices; the experimenter knows them, because every device is simulated.
-    """
+    """Return the lists of at most `LISTED` devices: device, place from 1, item, and its title if a file has it."""
+    # The last columns are for other evaluators: a score that falls by one a place, as devices tell nobody by what they
+    # rank. In a deployment lists stay on devices; the experimenter knows them, because every device is simulated.
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
     advice, descriptions = run.advice[:LISTED], run.population.descriptions
@@ -534,10 +503,8 @@ def _rehearse(ratings: Ratings, secret: bytes) -> None:
 
 @contextmanager
 def _kept(journal: Journal | None, session: Backend, seed: int) -> Iterator[Journal | None]:
-    """Yield where rounds are kept: the journal, else on Ray one that lasts as long as the run.
-
-    There a coordinator may die and be replaced; in this process all end together.
-    """
+    """Yield where rounds are kept: the journal, else on Ray one that lasts as long as the run."""
+    # On Ray a coordinator may die and be replaced; in this process all end together.
     if journal is None and session.name == "ray":
         with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
             yield Journal(Path(folder), seed)

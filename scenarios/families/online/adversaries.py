@@ -36,8 +36,7 @@ from scenarios.families.online.online_bounds import (
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import ClientWorld, OnlineWorld
-from scenarios.show.columns import finite
-from scenarios.show.tables import text_of
+from scenarios.show.tables import finite, text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +79,10 @@ UNFINISHED = 1e-6  # Chance that a split of slow halving is left before its wron
 
 
 def halving_world(scenario: OnlineScenario) -> OnlineWorld:
-    """Return Theorem 6's adversary, by a scenario's rounds, objects, voters, peers, radius and seed.
-
-    In the first R rounds everybody votes for object 0 and the client likes an object at random. Then the voters, in
-    groups of P, split in halves over objects 0 and 1, ``log2(N / P)`` times, and the half that the client likes is
-    random. After that all agree with the client. One group never errs after the first part: the client's peers.
-    """
+    """Return Theorem 6's adversary, by a scenario's rounds, objects, voters, peers, radius and seed."""
+    # In the first R rounds everybody votes for object 0 and the client likes an object at random. Then the voters, in
+    # groups of P, split in halves over objects 0 and 1, ``log2(N / P)`` times, and the half that the client likes is
+    # random. After that all agree with the client. One group never errs after the first part: the client's peers.
     splits = splits_of(scenario)
     radius, rounds = scenario.radius or 0, scenario.rounds or 0
     if radius + splits > rounds:
@@ -101,11 +98,9 @@ def halving_world(scenario: OnlineScenario) -> OnlineWorld:
 
 
 def slow_halving_world(scenario: OnlineScenario) -> OnlineWorld:
-    """Return slow halving: every split is repeated until strikes have surely kicked out the half that errs.
-
-    D is promised as T, so that only R-strikes kill; the loss is about ``B log2(N / P)``, B strikes a split. Rounds are
-    as many as that takes, whatever the scenario says.
-    """
+    """Return slow halving: every split is repeated until strikes have surely kicked out the half that errs."""
+    # D is promised as T, so that only R-strikes kill; the loss is about ``B log2(N / P)``, B strikes a split. Rounds
+    # are as many as that takes, whatever the scenario says.
     splits = splits_of(scenario)
     repeats = repeats_of(strikes_to_die(scenario.recommender, 0, scenario.radius or 0))
     path = _random(scenario).integers(2, size=splits)
@@ -139,9 +134,7 @@ def _random(scenario: OnlineScenario) -> np.random.Generator:
 
 def _halves(splits: int) -> Bits2:
     """Return what each of ``2**splits`` groups votes for in each split: its bits."""
-    groups = np.arange(1 << splits)
-    halves: Bits2 = (groups[None, :] >> np.arange(splits)[:, None] & 1).astype(np.uint8)
-    return halves
+    return np.asarray((np.arange(1 << splits)[None, :] >> np.arange(splits)[:, None] & 1).astype(np.uint8))
 
 
 def _world(scenario: OnlineScenario, table: Bits2, liked: Bits, path: Ints, *, diversity: int) -> OnlineWorld:
@@ -176,8 +169,7 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
     votes: Bits2 = np.array([[0, 0], [0, 1], [0, 0]], np.uint8)
     likes = likes_of([(0,)] * 3, objects)
     sizes = [(peers, left) for left in range(peers, -1, -1)]
-    promise = Promise(rounds=rounds, objects=objects, peers=peers)
-    return _chain(recommender, promise, likes, votes, sizes, [0, 1, 0])
+    return _chain(recommender, Promise(rounds=rounds, objects=objects, peers=peers), likes, votes, sizes, [0, 1, 0])
 
 
 def theorem_15_chain(
@@ -269,11 +261,9 @@ def draw(
 
 
 def configuration(rounds: int, diversity: int, radius: int, seed: int, *, share: float | None = None) -> list[int]:
-    """Return the Settings of all rounds.
-
-    Settings 1 and 2 alike often, else v and v' disagree: D times in Setting 3, then R times in Setting 4, then no more
-    (Setting 1), so that both stay peers of the client.
-    """
+    """Return the Settings of all rounds."""
+    # Settings 1 and 2 alike often, else v and v' disagree: D times in Setting 3, then R times in Setting 4, then no
+    # more (Setting 1), so that both stay peers of the client.
     share = (diversity + radius) / (4 * rounds) if share is None else share
     if not 0 <= share <= 1:
         raise InputError(f"share of disagreements is {share:g}: it is a probability; give 0 to 1, or D + R <= 4T")
@@ -287,10 +277,7 @@ def configuration(rounds: int, diversity: int, radius: int, seed: int, *, share:
 
 
 def show_rows(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
-    """Print rows as a table that stands on its side: names down, a column a row; what does not apply is left out.
-
-    Rows for which a line has no room stand in a table of their own below.
-    """
+    """Print rows as tables that stand on their side, as many as lines have room for: names down, a column a row."""
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     words = [name.replace("_", " ") for name in names]
     columns = [["" if row[name] is None else text_of(row[name]) for name in names] for row in rows]

@@ -16,7 +16,7 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import Promise
 from scenarios.config.files import read_toml
-from scenarios.config.lying_settings import HALVING
+from scenarios.config.scenario import HALVING
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import judge_likes
 from scenarios.families.online.online_bounds import epsilon_proved
@@ -87,11 +87,8 @@ class OnlineWorld:
 
 
 def planted_world(scenario: OnlineScenario) -> OnlineWorld:
-    """Return the random environment of the spec's section 8, with planted peers for each client.
-
-    Clients share the voters: a voter's votes are the same whoever is served, and peers of one client vote at random as
-    far as the others are concerned.
-    """
+    """Return the random environment of the spec's section 8, with planted peers for each client."""
+    # Clients share the voters: votes are the same whoever is served, and peers of one client are random to the others.
     rounds, voters, peers = scenario.rounds or 0, scenario.voters or 0, scenario.peers or 0
     random = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     shape = (scenario.clients, rounds)
@@ -136,15 +133,11 @@ def all_votes(voters: Voters, secret: bytes, service: Service) -> Bits2:
 
 def distances(votes: Bits2, likes: Bools2) -> Ints:
     """Return in how many rounds each voter votes for a disliked object, int64, shape (N,)."""
-    counts: Ints = sum(~likes[number][row] for number, row in enumerate(votes)) + np.zeros(votes.shape[1], np.int64)
-    return counts
+    return np.asarray(sum(~likes[number][row] for number, row in enumerate(votes)) + np.zeros(votes.shape[1], np.int64))
 
 
 def measured(world: ClientWorld, far: Ints, scenario: OnlineScenario) -> ClientWorld:
-    """Return a client's world with its diversity, radius and peers as measured, checked against what was asked.
-
-    Shapes: ``far`` (N,).
-    """
+    """Return a client's world with its diversity, radius and peers as measured, checked against what was asked."""
     wide = int(np.count_nonzero(world.client.likes.sum(axis=1) > 1))
     diversity = wide if scenario.diversity is None else scenario.diversity
     if wide > diversity:
@@ -168,10 +161,7 @@ def measured(world: ClientWorld, far: Ints, scenario: OnlineScenario) -> ClientW
 
 
 def best_radius(far: Ints, world: ClientWorld) -> int:
-    """Return the radius for which p-rec's proved epsilon is least: a wider one has more peers, but more credit, too.
-
-    The same radius serves all recommenders, so that they can be compared.
-    """
+    """Return the radius for which p-rec's proved epsilon is least: a wider one has more peers, but more credit, too."""
     radii, counts = np.unique(far[far <= world.rounds], return_counts=True)
     shape = {"objects": world.objects, "voters": world.voters, "diversity": world.diversity}
     shape["rounds"] = max(world.rounds, world.objects)  # recommenders without a bound run with fewer
@@ -186,12 +176,10 @@ LEAST_ROUNDS = 20  # Clients have at least so many rounds, where their number is
 
 
 def world_of_table(scenario: OnlineScenario, table: RatingTable) -> OnlineWorld:
-    """Return the world of a file's ratings: clients are drawn among its users, all other users are voters.
-
-    A client's rounds are its rated titles in random order, ``objects`` at a time; what it rated highly it likes (above
-    its own mean, or from ``like_from`` on). Rounds in which it likes nothing are skipped and counted. A voter votes for
-    the title that it rates best; its own coin decides ties, and where it rated none of them.
-    """
+    """Return the world of a file's ratings: clients are drawn among its users, all other users are voters."""
+    # A client's rounds are its rated titles in random order, ``objects`` at a time; what it rated highly it likes
+    # (above its own mean, or from ``like_from`` on). Rounds in which it likes nothing are skipped and counted. A voter
+    # votes for the title that it rates best; its own coin decides ties, and where it rated none of them.
     likes = judge_likes(table, scenario.liked_from)
     voters = RatingVoters(rows=table.valued(np.asarray(table.values, np.float64)))
     least = scenario.rounds or max(LEAST_ROUNDS, scenario.objects)
@@ -308,10 +296,8 @@ def read_likes(rows: Sequence[Any], objects: int) -> Bools2:
 
 
 def with_liars(world: OnlineWorld) -> OnlineWorld:
-    """Return a world whose voters lie as its scenario says; a peer that lies is none.
-
-    With slow halving a group lies for as many rounds as strikes can keep it alive, ``2 (D + R) + 1``.
-    """
+    """Return a world whose voters lie as its scenario says; a peer that lies is none."""
+    # With slow halving a group lies for as many rounds as strikes can keep it alive, ``2 (D + R) + 1``.
     scenario = world.scenario
     if scenario.malicious is None:
         return world

@@ -2,7 +2,7 @@
 
 from scenarios.experiment.experiment import Experiment
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
-from scenarios.show.columns import Average, Column
+from scenarios.show.tables import Average, Column
 from scenarios.store.manifest import TWO_TIER
 from scenarios.store.whole_files import size_of
 

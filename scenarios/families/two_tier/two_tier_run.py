@@ -32,12 +32,12 @@ from scenarios.backends.session import (
     Costs,
     DeviceGroup,
     ExperimenterView,
+    NoStore,
     Progress,
     SessionResult,
     silent,
 )
 from scenarios.store.record_log import Codec, Numbers, RecordLog
-from scenarios.store.round_store import NoStore
 
 
 def _require_booked(stored_batches: Iterable[Batch], book: LedgerClient) -> None:

@@ -18,7 +18,7 @@ from coordinator.protocol.second_order_mechanisms.paper import OWN_H
 from coordinator.server.completion import mechanisms
 from coordinator.server.completion.mechanisms import HALF
 from scenarios.config.files import Exact, NamedPath, brief
-from scenarios.config.lying_settings import POISON
+from scenarios.config.scenario import POISON
 from scenarios.config.settings import (
     SEEN,
     BadLines,

@@ -25,7 +25,7 @@ from coordinator.server.completion.batches import BatchPlan, CompletionOutcome
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import Fold, baseline_errors, rmse, squared_errors
 from scenarios.backends.session import Backend, Progress, silent
-from scenarios.config.lying_settings import POISON
+from scenarios.config.scenario import POISON
 from scenarios.data.datasets import RatingTable, lines_skipped, read_for
 from scenarios.data.metrics import first_unrated, ranking_scores
 from scenarios.data.rating_split import Split, needs_times

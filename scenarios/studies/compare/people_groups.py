@@ -11,7 +11,7 @@ from scipy import stats
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.files import brief
-from scenarios.data.item_files import read_text_table
+from scenarios.data.populations import read_text_table
 from scenarios.studies.compare.comparison_settings import ACTIVITY, RARITY, Comparison
 from scenarios.studies.compare.worlds import FileWorld, table_of
 

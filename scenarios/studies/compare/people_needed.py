@@ -17,7 +17,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.data.datasets import version_of
-from scenarios.data.item_files import read_descriptions
+from scenarios.data.populations import read_descriptions
 from scenarios.data.rating_split import LikesFold
 from scenarios.log import counted_step
 from scenarios.show.intervals import named

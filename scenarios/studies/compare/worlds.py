@@ -18,7 +18,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.rating_table import RowTable
 from scenarios.data.datasets import RatingTable, read_for, version_of
-from scenarios.data.item_files import read_descriptions
+from scenarios.data.populations import read_descriptions
 from scenarios.data.rating_split import GLOBAL_TIME, LikesFold, earlier, fold_of, hold_out, needs_times
 from scenarios.studies.compare.comparison_settings import Comparison
 

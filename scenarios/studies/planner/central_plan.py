@@ -1,7 +1,5 @@
 """Plans under a central epsilon, behind a shuffler or of two servers: what devices answer changes with their number."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from fractions import Fraction
@@ -21,8 +19,7 @@ from coordinator.server.moments.probabilities import root_between
 from coordinator.server.server_half import FIXED, ONE_ROUND, TRUST_TWO_SERVERS
 from scenarios.config.central_promise import check_shuffled
 from scenarios.config.run_spec import RunSpec
-from scenarios.config.scenario import Scenario
-from scenarios.config.trust_settings import EXPECTED
+from scenarios.config.scenario import EXPECTED, Scenario
 from scenarios.data.populations import known_world
 from scenarios.studies.planner.least_users import Candidate, Target
 from scenarios.theory.emulated_runs import MOST_USERS
@@ -34,10 +31,8 @@ LEAST_EPSILON = Fraction(1, 1000)  # central, that is looked at
 
 
 def has_central_promise(candidate: Candidate) -> bool:
-    """Return whether a candidate's trust model goes with its design: devices that a shuffler can hide, or sums.
-
-    Behind a shuffler all devices have one epsilon, answer one round, and what they say is predicted, not emulated.
-    """
+    """Return whether a candidate's trust model goes with its design: devices that a shuffler can hide, or sums."""
+    # Behind a shuffler all devices have one epsilon, answer one round, and what they say is predicted, not emulated.
     half = candidate.half
     if candidate.trust["trust"] == TWO_SERVERS:
         return half.trust == TRUST_TWO_SERVERS and ONE_ROUND in half.policies  # what learns pairs is not predicted
@@ -55,10 +50,7 @@ def has_central_promise(candidate: Candidate) -> bool:
 def central_row(
     candidate: Candidate, epsilon: Fraction, target: Target, users: int | None, *, inverse: bool, notes: tuple[str, str]
 ) -> dict[str, Any]:
-    """Return what a row says of the users that a central epsilon takes, or if ``inverse`` of the least such epsilon.
-
-    ``notes`` say that no number of users is enough, and no epsilon.
-    """
+    """Return what a row says of the users that a central epsilon takes, or if ``inverse`` of the least such epsilon."""
     plans, row = CentralPlans(candidate, target), {"trust_model": candidate.trust["trust"]}
     if inverse and users:
         least = plans.least_epsilon(users)

@@ -27,7 +27,6 @@ from scenarios.config.settings import validated
 from scenarios.data.populations import block_parameters, known_world, settle
 from scenarios.families.main.run import run
 from scenarios.show.intervals import mean_interval
-from scenarios.theory.anchor_prediction import users_of
 from scenarios.theory.emulated_runs import (
     MOST_USERS,
     Estimate,
@@ -39,7 +38,7 @@ from scenarios.theory.emulated_runs import (
     strictest,
     takes_too_long,
 )
-from scenarios.theory.predictors import Predictor, from_moments, predictor
+from scenarios.theory.predictors import Predictor, from_moments, predictor, users_of
 from scenarios.theory.sufficient_users import inseparable
 
 FEW = 10  # users of a scenario under a central epsilon, where nobody says how many
@@ -102,11 +101,8 @@ def candidates(
     settings: Mapping[str, Any] | None = None,
     trust: Mapping[str, Any] | None = None,
 ) -> list[Candidate]:
-    """Return a custom design with its settings, if any, and every mechanism's variants with each of their decoders.
-
-    Sums of two servers are among them where these are trusted. Where a mechanism has others, the posterior decoder is
-    left out: in one round it finds the same clusters. Each has those ``settings`` that are about it.
-    """
+    """Return a custom design with its settings, if any, and every mechanism's variants with each of their decoders."""
+    # Where a mechanism has others, the posterior decoder is left out: in one round it finds the same clusters.
     by_half = {
         half.name: {name: (settings or {})[name] for name in half.settings.model_fields if name in (settings or {})}
         for half in designs().values()
@@ -143,10 +139,8 @@ class Simulated:
 
 @lru_cache(maxsize=64)
 def simulated(scenario: Scenario) -> Simulated | None:
-    """Return the measured information in a block model; None if moments give it, or nothing can be measured.
-
-    Values are regressed on what users like; the contrast is the slope over the scatter around it, for one user.
-    """
+    """Return the measured information in a block model; None if moments give it, or nothing can be measured."""
+    # Values are regressed on what users like; the contrast is the slope over the scatter around it, for one user.
     if half_in(scenario).moments(scenario.settings, known_world(scenario)) is not None:
         return None
     begin, contrasts = time.monotonic(), list[float]()
@@ -217,10 +211,7 @@ class Need:
 
 
 def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need:
-    """Return the smallest number of users with which a candidate meets the target, by prediction.
-
-    For item queries, whose policy goes on until every item is learned, it is the expected number of users asked.
-    """
+    """Return the fewest users with which a candidate meets the target; of item queries how many are expected."""
     scenario = candidate.at(epsilon)
     if isinstance(candidate.half.moments(scenario.settings, known_world(scenario)), AnchorMoments):
         users = users_of(scenario, 1 - (target.success or scenario.confidence))
@@ -288,11 +279,9 @@ def _smallest(margin: Callable[[int], float]) -> int | None:
 
 
 def epsilon_needed(candidate: Candidate, target: Target, users: int) -> Epsilon:
-    """Return the smallest epsilon at which that many users meet the target, to one part in 10,000; None if none does.
-
-    Where a mechanism asks ``ceil(epsilon)`` questions, its need of users jumps up behind each whole number: whole
-    numbers are looked at first, then the stretch below the first one that is enough.
-    """
+    """Return the smallest epsilon at which that many users meet the target, to one part in 10,000, if any does."""
+    # Where a mechanism asks ``ceil(epsilon)`` questions, its need of users jumps up behind each whole number: whole
+    # numbers are looked at first, then the stretch below the first one that is enough.
 
     def enough(epsilon: Fraction) -> bool:
         prediction = predictor(candidate.at(epsilon))
@@ -322,8 +311,7 @@ def estimated_epsilon(candidate: Candidate, target: Target, users: int) -> Estim
 
     steps = np.linspace(math.log(_LEAST_EPSILON), math.log(LARGEST_EPSILON), _KNOTS)
     strengths = np.log([at(place)[0].strength(users) for place in steps.tolist()])
-    sizes = at(0.0)[0].sizes
-    targets = goals(sizes, accuracy=target.accuracy, success=target.success)
+    targets = goals(at(0.0)[0].sizes, accuracy=target.accuracy, success=target.success)
     return strictest(targets, StrengthCurve(steps, strengths), at, top=LARGEST_EPSILON)
 
 

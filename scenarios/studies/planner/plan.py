@@ -1,20 +1,34 @@
-"""Plans: what every design would need in a world, the lower bounds that apply, and which design to use."""
+"""Plans: what every design would need in a world, the lower bounds that apply, which design to use, and tables."""
 
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon, as_float, as_json, parse_epsilon
+from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import UNCHECKED
 from coordinator.protocol.errors import InputError
+from coordinator.server.mechanisms import aggregate
+from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import ELIMINATE
+from scenarios.backends.session import Backend
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import class_shares, cluster_sizes
-from scenarios.show.tables import name_of
-from scenarios.studies.planner.central_plan import central_row, has_central_promise
+from scenarios.data.populations import class_shares, cluster_sizes, populate
+from scenarios.experiment.experiment import Running, run_seeds
+from scenarios.families.main.main_job import MainJob
+from scenarios.show.tables import OPEN, SAFE, failing, name_of, number, remark, titled, trust_of
+from scenarios.studies.planner.central_plan import central_row, has_central_promise, promise_in_words
 from scenarios.studies.planner.least_users import (
     Candidate,
     Need,
@@ -31,9 +45,8 @@ from scenarios.theory.emulated_runs import MOST_USERS, Estimate, goals
 from scenarios.theory.predictors import Predictor, predictor, why_not_predicted
 from scenarios.theory.sufficient_users import sufficient_users
 
-ADAPTIVE = (
-    4.5  # what adaptive rounds save at least where they are offered; see docs/explanation/adaptive-rounds.md, Measured
-)
+ADAPTIVE = 4.5
+"""What adaptive rounds save at least where they are offered; see docs/explanation/adaptive-rounds.md, Measured."""
 ONE_IN_TWO = 0.5  # probability of failure of lower bounds, where only a share of items is to be right
 SIMULATED, EMULATED = "simulated", "emulated"
 """How the note of a row begins whose needs were simulated: a custom design that says no precision; and the mark
@@ -122,10 +135,8 @@ def plan(
 
 
 def quick_best(world: Scenario, target: Target, *, users: int) -> dict[str, Any] | None:
-    """Return the row that `plan` recommends at the world's epsilon, None where it recommends none.
-
-    A candidate that does not meet the target with as many users as the best before it needs more, and is passed over.
-    """
+    """Return the row that `plan` recommends at the world's epsilon, None where it recommends none."""
+    # A candidate that does not meet the target with as many users as the best before it needs more, and is passed over.
     every, best = list[Planned](), None
     for one in candidates(world):
         if one.protects_all and (best is None or _does(one, world.epsilon, target, best[1]["users"])):
@@ -135,10 +146,8 @@ def quick_best(world: Scenario, target: Target, *, users: int) -> dict[str, Any]
 
 
 def _recommended(every: list[Planned], key: str) -> Planned | None:
-    """Return the candidate, and its row, that protects all and has the least of a key; None where no one does.
-
-    A custom design whose guarantee is claimed, not checked, is none of them.
-    """
+    """Return the candidate, and its row, that protects all and has the least of a key; None where no one does."""
+    # A custom design whose guarantee is claimed, not checked, is none of them.
     best: Planned | None = None
     for one, row in sorted(_able(every), key=lambda pair: (float(pair[1][key]), pair[1]["users"])):
         if not one.half.learns_all:
@@ -309,3 +318,171 @@ def _sufficient(world: Scenario, failure: float) -> float | None:
     except InputError:
         return None
     return users if math.isfinite(users) else None
+
+
+_SECONDS, _FIRST, _MOST = 0.5, 64, 1 << 20
+
+
+def measure_cost(scenario: Scenario, users: int) -> dict[str, float]:
+    """Time a few devices of a scenario on one core here, and return what it costs to ask ``users`` of them once."""
+    sample = scenario.model_copy(update={"users": _MOST})
+    population = populate(sample)
+    spec = RunSpec(sample)
+    ask = spec.policy.next_query(ServerState(devices=_MOST))
+    if ask is None:
+        raise ValueError("a policy that asks nothing costs nothing")
+    cohort = Cohort(population.ratings, derive(sample.seed, "devices"), 0, _MOST, spec.budget)
+    aggregate(ask.query, cohort.answer(ask.query, 0, 1))  # compiles
+    first, count = 1, _FIRST
+    while True:
+        stop = min(first + count, _MOST)
+        start = time.perf_counter()
+        aggregate(ask.query, cohort.answer(ask.query, first, stop))
+        seconds = time.perf_counter() - start
+        if seconds >= _SECONDS or stop == _MOST:
+            rate = (stop - first) / seconds
+            hours = users / rate / 3600
+            return {
+                "devices_per_second_and_core": rate,
+                "core_seconds": users / rate,
+                "cores_for_an_hour": max(1, math.ceil(hours)),
+                "cores_for_a_day": max(1, math.ceil(hours / 24)),
+            }
+        first, count = stop, 2 * count
+
+
+def check_plan(scenario: Scenario, session: Backend, *, repeat: int, console: Console) -> dict[str, Any]:
+    """Run a scenario and return its result with what was predicted for it."""
+    measurement = run_seeds(MainJob(), scenario, Running(session=session, console=console), repeat)
+    as_run = Scenario.model_validate(measurement.scenario)
+    prediction, answered = predictor(RunSpec(as_run).local_scenario), measurement.values["answered"]
+    sides = (None, None) if prediction is None else (prediction.accuracy(answered), prediction.exact(answered))
+    return {"intervals": {}, **measurement.values, "accuracy_predicted": sides[0], "exact_predicted": sides[1]}
+
+
+NOTHING_LEARNABLE = (
+    "too few ratings to say what could be learned: at no epsilon would a block model of the file's shape put more of "
+    "its items right than one label for all of them does"
+)
+
+
+def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | None = None) -> None:
+    """Print a plan: every design's need, the lower bounds, what it holds for (and not), and the recommendation."""
+    needed = "users" if made.users_here is None else "users needed"
+    here = "" if made.users_here is None else f"\nright and all right: with {_count(made.users_here)} users"
+    columns = ("design, decoder", needed, "epsilon", "right", "all right")
+    table = titled(title + here, *columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    table.columns[0].overflow = "fold"
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    noiseless = any(row["private"] and row["epsilon"] == "inf" for row in made.rows)
+    for trust, rows in groupby(made.rows, key=trust_of):
+        heading = f"{trust.replace(SAFE, 'local')}, no noise" if noiseless and trust != OPEN else trust
+        table.add_row(Text(f"{heading}:", style="italic"))
+        for row in rows:
+            numbers = [_users(row), number(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
+            how = next((f" ({word})" for word in (SIMULATED, EMULATED) if row.get(word)), "")
+            table.add_row(Padding(Text(f"{name_of(row)}{how}"), (0, 0, 0, 2)), *map(Text, numbers))
+    console.print(table)
+    valid = [row for row in made.bounds if row["valid"]]
+    bounds = [f"{row['name']} {row['users']:,.0f}{' (binds)' if row['binds'] else ''}" for row in valid]
+    notes = dict.fromkeys(row["note"] for row in made.rows if row["note"] and row["note"] != TOO_MANY)
+    lines = [note if note.startswith(SIMULATED) else f"{_short(note)}: {note}" for note in notes]
+    allowed = failing(made.failure, made.mistakes)
+    if bounds:
+        lines.append(f"users that any epsilon-LDP learner needs {allowed}: {', '.join(bounds)}")
+    lines += [promise_in_words(row) for row in made.rows if row.get("epsilon_local") or row.get("noise_deviation")]
+    unchecked = [name_of(row) for row in made.rows if row.get("channel") == UNCHECKED]
+    lines += [f"{UNCHECKED}: that {name} protects all a device holds; it is never recommended" for name in unchecked]
+    lines += _neighbours(made.rows)
+    if made.sufficient:
+        enough = f"to fail with probability {made.failure:g} at most, by Theorem 15: {_count(made.sufficient)} users"
+        lines.append(f"enough for MaxSense {enough}")
+    holds = f"holds for {in_words(made.world)}{'; ' * bool(not_for)}{not_for or ''}"
+    remark(console, *lines, holds, recommendation(made), *([f"why: {made.why}"] if made.why else []))
+
+
+def _neighbours(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return lines about which neighbours, and which delta, the epsilons of rows are."""
+    designs: dict[tuple[str, float], list[str]] = {}
+    for row in rows:
+        if row.get("neighbours") is not None:
+            designs.setdefault((row["neighbours"], row["delta"]), []).append(str(row["design"]))
+    lines = list[str]()
+    for (relation, delta), names in sorted(designs.items(), key=lambda pair: len(pair[1])):
+        of = f"epsilon of {', '.join(dict.fromkeys(names))}"
+        if len(names) == max(map(len, designs.values())):
+            of = f"every {'other ' if lines else ''}epsilon"
+        lines.append(f"{of}: neighbours {relation}, delta {number(delta)}")
+    return lines
+
+
+def recommendation(made: DesignPlan) -> str:
+    """Return the recommendation as a line."""
+    if made.best is None:
+        return f"no design that protects all that a device holds reaches {made.target.words}"
+    best = made.best
+    sentence = f"{_count(best['users'])} users at epsilon {number(best['epsilon'])} for {made.target.words}"
+    if made.users_here is not None and best["accuracy"] is not None:
+        sentence += f"; {_count(made.users_here)} users put {_share(best['accuracy'])} of the items right"
+    return f"recommended: {name_of(best)}: {sentence}"
+
+
+def show_cost(console: Console, cost: Mapping[str, Any]) -> None:
+    """Print what a simulation would cost."""
+    console.print(
+        f"to simulate it: {cost['core_seconds']:,.0f} core seconds ({cost['devices_per_second_and_core']:,.0f} devices "
+        f"a second and core, measured here); to end within an hour it takes {cost['cores_for_an_hour']:,} "
+        f"core{'' if cost['cores_for_an_hour'] == 1 else 's'}, within a day {cost['cores_for_a_day']:,}",
+        highlight=False,
+    )
+
+
+def show_check(console: Console, check: Mapping[str, Any]) -> None:
+    """Print predicted beside measured."""
+    table = titled("the plan's own check", "checked", "predicted", "measured", "95 % interval")
+    for name, words in (("accuracy", "items right"), ("exact", "all items right")):
+        low, high = check["intervals"].get(name, [None, None])
+        reach = "" if low is None else f"[{low:.4f}, {high:.4f}]"
+        table.add_row(words, _share(check[f"{name}_predicted"]), _share(check[name]), Text(reach))
+    console.print(table)
+
+
+def show_learnable(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print what a file's users could let a server learn."""
+    if not rows:
+        remark(console, NOTHING_LEARNABLE)
+        return
+    columns = ("epsilon", "best design", "right with these users", "users for 99 % right")
+    table = titled("what could be learned (two clusters by share of likes)", *columns)
+    table.columns[3].no_wrap = True
+    for row in rows:
+        design = "none" if row["design"] is None else name_of(row)
+        table.add_row(str(row["epsilon"]), Text(design), _share(row["accuracy"]), _users(row))
+    console.print(table)
+    remark(console, f"holds for {rows[0]['holds_for']}; {rows[0]['not_for']}")
+
+
+def _users(row: Mapping[str, Any]) -> str:
+    if row["users"] is None:
+        return _short(str(row.get("note") or ""))
+    if "users_low" not in row:
+        return _count(row["users"])
+    low, high = ("open" if end is None else _count(end) for end in (row["users_low"], row["users_high"]))
+    return f"{_count(row['users'])}\n[{low},\n{high}]"
+
+
+def _count(users: float) -> str:
+    """Return a number of users, whole as long as it can be read at a glance."""
+    return f"{users:,.0f}" if users < 1e11 else f"{users:.4g}"
+
+
+def _short(note: str) -> str:
+    """Return what stands in the table for a note."""
+    if note == TOO_MANY:
+        return f"> {MOST_USERS:.0e}"
+    return note.split(" ", 1)[0] if note.startswith("blind") else "not here" if note else ""
+
+
+def _share(value: float | bool | None) -> str:
+    return "" if value is None else f"{value:.4f}"

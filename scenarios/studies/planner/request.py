@@ -39,14 +39,10 @@ EPSILONS = (1, 2, 4, 8)  # at which `blindrec data` says what is learnable
 def shape_of(
     table: RatingTable, *, like_from: float | None = None, clusters: int = 2, epsilon: Any = 1, theta: float = 1.0
 ) -> Scenario:
-    """Fit a block model with one user class to a table of ratings; everybody rates as many items as the median user.
-
-    Items are sorted into clusters by their share of likes in one random half of the ratings; the clusters' ``like`` is
-    their share of likes in the other half, so that luck that made the clusters does not count as taste.
-
-    The block model lets every user rate the same number of items, drawn uniformly; real users rate popular items more.
-    A plan made from it is for a world of this size and contrast, not for the file itself.
-    """
+    """Fit a block model with one user class to a table of ratings; everybody rates as many items as the median user."""
+    # Items are sorted by their share of likes in one random half of the ratings, and levels are shares in the other
+    # half, so that luck that made the clusters does not count as taste. Real users rate popular items more: a plan made
+    # from it is for a world of this size and contrast, not for the file itself.
     likes = judge_likes(table, like_from)
     if likes.all():
         raise InputError(
@@ -101,15 +97,8 @@ def learnable_of(table: RatingTable, like_from: float | None) -> list[dict[str, 
 
 
 _THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")  # settings that a file of ratings determines
-_FILES = (
-    "like_from",
-    "duplicates",
-    "bad_lines",
-    "held_out",
-    "split_by",
-    "features",
-    "worth",
-)  # settings that are about files alone
+# Settings that are about files alone
+_FILES = ("like_from", "duplicates", "bad_lines", "held_out", "split_by", "features", "worth")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +130,7 @@ class PlanRequest:
     # Settings that several mechanisms share, by their names; see `scenarios.config.mechanism_settings.shared_settings`
     settings: Mapping[str, Any] = field(default_factory=dict)
     own: dict[str, Any] | None = None  # A user's own design to plan for as well: ``design`` and its settings
-    # Whom devices trust; see `scenarios.config.trust_settings.TrustSettings`
+    # Whom devices trust; see `scenarios.config.settings.TrustSettings`
     trust: str | None = None
     delta: float | None = None
     expected_answers: float | None = None

@@ -73,19 +73,16 @@ def _rows(candidate: Candidate, row: Mapping[str, Any], target: Target, share: f
 
 def _theta(scenario: Scenario) -> float | None:
     """Return the sensed items a user rated, on average; None of designs that sense no items."""
-    senses = "theta" in type(scenario.settings).model_fields
-    return float(scenario.value("theta")) if senses else None
+    return float(scenario.value("theta")) if "theta" in type(scenario.settings).model_fields else None
 
 
 Variant = tuple[dict[str, Any], float, Influence]  # What it changes, how many times as many users, and its liars
 
 
 def _sensed(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
-    """Yield other theta of a design that senses items, how many times as many users they cost, and their liars.
-
-    Users count by the square of what an answer's noise is to the gap. Where fewer items are sensed an answer is less
-    often about several liked ones at once: it costs users, and a liar moves less of the gap.
-    """
+    """Yield other theta of a design that senses items, how many times as many users they cost, and their liars."""
+    # Users count by the square of what an answer's noise is to the gap. Where fewer items are sensed an answer is less
+    # often about several liked ones at once: it costs users, and a liar moves less of the gap.
     if (theta := _theta(scenario)) is None:
         return
     questions = scenario.value("questions")
@@ -98,10 +95,8 @@ def _sensed(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
 
 
 def _pooled(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
-    """Yield pools' sizes, if there are any, how many times as many users they cost, and what liars do to them.
-
-    An answer about a pool of M items has the contrast c(M), and each of the ceil(N/M) pools its share of the users.
-    """
+    """Yield pools' sizes, if there are any, how many times as many users they cost, and what liars do to them."""
+    # An answer about a pool of M items has the contrast c(M), and each of the ceil(N/M) pools its share of the users.
     items = scenario.items or 1
     if scenario.design != "sign" or scenario.value("vectors") != 1:
         yield {}, 1.0, influence
@@ -160,8 +155,7 @@ def _needed(
 def show_withstanding(console: Console, result: Mapping[str, Any]) -> None:
     """Print a table of what designs need with liars."""
     columns = ("design", "pool", "theta", "users, honest", "users", "tips an item")
-    title = f"with a share of {result['malicious']:g} of liars"
-    table = titled(title, *columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    table = titled(f"with a share of {result['malicious']:g} of liars", *columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in result["designs"]:
         theta = "" if row["theta"] is None else f"{row['theta']:g}"
         share = "" if row["tipping_share"] is None else f"{row['tipping_share']:.3g}"

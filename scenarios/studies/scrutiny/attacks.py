@@ -15,7 +15,9 @@ from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LogRatio
+from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.rounding import on_grid
@@ -71,12 +73,9 @@ def _at_most(misses: Floats | Ints, plays: int, doubt: float) -> Floats:
 
 
 def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: float, delta: float = 0.0) -> Event:
-    """Return what the event shows that the choosing plays like best; a score is larger where the victim rather holds a.
-
-    Scores have shape (plays,), and are fitted on no play but those of `FIT`; ``secret`` says whether the victim holds
-    a, ``parts`` what each play is for, ``doubt`` how probable it is that the bound is wrong, and ``delta`` how much of
-    the event's probability the claim does not cover.
-    """
+    """Return what the event shows that the choosing plays like best; high scores speak for input a."""
+    # Scores have shape (plays,), and are fitted on no play but those of `FIT`; ``secret`` says whether the victim holds
+    # a, and ``delta`` how much of the event's probability the claim does not cover.
     choosing, measuring = parts == CHOOSE, parts == MEASURE
     plays, measured = int(choosing.sum()), int(measuring.sum())
     best, surest = -math.inf, 0.0
@@ -107,10 +106,8 @@ def attack_of(event: Event, *, name: str, meaning: str, times: int, claimed: Eps
 
 
 def power_of(attacks: Sequence[AttackResult], doubt: float) -> Power | None:
-    """Return which leaks attacks would have found, each at this doubt; see `smallest_leak`.
-
-    It is computed for the attack that measured most among those that look at the least, as one release.
-    """
+    """Return which leaks attacks would have found, each at this doubt; see `smallest_leak`."""
+    # Of attacks that look at the least, as one release, the one that measured most.
     once = min(one.times for one in attacks)
     best = max((one for one in attacks if one.times == once), key=lambda one: one.measured)
     if best.claimed is None or not best.hits + best.misses:
@@ -121,11 +118,8 @@ def power_of(attacks: Sequence[AttackResult], doubt: float) -> Power | None:
 
 
 def smallest_leak(claimed: float, rate: float, plays: int, doubt: float, share: float) -> float | None:
-    """Return the smallest epsilon of a share of the answers that an attack finds to be above the claim [nats], if any.
-
-    An event that happens in ``rate`` of the plays, with either input, finds it with probability `FINDS`; half as many
-    plays as are measured choose that event, which is to be that of the leaking answers alone.
-    """
+    """Return the smallest epsilon of a share of the answers that an attack finds to be too much [nats], if any."""
+    # Half as many plays as are measured choose that event, which is to be that of the leaking answers alone.
     low, high = claimed, claimed + FARTHEST
     if _finding_probability(high, claimed, rate, plays, doubt, share) < FINDS:
         return None
@@ -165,29 +159,21 @@ def _cuts(scores: Floats) -> Floats:
     if values.size <= CUTS:
         return values
     ranks = np.concatenate([np.geomspace(1, scores.size, CUTS), np.linspace(1, scores.size, CUTS)]).astype(int)
-    cuts: Floats = np.unique(np.sort(scores)[-ranks])
-    return cuts
+    return np.asarray(np.unique(np.sort(scores)[-ranks]))
 
 
 def frequency_scores(keys: Ints, secret: Bools, parts: Ints) -> Floats:
-    """Return for every play the log-ratio of how often its key was seen with a and with b among the plays of `FIT`.
-
-    What was seen less than `SCARCE` times says nothing: 0.
-    """
+    """Return for every play the log-ratio of how often its key was seen with a and with b among the plays of `FIT`."""
     place, fit = pd.factorize(keys)[0], parts == FIT
     size = int(place.max(initial=0)) + 1
     ours, theirs = (np.bincount(place[fit & one], minlength=size) for one in (secret, ~secret))
     ratios = np.log(ours + 0.5) - np.log(theirs + 0.5)
     ratios[ours + theirs < SCARCE] = 0.0
-    scores: Floats = ratios[place]
-    return scores
+    return np.asarray(ratios[place])
 
 
 def learned_scores(features: Floats, secret: Bools, parts: Ints) -> dict[str, Floats]:
-    """Return what a linear model and a tree say of every play, as probability of input a; they saw those of `FIT`.
-
-    Features have shape (plays, columns).
-    """
+    """Return what a linear model and a tree say of every play, as probability of input a; they saw those of `FIT`."""
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 (only an attack waits for it)
     from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415 (as above)
 
@@ -422,8 +408,7 @@ def _most_unlike(
     law: ClaimedLaw, rows: list[Rated], pairs: Ints, *, releases: int, coins: np.random.Generator
 ) -> Neighbours:
     """Return the pairs of inputs whose releases differ most, whatever the channel claims, in releases of their own."""
-    devices = min(SEARCHED, releases, (1 << 24) // law.query.bits)
-    user = coins.integers(len(rows), size=devices)
+    user = coins.integers(len(rows), size=min(SEARCHED, releases, (1 << 24) // law.query.bits))
     (answer,) = answers([law], stored(rows, user, law.query.items), SEARCHING)
     least = np.full(len(pairs), -np.inf)
     for start in range(0, law.query.bits, CHUNK):
@@ -453,10 +438,7 @@ def _of_places(rows: list[Rated], pairs: Ints) -> Neighbours:
 
 
 def attack_scores(sample: AttackSample, parts: Ints) -> dict[str, Floats]:
-    """Return scores of every play, larger where the victim rather holds a, by the name of what makes them.
-
-    ``parts`` says what each play is for; see `parts_of`.
-    """
+    """Return scores of every play, larger where the victim rather holds a, by the name of what makes them."""
     victims = sample.victims
     secret = sample.secret[victims]
     log_ratio: Floats = np.sum([one.log_ratio[victims] for one in sample.observations], axis=0)
@@ -503,15 +485,11 @@ def _agreement(sample: AttackSample) -> Floats | None:
     if len(noises) < len(sample.observations):
         return None
     nearer = [(theirs.sum(axis=1, dtype=np.int64) - ours.sum(axis=1))[sample.victims] for ours, theirs in noises]
-    agreement: Floats = np.sum(nearer, axis=0, dtype=np.float64)
-    return agreement
+    return np.asarray(np.sum(nearer, axis=0, dtype=np.float64))
 
 
 def _equal_noise(sample: AttackSample) -> Ints | None:
-    """Return how many bits of noise differ between the victim's release, with either input, and what it goes with.
-
-    That is the victim's next release, or one of its company's, whose noise is known.
-    """
+    """Return how many bits of noise differ between the victim's release and its next one, or those of its company."""
     victims, noises, counts = sample.victims, _noises(sample), []
     for step in sample.company:
         for ours, theirs in noises:
@@ -524,8 +502,7 @@ def _equal_noise(sample: AttackSample) -> Ints | None:
 
 def _differing_bits(one: Bits2, two: Bits2) -> Ints:
     width = min(one.shape[1], two.shape[1])  # two rounds may ask for releases of different lengths
-    counts: Ints = np.minimum((one[:, :width] ^ two[:, :width]).sum(axis=1, dtype=np.int64), FAR)
-    return counts
+    return np.asarray(np.minimum((one[:, :width] ^ two[:, :width]).sum(axis=1, dtype=np.int64), FAR))
 
 
 def _chunks(sample: AttackSample) -> dict[str, Ints]:
@@ -556,3 +533,40 @@ def _features(sample: AttackSample, scores: Sequence[Floats], noise: Ints | None
             columns.append(lean * (2 * one.answers.bits[victims].astype(np.int8) - 1))
         columns += [one.answers.bits[victims + step] for step in sample.company]
     return np.concatenate([part.astype(np.float32) for part in columns], axis=1)
+
+
+CONFIDENCE = 0.999
+MOST_REPORTS, MOST_PLAYERS = 1 << 27, 1 << 18  # what devices send that is looked at in all, and devices of a round
+LEARNABLE = 500  # rounds that a learner needs at least
+PARTS = (0.1, 0.2, 0.7)  # shares of the rounds that fit looks, choose an event, and measure it
+
+
+def central_attack(
+    parts: Sequence[tuple[Mapping[str, Floats], Floats2]],
+    secrets: Sequence[Bools],
+    *,
+    name: str,
+    meaning: str,
+    claimed: float,
+    delta: float,
+    doubt: float,
+    coins: np.random.Generator,
+) -> AttackResult:
+    """Return what the best event of all rounds shows, by blocks' scores or by what a learner makes of features."""
+    looks = {look: np.concatenate([scores[look] for scores, _ in parts]) for look in parts[0][0]}
+    features, secret = np.concatenate([features for _, features in parts]), np.concatenate(secrets)
+    use = coins.choice([FIT, CHOOSE, MEASURE], secret.size, p=PARTS)
+    if features.shape[1] and np.count_nonzero(use == FIT) >= LEARNABLE:
+        looks |= learned_scores(features, secret, use)
+    event = best_event(looks, secret, use, doubt, delta)
+    return attack_of(event, name=name, meaning=meaning, times=1, claimed=Fraction(claimed))
+
+
+def require_game(*, users: int, releases: int, items: int, rated: int, confidence: float) -> Size:
+    """Return the size of the world that an audit plays in, or refuse numbers that are none."""
+    require_whole("users", users, 2, MOST_PLAYERS)
+    require_whole("releases", releases, FEWEST, MOST_REPORTS)
+    if not 0.5 <= confidence < 1:
+        raise InputError(f"confidence is {confidence:g}; give a probability from 0.5 to below 1")
+    require_whole("items", items, 2, MOST_ITEMS)
+    return Size(items=items, rated=require_whole("rated", rated, 1, items), users=users)

@@ -12,8 +12,7 @@ from coordinator.protocol.channels import DUST, ROUNDED, Likelihood
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
-from coordinator.server.server_half import TRUST_TWO_SERVERS
-from scenarios.config.mechanism_settings import designs as local_mechanisms
+from scenarios.config.mechanism_settings import designs, shared_names
 from scenarios.studies.scrutiny.attacks import FEWEST, attack, attack_plans, power_of, second_order_audit, variant_plans
 from scenarios.studies.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Size, inputs, subjects
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw
@@ -26,10 +25,7 @@ MOST = 1 << 24  # releases that an attack may look at
 def local_audit(
     subjects: Sequence[MechanismUnderTest], epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float
 ) -> Audit:
-    """Make every attack on a mechanism of the local model, which is given as `subjects` returns it.
-
-    The first subject has a run's queries, the others further kinds of queries, as about some items only.
-    """
+    """Make every attack on a mechanism: the first subject has a run's queries, others further kinds of queries."""
     coins, main = np.random.default_rng(20261123), subjects[0]
     queries = [[one.query(size, epsilon, round_number=number) for number in range(rounds)] for one in subjects]
     laws = [tuple(ClaimedLaw(one, query) for query in of) for one, of in zip(subjects, queries, strict=True)]
@@ -111,7 +107,7 @@ def audit(
         if settings:
             raise InputError(f"{design} is a mechanism of two tiers, which has no settings here; leave them out")
         return second_order_audit(design, nats, releases=releases, doubt=1 - confidence)
-    if design in _in_shares():
+    if design in shared_names():
         raise InputError(
             f"design {design} is answered in shares, each of which is uniform alone: there is no release to attack; "
             f"`blindrec check {design}` looks at shares"
@@ -125,11 +121,7 @@ def audit(
 
 def every_name() -> list[str]:
     """Return all mechanisms that release something: of the local model and the curator's, then those of two tiers."""
-    shares = _in_shares()
-    names = [name for name in local_mechanisms() if name not in shares]
-    return [*names, *second_order_mechanisms.second_order_public_halves()]
-
-
-def _in_shares() -> list[str]:
-    """Return the mechanisms whose devices give shares to two servers, and release nothing."""
-    return [name for name, half in local_mechanisms().items() if half.trust == TRUST_TWO_SERVERS]
+    return [
+        *(name for name in designs() if name not in shared_names()),
+        *second_order_mechanisms.second_order_public_halves(),
+    ]

@@ -21,9 +21,11 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import DUST, Likelihood, LogRatio, odds_within
 from coordinator.protocol.custom import CustomPublic, Mechanism
 from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_half import PublicHalf
-from coordinator.protocol.shares import WORDS_SERVER
+from coordinator.protocol.share_words import add_rows, expansions
+from coordinator.protocol.shares import SEEDS_SERVER, SIDES, WORDS_SERVER, SeedShare, WordShare
 from coordinator.server.custom import CustomDesign
 from coordinator.server.design import PoolDesign
 from coordinator.server.fleet.cohorts import cut
@@ -64,15 +66,105 @@ from scenarios.studies.scrutiny.release_laws import (
     ClaimedLaw,
     releases_of_sketch,
 )
-from scenarios.studies.scrutiny.share_checks import (
-    UNKNOWN,
-    share_crossing,
-    share_layouts,
-    share_ledger,
-    share_merging,
-)
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
 from scenarios.theory.predictors import predictor
+
+UNKNOWN = "devices give shares, through no channel of their own; the noise is that of published sums"
+
+
+def both_shares(devices: Cohort, query: Query) -> tuple[WordShare, SeedShare]:
+    """Return what both servers get of all devices."""
+    words, seeds = (devices.share(side, query, devices.first, devices.stop) for side in SIDES)
+    if not isinstance(words, WordShare) or not isinstance(seeds, SeedShare):
+        raise Failed(f"servers get a {type(words).__name__} and a {type(seeds).__name__}, no words and seeds")
+    return words, seeds
+
+
+def share_crossing(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
+    """Check types and sizes of shares, that they add up to vectors of zeros and ones, and that silence is zeros."""
+    query, half = subject.query(TINY, PLAIN), _half(subject)
+    devices = Cohort(ratings, SECRET, 0, ratings.users, None, absence=Absence(dropout=0.3))
+    words, seeds = both_shares(devices, query)
+    silent = words.heard() == 0
+    if words.answered != seeds.answered or not silent.any():
+        raise Failed("other devices answer one server than the other one")
+    if words.rows()[silent].any() or seeds.keys()[silent].any():
+        raise Failed("a device that does not answer gives more than zeros")
+    vectors = (words.rows() + expansions(seeds.keys(), seeds.width) * words.heard()[:, None].astype(np.uint32))[~silent]
+    most = half.ones(query)
+    if not half.by_devices(query) and ((vectors > 1).any() or (vectors.sum(axis=1) > most).any()):
+        raise Failed(f"shares add up to other vectors than of zeros and at most {most} ones")
+    if SECRET in pickle.dumps([query, words, seeds]):
+        raise Failed("the devices' secret is in what crosses")
+    nobody = Cohort(StoredRatings(rows=ratings.rows, user=np.zeros_like(ratings.user)), SECRET, 0, ratings.users, None)
+    alike = Cohort(ratings, SECRET, 0, ratings.users, None)
+    if nobody.share(SEEDS_SERVER, query, 0, ratings.users) != alike.share(SEEDS_SERVER, query, 0, ratings.users):
+        raise Failed("seeds depend on ratings")
+    return f"{half.width(query)} words and a seed a device, {int(silent.sum())} of {silent.size} silent"
+
+
+def share_layouts(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
+    """Check that shares are the same in any cut, and others in the next round."""
+
+    def digest(query: Query, size: int) -> str:
+        hashed = [hashlib.sha256(), hashlib.sha256()]
+        for first, stop in cut(0, ratings.users, size):
+            devices = Cohort(ratings, SECRET, first, stop, None, absence=Absence(dropout=0.2))
+            words, seeds = both_shares(devices, query)
+            hashed[0].update(words.content)
+            hashed[1].update(seeds.content)
+        return "".join(one.hexdigest() for one in hashed)
+
+    wholes = []
+    for number in (0, 1):
+        query = subject.query(TINY, PLAIN, round_number=number)
+        wholes.append(digest(query, ratings.users))
+        for size in (1, 7, 50):
+            if digest(query, size) != wholes[number]:
+                raise Failed(f"cohorts of {size} devices give other shares than one cohort of all")
+    if wholes[0] == wholes[1]:
+        raise Failed("the next round's query has the same shares: its coins are not keyed by the query")
+    return f"{ratings.users} devices, digest {wholes[0][:8]}"
+
+
+def share_ledger(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
+    """Check that both shares cost one epsilon, a repeat nothing, and one query too many is refused."""
+    query, later = subject.query(TINY, PLAIN), subject.query(TINY, PLAIN, round_number=1)
+    assert query.epsilon is not None  # asked so
+    devices = Cohort(ratings, SECRET, 0, ratings.users, query.epsilon * Fraction(3, 2))
+    first = both_shares(devices, query)
+    if both_shares(devices, query) != first:
+        raise Failed("asked again, devices give other shares")
+    if (spent := devices.ledger.spent(0)) != query.epsilon:
+        raise Failed(
+            f"device 0 has spent {as_float(spent):g} after both shares, twice, not {as_float(query.epsilon):g}"
+        )
+    if any(share.refused != ratings.users or any(share.content) for share in both_shares(devices, later)):
+        raise Failed("beyond their budget devices give shares")
+    return f"{as_float(query.epsilon):g} for both shares, 0 for their repeat, the next query is refused"
+
+
+def share_merging(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
+    """Check that sums of blocks of shares add up to that of all, modulo 2**32."""
+    query = subject.query(TINY, PLAIN)
+    width = _half(subject).width(query)
+    sums = []
+    for size in (ratings.users, 10, 1):
+        total = np.zeros(width, np.uint32)
+        for first, stop in cut(0, ratings.users, size):
+            share = Cohort(ratings, SECRET, first, stop, None).share(WORDS_SERVER, query, first, stop)
+            assert isinstance(share, WordShare)  # of this server
+            add_rows(share.rows(), share.heard(), total)
+        sums.append(total)
+    if any((one != sums[0]).any() for one in sums):
+        raise Failed(f"blocks of shares have another sum than one block of {ratings.users}")
+    return f"{ratings.users} devices in one block, by ten and one by one"
+
+
+def _half(subject: MechanismUnderTest) -> SharedVector:
+    assert isinstance(subject.public, SharedVector)  # looked at by the caller
+    return subject.public
+
 
 EPSILON = Fraction(2)
 RUNS, ITEMS = 20, 40
@@ -101,11 +193,9 @@ def settings(subject: MechanismUnderTest) -> str:
 
 
 def prediction(subject: MechanismUnderTest) -> str:
-    """Check that runs put as many items right as is predicted, on average over seeds.
-
-    The mean of `RUNS` runs lies within Student's interval of its own standard error and `SLACK` around the prediction;
-    that fails a right prediction with probability `RUNS_FALSE_ALARM`.
-    """
+    """Check that runs put as many items right as is predicted, on average over seeds."""
+    # The mean of `RUNS` runs lies within Student's interval and `SLACK` around the prediction; that fails a right
+    # prediction with probability `RUNS_FALSE_ALARM`.
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are predicted")
     users, share, faint = _prediction_of(subject.scenario)
@@ -132,11 +222,9 @@ def _student(values: Floats, doubt: float) -> tuple[float, float]:
 
 
 def _prediction_of(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]:
-    """Return users with whom most, but not all of the items should be right, their share, and whether it is too small.
-
-    Where a custom design predicts that the fewest are as good as any, that is tested; where it predicts that
-    the most are too few, its prediction for `ENOUGH` is tested.
-    """
+    """Return users with whom most, but not all items should be right, their share, and whether it is too small."""
+    # Where a custom design predicts that the fewest are as good as any, that is tested; where it predicts that the most
+    # are too few, its prediction for `ENOUGH` is tested.
     own = isinstance(scenario(_size(1 << 6), EPSILON).settings, OwnSettings)
     reason = "its class has no precision that says what to predict" if own else "its moments tell nothing"
     for users in (1 << power for power in range(6, 20)):
@@ -159,11 +247,9 @@ def _size(users: int) -> Size:
 
 
 def estimates(subject: MechanismUnderTest) -> str:
-    """Check over seeds that values rise with what users like, and spread as their standard errors say.
-
-    Items that are liked alike have one mean; around it the squares of values over squares of standard errors average
-    one; its mean over `RUNS` seeds lies in Student's interval of 1, but for a factor of `ERROR_SLACK` in the errors.
-    """
+    """Check over seeds that values rise with what users like, and spread as their standard errors say."""
+    # Items that are liked alike have one mean; around it the squares of values over squares of standard errors average
+    # one; its mean over `RUNS` seeds lies in Student's interval of 1, but for a factor of `ERROR_SLACK` in the errors.
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are estimated")
     if not isinstance(RunSpec(subject.scenario(_size(ESTIMATE_USERS), EPSILON)).design, CustomDesign | PoolDesign):
@@ -282,12 +368,9 @@ def require_spent(devices: Cohort, epsilon: Epsilon, what: str) -> None:
 
 
 def log_ratio(subject: MechanismUnderTest) -> str:
-    """Check that rows sum to one, and that no two private sketches are farther apart than epsilon, but some as far.
-
-    It compares exact fractions over all that a device of a tiny catalogue can have rated, and looks whether epsilon is
-    reached, there or in a larger catalogue: whoever spends it should use it. A likelihood states floats, whose last
-    digits may exceed it (`DUST`). Custom classes are checked at every epsilon in all `ROUNDS`, others at one.
-    """
+    """Check that rows sum to one, and that no two private sketches are farther apart than epsilon, but some as far."""
+    # Whoever spends epsilon should use it. A likelihood states floats, whose last digits may exceed it (`DUST`). Custom
+    # classes are checked at every epsilon in all `ROUNDS`, others at one.
     every, figures = isinstance(subject.public, CustomPublic), []
     places = [(epsilon, place) for epsilon in subject.epsilons for place in (ROUNDS if every else ROUNDS[:1])]
     for epsilon, (number, seed) in [*places, *([] if every else [(PLAIN, place) for place in ROUNDS[1:]])]:
@@ -367,12 +450,9 @@ def _states(channel: AnyChannel, largest: LogRatio) -> bool:
 
 
 def sampler(subject: MechanismUnderTest) -> str:
-    """Check that releases of one private sketch have the channel's probabilities, counted over a million devices.
-
-    Every value's count is held against Chernoff's bound of its binomial law; all of them together fail an honest
-    mechanism with probability 1e-6 at most (`FALSE_ALARM`, Bonferroni). An epsilon that is wrong by 3 % is seen. Each
-    of the sketches is released in a round with a public seed of its own.
-    """
+    """Check that releases of one private sketch have the channel's probabilities, counted over a million devices."""
+    # Every value's count is held against Chernoff's bound of its binomial law; all of them together fail an honest
+    # mechanism with probability 1e-6 at most (`FALSE_ALARM`, Bonferroni). An epsilon that is wrong by 3 % is seen.
     deviation, epsilons = 0.0, sorted({PLAIN, Fraction(subject.query(TINY, PLAIN).questions)})
     for epsilon in epsilons:  # where it is split over questions, also at 1 each
         for part, (number, seed) in enumerate(ROUNDS[:PARTS]):

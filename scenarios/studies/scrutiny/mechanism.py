@@ -128,11 +128,9 @@ def coins_of(query: Query, first: int, devices: int, secret: bytes = SECRET) -> 
 
 
 def subjects(design: str | Mechanism, settings: Choice | None = None) -> list[MechanismUnderTest]:
-    """Return a mechanism with these settings, or with every choice that can be listed; see `choices`.
-
-    Designs that can ask about some items only are also asked so, with an estimate of each item that is expected; those
-    that ask groups different things are also asked what earlier groups are asked.
-    """
+    """Return a mechanism with these settings, or with every choice that can be listed; see `choices`."""
+    # Designs that can ask about some items only are also asked so, with an estimate of each item that is expected;
+    # those that ask groups different things are also asked what earlier groups are asked.
     half, own = half_and_settings(design)
     if isinstance(design, Mechanism):
         variants = [own]
@@ -153,10 +151,8 @@ def half_and_settings(design: str | Mechanism) -> tuple[ServerHalf, Choice]:
 
 
 def refusal(half: ServerHalf, choice: Choice) -> str:
-    """Return what a custom class says against settings that nobody chose, because its range ends before; else nothing.
-
-    Only numbers that were doubled are tried: what a user gives, what is listed and the default must be taken.
-    """
+    """Return what a custom class says against settings that nobody chose, because its range ends before."""
+    # Only numbers that were doubled are tried: what a user gives, what is listed and the default must be taken.
     fields = half.settings.model_fields
     doubled = [type(value) in (int, float) and value == 2 * fields[name].default for name, value in choice.items()]
     if not isinstance(half, OwnHalf) or not doubled or not all(doubled):
@@ -213,12 +209,8 @@ def scenario_of(half: ServerHalf, choice: Choice, size: Size, epsilon: Epsilon, 
 def subject_of(
     half: ServerHalf, choice: Choice, *, pooled: bool = False, of: str = "", size: Size = TINY
 ) -> MechanismUnderTest:
-    """Return a mechanism with one choice of its settings, as scenarios ask it.
-
-    If ``pooled``, it asks about all items but the first, with an estimate of each that is expected; ``of`` names the
-    one of its groups of devices that is asked (`ServerHalf.groups`), by default the first query. A first query in a
-    world of some ``size`` says whether the settings can be asked at all.
-    """
+    """Return a mechanism with one choice of its settings, as scenarios ask it."""
+    # If ``pooled``, it asks about all items but the first, with an estimate of each; ``of`` names one of its groups.
 
     def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
         scenario = scenario_of(half, choice, size, epsilon)

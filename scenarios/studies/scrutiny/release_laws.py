@@ -174,10 +174,7 @@ class Enumeration:
 
 
 def chances(channel: AnyChannel, sketch: Ints, bits: int, public: np.uint64) -> list[Fraction]:
-    """Return the probabilities of all releases of one private sketch, one for each value of the bits.
-
-    It raises `Failed` if they are no distribution.
-    """
+    """Return the probabilities of all releases of one private sketch; it raises `Failed` if they are none."""
     row = channel.chances(sketch, public) if isinstance(channel, Likelihood) else channel.chances(sketch)
     if len(row) > 1 << bits:
         raise Failed(f"the channel states {len(row)} chances for {bits} bits")
@@ -215,16 +212,14 @@ def keys_of(columns: Sketches) -> Ints:
         keys = (keys * np.uint64(0x9E3779B97F4A7C15)) ^ (
             column.astype(np.int64).view(np.uint64) + np.uint64(0x632BE59B)
         )
-    signed: Ints = keys.view(np.int64)
-    return signed
+    return np.asarray(keys.view(np.int64))
 
 
 def patterns_of(bits: Bits2) -> Ints:
     """Return releases as whole numbers where they have up to 62 bits, most significant first; else as `keys_of`."""
     if bits.shape[1] > 62:
         return keys_of(np.packbits(bits, axis=1))
-    patterns: Ints = bits.astype(np.int64) @ (1 << np.arange(bits.shape[1], dtype=np.int64)[::-1])
-    return patterns
+    return np.asarray(bits.astype(np.int64) @ (1 << np.arange(bits.shape[1], dtype=np.int64)[::-1]))
 
 
 class LogRatios:
@@ -248,17 +243,13 @@ class LogRatios:
         return self._alike
 
     def distance(self, ours: Sketches, theirs: Sketches) -> Floats:
-        """Return how far apart the laws of two sketches of each device are: the log-ratio, else how much differs.
-
-        Where likelihoods are claimed they are enumerated for a few devices only.
-        """
+        """Return how far apart the laws of two sketches of each device are: the log-ratio, else how much differs."""
         enumerable = self._law.enumerable
         if enumerable and len(ours) <= FEW and not self.alike(ours):
             logs = [[self._of_device(device, side[device]) for side in (ours, theirs)] for device in range(len(ours))]
             return np.array([float((one - other).max()) for one, other in logs])
         if not (enumerable and self.alike(ours)):
-            differing: Floats = np.abs(ours.astype(np.int64) - theirs).sum(axis=1).astype(np.float64)
-            return differing
+            return np.asarray(np.abs(ours.astype(np.int64) - theirs).sum(axis=1).astype(np.float64))
         left, right = self._places(ours), self._places(theirs)
         size = len(self._rows)
         inverse, pairs = pd.factorize(left * size + right)
@@ -282,16 +273,13 @@ class LogRatios:
         return np.clip(np.round(ratios, 6), -SURE, SURE)
 
     def likeliest(self, sketches: Sketches) -> Bits2 | None:
-        """Return the likeliest release of each sketch, shape (devices, bits); None where the law does not say it.
-
-        A sketch of bits is its own likeliest release where there are too many releases to enumerate.
-        """
+        """Return the likeliest release of each sketch, shape (devices, bits); None where the law does not say it."""
+        # A sketch of bits is its own likeliest release where there are too many releases to enumerate.
         bits = self._law.query.bits
         if self._law.enumerable and self.alike(sketches):
             places = self._places(sketches)
             best = np.array([int(np.argmax(row)) for row in self._rows])
-            releases: Bits2 = ((best[places][:, None] >> np.arange(bits)[::-1]) & 1).astype(np.uint8)
-            return releases
+            return np.asarray(((best[places][:, None] >> np.arange(bits)[::-1]) & 1).astype(np.uint8))
         if sketches.shape[1] == bits and np.isin(sketches, (0, 1)).all():
             return sketches.astype(np.uint8)
         return None
@@ -342,10 +330,8 @@ class SampledAnswers:
 
 
 def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = SECRET) -> list[SampledAnswers]:
-    """Return devices' answers to these queries in turn, as they would be in a run.
-
-    With another ``secret`` their noise differs: events are selected on some releases and measured on others.
-    """
+    """Return devices' answers to these queries in turn, as they would be in a run."""
+    # With another secret their noise differs: events are selected on some releases and measured on others.
     devices, rounds = Cohort(ratings, secret, 0, ratings.users, None), []
     for law in laws:
         if law.refusal:
@@ -361,10 +347,7 @@ def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = 
 
 
 def releases_of_sketch(law: ClaimedLaw, sketch: Ints, devices: int) -> Iterator[Bits2]:
-    """Yield the releases of devices that all have one private sketch, block by block.
-
-    Where the channel is a likelihood given public coins, they all have one public stream, too.
-    """
+    """Yield the releases of devices that all have one private sketch, block by block."""
     public = law.streams(1)[0]
     for first in range(0, devices, BLOCK):
         private, coins = cast("Bits2", np.repeat(sketch[None], BLOCK, axis=0)), coins_of(law.query, first, BLOCK)
@@ -376,11 +359,9 @@ def releases_of_sketch(law: ClaimedLaw, sketch: Ints, devices: int) -> Iterator[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """The attacker's knowledge of one query's releases, device by device; arrays of one length.
+    """The attacker's knowledge of one query's releases, device by device; arrays of one length."""
 
-    The attacker also knows the device's sketch for either input: no promise rests on the coins that
-    a sketch is made with.
-    """
+    # The attacker also knows the device's sketch for either input: no promise rests on the coins that it is made with.
 
     query: Query
     answers: SampledAnswers
@@ -411,11 +392,9 @@ def sample_attack(
     fitted: bool = True,
     company: bool = False,
 ) -> AttackSample:
-    """Let devices answer the queries in turn, of which one may come twice; each holds an input by a fair coin.
-
-    If ``fitted``, each device gets the pair of inputs that the channel tells apart best there, and is no victim where
-    none is; else pairs are drawn. In ``company`` the attacker knows the inputs of the devices around the victim.
-    """
+    """Let devices answer the queries in turn, of which one may come twice; each holds an input by a fair coin."""
+    # If ``fitted``, each device gets the pair of inputs that the channel tells apart best there, and is no victim where
+    # none is; else pairs are drawn. In ``company`` the attacker knows the inputs of the devices around the victim.
     secret = coins.random(devices) < 0.5
     rows, pairs = neighbours
     sketches = _sketches(laws[0], neighbours, devices)

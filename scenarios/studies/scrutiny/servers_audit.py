@@ -34,11 +34,9 @@ from coordinator.protocol.shares import (
     opened,
     secret_of,
 )
-from coordinator.server.server_half import TRUST_TWO_SERVERS
 from scenarios.backends.share_servers import KINDS
-from scenarios.config.mechanism_settings import designs
 from scenarios.config.run_spec import RunSpec
-from scenarios.studies.scrutiny.central_audit import CONFIDENCE, central_attack, require_game
+from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, require_game
 from scenarios.studies.scrutiny.mechanism import (
     PUBLIC,
     Choice,
@@ -53,7 +51,7 @@ from scenarios.studies.scrutiny.mechanism import (
     subject_of,
 )
 from scenarios.studies.scrutiny.shuffling import finite_epsilon
-from scenarios.studies.scrutiny.verdicts import AttackResult, ServersAudit
+from scenarios.studies.scrutiny.verdicts import ServersAudit
 
 USERS, RELEASES, DELTA, ITEMS, RATED = 20, 100_000, 1e-3, 6, 3
 FEWEST_ROUNDS = 1500
@@ -130,8 +128,7 @@ class NoiseLogs:
         """Return the logarithm of the chance of each value."""
         places = values - self._lowest
         inside = (places >= 0) & (places < self._logs.size)
-        logs: Floats2 = np.where(inside, self._logs[np.clip(places, 0, self._logs.size - 1)], np.log(FLOOR))
-        return logs
+        return np.asarray(np.where(inside, self._logs[np.clip(places, 0, self._logs.size - 1)], np.log(FLOOR)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,18 +243,15 @@ class Looks:
 
     def _rest(self, seen: Transcript) -> Ints2:
         """Return what is opened less what is known of the other devices."""
-        rest: Ints2 = (seen.opened - (self._users - 1) * self._vectors[0]) * seen.published[:, None]
-        return rest
+        return np.asarray((seen.opened - (self._users - 1) * self._vectors[0]) * seen.published[:, None])
 
     def _log_ratio(self, rest: Ints2, logs: NoiseLogs) -> Floats:
         sides = [logs.of(rest - vector).sum(axis=1) for vector in self._vectors]
-        score: Floats = sides[0] - sides[1]
-        return score
+        return np.asarray(sides[0] - sides[1])
 
     def _nearness(self, rest: Ints2) -> Floats:
         far = [np.abs(rest - vector).sum(axis=-1).astype(np.float64) for vector in self._vectors]
-        score: Floats = far[1] - far[0]
-        return score
+        return np.asarray(far[1] - far[0])
 
     def _of_shares(self, seen: Transcript, side: str) -> Floats:
         """Return how near the victim's share is to its vector, bare or less the share of another device."""
@@ -267,8 +261,7 @@ class Looks:
         bare = (mine - words + other).view(np.int32).astype(np.int64)
         bare[:, seen.victim] = mine[:, 0].view(np.int32)
         score = np.where((np.abs(bare) < NEAR).all(axis=2), self._nearness(bare), 0.0)
-        total: Floats = score.sum(axis=1)
-        return total
+        return np.asarray(score.sum(axis=1))
 
     def _of_opened(self, scores: dict[str, Floats], seen: Transcript) -> dict[str, Floats]:
         """Return scores, 0 where a sum was not opened; shares were seen all the same."""
@@ -321,7 +314,7 @@ def audit_servers(
         for seen, secret in aggregations.transcripts(SHORT_ROUNDS, rounds, short, coins):
             parts[SHORT_ROUNDS].append(looks.of_server(seen, WORDS_SERVER))
             secrets[SHORT_ROUNDS].append(secret)
-    terms = {"claimed": claimed, "delta": delta, "doubt": doubt / len(games), "coins": coins}
+    terms: dict[str, Any] = {"claimed": claimed, "delta": delta, "doubt": doubt / len(games), "coins": coins}
     return ServersAudit(
         design=subject.label,
         epsilon=claimed,
@@ -334,16 +327,10 @@ def audit_servers(
         answered=least,
         bytes_per_device=WORD_BYTES * half.width(query) + SEED_BYTES,
         confidence=1 - doubt,
-        attacks=tuple(_attack(name, parts[name], secrets[name], **terms) for name in games),
+        attacks=tuple(
+            central_attack(parts[name], secrets[name], name=name, meaning=MEANINGS[name], **terms) for name in games
+        ),
     )
-
-
-def _attack(
-    name: str, parts: list[tuple[dict[str, Floats], Floats2]], secrets: list[Bools], **terms: Any
-) -> AttackResult:
-    scores = {look: np.concatenate([part[0][look] for part in parts]) for look in parts[0][0]}
-    features, secret = np.concatenate([part[1] for part in parts]), np.concatenate(secrets)
-    return central_attack(scores, features, secret, name=name, meaning=MEANINGS[name], **terms)
 
 
 def servers_audit(
@@ -400,8 +387,7 @@ def servers_audit(
     """
     size = require_game(users=users, releases=releases, items=items, rated=rated, confidence=confidence)
     half, _ = half_and_settings(design)
-    scenario = scenario_of(half, settings or {}, size, finite_epsilon(epsilon), trust="two-servers", delta=delta)
-    spec = RunSpec(scenario)
+    spec = RunSpec(scenario_of(half, settings or {}, size, finite_epsilon(epsilon), trust="two-servers", delta=delta))
     query = spec.design.query(round_number=0, public_seed=PUBLIC, epsilon=spec.budget)
     return audit_servers(
         subject_of(half, settings or {}, size=size),
@@ -413,8 +399,3 @@ def servers_audit(
         doubt=1 - confidence,
         make=servers,
     )
-
-
-def shared_names() -> list[str]:
-    """Return the designs that two servers add up."""
-    return [name for name, half in designs().items() if half.trust == TRUST_TWO_SERVERS]

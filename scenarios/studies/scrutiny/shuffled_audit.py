@@ -31,7 +31,7 @@ from coordinator.protocol.randomizers import Randomizer, randomizer_of
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 from coordinator.shuffler.shuffler import Shuffler
 from scenarios.config.mechanism_settings import designs as local_mechanisms
-from scenarios.studies.scrutiny.central_audit import CONFIDENCE, central_attack, require_game
+from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, require_game
 from scenarios.studies.scrutiny.mechanism import PLAIN, TINY, Choice, MechanismUnderTest, Rated, Size, inputs, stored
 from scenarios.studies.scrutiny.release_laws import MOST_BITS, PILOTS, ClaimedLaw, patterns_of
 from scenarios.studies.scrutiny.shuffling import finite_epsilon, shuffled_subject
@@ -100,10 +100,8 @@ class ReportNumbers:
         patterns = patterns_of(bits)
         if words is None:
             return patterns
-        kinds = [self._kinds.get(one.tobytes(), ABSENT) for one in self._sketches(words)]
-        places = np.array(kinds, np.int64)
-        numbers: Ints = np.where(places < 0, ABSENT, (np.maximum(places, 0) << self._law.query.bits) + patterns)
-        return numbers
+        places = np.array([self._kinds.get(one.tobytes(), ABSENT) for one in self._sketches(words)], np.int64)
+        return np.asarray(np.where(places < 0, ABSENT, (np.maximum(places, 0) << self._law.query.bits) + patterns))
 
     def _sketches(self, words: Words) -> Ints:
         """Return the sketches of the three inputs under each question, side by side, shape (questions, columns)."""
@@ -136,10 +134,7 @@ def sketches_under(law: ClaimedLaw, row: Rated, words: Words, secret: str = "ske
 
 
 def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> tuple[Trio, ReportNumbers]:
-    """Return the inputs of `worst_trio` where devices draw their questions, which are tried by the thousand.
-
-    The first two are those whose answers differ to most questions; the third is the worst of some.
-    """
+    """Return the inputs whose answers differ to most questions, which devices draw, and of some the worst third."""
     words, other_way = _questions(law, PILOTS * 8), "other sketches"
     every = dict[bytes, tuple[Rated, Floats2]]()
     for row in inputs(size, np.random.default_rng(0)):
@@ -196,10 +191,8 @@ class ServerView:
 
 
 def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio:
-    """Return two inputs and what others hold so that the multiset gives away most at a central epsilon.
-
-    Looked at are inputs that a device sketches the same whatever its coins, or so many of them at even distances.
-    """
+    """Return two inputs and what others hold so that the multiset gives away most at a central epsilon."""
+    # Looked at are inputs that a device sketches the same whatever its coins, or so many of them at even distances.
     sketches = dict[tuple[int, ...], tuple[Rated, Floats]]()
     for row in inputs(size, np.random.default_rng(0)):
         private, able = law.sketch(stored([row], [0] * PILOTS, law.query.items))
@@ -277,10 +270,9 @@ class Rounds:
         return _log_ratio(self.weights(reports, self._ratios))
 
     def _view(self, game: Game, secret: Bools, devices_secret: Words) -> ServerView:
-        """Let devices answer, one round after another, and shuffle each round.
-
-        The device at place j of round p has the address ``j * rounds + p``, so that victims' addresses are consecutive.
-        """
+        """Let devices answer, one round after another, and shuffle each round."""
+        # The device at place j of round p has the address ``j * rounds + p``, so that victims' addresses are
+        # consecutive.
         users, rounds, width = self._users, secret.size, self._law.query.bits
         victim = int(self._coins.integers(users))
         user = np.full((users, rounds), 2, np.int64)
@@ -354,10 +346,7 @@ class Rounds:
             yield shuffler.close()
 
     def _answers(self, user: Ints, secret: Words, first: int, count: int) -> tuple[Bits2, Words | None]:
-        """Return bits of devices from an address on, and the questions that they drew, where they did.
-
-        ``user`` says which input each address has.
-        """
+        """Return bits of devices from an address on, and the questions that they drew, where they did."""
         law, query = self._law, self._law.query
         coins = Coins(secret, first, count, query.words)
         sketch = law.device.sketch(query, stored(self._trio.rows, user, query.items), coins)
@@ -366,10 +355,8 @@ class Rounds:
         return bits, coins.streams(query) if query.own_questions else None
 
     def _simulated(self, reports: Ints, first: int, rounds: int) -> Floats2:
-        """Return weights of each round's reports by what the victim's device sends with coins of the attacker's own.
-
-        So an attacker learns what a report owes to the victim's address. The stated channel counts as well.
-        """
+        """Return weights of each round's reports by what the victim's device sends with coins of the attacker's own."""
+        # So an attacker learns what a report owes to the victim's address. The stated channel counts as well.
         size, weights = self._trio.chances.shape[1], []
         row = np.arange(rounds)
         for side in (0, 1):
@@ -408,23 +395,19 @@ def shuffled_attack(
     rounds: Rounds, game: Game, number: int, *, claimed: float, delta: float, doubt: float, coins: np.random.Generator
 ) -> AttackResult:
     """Play so many rounds of a game, and return what the event shows that the server counts."""
-    parts_of_scores, secrets, histograms = list[dict[str, Floats]](), list[Bools](), list[Floats]()
+    parts, secrets = list[tuple[dict[str, Floats], Floats2]](), list[Bools]()
     for view, secret in rounds.views(game, number):
-        parts_of_scores.append(
-            {
-                "multiset": rounds.multiset_score(view.reports),
-                "order": rounds.log_ratio(view.place),
-                "number or length": rounds.log_ratio(view.named),
-                "question of its address": rounds.log_ratio(view.address),
-                "simulated device": _log_ratio(view.simulated),
-            }
-        )
+        scores = {
+            "multiset": rounds.multiset_score(view.reports),
+            "order": rounds.log_ratio(view.place),
+            "number or length": rounds.log_ratio(view.named),
+            "question of its address": rounds.log_ratio(view.address),
+            "simulated device": _log_ratio(view.simulated),
+        }
+        parts.append((scores, rounds.histogram(view.reports)))
         secrets.append(secret)
-        histograms.append(rounds.histogram(view.reports))
-    scores = {name: np.concatenate([part[name] for part in parts_of_scores]) for name in parts_of_scores[0]}
-    secret, counts = np.concatenate(secrets), np.concatenate(histograms)
     about = {"name": game.name, "meaning": game.meaning}
-    return central_attack(scores, counts, secret, **about, claimed=claimed, delta=delta, doubt=doubt, coins=coins)
+    return central_attack(parts, secrets, **about, claimed=claimed, delta=delta, doubt=doubt, coins=coins)
 
 
 def audit_shuffled(
@@ -574,10 +557,8 @@ def shuffled_audit(
 
 
 def shuffled_names(*, own_questions: bool = False) -> list[str]:
-    """Return the mechanisms whose devices a shuffler can hide; or those that it can if they draw their questions.
-
-    Of the latter only those that can be attacked: where two inputs' levels are known, of reports that are enumerated.
-    """
+    """Return the mechanisms whose devices a shuffler can hide; or those that it can if they draw their questions."""
+    # Of the latter only those that can be attacked: where two inputs' levels are known, of reports that are enumerated.
     names = []
     for name in local_mechanisms():
         with suppress(InputError):

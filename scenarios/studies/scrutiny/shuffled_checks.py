@@ -17,14 +17,23 @@ from coordinator.protocol.amplification import (
     largest_local_epsilon,
 )
 from coordinator.protocol.arrays import Floats2
-from coordinator.protocol.budget import as_float
+from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import LARGEST_EPSILON, Likelihood
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import randomizer_of
-from scenarios.studies.scrutiny.checks import Check, conformance
-from scenarios.studies.scrutiny.mechanism import PLAIN, TINY, Choice, MechanismUnderTest, every_rating, subjects
+from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
+from scenarios.studies.scrutiny.checks import Check, check_plain, conformance
+from scenarios.studies.scrutiny.mechanism import (
+    PLAIN,
+    TINY,
+    Choice,
+    MechanismUnderTest,
+    every_rating,
+    half_and_settings,
+    subjects,
+)
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw
 from scenarios.studies.scrutiny.shuffled_audit import worst_trio
 from scenarios.studies.scrutiny.shuffling import shuffled_subject
@@ -33,7 +42,7 @@ from scenarios.studies.scrutiny.verdicts import Conformance, Failed, Unchecked
 NEAR = 1e-6  # by how much a level may differ: coins are rounded towards more noise
 SLACK = 1e-3  # by how much a delta may rise where it should fall: grids of bounds differ
 DEVICES = (30, 300, 3000)
-LOCAL = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(3))
+LOCALS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(3))
 SHARES = (0.2, 0.4, 0.7)  # central epsilons that are looked at, as shares of the local one
 DELTA = 1e-4
 
@@ -41,7 +50,7 @@ DELTA = 1e-4
 def levels(subject: MechanismUnderTest) -> str:
     """Check pi and kappa against the channel, enumerated over all that a device of a tiny catalogue can have rated."""
     figures = []
-    for epsilon in LOCAL:
+    for epsilon in LOCALS:
         query = subject.query(TINY, epsilon)
         stated = subject.public.levels(query)
         if stated is None:
@@ -66,11 +75,9 @@ def _rows(subject: MechanismUnderTest, query: Query) -> Floats2:
 
 
 def _levels_of(rows: Floats2, odds: float, pi: float) -> tuple[float, float]:
-    """Return pi and kappa of a channel whose chances have two levels; it fails if they have others.
-
-    Reports whose chances are the same for all inputs meet all of them or none: how much of them does follows from the
-    sum of omega, which is 1.
-    """
+    """Return pi and kappa of a channel whose chances have two levels; it fails if they have others."""
+    # Reports whose chances are the same for all inputs meet all of them or none: how much of them does follows from the
+    # sum of omega, which is 1.
     least, most = rows.min(axis=0), rows.max(axis=0)
     alike = most < least * (1 + NEAR)
     met = rows > least * math.sqrt(odds)
@@ -93,18 +100,18 @@ def _levels_of(rows: Floats2, odds: float, pi: float) -> tuple[float, float]:
 def monotone(subject: MechanismUnderTest) -> str:
     """Check that delta falls in devices and in the central epsilon, and rises in the local one."""
     compared = 0
-    at = {local: _bound(subject, local) for local in LOCAL}
+    at = {local: _bound(subject, local) for local in LOCALS}
     for devices, share in product(DEVICES, SHARES):
-        epsilon = share * float(LOCAL[0])
-        rising = [at[local].delta(epsilon, float(local), devices) for local in LOCAL]
+        epsilon = share * float(LOCALS[0])
+        rising = [at[local].delta(epsilon, float(local), devices) for local in LOCALS]
         _require_order(rising, f"{devices} devices and epsilon {epsilon:g}, in the local epsilon")
         compared += len(rising) - 1
-    for local, share in product(LOCAL, SHARES):
+    for local, share in product(LOCALS, SHARES):
         epsilon = share * float(local)
         falling = [at[local].delta(epsilon, float(local), devices) for devices in DEVICES]
         _require_order(falling[::-1], f"local epsilon {float(local):g} and epsilon {epsilon:g}, as devices get fewer")
         compared += len(falling) - 1
-    for local, devices in product(LOCAL, DEVICES):
+    for local, devices in product(LOCALS, DEVICES):
         falling = [at[local].delta(share * float(local), float(local), devices) for share in SHARES]
         _require_order(falling[::-1], f"local epsilon {float(local):g} and {devices} devices, as epsilon falls")
         compared += len(falling) - 1
@@ -125,7 +132,7 @@ def _bound(subject: MechanismUnderTest, local: Fraction) -> ShufflerBound:
 def tightness(subject: MechanismUnderTest) -> str:
     """Check that the bound of delta is never below what the multiset gives away where all others are known."""
     closest = math.inf
-    for local in LOCAL[1:]:
+    for local in LOCALS[1:]:
         bound = _bound(subject, local)
         lowers = list(_from_below(subject, local, bound))
         for devices, share in product(DEVICES[:2], SHARES):
@@ -190,10 +197,7 @@ SHUFFLED_CHECKS = (
 
 
 def check_shuffled_mechanism(mechanism: str | Mechanism, *, settings: Choice | None = None) -> Conformance:
-    """Return what every check of amplification finds of a mechanism with these settings, or with all it has.
-
-    It raises `InputError` if a shuffler cannot hide the mechanism's devices.
-    """
+    """Return what every check of amplification finds of a mechanism with these settings, or with all it has."""
     plain = shuffled_subject(mechanism, settings, TINY)
     every = [one for one in subjects(mechanism, settings or None) if one.scenario is not None]
     able = [one for one in every if _can_be_shuffled(one)]
@@ -207,3 +211,43 @@ def _can_be_shuffled(subject: MechanismUnderTest) -> bool:
         shuffled_subject(scenario.design, scenario.settings.model_dump(), TINY)
         return True
     return False
+
+
+def check(
+    mechanism: str | Mechanism,
+    *,
+    settings: Choice | None = None,
+    epsilon: Epsilon = None,
+    trust: str | None = None,
+) -> Conformance:
+    """Check that a mechanism keeps what every mechanism must keep.
+
+    Parameters
+    ----------
+    mechanism : str or Mechanism
+        Its name, or ``package.module:Name`` of a custom one, or a custom one with its settings.
+    settings : dict, optional
+        Its settings that are not the default; by default every choice that can be listed is checked.
+    epsilon : Fraction, optional
+        Where its channel is enumerated, alone [nats]; by default at 0.1, 1 and 3.
+    trust : {"local", "shuffled", "two-servers"}, optional
+        Under which trust model: ``"shuffled"`` checks what a shuffler makes of its epsilon, ``"two-servers"`` shares
+        and the noise of sums; by default that which the mechanism is made for.
+
+    Raises
+    ------
+    InputError
+        If there is no such mechanism, or it cannot be asked so.
+    """
+    if trust not in (None, LOCAL, SHUFFLED, TWO_SERVERS):
+        raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}, {TWO_SERVERS}")
+    if trust == SHUFFLED:
+        if epsilon is not None:
+            raise InputError(f"epsilon is {epsilon}, but a shuffler's bound is checked at several; leave it out")
+        return check_shuffled_mechanism(mechanism, settings=settings)
+    half, _ = half_and_settings(mechanism)
+    if trust is not None and (trust == TWO_SERVERS) != (half.trust == TWO_SERVERS):
+        raise InputError(
+            f"trust is {trust}, but {half.name} is made for {half.trust}; leave it out, or give another mechanism"
+        )
+    return check_plain(mechanism, settings=settings, epsilon=epsilon)

@@ -1,7 +1,5 @@
 """What a shuffler makes of a mechanism's epsilon: the central one, and the largest local one that keeps one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -259,8 +259,7 @@ class Audit(Scrutiny):
 
     def __repr__(self) -> str:
         claimed, exact = ("none" if one is None else f"{one:g}" for one in (self.claimed, self.exact))
-        verdict = self.verdict
-        return f"<{self.design}: claimed {claimed}, exact {exact}, measured {self.measured:.4f}, {verdict}>"
+        return f"<{self.design}: claimed {claimed}, exact {exact}, measured {self.measured:.4f}, {self.verdict}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,9 +308,8 @@ class CentralAudit(Scrutiny):
         return {"trust_model": self.trust_model} | own | verdict
 
     def __repr__(self) -> str:
-        verdict = f"{len(self.failures)} failed" if self.failures else "held"
         figures = f"claimed {self.epsilon:.4f}, at least {self.epsilon_at_least:.4f}, measured {self.measured:.4f}"
-        return f"<{self.design}, {self.trust_model}: {figures}, {verdict}>"
+        return f"<{self.design}, {self.trust_model}: {figures}, {self.verdict}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

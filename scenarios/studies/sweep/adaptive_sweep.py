@@ -22,7 +22,7 @@ from coordinator.server.rounds.rounds import Round
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import ELIMINATE, ONE_ROUND, POSTERIOR
 from scenarios.backends.selection import InProcess
-from scenarios.backends.session import stop_if_abandoned
+from scenarios.backends.session import InMemoryRounds, NoStore, RoundStore, stop_if_abandoned
 from scenarios.config.files import brief
 from scenarios.config.run_spec import RunSpec, load_scenario
 from scenarios.config.scenario import MOST_USERS, Scenario
@@ -40,7 +40,6 @@ from scenarios.show.intervals import (
     share_interval,
 )
 from scenarios.show.tables import interval_of, ratio, remark, show_table, whole
-from scenarios.store.round_store import InMemoryRounds, NoStore, RoundStore
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.sweep.sweeps import Sweep
 from scenarios.studies.sweep.threshold import (
@@ -189,10 +188,7 @@ Row = Mapping[str, Any]
 
 
 class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
-    """What a sweep of adaptive rounds compares: schemes and catalogues, in one world.
-
-    The world's keys are those of a scenario, and are read as a scenario reads them.
-    """
+    """What a sweep of adaptive rounds compares: schemes and catalogues, in one world."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     key: ClassVar = SchemeKey
@@ -308,14 +304,10 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
         return table.assign(users=table["users"].astype(float), right=table["right"].astype("boolean"))
 
     def result(self, units: Units) -> dict[str, Any]:
-        """Return what `--json` prints.
-
-        ``users`` with ``low`` and ``high`` is the mean over seeds of the users that an adaptive run asked, with
-        Student's interval; of one round the quantile of thresholds at the confidence, with an interval of order
-        statistics. Ends are None where there are too few seeds. ``right`` is an adaptive scheme's share of seeds with
-        all labels right, ``ran_out`` the number of seeds whose users were not enough, ``predicted`` what exact moments
-        say. Ratios are to adaptive sign sensing; see `intervals.ratio_interval`.
-        """
+        """Return what `--json` prints."""
+        # ``users`` with ``low`` and ``high``: of adaptive schemes the mean over seeds, with Student's interval; of one
+        # round the quantile of thresholds at the confidence, with an interval of order statistics. Ends are None where
+        # there are too few seeds. Ratios are to adaptive sign sensing; see `intervals.ratio_interval`.
         rows: list[dict[str, Any]] = []
         for items in self.items:
             every = {name: [one for key, one in units.items() if key[:2] == (name, items)] for name in self.schemes}

@@ -56,10 +56,7 @@ FIRST_SEED = "cannot vary within a grid; give the first seed in [base] and their
 def expanded(
     tables: Sequence[Mapping[str, Any]], make: Callable[[dict[str, Any]], S], fixed: Mapping[str, str]
 ) -> tuple[S, ...]:
-    """Return the settings of all [[grid]] tables, made of every combination of a table's lists.
-
-    ``fixed`` says of names why they cannot vary. What is wrong with a setting is said with what it varies.
-    """
+    """Return the settings of all [[grid]] tables, made of every combination of a table's lists."""
     if not tables:
         raise InputError("grid is empty; give at least one [[grid]] table")
     settings: list[S] = []

@@ -27,21 +27,28 @@ from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.families.online.adversaries import halving_world
 from scenarios.families.online.online_bounds import (
+    epsilon_exact,
     epsilon_needed,
     epsilon_proved,
     loss_bound,
     loss_lower_bound,
     own_lower_bound,
+    worst_loss_sim,
 )
-from scenarios.families.online.online_run import OnlineResult, build_world, privacy_losses, proved, run_online
+from scenarios.families.online.online_run import (
+    OnlineResult,
+    build_world,
+    client_record,
+    digest,
+    privacy_losses,
+    proved,
+    run_online,
+)
 from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
-from scenarios.families.online.online_seed import client_record, digest
 from scenarios.families.online.online_worlds import OnlineWorld
-from scenarios.families.online.worst_case import epsilon_exact, worst_loss_sim
 from scenarios.log import console
-from scenarios.show.columns import finite
 from scenarios.show.intervals import CONFIDENCE, mean_interval, named, standard_error
-from scenarios.show.tables import Cell, interval_of, number, percent, remark, show_rows
+from scenarios.show.tables import Cell, finite, interval_of, number, percent, remark, show_rows
 from scenarios.studies.sweep.sweeps import Sweep, values_of
 
 RANDOM, HALVING = "random", "halving"
@@ -131,19 +138,13 @@ AXES: dict[str, SweepAxis] = {
 
 
 def compared_on(axis: str) -> tuple[str, ...]:
-    """Return the recommenders of an axis unless others are asked for; where epsilon is shown, in equal settings first.
-
-    Those for ``D = R = 0`` only have another setting there than the others.
-    """
+    """Return the recommenders of an axis unless others are asked for; those for equal settings come first."""
     names = compared_in(axis)
     return tuple(sorted(names, key=lambda name: not recommender_of(name).promised)) if AXES[axis].epsilon else names
 
 
 def parse_axes(text: str | Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
-    """Read axes and their values: ``rounds=100,1000,ratio`` are two axes, the first with two values of its own.
-
-    A grid file may also have a table of them, ``{rounds = [100, 1000], ratio = []}``.
-    """
+    """Read axes and their values: ``rounds=100,1000,ratio``, or ``{rounds = [100, 1000], ratio = []}``."""
     if text is None:
         return {name: axis.values for name, axis in AXES.items()}
     if isinstance(text, Mapping):
@@ -334,16 +335,12 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         }
 
     def result(self, units: PlantedUnits) -> dict[str, Any]:
-        """Return what was asked for, what each axis shows (``panels``), and a row for every point.
-
-        None: not known, or not proved; "inf": no finite number. ``loss`` is the mean over seeds, ``loss_se`` its
-        standard error, with Student's interval. ``loss_bound`` is (L) or what is sharper, ``loss_exact`` the worst case
-        over all worlds, ``loss_lower_bound`` what the adversary of Theorem 6 costs any algorithm. ``epsilon_exact`` is
-        exact from N rounds on and an upper bound before (``exact_is_bound``); ``epsilon_lower`` is what p-REC's own
-        chain of voters leaks at least; ``epsilon_needed`` is what any algorithm needs whose loss is at most
-        ``loss_bound`` (Theorems 7 and 15). ``privacy_loss`` is the mean over runs, with ``privacy_loss_most``;
-        ``peers_alive`` the mean, ``peers_kicked`` the sum.
-        """
+        """Return what was asked for, what each axis shows (``panels``), and a row for every point."""
+        # None: not known, or not proved; "inf": no finite number. ``loss`` is the mean over seeds, with Student's
+        # interval; ``loss_bound`` is (L) or what is sharper, ``loss_exact`` the worst case over all worlds,
+        # ``loss_lower_bound`` what the adversary of Theorem 6 costs any algorithm. ``epsilon_exact`` is an upper bound
+        # before N rounds (``exact_is_bound``); ``epsilon_lower`` is what p-REC's own chain of voters leaks at least,
+        # ``epsilon_needed`` what any algorithm needs whose loss is at most ``loss_bound`` (Theorems 7 and 15).
         of: dict[tuple[Any, ...], list[PlantedMeasurement]] = {}
         for key, one in units.items():
             of.setdefault(key[:-1], []).append(one)
@@ -608,14 +605,11 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         return {**self.summary(units), **lines_skipped(scenario, read_for(scenario))}
 
     def summary(self, units: Clients) -> dict[str, Any]:
-        """Return means and paired differences over clients.
-
-        A client that several seeds drew counts once, with its means: intervals are Student's, over clients. ``share``
-        is the loss as a share of the client's rounds. ``to_random`` and ``to_plurality`` are paired differences, client
-        by client: below 0 is better. Random recommendations' loss is the exact expectation, not a run's. ``epsilon`` is
-        what is proved, with its ``_mean``, ``_least``, ``_median`` and ``_most`` over clients, ``privacy_loss`` what
-        the runs leaked of voters that are no peers where there are no more than P, ``privacy_loss_any`` of any voter.
-        """
+        """Return means and paired differences over clients."""
+        # A client that several seeds drew counts once, with its means: intervals are Student's, over clients.
+        # ``to_random`` and ``to_plurality`` are paired differences, client by client: below 0 is better. Random
+        # recommendations' loss is the exact expectation. ``privacy_loss`` is what the runs leaked of voters that are no
+        # peers where there are no more than P.
         table = self.table(units)
         for share, size in (("share", "loss"), ("random_share", "loss_random"), ("radius_share", "radius")):
             table[share] = table[size] / table["rounds"]
@@ -641,8 +635,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         remark(console, f"{title}: {result['distinct_clients']} clients, {seeds} seed{'s' if seeds > 1 else ''}")
         first = "measured of clients"
         world = [{"label": label, **result["world"][name]} for name, label in _WORLD.items() if label]
-        spread = [(which, which) for which in _SPREAD]
-        show_rows(console, [(first, "label"), *spread], world, words=(first,))
+        show_rows(console, [(first, "label"), *[(which, which) for which in _SPREAD]], world, words=(first,))
         for columns in (_LOSSES, _SIZE_COLUMNS):
             show_rows(console, [("recommender", "recommender"), *columns], result["recommenders"], **_NAMED)
         remark(

@@ -18,8 +18,7 @@ from scenarios.backends.session import Backend
 from scenarios.experiment.progress import ProgressReporter, SeedProgress
 from scenarios.log import moving_bar, spoke, verbose
 from scenarios.show import tables as report
-from scenarios.show.figures import draw, pictures_of
-from scenarios.show.records import write_result
+from scenarios.show.records import draw, pictures_of, write_result
 from scenarios.store.manifest import SWEEP, UNCLAIMED, Manifest, read_manifest
 from scenarios.store.record_log import Units
 from scenarios.store.run_folder import claim_folder, in_run_folder

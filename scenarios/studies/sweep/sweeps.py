@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -33,7 +33,7 @@ class Sweep(ABC, Generic[K, M]):
     help: ClassVar[str]  # What `--help` teaches
     # What a grid file may say; with ``--`` before it on the command line
     fields: ClassVar[Mapping[str, FieldInfo]]
-    family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.show.figures.FAMILIES`
+    family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.show.records.FAMILIES`
     rows_in: ClassVar[str] = "settings"  # Key of the result's rows
     tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")  # Files of the units, and of the result's rows
 
@@ -67,11 +67,9 @@ unit), {rows} and every figure as a picture; all its points, bounds included, st
 
     @abstractmethod
     def units(self, done: Mapping[K, M]) -> Mapping[K, Callable[[], M]]:
-        """Return the units in the order of measuring; with those that follow from units that are done already.
-
-        A unit is a function of a module with all its arguments (`functools.partial`), which travels to its process.
-        They go seed by seed, so that an unfinished sweep says something about all settings.
-        """
+        """Return the units in the order of measuring; with those that follow from units that are done already."""
+        # A unit is a function of a module with all its arguments (`functools.partial`), which travels to its process.
+        # They go seed by seed, so that an unfinished sweep says something about all settings.
 
     @abstractmethod
     def result(self, units: Mapping[K, M]) -> dict[str, Any]:
@@ -130,8 +128,7 @@ DEFAULT_KIND = "users"  # The kind of a grid that names none
 
 def kind_of(name: str) -> type[Sweep[Any, Any]]:
     """Return a kind by its name."""
-    module, _, kind = KINDS[name].partition(":")
-    sweep: type[Sweep[Any, Any]] = getattr(importlib.import_module(module), kind)
+    sweep: type[Sweep[Any, Any]] = pkgutil.resolve_name(KINDS[name])
     return sweep
 
 

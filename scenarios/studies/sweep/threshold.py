@@ -31,7 +31,7 @@ from coordinator.server.server_half import ANCHOR, GROUPS
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.backends.selection import InProcess
-from scenarios.backends.session import stop_if_abandoned
+from scenarios.backends.session import NoStore, RoundStore, stop_if_abandoned
 from scenarios.config.mechanism_settings import all_settings
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
@@ -47,13 +47,11 @@ from scenarios.data.populations import (
 )
 from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult, run
-from scenarios.store.round_store import NoStore, RoundStore
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.planner.least_users import predicted_users as needed_users
 from scenarios.studies.sweep.grid import variant
-from scenarios.theory.anchor_prediction import users_of
 from scenarios.theory.emulated_runs import Emulated, query_users
-from scenarios.theory.predictors import predictor
+from scenarios.theory.predictors import predictor, users_of
 from scenarios.theory.sufficient_users import inseparable
 
 Criterion = Literal["exact", "share", "top"]
@@ -79,15 +77,10 @@ class BisectionRange:
     resolution: float  # Relative width at which bisection stops
 
     def crossing(self, success: Callable[[int], bool]) -> int | None:
-        """Find a number of users with success, just above one without.
-
-        From ``start`` the population grows by `STEP` until there is success, or shrinks until there is none; bisection
-        then halves the bracket in its logarithm.
-
-        Success is not monotone: near the threshold one more user may spoil it. The result is the crossing that this
-        bisection meets, not the smallest of all; over seeds its median is the population that half of the runs succeed
-        at.
-        """
+        """Find a number of users with success, just above one without."""
+        # Success is not monotone: near the threshold one more user may spoil it. The result is the crossing that this
+        # bisection meets, not the smallest of all; over seeds its median is the population that half of the runs
+        # succeed at.
         high = min(max(self.start, 1), self.most)
         if success(high):
             while (low := int(high / STEP)) and success(low):
@@ -140,11 +133,10 @@ class Successes(ABC):
 
 
 class Prefixes(Successes):
-    """The first U devices of one scenario.
+    """The first U devices of one scenario."""
 
-    Releases and public coins are keyed by device, so that the statistic of the first U devices is, bit for bit, that of
-    a run with U users. A new U asks only the devices between the next smaller U that is stored and itself.
-    """
+    # Releases and public coins are keyed by device, so that the statistic of the first U devices is, bit for bit, that
+    # of a run with U users. A new U asks only the devices between the next smaller U that is stored and itself.
 
     def __init__(self, scenario: Scenario) -> None:
         super().__init__()
@@ -235,10 +227,9 @@ class Stopped(Reruns):
 
 
 class EmulatedPrefixes(Successes):
-    """The first users of one round of sign sensing, in whole blocks, whose numbers grow and shrink.
+    """The first users of one round of sign sensing, in whole blocks, whose numbers grow and shrink."""
 
-    A block's statistic is drawn once, so that a larger population holds the smaller ones, as with devices.
-    """
+    # A block's statistic is drawn once, so that a larger population holds the smaller ones, as with devices.
 
     def __init__(self, scenario: Scenario, *, block: int) -> None:
         super().__init__()
@@ -265,8 +256,7 @@ class EmulatedPrefixes(Successes):
     def learned(self, users: int, decoder: str) -> tuple[Model, Population]:
         """Return the item model of the first blocks; ``users`` is their number, and the decoder the scenario's."""
         stop_if_abandoned()
-        model = one_round(self._learner, self._query, self.statistic(users), users * self._block)
-        return model, self._population
+        return one_round(self._learner, self._query, self.statistic(users), users * self._block), self._population
 
 
 def emulated_devices(population: Population) -> Emulated:
@@ -330,10 +320,7 @@ def measure_threshold(
     start: int,
     probes: tuple[int, ...] = (),
 ) -> ThresholdMeasurement:
-    """Find the thresholds of one seed, whose scenario says the most ``users`` that may be simulated, from ``start`` on.
-
-    All decoders read the same releases. ``probes`` are users at which accuracy is looked at, one a decoder, 0 for none.
-    """
+    """Find the thresholds of one seed, whose scenario says the most ``users``; all decoders read the same releases."""
     begin = time.perf_counter()
     apart = scenario.policy == GROUPS or scenario.trust == TWO_SERVERS  # who publish sums of whole rounds alone
     kind = Stopped if adapts(scenario) else Reruns if apart else Prefixes
@@ -351,10 +338,7 @@ def measure_threshold(
 
 @lru_cache(maxsize=1024)
 def predicted_users(scenario: Scenario, target: Target | None = None) -> float | None:
-    """Return the users at which the planner sees a target reached; by default all labels right with probability 1/2.
-
-    None where nothing is predicted, or no number of users is enough. For item queries the expected number asked.
-    """
+    """Return the users at which the planner sees a target reached; by default all labels right with probability 1/2."""
     if scenario.ratings is not None:
         return None
     world = settle(scenario.complete())
@@ -472,19 +456,14 @@ def slope(x: Floats, y: Floats) -> float:
 
 def _slopes(x: Floats, means: Floats) -> Floats:
     centred = x - x.mean()
-    slopes: Floats = means @ centred / (centred @ centred)
-    return slopes
+    return np.asarray(means @ centred / (centred @ centred))
 
 
 def bootstrap(x: Floats, y: Floats) -> tuple[float, float] | None:
-    """Return the 95 % interval of `slope`, seeds drawn anew `RESAMPLES` times; None for a single seed.
-
-    A seed is drawn for all settings together: its world is related from setting to setting, so that thresholds of one
-    seed need not be independent.
-
-    The expanded percentile interval (Hesterberg, *What Teachers Should Know About the Bootstrap*, 2015): plain
-    percentiles are too narrow for few seeds, by ``sqrt((n - 1) / n)`` and by the normal's quantile for Student's t.
-    """
+    """Return the 95 % interval of `slope`, seeds drawn anew `RESAMPLES` times; None for a single seed."""
+    # A seed is drawn for all settings together: thresholds of one seed need not be independent. The expanded percentile
+    # interval (Hesterberg, *What Teachers Should Know About the Bootstrap*, 2015): plain percentiles are too narrow for
+    # few seeds, by ``sqrt((n - 1) / n)`` and by the normal's quantile for Student's t.
     seeds = y.shape[1]
     if seeds < 2:
         return None

@@ -69,11 +69,7 @@ class TwoTierMeasurement:
 def measure_two_tier(
     scenario: TwoTier, *, every: int = 0, budget: int | None = None, settings_only: bool = False, attacks: bool = False
 ) -> TwoTierMeasurement:
-    """Follow one course in this process, on one thread, with ``every`` private devices between two points.
-
-    With a ``budget`` public users join in their order until they have so many training ratings. ``settings_only`` stops
-    when rank and kappa are validated; ``attacks`` has private devices' releases about the public users' model attacked.
-    """
+    """Follow one course in this process, on one thread, with ``every`` private devices between two points."""
     session = InProcess(1)
     table = _table(scenario.model_copy(update=_ANY if scenario.ratings is None else {**_ANY, "seed": 0}))
     if budget is not None:

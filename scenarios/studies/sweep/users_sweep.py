@@ -223,11 +223,8 @@ class UsersSweep(GridSweep):
     def _fit_rows(
         self, fit: ExponentFit, thresholds: Mapping[SeriesKey, Floats], plans: Mapping[SeriesKey, float | None]
     ) -> list[dict[str, Any]]:
-        """Return one row a decoder and criterion: slope, interval, and whether it covers what is expected.
-
-        Settings that some seed did not reach are left out and counted: their median would be that of the lucky seeds.
-        The slope is None where fewer than two values of x are left.
-        """
+        """Return one row a decoder and criterion: slope, interval, and whether it covers what is expected."""
+        # Settings that some seed did not reach are left out and counted: their median would be that of the lucky seeds.
         cells = [cell for cell in thresholds if fit.concerns(self.settings[cell[0]])]
         decoders = sorted({decoder for _, decoder, _ in cells})
         rows = []
@@ -282,11 +279,7 @@ class UsersSweep(GridSweep):
         return tuple(round(users) if users and users <= (setting.users or 0) else 0 for users in every)
 
     def probe_rows(self, units: Units) -> list[dict[str, Any]]:
-        """Return measured beside predicted accuracy, one row a setting and decoder.
-
-        A setting and decoder whose share is not predicted there have none. ``within`` says whether the mean over seeds
-        lies within `REACH` standard errors of the prediction.
-        """
+        """Return measured beside predicted accuracy, one row a setting and decoder."""
         rows = []
         for place, setting in enumerate(self.settings):
             for decoder, users in zip(self.decoders_of(setting), self.probes_of(setting), strict=False):
@@ -429,11 +422,9 @@ def _users_of_seeds(units: Units) -> dict[SeriesKey, Floats]:
 
 
 def target_of(criterion: str, share: float, items: int) -> Target:
-    """Return what half of the runs reach where a criterion's U* lies.
-
-    With k wrong items allowed, half of the runs have at most k where the expected number is the median's: about
-    Poisson, ``P(Poisson(m) <= k) = 1/2``. Without any it is all right with probability 1/2.
-    """
+    """Return what half of the runs reach where a criterion's U* lies."""
+    # With k wrong items allowed, half of the runs have at most k where the expected number is the median's: about
+    # Poisson, ``P(Poisson(m) <= k) = 1/2``. Without any it is all right with probability 1/2.
     allowed = _allowed(share, items)
     if criterion == LABELS[0] or allowed == 0:
         return Target(success=0.5, accuracy=None)

@@ -29,12 +29,11 @@ from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ONE_ROUND, TRUST_TWO_SERVERS
 from scenarios.backends import in_process as shared_sets
 from scenarios.backends.selection import InProcess
-from scenarios.backends.session import silent, stop_if_abandoned
+from scenarios.backends.session import InMemoryRounds, silent, stop_if_abandoned
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
 from scenarios.families.main.run import Job, MainResult, run_job
-from scenarios.store.round_store import InMemoryRounds
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)
 

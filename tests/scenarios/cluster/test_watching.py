@@ -13,7 +13,7 @@ from runs import Command, refused
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.state import RunProgress
-from scenarios.cluster import folder_status
+from scenarios.commands import job_commands
 from scenarios.experiment import progress
 from scenarios.experiment.progress import SNAPSHOT_PREFIX, ProgressSnapshot, duration, read_snapshot, split_snapshot
 from scenarios.log import strict
@@ -59,7 +59,7 @@ def change(out: Path, **values: object) -> None:
 def test_a_run_that_goes_on(killed: Path, blindrec: Command) -> None:
     """This process is the one that told, and lives."""
     before = {path: path.stat().st_mtime_ns for path in killed.rglob("*")}
-    found, mark = folder_status.read_status(killed), read_manifest(killed)
+    found, mark = job_commands.read_status(killed), read_manifest(killed)
     assert (found.state, found.resume_hint, mark is not None) == ("running", "", True)
     assert found.snapshot
     assert (found.snapshot.rounds, found.snapshot.planned, found.snapshot.answers) == (2, 3, 1200)
@@ -81,10 +81,10 @@ def test_a_run_that_was_killed_says_how_to_go_on(killed: Path, change_: dict[str
 
 
 def test_a_run_on_another_machine_is_known_by_what_it_told_lately(killed: Path) -> None:
-    standing = folder_status.read_status(killed).snapshot
+    standing = job_commands.read_status(killed).snapshot
     assert standing
     change(killed, host="elsewhere", at=standing.at)
-    assert folder_status.read_status(killed).state == "running"
+    assert job_commands.read_status(killed).state == "running"
 
 
 def test_a_run_that_is_over(killed: Path, blindrec: Command) -> None:
@@ -146,8 +146,8 @@ def test_a_sweep_tells_nothing_that_it_does_not_know(monkeypatch: pytest.MonkeyP
 def test_a_folder_that_is_not_there_is_no_job() -> None:
     for name in ("./missing", "runs/missing", "missing/"):
         with pytest.raises(InputError, match="there is no folder"):
-            folder_status.is_folder(name)
-    assert not folder_status.is_folder("raysubmit_1")
+            job_commands.is_folder(name)
+    assert not job_commands.is_folder("raysubmit_1")
 
 
 def test_the_structured_log_is_json_and_tells_nothing_private(

@@ -11,9 +11,8 @@ import pytest
 from malformed import bounded
 from runs import Command, refused
 
-from scenarios.cli import command_line
+from scenarios.cli import GRID, command_line, sweep
 from scenarios.commands.entrance import Later
-from scenarios.commands.sweep_command import GRID, sweep
 from scenarios.config.files import MOST_ECHOED, MOST_TOLD, brief, cut_short, one_line
 from scenarios.studies.sweep.sweeps import KINDS, kind_of
 

@@ -24,10 +24,10 @@ from coordinator.server.mechanisms import aggregate, half_of, no_release
 from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import merge
+from scenarios.backends.session import InMemoryRounds
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
 from scenarios.store.journal import Journal
 from scenarios.store.record_log import from_bytes, to_bytes
-from scenarios.store.round_store import InMemoryRounds
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 

@@ -24,9 +24,9 @@ from coordinator.server.rounds.state import RunProgress
 from scenarios.backends import on_ray as place
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.ray_instance import on_ray
+from scenarios.backends.session import InMemoryRounds
 from scenarios.families.main.run import Job, _packages, run_job
 from scenarios.store.journal import Journal
-from scenarios.store.round_store import InMemoryRounds
 
 pytestmark = pytest.mark.cluster
 

@@ -15,8 +15,7 @@ from malformed import begin_no_run, fault, ratings_file
 from runs import Command, refused
 from thoroughness import size
 
-from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.serving_experiment import Online
+from scenarios.families.online.online_scenario import Online, OnlineScenario
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.store.manifest import KINDS, ONLINE, SWEEP, TWO_TIER, Manifest
 from scenarios.store.run_folder import manifest_of

@@ -21,9 +21,8 @@ from runs import Command, planted_ratings, refused, write_movielens
 import blindrec as face
 from scenarios import pages
 from scenarios.pages.page import people_in_words, report_of, section_of_experiment, section_of_plan
-from scenarios.pages.promise import KINDS, PrivacyPromise
 from scenarios.pages.schema import SCHEMAS, Subject
-from scenarios.pages.traced import Traced, sentence
+from scenarios.pages.traced import KINDS, PrivacyPromise, Traced, sentence
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 SHEET = Path(pages.__file__).parent / "templates" / "style.css"

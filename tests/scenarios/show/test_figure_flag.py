@@ -11,7 +11,7 @@ from runs import Command, planted_ratings, write_movielens
 
 import blindrec as api
 from scenarios.cli import command_line
-from scenarios.show import figures
+from scenarios.show import records
 from scenarios.show.drawing import draw_picture
 from scenarios.show.picture import Picture
 
@@ -67,7 +67,7 @@ def test_every_command_writes_the_first_picture(
         return ending.encode()
 
     drawn: list[Picture] = []
-    monkeypatch.setattr(figures, "rendered", kept)
+    monkeypatch.setattr(records, "rendered", kept)
     monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
     ended = blindrec(*COMMANDS[name].split(), "--figure", "picture.SVG")
     assert ended.code == 0, ended.err

@@ -14,10 +14,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from coordinator.protocol.errors import InputError
-from scenarios.show import figures
 from scenarios.show.drawing import draw_picture, readable
-from scenarios.show.figures import pictures_of, rendered
 from scenarios.show.picture import PALETTE, Axis, FigurePanel, Mark, Picture, Reference, by_place, look
+from scenarios.show.records import ENDINGS, FAMILIES, pictures_of, rendered
 
 CASES = (
     *("maxsense", "maxsense, two seeds", "sign, eliminate, centred", "file, set", "pairs, epsilon inf"),
@@ -113,7 +112,7 @@ def test_every_result_has_pictures_that_can_be_read(name: str) -> None:
 
 
 def test_every_family_is_drawn() -> None:
-    assert {family for family, *_ in SUBJECTS.values()} == set(figures.FAMILIES)
+    assert {family for family, *_ in SUBJECTS.values()} == set(FAMILIES)
 
 
 def test_a_record_alone_has_pictures_where_it_says_enough() -> None:
@@ -152,7 +151,7 @@ def test_numbers_are_where_the_record_has_them() -> None:
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("ending", figures.ENDINGS)
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_the_same_result_is_the_same_file(ending: str) -> None:
     first, again = (pictures_of(*SUBJECTS["maxsense"])[0] for _ in range(2))
     content = rendered(first, ending)

@@ -15,8 +15,8 @@ from runs import here, of_file, planted_ratings, small, write_movielens, write_r
 import blindrec
 from coordinator.protocol.errors import InputError
 from scenarios.families.main.main_seed import items_table, record, rounds_table
-from scenarios.show.columns import Average, Column, mean_of
 from scenarios.show.records import check_target, deliver, flat, versions
+from scenarios.show.tables import Average, Column, mean_of
 from scenarios.store.whole_files import to_json, try_folder, write_json
 
 COLUMNS = ["item", "score", "standard_error", "cluster"]

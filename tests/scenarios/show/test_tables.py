@@ -19,8 +19,8 @@ from scenarios.families.main.main_job import COLUMNS
 from scenarios.families.main.main_seed import record
 from scenarios.families.online.adversaries import show_rows
 from scenarios.show import tables as report
-from scenarios.show.columns import mean_of
-from scenarios.studies.planner import plan_tables as tables
+from scenarios.show.tables import mean_of
+from scenarios.studies.planner import plan as tables
 from scenarios.studies.planner.least_users import Candidate, Target
 from scenarios.studies.planner.plan import DesignPlan, plan
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, CheckRow, Conformance

@@ -23,11 +23,11 @@ from coordinator.server.rounds.rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.backends.selection import InProcess
+from scenarios.backends.session import InMemoryRounds
 from scenarios.config.mechanism_settings import variants
 from scenarios.families.main.run import run
 from scenarios.store.journal import Journal
 from scenarios.store.record_log import count_records, from_bytes, to_bytes
-from scenarios.store.round_store import InMemoryRounds
 
 KINDS: list[dict[str, Any]] = [
     *(

@@ -17,9 +17,8 @@ from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled
-from scenarios.families.main.liars_plan import collusion_of
 from scenarios.families.main.main_seed import lying_scores, record, renamed
-from scenarios.families.main.run import MainResult, run
+from scenarios.families.main.run import MainResult, collusion_of, run
 from scenarios.store.journal import Journal
 from scenarios.studies.sweep.threshold import emulate, emulated_devices
 from scenarios.theory.liars import influence_of, universal_limit

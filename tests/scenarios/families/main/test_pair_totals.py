@@ -24,12 +24,12 @@ from coordinator.server.decoding.pair_model import from_sums, gram_matrix
 from coordinator.server.mechanisms.totals import LikedPairTotals
 from coordinator.server.statistics.counts import PAIRED, RANKED, GroupStatistic
 from scenarios.backends.selection import InProcess
+from scenarios.backends.session import InMemoryRounds
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import MainResult, run
 from scenarios.store.journal import Journal
-from scenarios.store.round_store import InMemoryRounds
 
 POOL, LIKES = 9, 3
 

@@ -21,7 +21,7 @@ from scenarios.families.main.run import MainResult
 from scenarios.from_python import run as run_scenario
 from scenarios.from_python import sweep
 from scenarios.show import tables as report
-from scenarios.show.columns import mean_of
+from scenarios.show.tables import mean_of
 
 RANKING = ["maxsense", "multi-maxsense", "sign", "grr", "oue", "olh", "hadamard", "subset", "set", "pairs"]
 

@@ -16,7 +16,7 @@ from coordinator.server.server_half import TRUST_TWO_SERVERS, UNTIL_LEARNED
 from scenarios.data.populations import populate
 from scenarios.families.main.main_job import COLUMNS
 from scenarios.families.main.main_seed import predict, record
-from scenarios.show.columns import mean_of
+from scenarios.show.tables import mean_of
 from scenarios.store.whole_files import to_json
 
 PROMISED = {

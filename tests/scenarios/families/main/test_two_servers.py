@@ -16,12 +16,12 @@ from coordinator.server.fleet.published_sums import ATTEMPTS, SumQuerying
 from coordinator.server.rounds.rounds import Round
 from coordinator.server.statistics.counts import CountStatistic
 from scenarios.backends.selection import InProcess
+from scenarios.backends.session import InMemoryRounds
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import MainResult, run
 from scenarios.store.journal import Journal
-from scenarios.store.round_store import InMemoryRounds
 from scenarios.studies.scrutiny.audit import audit, every_name
 
 

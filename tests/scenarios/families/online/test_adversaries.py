@@ -10,8 +10,13 @@ from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from scenarios.families.online.adversaries import LIKED, VOTES, claim_1, configuration, draw, measure, theorem_15_chain
-from scenarios.families.online.online_bounds import epsilon_proved, loss_bound, own_lower_bound, theorem_15
-from scenarios.families.online.worst_case import worst_case_sim
+from scenarios.families.online.online_bounds import (
+    epsilon_proved,
+    loss_bound,
+    own_lower_bound,
+    theorem_15,
+    worst_case_sim,
+)
 
 
 @pytest.mark.parametrize(("peers", "expected"), [(10, "1.721811"), (50, "0.357866")])

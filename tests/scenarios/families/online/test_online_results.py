@@ -12,10 +12,9 @@ from scipy import stats
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.backends.selection import InProcess
 from scenarios.families.online.online_bounds import loss_bound
-from scenarios.families.online.online_run import OnlineResult, privacy_losses, run_online
+from scenarios.families.online.online_run import OnlineResult, digest, privacy_losses, record, run_online, tables_of
 from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
-from scenarios.families.online.online_seed import digest, record, tables_of
-from scenarios.show.columns import Average, mean_of
+from scenarios.show.tables import Average, mean_of
 from scenarios.store.whole_files import to_json
 
 MEASURED = {column.name for column in RECORD_COLUMNS if column.average is Average.MEAN}

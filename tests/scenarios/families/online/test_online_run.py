@@ -21,9 +21,18 @@ from coordinator.server.online.recommenders import named_recommenders
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.selection import InProcess
-from scenarios.families.online.online_run import OnlineResult, build_world, exact, privacy_losses, proved, run_online
+from scenarios.families.online.online_run import (
+    OnlineResult,
+    build_world,
+    client_record,
+    digest,
+    exact,
+    privacy_losses,
+    proved,
+    record,
+    run_online,
+)
 from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.online_seed import client_record, digest, record
 from scenarios.families.online.online_worlds import lies_of
 
 

@@ -13,8 +13,13 @@ from tiny_worst_case import Tiny, worst_case_tiny
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import Rule, named_recommenders
 from coordinator.server.online.weighting import Weighting
-from scenarios.families.online.online_bounds import epsilon_proved, loss_bound, loss_lower_bound
-from scenarios.families.online.worst_case import worst_case_sim, worst_loss_sim
+from scenarios.families.online.online_bounds import (
+    epsilon_proved,
+    loss_bound,
+    loss_lower_bound,
+    worst_case_sim,
+    worst_loss_sim,
+)
 
 
 def test_check_value_6() -> None:

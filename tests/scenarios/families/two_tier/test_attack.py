@@ -19,8 +19,8 @@ from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rating_table import Rows
 from scenarios.families.two_tier import attack as guessing
 from scenarios.families.two_tier.attack import Asked, attack, clustered_error, deal
-from scenarios.show.figures import draw
 from scenarios.show.picture import Picture
+from scenarios.show.records import draw
 from scenarios.show.sweep_figures import attack_panels
 from scenarios.show.tables import attack_table, show_attack
 

@@ -24,7 +24,7 @@ from coordinator.server.mechanisms.oracles import SHARE
 from coordinator.server.mechanisms.sets import LikedSet
 from coordinator.server.moments.count_moments import best_subset
 from scenarios.data.rating_split import LikesFold
-from scenarios.show.figures import pictures_of
+from scenarios.show.records import pictures_of
 from scenarios.studies.compare import sum_laws
 from scenarios.studies.compare.advisors import pair_design
 from scenarios.studies.compare.comparison import comparison

@@ -14,7 +14,7 @@ from coordinator.protocol.arrays import Floats
 from scenarios.pages.page import section_of_comparison
 from scenarios.pages.schema import SCHEMAS, Subject
 from scenarios.show.drawing import draw_picture
-from scenarios.show.figures import pictures_of
+from scenarios.show.records import pictures_of
 from scenarios.show.result_figures import BEATING, compared_points
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.studies.compare.crossing import BRACKET, FLANK, bracket, people_for, refined

@@ -23,8 +23,7 @@ from scenarios.data.metrics import best_matching
 from scenarios.show.tables import name_of
 from scenarios.studies.planner import plan as planning
 from scenarios.studies.planner.least_users import Candidate, Target, any_design, candidates, users_needed
-from scenarios.studies.planner.plan import TOO_MANY, DesignPlan, in_words, plan, quick_best
-from scenarios.studies.planner.plan_tables import show_plan
+from scenarios.studies.planner.plan import TOO_MANY, DesignPlan, in_words, plan, quick_best, show_plan
 from scenarios.studies.planner.withstanding import _rows, withstanding
 from scenarios.theory.liars import influence_of
 from scenarios.theory.predictors import predictor

@@ -13,8 +13,7 @@ from coordinator.protocol.rating_table import starts_of
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.studies.planner.least_users import Target
-from scenarios.studies.planner.plan import in_words
-from scenarios.studies.planner.plan_tables import show_learnable
+from scenarios.studies.planner.plan import in_words, show_learnable
 from scenarios.studies.planner.request import EPSILONS, NOT_THE_FILE, learnable, learnable_of, shape_of
 
 pytestmark = pytest.mark.usefixtures("few_draws")

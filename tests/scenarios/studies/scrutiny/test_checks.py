@@ -26,9 +26,9 @@ from scenarios.config.admission import improbable_count
 from scenarios.config.mechanism_settings import server_half
 from scenarios.studies.scrutiny import checks
 from scenarios.studies.scrutiny.checks import CHECKS, at_the_runs_size, estimates, layouts, log_ratio, prediction
-from scenarios.studies.scrutiny.conformance import check
 from scenarios.studies.scrutiny.mechanism import TINY, MechanismUnderTest, choices, every_rating, omissions, subjects
 from scenarios.studies.scrutiny.release_laws import chances, largest_ratio
+from scenarios.studies.scrutiny.shuffled_checks import check
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
 
 MECHANISMS = ("unary", "matrix")

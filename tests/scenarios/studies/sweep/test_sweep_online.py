@@ -16,12 +16,11 @@ from statistical import normal_radius, rate_fits
 
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.backends.selection import InProcess
-from scenarios.families.online.online_run import run_online
+from scenarios.families.online.online_run import record, run_online
 from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.online_seed import record
 from scenarios.show import sweep_figures as pictures
 from scenarios.show.drawing import draw_picture
-from scenarios.show.figures import pictures_of
+from scenarios.show.records import pictures_of
 from scenarios.store.manifest import FOLDER
 from scenarios.store.whole_files import tables_in
 from scenarios.studies.sweep.online_sweep import AXES, HALVING, OnlineSetting, OnlineSweep, compared_on, parse_axes

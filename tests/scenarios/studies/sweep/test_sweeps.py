@@ -20,7 +20,7 @@ from scenarios.backends.on_ray import OnRay
 from scenarios.backends.selection import InProcess, opened
 from scenarios.config.signals import InterruptedRunError
 from scenarios.show.drawing import draw_picture
-from scenarios.show.figures import pictures_of, rendered
+from scenarios.show.records import pictures_of, rendered
 from scenarios.store.manifest import FOLDER
 from scenarios.store.whole_files import tables_in
 from scenarios.studies.sweep.sweep_folder import Swept, claim, measure_units, swept
