@@ -13,10 +13,9 @@ from coordinator.protocol.arrays import Bits, Indices2, Words, Words2, Words32
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.errors import PermitError
-from coordinator.protocol.hashing import LOW, siphash1
+from coordinator.protocol.hashing import LOW, hide, siphash1
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query
-from coordinator.protocol.share_words import hide
 from coordinator.protocol.shares import SIDES
 
 

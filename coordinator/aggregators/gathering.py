@@ -20,7 +20,6 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query, pack, unpack
-from coordinator.protocol.openings import OpeningBook, Openings, require_again
 from coordinator.protocol.shares import (
     MODULUS,
     PublishedSum,
@@ -30,6 +29,7 @@ from coordinator.protocol.shares import (
     WordShare,
     as_bytes_of_words,
 )
+from coordinator.protocol.trust import OpeningBook, Openings, require_again
 
 S = TypeVar("S", WordShare, SeedShare)
 BLOCK_WORDS = 1 << 21  # Words of devices whose shares are in memory together: 8 MB

@@ -11,7 +11,7 @@ from coordinator.aggregators.gathering import blocks_of
 from coordinator.protocol import losses
 from coordinator.protocol.errors import BlindrecError, LostError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.openings import BookActor
+from coordinator.protocol.trust import BookActor
 
 AHEAD = 3  # Blocks that are on their way while one is added up: some 32 MB
 ATTEMPTS = 8  # Times that a block is asked before its devices are given up

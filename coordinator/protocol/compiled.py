@@ -1,11 +1,22 @@
 """How inner loops are compiled: typed for the type checker, cached on disk, free of the interpreter lock."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
-from coordinator.protocol.numba_private import borrowing_options
+
+def borrowing_options() -> dict[str, bool]:
+    """Return the options of kernels that count no references; none, so that they count, where numba has none such."""
+    # private in numba, tried with its version 0.68; nothing else here is
+    with suppress(ImportError):
+        from numba.core.options import DefaultOptions  # noqa: PLC0415 (it may go)
+
+        if hasattr(DefaultOptions, "_nrt"):
+            return {"_nrt": False}
+    return {}
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -15,8 +15,8 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, ExactChannel, LogRatio, odds_within
+from coordinator.protocol.coins import significant
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rounding import significant
 from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
 if TYPE_CHECKING:

@@ -71,7 +71,7 @@ class PrivUnit(SecondOrderPublic):
 
     def released_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
         """Return the unbiased estimate that a named candidate stands for."""
-        from coordinator.protocol.candidates import candidate  # noqa: PLC0415 (settings load nothing compiled)
+        from coordinator.protocol.public_draws import candidate  # noqa: PLC0415 (settings load nothing compiled)
 
         channel, answer = self.channel(query, features), int.from_bytes(payload, "little")
         direction = candidate(query.id, device, answer // 2, channel.dimension) / channel.length

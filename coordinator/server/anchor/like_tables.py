@@ -23,8 +23,7 @@ from coordinator.server.anchor.anchor_queries import (
     Tables,
     spectral_start,
 )
-from coordinator.server.decoding.mixture import fit, joint
-from coordinator.server.decoding.posterior import Posterior, on_a_grid
+from coordinator.server.decoding.posterior import Posterior, fit, joint, on_a_grid
 from coordinator.server.decoding.threads import k_means, one_thread
 from coordinator.server.design import RoundTerms
 from coordinator.server.moments.sign_moments import pair_contrast

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.coins import on_grid
 from coordinator.protocol.item_models import ItemToItem, Tastes
-from coordinator.protocol.rounding import on_grid
 from coordinator.server.decoding.estimates import shares
 from coordinator.server.statistics.counts import Rates
 

@@ -10,18 +10,17 @@ from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.openings import BookActor, Openings
-from coordinator.protocol.trust import ShuffledRound, Shuffling
+from coordinator.protocol.trust import BookActor, Openings, ShuffledRound, Shuffling
 from coordinator.server.fleet.calls import LOST, RayHosts, in_a_line, pause, result_of
 from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of
+from coordinator.server.fleet.handed_rounds import read_shuffled, rehearse_reading
 from coordinator.server.fleet.querying import WINDOW, Count
-from coordinator.server.fleet.shuffled_rounds import read_shuffled, rehearse_reading
 from coordinator.server.mechanisms import require_answer
 from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
-from coordinator.shuffler.shuffler import OPENER, Shuffler
+from coordinator.shuffler import OPENER, Shuffler
 
 LOOK = 0.2  # Seconds between two looks at how many devices have answered the shuffler
 

@@ -7,10 +7,9 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.coins import derive
+from coordinator.protocol.coins import derive, round_up
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.rounding import round_up
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
 from coordinator.server.design import Design, PoolDesign, RoundTerms

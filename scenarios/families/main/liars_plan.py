@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion, lie_about
+from actors.lies import ANSWERS, RATINGS, SKETCHES, Collusion, lie_about
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError

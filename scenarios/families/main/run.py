@@ -12,8 +12,8 @@ from actors.absence import PRESENT, Absence
 from actors.device import AdviceRequest, Cohort
 from actors.device_half import DeviceKind
 from actors.keeper import Spent, spent_by
-from actors.lying.devices import LyingCohort
-from actors.lying.lies import Collusion
+from actors.lies import Collusion
+from actors.lying import LyingCohort
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Bools, Indices2
 from coordinator.protocol.coins import derive

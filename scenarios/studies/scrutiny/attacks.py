@@ -15,10 +15,9 @@ from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LogRatio
-from coordinator.protocol.coins import derive
+from coordinator.protocol.coins import derive, on_grid
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rating_table import Rows
-from coordinator.protocol.rounding import on_grid
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, half_of

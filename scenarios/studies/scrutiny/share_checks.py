@@ -11,9 +11,9 @@ from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Words32
 from coordinator.protocol.budget import as_float
+from coordinator.protocol.hashing import add_rows, expansions
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query
-from coordinator.protocol.share_words import add_rows, expansions
 from coordinator.protocol.shares import SEEDS_SERVER, SIDES, WORDS_SERVER, SeedShare, WordShare
 from coordinator.server.fleet.cohorts import cut
 from scenarios.studies.scrutiny.mechanism import PLAIN, SECRET, TINY, MechanismUnderTest

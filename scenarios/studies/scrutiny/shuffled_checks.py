@@ -22,7 +22,7 @@ from coordinator.protocol.channels import LARGEST_EPSILON, Likelihood
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.randomizers import randomizer_of
+from coordinator.protocol.public_half import randomizer_of
 from scenarios.studies.scrutiny.checks import Check, conformance
 from scenarios.studies.scrutiny.mechanism import PLAIN, TINY, Choice, MechanismUnderTest, every_rating, subjects
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw

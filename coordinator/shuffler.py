@@ -13,9 +13,8 @@ from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
-from coordinator.protocol.openings import Openings, require_again
-from coordinator.protocol.randomizers import by_address
-from coordinator.protocol.trust import ShuffledRound, Shuffling
+from coordinator.protocol.public_half import by_address
+from coordinator.protocol.trust import Openings, ShuffledRound, Shuffling, require_again
 
 OPENER = "the shuffler"  # Its name in the book of what was opened
 PIECE = 1 << 16  # Reports, a multiple of 8, whose bits are unpacked at the same time

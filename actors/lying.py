@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from actors.device import Cohort, Reports, ones_in, reports_of
-from actors.lying.lies import (
+from actors.lies import (
     NO_QUERY,
     RATINGS,
     SKETCHES,
@@ -24,7 +24,6 @@ from actors.lying.lies import (
     put_rows,
     rows_of,
 )
-from actors.lying.vectors import promoting
 from actors.mechanisms import half_of
 from actors.ratings import StoredRatings
 from actors.second_order.cohort import PrivateCohort
@@ -234,3 +233,30 @@ class PoisoningCohort(PrivateCohort):
 def poisoned(poison: Poison, master: Words, devices: int) -> int:
     """Return how many of a population's private devices lie; for the experimenter."""
     return int(liars_among(Coins(master, 0, devices, NO_QUERY), poison.share).size)
+
+
+def proven(vectors: Words32, most: int) -> Words32:
+    """Return vectors as an ideal proof lets them pass: zeros and ones, at most so many ones; others count nothing."""
+    honest = (vectors <= 1).all(axis=1) & (vectors.sum(axis=1, dtype=np.int64) <= most)
+    return np.where(honest[:, None], vectors, np.uint32(0))
+
+
+def promoting(view: LiarsView, half: SharedVector) -> Words32:
+    """Return liars' vectors, uint32, shape (n, width): as much for the wished items as the check of vectors lets pass.
+
+    With an ideal proof a liar has at most `SharedVector.ones` ones, on words about wished items, in turn where there
+    are more. Without one it adds to all of them what `Collusion.overflow` says: so much that one liar's item comes
+    first, and so little that all liars' sum keeps its sign.
+    """
+    width, most = half.width(view.query), half.ones(view.query)
+    wished = np.flatnonzero(half.words_about(view.query, view.wishes > 0))
+    vectors = np.zeros((view.liars.size, width), np.uint32)
+    if not wished.size:
+        return vectors
+    if overflow := view.collusion.overflow:
+        vectors[:, wished] = overflow
+        return vectors
+    each = min(most, wished.size)
+    turns = (view.choices % np.uint64(wished.size)).astype(np.int64)[:, None] + np.arange(each)
+    np.put_along_axis(vectors, wished[turns % wished.size], np.uint32(1), axis=1)
+    return proven(vectors, most)
