@@ -102,11 +102,9 @@ class Keeper:
         return self.book(first, stop, since, ())
 
     def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """Book lines about devices ``first`` to ``stop - 1``, unless the book has new entries about them.
-
-        ``position`` is the number of entries that the caller has read. Return the number of all entries, and the new
-        ones about these devices; if there are any, nothing was booked.
-        """
+        """Book lines about devices ``first`` to ``stop - 1``, unless the book has new entries about them."""
+        # ``position`` is the number of entries that the caller has read. Return the number of all entries, and the new
+        # ones about these devices; if there are any, nothing was booked.
         require_block(first, stop, 0, MOST_DEVICES)
         require_whole("entries that are known", position, 0, MOST_DEVICES)
         entries = [f"[{first}, {stop}, {_require_line(line)}]" for line in lines]

@@ -89,10 +89,8 @@ class Collusion:
         return np.where(self.wishes == 0, self.truth, self.wishes)
 
     def liars(self, query: Query, coins: Coins) -> Ints:
-        """Return which devices of a block lie, ascending places in it.
-
-        A device has one coin for all queries, so that those who lie at a share also lie at every larger one.
-        """
+        """Return which devices of a block lie, ascending places in it."""
+        # A device has one coin for all queries, so that those who lie at a share also lie at every larger one.
         share = float(self.shares[query.items if query.pool is None else query.pool.size])
         return liars_among(coins, share)
 
@@ -144,17 +142,12 @@ class Lie:
     sketched: ClassVar[bool] = True
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return the worst answers, uint8, shape (n, query.bits).
-
-        Shapes: ``honest`` (n, query.bits).
-        """
+        """Return the worst answers, uint8, shape (n, query.bits). Shapes: ``honest`` (n, query.bits)."""
         raise NotImplementedError
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2 | Indices2:
-        """Return the worst sketches, which the local randomizer then treats as honest ones.
-
-        ``honest`` holds what they would have sketched, shape (n, k).
-        """
+        """Return the worst sketches, which the local randomizer then treats as honest ones."""
+        # ``honest`` holds what they would have sketched, shape (n, k).
         raise NotImplementedError
 
 
@@ -180,10 +173,8 @@ def picks(streams: Words, bound: int) -> Ints:
 
 
 def largest(scores: Floats2, streams: Words) -> Ints:
-    """Return for each stream the place of the largest score in its row, int64; each of several alike is as likely.
-
-    Shapes: ``scores`` (n, places); ``streams`` (n,).
-    """
+    """Return for each stream the place of the largest score in its row, int64; each of several alike is as likely."""
+    # Shapes: ``scores`` (n, places); ``streams`` (n,).
     best = scores == scores.max(axis=1, keepdims=True)
     ties, rank = best.sum(axis=1), np.empty(len(scores), np.int64)
     for tie_count in np.unique(ties).tolist():
@@ -216,10 +207,8 @@ def put_rows(packed: Bits, devices: Ints, rows: Bits2) -> None:
 
 @compiled
 def _sum_sensed(streams: Words, table: SensingTable, wishes: Indices) -> Ints:
-    """Return the sum of the wishes for what each device senses.
-
-    ``wishes`` is int32, shape (table.items + 1,): 0 for the place behind all items, which is none.
-    """
+    """Return the sum of the wishes for what each device senses."""
+    # ``wishes`` is int32, shape (table.items + 1,): 0 for the place behind all items, which is none.
     sensed, seen = np.empty(table.room, np.uint32), np.full(table.items + 1, -1, np.int64)
     totals = np.zeros(streams.size, np.int64)
     for k in range(streams.size):
@@ -461,10 +450,8 @@ class CrowdedCodes(NamedValue):
 
 @compiled
 def _fill(streams: Words, values: Indices, ends: Indices, sample: Indices2) -> None:
-    """Write ascending values, int32, shape (devices, k): as many of the first group as fit, then of the next one.
-
-    ``ends`` are the ends of the groups in ``values``. Within a group values are drawn without replacement.
-    """
+    """Write ascending values, int32, shape (devices, k): as many of the first group as fit, then of the next one."""
+    # ``ends`` are the ends of the groups in ``values``. Within a group values are drawn without replacement.
     for k in range(streams.size):
         order, group = values.copy(), 0
         for place in range(sample.shape[1]):

@@ -53,13 +53,11 @@ PROFILES = 8192  # How many different made-up users there are; further liars rep
 
 
 def made_up(collusion: Collusion, devices: int, *, rated_public: bool = False) -> StoredRatings:
-    """Return the ratings that every device would claim if it lied.
-
-    A made-up user rated as many items as others did: first wished ones, in turn, each as wished, and then, if it has
-    ratings left, other items, in turn, which it dislikes, so that they do not hide its likes. Where clusters have no
-    order, half of its ratings at most are of wished items, and of the others it likes the first cluster: there its
-    rating of an item counts only beside its ratings of others.
-    """
+    """Return the ratings that every device would claim if it lied."""
+    # A made-up user rated as many items as others did: first wished ones, in turn, each as wished, and then, if it has
+    # ratings left, other items, in turn, which it dislikes, so that they do not hide its likes. Where clusters have no
+    # order, half of its ratings at most are of wished items, and of the others it likes the first cluster: there its
+    # rating of an item counts only beside its ratings of others.
     wished, rest = (np.flatnonzero(collusion.wishes != 0), np.flatnonzero(collusion.wishes == 0))
     coins = np.random.default_rng(0)
     wished_count = min(collusion.rated if collusion.ordered else -(-collusion.rated // 2), wished.size)

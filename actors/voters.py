@@ -61,10 +61,8 @@ def _draw_rounds(stream: np.uint64, rounds: int, subset: Ints) -> None:
 def vote_as_peers(
     streams: Words, columns: Ints, taste: Bits, diverse: Bools, first: int, objects: int, radius: int, votes: Bits2
 ) -> None:
-    """Overwrite the votes of a client's peers.
-
-    Shapes: ``streams`` (voters,); ``taste`` (T,); ``diverse`` (T,); ``votes`` (rounds, voters).
-    """
+    """Overwrite the votes of a client's peers."""
+    # Shapes: ``streams`` (voters,); ``taste`` (T,); ``diverse`` (T,); ``votes`` (rounds, voters).
     own_rounds = np.empty(radius, np.int64)
     for k in columns:
         for t in range(votes.shape[0]):
@@ -90,10 +88,8 @@ def vote_by_rating(
     first: int,
     votes: Bits2,
 ) -> None:
-    """Write votes for the title that each voter rates best; its coin decides ties, and where it rated none.
-
-    Shapes: ``streams`` (voters,); ``titles`` (rounds, m); ``votes`` (rounds, voters).
-    """
+    """Write votes for the title that each voter rates best; its coin decides ties, and where it rated none."""
+    # Shapes: ``streams`` (voters,); ``titles`` (rounds, m); ``votes`` (rounds, voters).
     best = np.empty(titles.shape[1], np.int64)
     for k in range(voters.size):
         start, stop = starts[voters[k]], starts[voters[k] + 1]
@@ -257,12 +253,11 @@ class VoterCohort(DeviceBlock):
         return self.vote(question, public[0])
 
     def enter(self, service: Service) -> Indices:
-        """Book a service; return the devices that take part, ascending.
-
-        A device that has entered the service before enters again at no cost. A device stays away if its budget does not
-        cover the service, whatever its opinions are, and so does the client's own device. Therefore a service that was
-        interrupted has the same voters when it is announced again, and the client sees the same recommendations.
-        """
+        """Book a service; return the devices that take part, ascending."""
+        # A device that has entered the service before enters again at no cost. A device stays away if its budget does
+        # not cover the service, whatever its opinions are, and so does the client's own device. Therefore a service
+        # that was interrupted has the same voters when it is announced again, and the client sees the same
+        # recommendations.
         service = Service.arrived(service)
         self._voters.check(service)
         devices = np.arange(self.first, self.stop, dtype=np.int32)
@@ -295,10 +290,7 @@ class VoterCohort(DeviceBlock):
 
 
 class Client:
-    """One client.
-
-    Shapes: ``likes`` (T, m).
-    """
+    """One client. Shapes: ``likes`` (T, m)."""
 
     def __init__(self, number: int, likes: Bools2) -> None:
         nothing = np.flatnonzero(~likes.any(axis=1))

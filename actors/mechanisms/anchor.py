@@ -72,10 +72,8 @@ def _turned_bit(
     sensed_ratings: Ints,
     scores: Ints,
 ) -> int:
-    """Return the private bit of a device whose ratings stand from ``start`` to ``stop``.
-
-    ``sensed_ratings`` and ``scores`` are room for its ratings and for the classes.
-    """
+    """Return the private bit of a device whose ratings stand from ``start`` to ``stop``."""
+    # ``sensed_ratings`` and ``scores`` are room for its ratings and for the classes.
     count = 0
     for k in range(scores.size):
         scores[k] = tables.prior[k]
@@ -108,10 +106,8 @@ def _paired_bit(
     values: Indices,
     rated_places: Ints,
 ) -> int:
-    """Return the private bit of a device whose ratings stand from ``start`` to ``stop``.
-
-    ``values`` has room for each place, and ``rated_places`` for one more.
-    """
+    """Return the private bit of a device whose ratings stand from ``start`` to ``stop``."""
+    # ``values`` has room for each place, and ``rated_places`` for one more.
     pool, count, nothing = tables.centres.size, 0, int32(np.iinfo(np.int32).min)
     values[:] = nothing
     for at in range(start, stop):

@@ -28,10 +28,8 @@ from coordinator.protocol.sensing import items_of, sensing_of
 def block_model_partition(
     model: BlockModel, master: Words, public: Words, set_size: int, first: int, bits: Bits2
 ) -> None:
-    """Write the bits of synthetic devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked.
-
-    ``bits`` (uint8, devices x sets) receives them; ``public`` holds the devices' public streams.
-    """
+    """Write the bits of synthetic devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked."""
+    # ``bits`` (uint8, devices x sets) receives them; ``public`` holds the devices' public streams.
     items, inverted = model.items, 2 * model.rated > model.items
     size = items - model.rated if inverted else model.rated
     room, stamp = room_for(items), 0

@@ -19,11 +19,9 @@ from coordinator.protocol.value_channels import PADDED, SubsetChannel
 
 
 def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0) -> Indices2:
-    """Return each device's set, int32, shape (devices, padded): places in the pool, and dummies from its size on.
-
-    With ``ranges`` above 0, a device's set is the range that the number of its likes in the pool is in, shape
-    (devices, 1); see `coordinator.protocol.mechanisms.sets.ranges_of`.
-    """
+    """Return each device's set, int32, shape (devices, padded): places in the pool, and dummies from its size on."""
+    # With ``ranges`` above 0, a device's set is the range that the number of its likes in the pool is in, shape
+    # (devices, 1); see `coordinator.protocol.mechanisms.sets.ranges_of`.
     places, streams = places_in(pool_of(query), ratings.items), coins.sketch()
     own = np.empty((coins.devices, int(query.parameters[PADDED])), np.int32)
     if isinstance(ratings, BlockRatings):
@@ -35,10 +33,8 @@ def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0)
 
 @compiled
 def liked_pairs(sets: Indices2, items: int) -> Indices2:
-    """Return the pairs of each device's set, int32, padded to as many as a set without dummies has.
-
-    Shapes: ``sets`` (devices, w).
-    """
+    """Return the pairs of each device's set, int32, padded to as many as a set without dummies has."""
+    # Shapes: ``sets`` (devices, w).
     own = np.empty((len(sets), sets.shape[1] * (sets.shape[1] - 1) // 2), np.int32)
     for k in range(len(sets)):
         count = 0

@@ -50,10 +50,8 @@ def block_model_signs(
     first: int,
     sums: Indices2,
 ) -> None:
-    """Write synthetic devices' sums, int32, shape (devices, sign vectors); ``public`` holds their streams.
-
-    A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place in the pool.
-    """
+    """Write synthetic devices' sums, int32, shape (devices, sign vectors); ``public`` holds their streams."""
+    # A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place in the pool.
     items, words = model.items, -(-centre.size // 64)
     room, stamp = room_for(items), 0
     rated = room.subset
@@ -87,10 +85,7 @@ def stored_signs(
 
 
 def choose(sums: Indices2, channel: ChoiceChannel, coins: Coins) -> tuple[Bools, Ints]:
-    """Return the sign and the number of the vector that each device names.
-
-    Shapes: ``sums`` (devices, sign vectors).
-    """
+    """Return the sign and the number of the vector that each device names. Shapes: ``sums`` (devices, sign vectors)."""
     return _choose(sums, coins.release(0) >= channel.threshold, coins.choices(), channel.best_count)
 
 

@@ -94,11 +94,9 @@ class ShareServer(ABC, Generic[S]):
         self.rehearse(self._require(query).width(query))
 
     def collect(self, query: Query, first: int, stop: int, among: bytes | None = None) -> ShareRoll:
-        """Fetch the shares of devices ``first`` to ``stop - 1`` and add them up; return whose are in the sum.
-
-        Asked again, by a retry or a curious server, devices repeat their shares and spend nothing. Those outside of a
-        mask of packed bits are left out. Where a sum of the round was opened it is one of the same devices again.
-        """
+        """Fetch the shares of devices ``first`` to ``stop - 1`` and add them up; return whose are in the sum."""
+        # Asked again, by a retry or a curious server, devices repeat their shares and spend nothing. Those outside of a
+        # mask of packed bits are left out. Where a sum of the round was opened it is one of the same devices again.
         self._latest = self._collected(query, first, stop, among)
         return self._latest.roll
 

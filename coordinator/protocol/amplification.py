@@ -451,11 +451,9 @@ def transform_size(least: int) -> int:
 
 
 def _mean_excess(values: Floats, chances: Floats, count: int) -> float:
-    """Return ``E[(X_1 + ... + X_count)_+] / count`` of independent X, from above, and never above 1.
-
-    Each value is split between two places of a grid so that the mean stays, which raises the mean of a convex function;
-    the law is tilted to mean 0, or a small delta would drown in the transform's error.
-    """
+    """Return ``E[(X_1 + ... + X_count)_+] / count`` of independent X, from above, and never above 1."""
+    # Each value is split between two places of a grid so that the mean stays, which raises the mean of a convex
+    # function; the law is tilted to mean 0, or a small delta would drown in the transform's error.
     values, chances = values[chances > 0], chances[chances > 0]
     if values.max() <= 0:
         return 0.0
@@ -660,20 +658,17 @@ def largest_local_epsilon(
 
 
 def rough_local_epsilon(levels: TwoLevels, *, epsilon: float, devices: int, delta: float) -> float:
-    """Return about the largest local epsilon, by a normal law: for plans, never for a claim.
-
-    ``mu = (e - 1) sqrt(2 kappa / (Z n))`` is the distance of the two laws that a server sees, where many reports meet
-    one of two inputs and not the other, and (epsilon, delta) lies on the curve of a normal law at that distance. Where
-    few reports do, n kappa / Z near 10, it is up to 1.5 too high.
-    """
+    """Return about the largest local epsilon, by a normal law: for plans, never for a claim."""
+    # ``mu = (e - 1) sqrt(2 kappa / (Z n))`` is the distance of the two laws that a server sees, where many reports meet
+    # one of two inputs and not the other, and (epsilon, delta) lies on the curve of a normal law at that distance.
+    # Where few reports do, n kappa / Z near 10, it is up to 1.5 too high.
     return float(_rough(np.array([levels.pi]), np.array([levels.kappa]), epsilon, devices, delta)[0])
 
 
 def rough_devices(bound: ShufflerBound, *, local_epsilon: float, epsilon: float, delta: float) -> float:
-    """Return about the fewest devices among which a local epsilon keeps a central one: for plans, never for a claim.
-
-    It is the inverse of `rough_local_epsilon`. What is no channel of two levels takes about twice the devices of a bit.
-    """
+    """Return about the fewest devices among which a local epsilon keeps a central one: for plans, never for a claim."""
+    # It is the inverse of `rough_local_epsilon`. What is no channel of two levels takes about twice the devices of a
+    # bit.
     levels, times = (bound, 1) if isinstance(bound, TwoLevels) else (one_bit_levels(), 2)
     odds = math.expm1(local_epsilon)
     summand = 2 * levels.kappa * odds**2 / (1 + odds * levels.pi)

@@ -37,11 +37,6 @@ class Service(Checked):
         Where objects are titles of a catalogue: which ones; else a round's objects are new and have no names.
     own_device : int or None
         Address of the client's own device, where it is among the voters' devices: it does not vote here.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or out of range.
     """
 
     client: int
@@ -78,11 +73,9 @@ class Service(Checked):
 
     @property
     def series(self) -> Words:
-        """Two words that key voters' own coins: one a client where titles differ, else the same for all clients.
-
-        A voter votes once on an object, whoever is served: its coins must not depend on the client, unless the
-        objects do. They never depend on the recommender.
-        """
+        """Two words that key voters' own coins: one a client where titles differ, else the same for all clients."""
+        # A voter votes once on an object, whoever is served: its coins must not depend on the client, unless the
+        # objects do. They never depend on the recommender.
         if self.titles is None:
             return np.zeros(2, np.uint64)
         content = f"client {self.client}".encode() + self.titles.astype("<i4").tobytes()
@@ -103,11 +96,6 @@ class Ballot(Checked):
         What the votes are for.
     first, stop : int
         The rounds, at least one.
-
-    Raises
-    ------
-    InputError
-        If the rounds are not all rounds of the service.
     """
 
     service: Service
@@ -135,11 +123,6 @@ class Votes(Checked):
         Who votes, ascending.
     votes : ndarray of uint8, shape (rounds, n)
         Object that each votes for.
-
-    Raises
-    ------
-    InputError
-        If the arrays do not fit each other, or electors do not ascend.
     """
 
     service_id: bytes
@@ -173,11 +156,6 @@ class Offer(Checked):
         The round.
     recommendation : int
         The object.
-
-    Raises
-    ------
-    InputError
-        If it can be none.
     """
 
     client: int

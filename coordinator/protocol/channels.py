@@ -174,11 +174,9 @@ def share_of_coins(epsilon: Epsilon, *, best: int, others: int) -> int:
 
 
 def odds_within(epsilon: Fraction) -> Fraction:
-    """Return the odds that every channel is built with: a rational number from 1 to ``e**epsilon``, never above it.
-
-    It falls short of ``e**epsilon`` by less than 1e-70 of it. Whoever rounds coins so that no two probabilities of one
-    release are farther apart than these odds has an exact channel within epsilon.
-    """
+    """Return the odds that every channel is built with: a rational number from 1 to ``e**epsilon``, never above it."""
+    # It falls short of ``e**epsilon`` by less than 1e-70 of it. Whoever rounds coins so that no two probabilities of
+    # one release are farther apart than these odds has an exact channel within epsilon.
     if epsilon <= 0:
         raise InputError(f"epsilon is {as_float(epsilon):g}; it must be above 0 (inf means no noise)")
     with localcontext() as context:

@@ -21,8 +21,6 @@ def digest_of(content: Mapping[str, object]) -> bytes:
 def derive(parent: bytes | int, purpose: str) -> bytes:
     """Derive a 16-byte seed from ``parent``, one way: the child reveals nothing about its parent or its siblings.
 
-    Examples
-    --------
     >>> derive(0, "public").hex() == derive(0, "devices").hex()
     False
     """
@@ -56,8 +54,6 @@ def step_of(largest: float, bits: int) -> float:
 def on_grid(values: Floats, bits: int = BITS) -> Floats:
     """Round numbers to multiples of one step, which follows from the largest of them.
 
-    Examples
-    --------
     >>> on_grid(np.array([0.7, -0.3, 0.01]), 4)
     array([ 0.6875, -0.3125,  0.    ])
     """
@@ -69,8 +65,6 @@ def on_grid(values: Floats, bits: int = BITS) -> Floats:
 def significant(value: float, bits: int = BITS) -> float:
     """Round one finite number to so many significant bits.
 
-    Examples
-    --------
     >>> significant(0.7, 4), significant(0.0, 4)
     (0.6875, 0.0)
     """
@@ -81,8 +75,6 @@ def significant(value: float, bits: int = BITS) -> float:
 def round_up(number: float, bits: int = 8) -> int:
     """Return the smallest whole number of so many significant bits that is not below ``number``, at least 1.
 
-    Examples
-    --------
     >>> round_up(3.2), round_up(1001.0), round_up(1e6)
     (4, 1004, 1003520)
     """

@@ -280,10 +280,8 @@ def guarded(
     private: bool = False,
     function: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return what a method of a custom class returns, or what a ``function`` returns that the class gave.
-
-    Where the method is ``private``, it sees ratings, and an error's text, which may show some, is not passed on.
-    """
+    """Return what a method of a custom class returns, or what a ``function`` returns that the class gave."""
+    # Where the method is ``private``, it sees ratings, and an error's text, which may show some, is not passed on.
     call = _Call(function or getattr(mechanism, method), arguments)
     call.start()
     call.join(mechanism.seconds)

@@ -149,10 +149,8 @@ def _expand(key0: np.uint64, key1: np.uint64, words: Counts) -> None:
 
 @compiled
 def expansions(keys: Words2, width: int) -> Words32:
-    """Return the words that each seed expands to, uint32, shape (devices, width).
-
-    Shapes: ``keys`` (devices, 2), the seeds as two 64-bit words.
-    """
+    """Return the words that each seed expands to, uint32, shape (devices, width)."""
+    # Shapes: ``keys`` (devices, 2), the seeds as two 64-bit words.
     words = np.empty((len(keys), width), np.uint32)
     for k in range(len(keys)):
         _expand(keys[k, 0], keys[k, 1], words[k])

@@ -24,10 +24,7 @@ def streams_of(query: Query, release: Release) -> Words:
 
 @inlined
 def sense(stream: np.uint64, table: SensingTable, sensed: Counts) -> int:
-    """Write the sensing set of one device, in any order.
-
-    Shapes: ``sensed`` (table.room,).
-    """
+    """Write the sensing set of one device, in any order. Shapes: ``sensed`` (table.room,)."""
     word = draw(stream, uint64(0))
     entry = word & uint64(table.thresholds.size - 1)
     place_count = int(table.numbers[(entry << uint64(1)) + uint64(word < table.thresholds[entry])])
@@ -126,13 +123,10 @@ def pairs_among(streams: Words, sizes: Ints) -> Indices2:
 
 @borrowing
 def random_order(stream: np.uint64, order: Counts, swaps: Counts, sample: Counts) -> None:
-    """Write the first items of one device's uniformly random order of all items; sets are its stretches.
-
-    A Fisher-Yates shuffle that stops after ``chosen.size`` places and puts back what it moved, so that the next device
-    starts from the same order, whoever came before.
-
-    Shapes: ``order`` (N,); ``sample`` (at most N,).
-    """
+    """Write the first items of one device's uniformly random order of all items; sets are its stretches."""
+    # A Fisher-Yates shuffle that stops after ``chosen.size`` places and puts back what it moved, so that the next
+    # device starts from the same order, whoever came before.
+    # Shapes: ``order`` (N,); ``sample`` (at most N,).
     items, count, risky = order.size, sample.size, uint64(0)
     for k in range(count):
         product = (draw(stream, uint64(k)) & LOW) * uint64(items - k)
@@ -194,10 +188,8 @@ def odd(word: np.uint64) -> int:
 
 @compiled
 def signs_of(streams: Words, values: Indices, rows: int, columns: int) -> Indices:
-    """Return the signs of each device's value in its rows as a number: bit j is 1 where row j has a -1 there.
-
-    ``columns`` is the size of the matrix, a power of two.
-    """
+    """Return the signs of each device's value in its rows as a number: bit j is 1 where row j has a -1 there."""
+    # ``columns`` is the size of the matrix, a power of two.
     mask, outputs = uint64(columns - 1), np.zeros(streams.size, np.int32)
     for k in range(streams.size):
         for row in range(rows):
@@ -207,10 +199,8 @@ def signs_of(streams: Words, values: Indices, rows: int, columns: int) -> Indice
 
 @compiled
 def gather(streams: Words, reports: Indices, rows: int, counts: Ints) -> None:
-    """Add every device's signs, and the products of any of them, to the counts of the rows that these belong to.
-
-    A product of rows is the row of their numbers' exclusive or. Reports hold signs as `signs_of` writes them.
-    """
+    """Add every device's signs, and the products of any of them, to the counts of the rows that these belong to."""
+    # A product of rows is the row of their numbers' exclusive or. Reports hold signs as `signs_of` writes them.
     mask, own_rows = uint64(counts.size - 1), np.empty(rows, np.uint64)
     counts[0] += streams.size
     for k in range(streams.size):
@@ -271,10 +261,8 @@ def reveals(streams: Words, share: float) -> Bools:
 
 @compiled
 def random_subset(streams: Words, starts: Ints, most: int) -> Bools:
-    """Return which entries of each device's list are kept: all of a short list, a uniform ``most`` of a longer one.
-
-    Shapes: ``streams`` (count,); ``starts`` (count + 1,).
-    """
+    """Return which entries of each device's list are kept: all of a short list, a uniform ``most`` of a longer one."""
+    # Shapes: ``streams`` (count,); ``starts`` (count + 1,).
     keep = np.ones(starts[-1], np.bool_)
     for k in range(streams.size):
         size = starts[k + 1] - starts[k]
@@ -289,11 +277,9 @@ def random_subset(streams: Words, starts: Ints, most: int) -> Bools:
 
 @compiled
 def release_values(value: Indices, coins: Words, other: np.uint64, values: int, width: int) -> Bits2:
-    """Return what each device releases as ``width`` bits, most significant first: uint8, shape (devices, width).
-
-    Coins below ``(values - 1) * other`` release the other values in their order, ``other`` coins each; all further
-    ones release the value itself.
-    """
+    """Return what each device releases as ``width`` bits, most significant first: uint8, shape (devices, width)."""
+    # Coins below ``(values - 1) * other`` release the other values in their order, ``other`` coins each; all further
+    # ones release the value itself.
     miss, bits = uint64(values - 1) * other, np.empty((value.size, width), np.uint8)
     for k in range(value.size):
         answer = uint64(value[k])
@@ -337,10 +323,8 @@ def gaussian_levels() -> Ints:
 
 @inlined
 def gaussian(word: np.uint64, levels: Ints) -> int:
-    """Return a Gaussian number in parts of `UNIT`, never 0: the inverse of its law, linear within a cell.
-
-    The low 63 bits are the tail's probability, its cell the exponent and first bits of that number as a float64.
-    """
+    """Return a Gaussian number in parts of `UNIT`, never 0: the inverse of its law, linear within a cell."""
+    # The low 63 bits are the tail's probability, its cell the exponent and first bits of that number as a float64.
     bits = np.float64((word >> uint64(1)) | uint64(1)).view(np.int64)
     cell = (bits >> int64(52 - _CELLS)) - int64(_LEAST)
     part = (bits >> int64(20 - _CELLS)) & int64((1 << 32) - 1)

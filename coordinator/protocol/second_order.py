@@ -117,10 +117,8 @@ class SecondOrderRelease(Checked):
             raise InputError(f"payload is a {type(self.payload).__name__}; it must be bytes")
 
     def as_vector(self, features: ItemFeatures, query: SecondOrderQuery, *, rescale: bool = True) -> Floats:
-        """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,).
-
-        With ``rescale`` what has another energy than public users' vectors is brought to theirs.
-        """
+        """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,)."""
+        # With ``rescale`` what has another energy than public users' vectors is brought to theirs.
         self.require(query, features)
         return half_of(self.mechanism).row(self.payload, features, query, rescale=rescale)
 

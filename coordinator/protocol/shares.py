@@ -39,11 +39,6 @@ class ShareRoll(Checked):
         ``count`` packed bits, 1 where the device gave a share.
     refused : int
         Devices that refused; they are among those that gave none.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or there are more or fewer bytes than it should have.
     """
 
     query_id: bytes
@@ -96,11 +91,6 @@ class WordShare(Checked):
         ``count`` packed bits, 1 where the device gave its share.
     refused : int
         Devices that refused; they are among the silent ones.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or there are more or fewer bytes than it should have.
     """
 
     query_id: bytes
@@ -144,11 +134,6 @@ class SeedShare(Checked):
         As of a `WordShare`; ``width`` is how many words a seed expands to.
     seeds : bytes
         ``count`` seeds of 16 bytes, device by device; that of a silent device is 0.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or there are more or fewer bytes than it should have.
     """
 
     query_id: bytes
@@ -198,11 +183,6 @@ class PublishedSum(Checked):
         ``width`` words of 32 bits, little-endian.
     transcript : bytes
         SHA-256 of all shares that the server got, in the order of devices, and of its roll.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or there are more or fewer bytes than it should have.
     """
 
     side: str
@@ -232,10 +212,8 @@ def as_bytes_of_words(words: Counts | Words32) -> bytes:
 
 
 def require_readable(query: Query, devices: int, deviation: float) -> None:
-    """Refuse a sum of so many devices' ones that could be read with the wrong sign.
-
-    ``deviation`` is that of all noise in the sum, of which `DEVIATIONS` are reckoned with.
-    """
+    """Refuse a sum of so many devices' ones that could be read with the wrong sign."""
+    # ``deviation`` is that of all noise in the sum, of which `DEVIATIONS` are reckoned with.
     if devices + DEVIATIONS * deviation >= MODULUS // 2:
         raise InputError(
             f"{query} adds {devices:,} devices and noise of deviation {deviation:g} up in words of 32 bits, whose sign "
@@ -246,8 +224,6 @@ def require_readable(query: Query, devices: int, deviation: float) -> None:
 def opened(words: PublishedSum, seeds: PublishedSum) -> Ints:
     r"""Return what both servers' sums say together, read as signed numbers, int64, shape (width,).
 
-    Examples
-    --------
     >>> roll = ShareRoll(query_id=bytes(16), first=0, count=1, answered=b"\x80")
     >>> parts = dict(roll=roll, width=2, transcript=bytes(32))
     >>> one = PublishedSum(side="words", words=as_bytes_of_words(np.array([5, 1], np.uint32)), **parts)

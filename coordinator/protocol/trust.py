@@ -37,11 +37,6 @@ class Shuffling(Checked):
     withhold : bool
         Whether a round with fewer reports stays with the shuffler, so that nobody learns from it; else it is handed on,
         and its central epsilon is larger.
-
-    Raises
-    ------
-    InputError
-        If the number is out of range.
     """
 
     reports: int
@@ -68,11 +63,6 @@ class TwoServers(Checked):
     ----------
     delta : float
         The largest chance that a promise about published sums fails, which neither goes beyond.
-
-    Raises
-    ------
-    InputError
-        If it is no chance.
     """
 
     delta: float
@@ -94,11 +84,6 @@ class ShuffledRound(Checked):
         Devices that were asked, those that refused, and those that reported; all are public.
     release : Release or None
         The reports of those that answered, as one block from address 0 on; None where the round is withheld.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or the numbers do not fit each other.
     """
 
     query_id: bytes

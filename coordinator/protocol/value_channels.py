@@ -158,11 +158,9 @@ class ChoiceChannel(ExactChannel):
         return LogRatio.of(best / other if other else None)
 
     def chances(self, private: Ints) -> list[Fraction]:
-        """Return the exact probability of every signed vector; see `ExactChannel.chances`.
-
-        ``private`` holds signed sums, one a sign vector: choices are these and their negatives, ranked by falling sum,
-        and ties are broken in every order alike.
-        """
+        """Return the exact probability of every signed vector; see `ExactChannel.chances`."""
+        # ``private`` holds signed sums, one a sign vector: choices are these and their negatives, ranked by falling
+        # sum, and ties are broken in every order alike.
         sums = [int(total) for total in private]
         if 2 * len(sums) != self.choices:
             raise InputError(f"{len(sums)} signed sums are no ranking of {self.choices} choices; give half as many")
@@ -182,11 +180,9 @@ class ChoiceChannel(ExactChannel):
 
 
 def choice_channel(epsilon: Epsilon, *, choices: int, best_count: int) -> ChoiceChannel:
-    """Return the epsilon-differentially private channel of one choice; None [nats] for no noise.
-
-    An epsilon is refused as in `bit_channel`, and where the number of choices is no power of two and epsilon so small
-    that the nearest whole number of coins exceeds it.
-    """
+    """Return the epsilon-differentially private channel of one choice; None [nats] for no noise."""
+    # An epsilon is refused as in `bit_channel`, and where the number of choices is no power of two and epsilon so small
+    # that the nearest whole number of coins exceeds it.
     if not 1 <= best_count < choices:
         raise InputError(f"best_count is {best_count}; give 1 to {choices - 1}, one less than the choices")
     return ChoiceChannel(choices, best_count, share_of_coins(epsilon, best=best_count, others=choices - best_count))

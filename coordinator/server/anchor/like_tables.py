@@ -51,14 +51,11 @@ class RoundEstimates:
 
 
 def turned_estimates(anchor_round: AnchorRound, shares: Floats, *, rated: int, control: int) -> RoundEstimates:
-    """Return the estimates of one round.
-
-    Given that item i is sensed and rated, and that class k was guessed, the device's other ratings add up to a
-    symmetric sum. So ``E[H_i S] = t (w / N) sum_k P(k) (B[k, c] G_k(counts of a like) + (1 - B[k, c]) G_k(counts of a
-    dislike))``, where ``G_k(v) = P(|sum| < v) + P(|sum| = v) / 2`` is odd in v.
-
-    Shapes: ``shares`` (K,).
-    """
+    """Return the estimates of one round."""
+    # Given that item i is sensed and rated, and that class k was guessed, the device's other ratings add up to a
+    # symmetric sum. So ``E[H_i S] = t (w / N) sum_k P(k) (B[k, c] G_k(counts of a like) + (1 - B[k, c]) G_k(counts of a
+    # dislike))``, where ``G_k(v) = P(|sum| < v) + P(|sum| = v) / 2`` is odd in v.
+    # Shapes: ``shares`` (K,).
     # Why G_k: the item adds H v to the sum, H its public sign, and the others add X, which is symmetric, also given H.
     # The answer S is the sign of H v + X, a fair coin for 0, so that E[H S] = E[sign(v + H X)] = P(X > -v) - P(X < -v)
     # = P(-v < X <= v) for v > 0. The flip of the answer multiplies this by the contrast t, and the item is rated with
@@ -77,11 +74,9 @@ def turned_estimates(anchor_round: AnchorRound, shares: Floats, *, rated: int, c
 
 
 def passing(query: Query, *, rated: int) -> Floats2:
-    """Return G_k of every number that an item may add, with its sign, shape (2 K, N).
-
-    A device's other ``w - 1`` ratings are taken to be drawn independently, so that the sum's distribution is a power
-    of one rating's, which Fourier transforms find exactly.
-    """
+    """Return G_k of every number that an item may add, with its sign, shape (2 K, N)."""
+    # A device's other ``w - 1`` ratings are taken to be drawn independently, so that the sum's distribution is a power
+    # of one rating's, which Fourier transforms find exactly.
     counts, sensed = query.arrays[COUNTS], query.arrays[SENSED] / query.parameters[LEVELS]
     guess, probabilities = query.arrays[GUESS] / GUESS_UNIT, np.zeros((len(counts), query.items))
     rates = scipy.special.expit(guess[1::2] - guess[0::2])  # how probably devices that guess a class like each item
@@ -136,13 +131,10 @@ class TableFit:
 
 
 def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats2) -> TableFit:
-    """Return the likeliest tables, each tied to its neighbours, and the posterior of every item's cluster.
-
-    Shapes: ``first`` (K, L); ``early`` (N, L).
-
-    With clusters known, means are linear in the tables and the ties are normal, so that the likeliest tables of all
-    rounds solve one linear system for each cluster. Expectation and maximisation go to and fro between both.
-    """
+    """Return the likeliest tables, each tied to its neighbours, and the posterior of every item's cluster."""
+    # Shapes: ``first`` (K, L); ``early`` (N, L).
+    # With clusters known, means are linear in the tables and the ties are normal, so that the likeliest tables of all
+    # rounds solve one linear system for each cluster. Expectation and maximisation go to and fro between both.
     # In round r an item i of cluster c has mean m_ri = sum_k s_rki B_r[k, c] + noise of variance 1 / users_ri (its
     # offset is taken off, and a mean of signs has variance 1 / users at most). Column c of the tables is a random walk,
     # B_0 ~ N(first, FIRST^2), B_r - B_(r-1) ~ N(0, TIE^2), in each of the K classes. Expectation: P(i in c) from the
@@ -359,10 +351,8 @@ def _likes(moments: Floats2, classes: int) -> Floats2:
 
 
 def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, Floats, float]:
-    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise.
-
-    The last is the variance among items over that of noise, less 1.
-    """
+    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise."""
+    # The last is the variance among items over that of noise, less 1.
     users = np.stack([anchor_round.statistic.sensed for anchor_round in rounds]).sum(axis=0)
     pool = users > 0
     sums = np.stack([2 * anchor_round.statistic.scores - anchor_round.statistic.sensed for anchor_round in rounds]).sum(

@@ -117,12 +117,10 @@ LEVELS_TRIED, TRIED_BY = (4, 6, 8, 10, 12, 14, 16), DEVICES // 4
 
 
 def round_estimates(anchor_round: AnchorRound, expected: Floats, *, rated: int, devices: int = DEVICES) -> Estimates:
-    """Return a round's estimates of every item's mean rating d in the first class.
-
-    For an item with centre m of the N that a device senses and rated, given that the guess is right (s = 1) or wrong
-    (s = -1), ``E[H_i S] = t (w/N) sum_s P(s) ((1 + s d) G_s(1 - m) - (1 - s d) G_s(1 + m)) / 2``, where G_s(v) is the
-    probability that the device's other ratings sum up to less than v. That is linear in d.
-    """
+    """Return a round's estimates of every item's mean rating d in the first class."""
+    # For an item with centre m of the N that a device senses and rated, given that the guess is right (s = 1) or wrong
+    # (s = -1), ``E[H_i S] = t (w/N) sum_s P(s) ((1 + s d) G_s(1 - m) - (1 - s d) G_s(1 + m)) / 2``, where G_s(v) is the
+    # probability that the device's other ratings sum up to less than v. That is linear in d.
     query, statistic = anchor_round.query, anchor_round.statistic
     scale, offset = contrasts(query, expected, rated=rated, devices=devices)
     variance = np.maximum(1 - (offset + scale * expected) ** 2, 0.5)

@@ -24,10 +24,8 @@ FAR = 2.0  # Most that a step changes a logit
 def height(
     value: Floats, precision: Floats, point: Floats, prior: Floats, slope: Floats, curve: Floats2, information: Floats
 ) -> float:
-    """Return the penalized log-likelihood at a point, up to what no parameter changes, and write how it changes.
-
-    Shapes: ``value``, ``precision`` (N,); ``point`` (2 L,); ``prior`` (3,); ``information`` (2 L,).
-    """
+    """Return the penalized log-likelihood at a point, up to what no parameter changes, and write how it changes."""
+    # Shapes: ``value``, ``precision`` (N,); ``point`` (2 L,); ``prior`` (3,); ``information`` (2 L,).
     clusters = point.size // 2
     levels, logits = point[:clusters], point[clusters:]
     shares = np.exp(logits - logits.max())
@@ -133,11 +131,9 @@ def start_at(value: Floats, precision: Floats, labels: Ints, clusters: int) -> F
 
 @compiled
 def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve: Floats2, inside: Floats) -> float:
-    """Move a point to the next maximum of `height` and return its height.
-
-    ``curve`` receives minus the matrix of second derivatives there, ``inside``, shape (L,), the precision of each level
-    if every item's cluster were known.
-    """
+    """Move a point to the next maximum of `height` and return its height."""
+    # ``curve`` receives minus the matrix of second derivatives there, ``inside``, shape (L,), the precision of each
+    # level if every item's cluster were known.
     size, clusters = point.size, point.size // 2
     there, slope, information, lower = 0.0, np.empty(size), np.empty(size), np.empty((size, size))
     ahead, ahead_slope, ahead_information = point.copy(), np.empty(size), np.empty(size)
@@ -260,13 +256,10 @@ FAINT = 16.0  # Log-ratio of probabilities to the first maximum beyond which a m
 
 
 def integrated(value: Floats, error: Floats, near: Sequence[Mixture], sample: Indices) -> tuple[Floats2, Floats]:
-    """Return P(cluster) of every item, shape (N, L), cluster 0 with the highest level, and every item's mean level.
-
-    Shapes: ``value``, ``error`` (N,).
-
-    The prior is vague: levels are normal around the middle of the estimates, with the estimates' range as their
-    standard deviation, and all shares are equally probable. Every cluster has at least one item.
-    """
+    """Return P(cluster) of every item, shape (N, L), cluster 0 with the highest level, and every item's mean level."""
+    # Shapes: ``value``, ``error`` (N,).
+    # The prior is vague: levels are normal around the middle of the estimates, with the estimates' range as their
+    # standard deviation, and all shares are equally probable. Every cluster has at least one item.
     # What is averaged over is x = (L levels, L logits of the shares). Its posterior has no closed form, so it is drawn
     # by importance sampling. The proposal is a mixture of Student's distributions, one around each maximum m of the
     # posterior that `climb` finds: with minus the second derivatives there, A = F F^T (F lower triangular),
@@ -436,12 +429,10 @@ class Posterior:
     disputed: Bools | None = None
 
     def decided(self, failure: float) -> Bools:
-        """Return which items are decided, so that all labels are right with probability ``1 - failure``.
-
-        T is the largest threshold with ``sum_i min(doubt_i, T) <= failure``, and items with doubts up to T are decided.
-        The open items may later be decided at T as well, and the union bound over all items still holds. A decided item
-        with a smaller doubt than T leaves the difference to the others.
-        """
+        """Return which items are decided, so that all labels are right with probability ``1 - failure``."""
+        # T is the largest threshold with ``sum_i min(doubt_i, T) <= failure``, and items with doubts up to T are
+        # decided. The open items may later be decided at T as well, and the union bound over all items still holds. A
+        # decided item with a smaller doubt than T leaves the difference to the others.
         doubts, items = np.sort(self.doubt), self.doubt.size
         below = np.concatenate([[0.0], np.cumsum(doubts)[:-1]])
         # T, if exactly the items before this one have smaller doubts

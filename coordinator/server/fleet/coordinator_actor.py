@@ -201,9 +201,7 @@ def start_coordinator(
     measured: str | None = None,
     middle: Any = None,
 ) -> Any:
-    """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run.
-
-    Where somebody stands in the ``middle``, the coordinator holds that handle, and none of any device.
-    """
+    """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run."""
+    # Where somebody stands in the ``middle``, the coordinator holds that handle, and none of any device.
     actor: Any = ray.remote(Coordinator)
     return actor.options(num_cpus=0, max_concurrency=2).remote(plan, devices, layout, measured, middle)

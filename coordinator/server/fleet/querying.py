@@ -24,10 +24,8 @@ CPUS = 0.5  # CPUs that Ray reserves for an aggregator; each block takes a worke
 
 
 def alone(workers: int, own: CustomMechanism | None) -> bool:
-    """Return whether the coordinator adds releases up itself, because a process more would cost more than it saves.
-
-    A custom mechanism adds up in a process that holds no handle of a device.
-    """
+    """Return whether the coordinator adds releases up itself, because a process more would cost more than it saves."""
+    # A custom mechanism adds up in a process that holds no handle of a device.
     return workers == 1 and own is None
 
 

@@ -152,7 +152,6 @@ class CountedSet(GroupedSets):
         return (SIZED, self.counted_group), (RANKED, 1 - self.counted_group)
 
     def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
-        """Return what a group is asked; see `GroupedSets.question`."""
         (sized, _), _ = self.steps
         if earlier is None or group == sized:
             return self.of_numbers(**terms)
@@ -176,7 +175,6 @@ class Groups:
     public_seed: bytes  # Sixteen bytes that key the public coins
 
     def next_query(self, state: ServerState) -> Ask | None:
-        """Return the next group's round, or None once all groups, or all devices, were asked."""
         from coordinator.server.rounds.state import Ask, total
 
         ends, number, first = self.design.group_ends(state.devices), state.round_number, state.fresh
@@ -318,7 +316,6 @@ class LikedPairs(GroupedSets):
         return ranked_first(statistic.ranked[: self.items], self.top)
 
     def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
-        """Return what a group is asked; see `GroupedSets.question`."""
         pool = None if earlier is None or group in (SIZED, RANKED) else self.most_liked(earlier)
         if group in (SIZED, SIZED_TOP):
             return self.of_numbers(**terms, pool=pool)
@@ -383,11 +380,9 @@ class PairsHalf(ServerHalf):
     groups = ("items", "numbers")
 
     def design(self, settings: Settings, world: World) -> LikedPairs:
-        """Return pairs of liked items in a world."""
         return LikedPairs(items=world.items, rated=world.rated, **design_fields(settings))
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Groups | ShuffledGroups:
-        """Return the only policy: groups that are asked in turn."""
         return groups_policy(setting)
 
     def aggregate(self, query: Query, release: Release) -> GroupStatistic:
@@ -520,7 +515,6 @@ class SetHalf(FrequencyHalf):
         return CountedSet(items=world.items, rated=world.rated, counted_group=settings.counted_group, **design)
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
-        """Return the policy; groups are asked in turn."""
         return groups_policy(setting) if name == GROUPS else super().policy(name, setting, options)
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
@@ -532,11 +526,9 @@ class SetHalf(FrequencyHalf):
         return with_public(super().learn(statistic, queries, how), queries, how)
 
     def moments(self, settings: Any, world: World) -> FrequencyMoments | None:
-        """Return the moments of one round about all items, for each cluster; none with a counted group."""
         return None if settings.counted_group else super().moments(settings, world)
 
     def shares(self, query: Query, block: BlockParameters) -> tuple[Floats, None]:
-        """Return the probability that one item of each cluster is in a user's set; see `set_shares`."""
         from coordinator.server.moments.count_moments import set_shares
 
         return set_shares(block, int(query.parameters[PADDED])), None

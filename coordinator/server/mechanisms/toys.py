@@ -78,7 +78,6 @@ class UntilLearned:
     public_seed: bytes  # Sixteen bytes that key the public coins
 
     def next_query(self, state: ServerState) -> Ask | None:
-        """Return the next round, or None once every item is learned or every device was asked."""
         from coordinator.server.rounds.state import Ask
 
         pool, first = self._unlearned(state), state.fresh
@@ -120,7 +119,6 @@ class ToyHalf(ServerHalf):
     private = False
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by their shares of likes; see `line.decode_shares`."""
         from coordinator.server.decoding.line import decode_shares
 
         return decode_shares(statistic, clusters=how.clusters)
@@ -136,26 +134,21 @@ class ItemQueryHalf(ToyHalf):
     learns_all = True
 
     def label(self, row: Mapping[str, Any]) -> str:
-        """Return its name with the yeses that an item needs."""
         yeses = row.get("answers_per_item")
         return f"{self.name}, {yeses} yes{'' if yeses == 1 else 'es'} an item" if yeses else self.name
 
     def design(self, settings: ItemQuerySettings, world: World) -> ItemQuery:
-        """Return item queries in a world."""
         return ItemQuery(items=world.items, rated=world.rated, answers=settings.answers_per_item)
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> UntilLearned:
-        """Return the only policy: rounds until every item has its yeses."""
         return UntilLearned(design=cast("ItemQuery", setting.design), public_seed=setting.public_seed)
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return who said yes; see `scores.aggregate_item_queries`."""
         from coordinator.server.statistics.scores import aggregate_item_queries
 
         return aggregate_item_queries(query, release)
 
     def moments(self, settings: ItemQuerySettings, world: World) -> YesMoments:
-        """Return how many yeses an item gets."""
         return YesMoments(answers=settings.answers_per_item)
 
 
@@ -190,7 +183,6 @@ class Reveal:
             raise InputError(f"reveal_share is {self.share}; it must lie in (0, 1]")
 
     def query(self, **terms: Unpack[RoundTerms]) -> Query:
-        """Return the query of one round."""
         parameters = {"share": self.share, "most": self.most}
         return query_of(self.name, self.items, terms, questions=2 * self.items, parameters=parameters)
 
@@ -207,7 +199,6 @@ class RevealHalf(ServerHalf):
     bounded = False
 
     def aggregate(self, query: Query, release: Release) -> Statistic:
-        """Return who rated and liked what; see `scores.aggregate_revealed`."""
         from coordinator.server.statistics.scores import aggregate_revealed
 
         return aggregate_revealed(query, release)
@@ -221,12 +212,10 @@ class FullRevealHalf(RevealHalf, ToyHalf):
     settings = RevealSettings
 
     def design(self, settings: RevealSettings, world: World) -> Reveal:
-        """Return full reveal in a world."""
         share = settings.reveal_share or toy_share(world.items)
         return Reveal(name=self.name, items=world.items, most=world.items, share=share)
 
     def moments(self, settings: RevealSettings, world: World) -> RevealMoments:
-        """Return the share of users that reveal their ratings."""
         return RevealMoments(share=self.design(settings, world).share)
 
 
@@ -248,11 +237,9 @@ class CuratorHalf(RevealHalf):
     trust = TRUST_CURATOR
 
     def neighbours(self, settings: CuratorSettings) -> str:
-        """Return the relation that the noise is calibrated for."""
         return settings.neighbours
 
     def label(self, row: Mapping[str, Any]) -> str:
-        """Return its name, with the relation of neighbours where that is not the one of all others."""
         return f"{self.name}, {ADD_REMOVE}" if row.get("neighbours") == ADD_REMOVE else self.name
 
 
@@ -263,18 +250,15 @@ class CuratorItemsHalf(CuratorHalf):
     title = "a curator's totals of items"
 
     def design(self, settings: CuratorSettings, world: World) -> Reveal:
-        """Return what the curator asks."""
         self._noise(settings, world)
         return Reveal(name=self.name, items=world.items, most=world.rated)
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by noisy totals; see `line.decode_item_totals`."""
         from coordinator.server.decoding.line import decode_item_totals
 
         return decode_item_totals(statistic, how.trusted(), clusters=how.clusters)
 
     def moments(self, settings: CuratorSettings, world: World) -> TotalMoments:
-        """Return the moments of noisy totals."""
         return TotalMoments(noise=self._noise(settings, world))
 
     def _noise(self, settings: CuratorSettings, world: World) -> DiscreteLaplace:
@@ -290,26 +274,22 @@ class CuratorPairsHalf(CuratorHalf):
     paired = True
 
     def design(self, settings: CuratorSettings, world: World) -> Reveal:
-        """Return what the curator asks."""
         if world.rated < 2:
             raise InputError(f"rated is {world.rated}; curator-pairs adds up pairs of ratings and needs at least 2")
         self._noise(settings, world)
         return Reveal(name=self.name, items=world.items, most=world.rated)
 
     def aggregate(self, query: Query, release: Release) -> PairStatistic:
-        """Return who rated pairs alike; see `scores.aggregate_revealed_pairs`."""
         from coordinator.server.statistics.scores import aggregate_revealed_pairs
 
         return aggregate_revealed_pairs(query, release)
 
     def decode(self, statistic: PairStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by the spectrum of noisy totals; see `line.decode_pair_totals`."""
         from coordinator.server.decoding.line import decode_pair_totals
 
         return decode_pair_totals(statistic, how.trusted(), clusters=how.clusters)
 
     def moments(self, settings: CuratorSettings, world: World) -> PairTotals | None:
-        """Return how often pairs are rated alike, and the noise's scale."""
         from coordinator.server.moments.blocks import pair_agreement
 
         if world.block is None:

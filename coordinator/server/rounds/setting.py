@@ -219,11 +219,9 @@ class Setting:
 
 
 def information_to_decide(setting: Setting, widest: float) -> float:
-    """Return the information that an item takes on average until it is decided, levels as far apart as can be.
-
-    Its log-odds stop at ``A = ln((1 - a) / a)``, where a is an item's share of the failure, and by then it has brought
-    ``2 (1 - 2 a) A / g^2`` with levels g apart (Wald, 1945).
-    """
+    """Return the information that an item takes on average until it is decided, levels as far apart as can be."""
+    # Its log-odds stop at ``A = ln((1 - a) / a)``, where a is an item's share of the failure, and by then it has
+    # brought ``2 (1 - 2 a) A / g^2`` with levels g apart (Wald, 1945).
     share, gap = setting.failure / setting.design.items, widest / (setting.clusters - 1)
     return 2 * (1 - 2 * share) * (math.log1p(-share) - math.log(share)) / gap**2
 
