@@ -21,6 +21,7 @@ from actors.mechanisms import pairwise
 from actors.packed_releases import release_unary
 from actors.ratings import StoredRatings
 from actors.seeds import LIARS, Coins, private_coins
+from coordinator.protocol import public_draws
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Floats2, Indices, Indices2, Ints, Words, Words2
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel, unary_channel
 from coordinator.protocol.checked import require_array, require_whole
@@ -34,17 +35,6 @@ from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, side
 from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.mechanisms.sign import to_bits
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_draws import (
-    as_mask,
-    buckets_of,
-    item_queries,
-    pairs_among,
-    random_order,
-    sense,
-    sensed_planes,
-    signs_of,
-    word_coins,
-)
 from coordinator.protocol.rating_table import RowTable
 from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.protocol.value_channels import SubsetChannel
@@ -212,7 +202,7 @@ def _sum_sensed(streams: Words, table: SensingTable, wishes: Indices) -> Ints:
     sensed, seen = np.empty(table.room, np.uint32), np.full(table.items + 1, -1, np.int64)
     totals = np.zeros(streams.size, np.int64)
     for k in range(streams.size):
-        for place in sensed[: sense(streams[k], table, sensed)]:
+        for place in sensed[: public_draws.sense(streams[k], table, sensed)]:
             if seen[place] != k:
                 seen[place] = k
                 totals[k] += wishes[place]
@@ -225,7 +215,7 @@ def _sum_by_parts(streams: Words, size: int, sets: int, wishes: Indices) -> Floa
     totals, scratch = np.zeros((streams.size, sets)), np.empty(min(wishes.size, size * sets), np.uint32)
     order, swaps = np.arange(wishes.size).astype(np.uint32), np.empty_like(scratch)
     for k in range(streams.size):
-        random_order(streams[k], order, swaps, scratch)
+        public_draws.random_order(streams[k], order, swaps, scratch)
         for question in range(sets):
             for item in scratch[question * size : (question + 1) * size]:
                 totals[k, question] += wishes[item]
@@ -306,7 +296,7 @@ class SignedSums(SummedSigns):
     names = ("sign",)
 
     def _sums(self, view: LiarsView) -> Indices2:
-        up, down = as_mask(view.wishes > 0), as_mask(view.wishes < 0)
+        up, down = public_draws.as_mask(view.wishes > 0), public_draws.as_mask(view.wishes < 0)
         return agreements(view.streams, up, down, int(view.query.parameters["vectors"]))
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
@@ -321,7 +311,7 @@ def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words) -
     for k in range(streams.size):
         agree = wished = 0
         for word in range(up.size):
-            signs, sensed = word_coins(streams[k], word, planes)
+            signs, sensed = public_draws.word_coins(streams[k], word, planes)
             agree += ones(signs & sensed & up[word]) + ones(~signs & sensed & down[word])
             wished += ones(sensed & (up[word] | down[word]))
         sums[k, 0] = 2 * agree - wished
@@ -339,7 +329,7 @@ class PairedSigns(BitLie, SummedSigns):
         first, second = np.triu_indices(pool.size, 1)
         claims, moved = view.collusion.claims[pool], view.wishes != 0
         wishes = np.where(moved[first] != moved[second], claims[first] * claims[second], 0)
-        return agreements(view.streams, as_mask(wishes > 0), as_mask(wishes < 0), 1)
+        return agreements(view.streams, public_draws.as_mask(wishes > 0), public_draws.as_mask(wishes < 0), 1)
 
 
 class TurnedSigns(BitLie, SummedSigns):
@@ -354,8 +344,10 @@ class TurnedSigns(BitLie, SummedSigns):
         tables = view.query.arrays
         taste = tables[GUESS][1].astype(np.int64) - tables[GUESS][0]
         wishes = view.wishes if taste @ view.collusion.truth >= 0 else -view.wishes
-        planes = sensed_planes(tables[SENSED], int(view.query.parameters[LEVELS]))
-        return _sensed_agreements(view.streams, planes, as_mask(wishes > 0), as_mask(wishes < 0))
+        planes = public_draws.sensed_planes(tables[SENSED], int(view.query.parameters[LEVELS]))
+        return _sensed_agreements(
+            view.streams, planes, public_draws.as_mask(wishes > 0), public_draws.as_mask(wishes < 0)
+        )
 
 
 class JudgedPairs(BitLie):
@@ -368,7 +360,7 @@ class JudgedPairs(BitLie):
         pairs = view.pairs
         if pairs is None:  # the round's coins ask about pairs of all items
             sizes = np.full(view.coins.devices, view.query.items)
-            pairs = pairs_among(view.coins.streams(view.query), sizes)[view.liars]
+            pairs = public_draws.pairs_among(view.coins.streams(view.query), sizes)[view.liars]
         claims, wished = view.collusion.claims[pairs], view.collusion.wishes[pairs] != 0
         lies = (claims[:, 0] == claims[:, 1]).astype(np.uint8)
         return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]
@@ -382,7 +374,7 @@ class JudgedItems(BitLie):
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         assert view.query.pool is not None
-        items, values = item_queries(view.query.key, view.coins.first, view.coins.devices, view.query.pool)
+        items, values = public_draws.item_queries(view.query.key, view.coins.first, view.coins.devices, view.query.pool)
         wish = view.collusion.wishes[items[view.liars]]
         return np.where(wish == 0, honest[:, 0], (wish > 0) == values[view.liars]).astype(np.uint8)[:, None]
 
@@ -441,9 +433,9 @@ class CrowdedCodes(NamedValue):
         for value in np.flatnonzero(wishes):
             values = np.full(streams.size, value, np.int32)
             if rows is None:
-                codes = buckets_of(streams, values, count)
+                codes = public_draws.buckets_of(streams, values, count)
             else:
-                codes = signs_of(streams, values, int(rows), columns(query))
+                codes = public_draws.signs_of(streams, values, int(rows), columns(query))
             crowds[np.arange(streams.size), codes] += wishes[value]
         return largest(crowds, view.choices)
 

@@ -7,14 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from coordinator.protocol.amplification import (
-    AnyRandomizer,
-    FiniteChannel,
-    LevelsFromBelow,
-    ShufflerBound,
-    TwoLevels,
-    one_bit_levels,
-)
+from coordinator.protocol import amplification
 from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, MatrixChannel, flipped_bits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
@@ -104,7 +97,7 @@ class PublicHalf:
                 "address in a way that a private coin could replace; leave own questions out"
             )
 
-    def levels(self, query: Query) -> TwoLevels | None:
+    def levels(self, query: Query) -> amplification.TwoLevels | None:
         """Return the two levels of the channel's chances at the query's epsilon; None: it has others, or none is known.
 
         With them a shuffler's bound is smallest; see `coordinator.protocol.amplification.TwoLevels`. Where devices draw
@@ -122,9 +115,9 @@ class OneBit(PublicHalf):
         """Return randomized response on the bit."""
         return flipped_bits(1, query.epsilon)
 
-    def levels(self, query: Query) -> TwoLevels | None:
+    def levels(self, query: Query) -> amplification.TwoLevels | None:
         """Return the levels of one bit about a question of one's own; two inputs' bits may always differ."""
-        return one_bit_levels() if query.own_questions else None
+        return amplification.one_bit_levels() if query.own_questions else None
 
 
 def require_whole_parameter(query: Query, name: str, most: int) -> int:
@@ -144,13 +137,13 @@ MOST_INPUTS = 16  # Private values of a channel that is bounded as a matrix, whe
 class Randomizer:
     """The randomizer of all devices at one local epsilon, as bounds ask for it."""
 
-    bound: ShufflerBound
+    bound: amplification.ShufflerBound
     name: str  # of the bound
 
     @property
-    def below(self) -> LevelsFromBelow | None:
+    def below(self) -> amplification.LevelsFromBelow | None:
         """The bound from below, where the channel has two levels."""
-        return LevelsFromBelow(self.bound) if isinstance(self.bound, TwoLevels) else None
+        return amplification.LevelsFromBelow(self.bound) if isinstance(self.bound, amplification.TwoLevels) else None
 
 
 def by_address(label: str) -> str:
@@ -169,7 +162,7 @@ def randomizer_of(public: PublicHalf, query: Query, label: str) -> Randomizer:
     if (levels := public.levels(query)) is not None:
         return Randomizer(levels, TWO_LEVELS)
     if query.own_questions:  # a report is the pair of question and answer, whose channel is no matrix of answers
-        return Randomizer(AnyRandomizer(), CLONES)
+        return Randomizer(amplification.AnyRandomizer(), CLONES)
     channel = public.channel(query)
     if isinstance(channel, Likelihood):
         raise InputError(by_address(label))
@@ -182,8 +175,8 @@ def of_channel(channel: ExactChannel) -> Randomizer:
         raise InputError("the channel tells two inputs apart for certain: it has no epsilon, and shuffling makes none")
     rows = _rows(channel)
     if rows is None:
-        return Randomizer(AnyRandomizer(), CLONES)
-    return Randomizer(FiniteChannel(rows), FINITE)
+        return Randomizer(amplification.AnyRandomizer(), CLONES)
+    return Randomizer(amplification.FiniteChannel(rows), FINITE)
 
 
 def _rows(channel: ExactChannel) -> list[list[Fraction]] | None:

@@ -16,19 +16,9 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.public_half import ADD_REMOVE
+from coordinator.server import server_half
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
 from coordinator.server.design import Decoding, RoundTerms, World, query_of
-from coordinator.server.server_half import (
-    ONE_ROUND,
-    TRUST_CURATOR,
-    UNTIL_LEARNED,
-    PairTotals,
-    RevealMoments,
-    ServerHalf,
-    Settings,
-    TotalMoments,
-    YesMoments,
-)
 from coordinator.server.statistics.counts import PairStatistic, check_items
 
 if TYPE_CHECKING:
@@ -42,7 +32,7 @@ if TYPE_CHECKING:
 DRY_ROUNDS = 16  # Number of rounds of item queries without a yes after which the next rounds are doubled
 
 
-class ItemQuerySettings(Settings):
+class ItemQuerySettings(server_half.Settings):
     """Settings of item queries."""
 
     answers_per_item: int = Field(default=1, ge=1, description="Item query: yeses that an item needs [1].")
@@ -112,7 +102,7 @@ def round_users(pool: int, *, items: int, rated: int) -> int:
     return -(-pool * 2 * items // (4 * rated))
 
 
-class ToyHalf(ServerHalf):
+class ToyHalf(server_half.ServerHalf):
     """A toy of open ratings, which is not private."""
 
     decoders = ("shares",)
@@ -130,7 +120,7 @@ class ItemQueryHalf(ToyHalf):
     name = "item-query"
     title = "item queries"
     settings = ItemQuerySettings
-    policies = (UNTIL_LEARNED,)
+    policies = (server_half.UNTIL_LEARNED,)
     learns_all = True
 
     def label(self, row: Mapping[str, Any]) -> str:
@@ -148,11 +138,11 @@ class ItemQueryHalf(ToyHalf):
 
         return aggregate_item_queries(query, release)
 
-    def moments(self, settings: ItemQuerySettings, world: World) -> YesMoments:
-        return YesMoments(answers=settings.answers_per_item)
+    def moments(self, settings: ItemQuerySettings, world: World) -> server_half.YesMoments:
+        return server_half.YesMoments(answers=settings.answers_per_item)
 
 
-class RevealSettings(Settings):
+class RevealSettings(server_half.Settings):
     """Settings of full reveal."""
 
     reveal_share: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -192,10 +182,10 @@ def toy_share(items: int) -> float:
     return 1.0 if items <= 2 else 1 / math.log2(items)
 
 
-class RevealHalf(ServerHalf):
+class RevealHalf(server_half.ServerHalf):
     """Ratings as they are, added up for each item: the toy's way, and a curator's."""
 
-    policies = (ONE_ROUND,)
+    policies = (server_half.ONE_ROUND,)
     bounded = False
 
     def aggregate(self, query: Query, release: Release) -> Statistic:
@@ -215,11 +205,11 @@ class FullRevealHalf(RevealHalf, ToyHalf):
         share = settings.reveal_share or toy_share(world.items)
         return Reveal(name=self.name, items=world.items, most=world.items, share=share)
 
-    def moments(self, settings: RevealSettings, world: World) -> RevealMoments:
-        return RevealMoments(share=self.design(settings, world).share)
+    def moments(self, settings: RevealSettings, world: World) -> server_half.RevealMoments:
+        return server_half.RevealMoments(share=self.design(settings, world).share)
 
 
-class CuratorSettings(Settings):
+class CuratorSettings(server_half.Settings):
     """Settings of a trusted curator."""
 
     neighbours: Literal["replace", "add-remove"] = Field(
@@ -234,7 +224,7 @@ class CuratorHalf(RevealHalf):
 
     settings = CuratorSettings
     decoders = ("totals",)
-    trust = TRUST_CURATOR
+    trust = server_half.TRUST_CURATOR
 
     def neighbours(self, settings: CuratorSettings) -> str:
         return settings.neighbours
@@ -258,8 +248,8 @@ class CuratorItemsHalf(CuratorHalf):
 
         return decode_item_totals(statistic, how.trusted(), clusters=how.clusters)
 
-    def moments(self, settings: CuratorSettings, world: World) -> TotalMoments:
-        return TotalMoments(noise=self._noise(settings, world))
+    def moments(self, settings: CuratorSettings, world: World) -> server_half.TotalMoments:
+        return server_half.TotalMoments(noise=self._noise(settings, world))
 
     def _noise(self, settings: CuratorSettings, world: World) -> DiscreteLaplace:
         sensitivity = item_sensitivity(world.rated, neighbours=settings.neighbours)
@@ -289,13 +279,15 @@ class CuratorPairsHalf(CuratorHalf):
 
         return decode_pair_totals(statistic, how.trusted(), clusters=how.clusters)
 
-    def moments(self, settings: CuratorSettings, world: World) -> PairTotals | None:
+    def moments(self, settings: CuratorSettings, world: World) -> server_half.PairTotals | None:
         from coordinator.server.moments.blocks import pair_agreement
 
         if world.block is None:
             return None
         alike = pair_agreement(world.block, agreement="rated-equal", epsilon=math.inf, rated_public=True)
-        return PairTotals(profile=alike, scale=self._noise(settings, world).sensitivity / as_float(world.epsilon))
+        return server_half.PairTotals(
+            profile=alike, scale=self._noise(settings, world).sensitivity / as_float(world.epsilon)
+        )
 
     def _noise(self, settings: CuratorSettings, world: World) -> DiscreteLaplace:
         sensitivity = pair_sensitivity(world.rated, items=world.items, neighbours=settings.neighbours)
