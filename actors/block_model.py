@@ -129,6 +129,60 @@ def next_stamp(marks: Bits, stamp: int) -> int:
     return stamp + 1
 
 
+class StoredOpinions(NamedTuple):
+    """The ratings of real users, CSR: device d rated ``rated[starts[user[d]]:starts[user[d] + 1]]``."""
+
+    starts: Ints
+    rated: Indices
+    likes: Bools
+    user: Indices
+
+
+class Opinions(NamedTuple):
+    """Ratings of a pool's items, CSR: the k-th device rated those at ``places[starts[k]:starts[k + 1]]``."""
+
+    starts: Ints
+    places: Indices
+    likes: Bools
+
+
+@compiled
+def block_model_opinions_of(model: BlockModel, master: Words, first: int, count: int, places: Indices) -> Opinions:
+    """Return synthetic devices' ratings of items that have a place, 0 or more, in the order in which they drew them."""
+    room, stamp, end, starts = room_for(model.items), 0, 0, np.zeros(count + 1, np.int64)
+    rated, likes = np.empty(count * model.rated, np.int32), np.empty(count * model.rated, np.bool_)
+    secret = ratings_streams(master, first, count)
+    for k in range(count):
+        stream = secret[k]
+        stamp = list_rated(stream, model.items, model.rated, room, stamp)
+        own_class = device_class(stream, model.class_marks)
+        for item in room.subset[: model.rated]:
+            if places[item] >= 0:
+                rated[end], likes[end] = places[item], likes_item(model, stream, own_class, item)
+                end += 1
+        starts[k + 1] = end
+    return Opinions(starts, rated, likes)
+
+
+@compiled
+def stored_opinions_of(rows: StoredOpinions, first: int, count: int, places: Indices) -> Opinions:
+    """Return real devices' ratings of items that have a place; see `block_model_opinions_of`."""
+    end, starts = 0, np.zeros(count + 1, np.int64)
+    for k in range(count):
+        user = rows.user[first + k]
+        starts[k + 1] = starts[k] + rows.starts[user + 1] - rows.starts[user]
+    rated, likes = np.empty(starts[count], np.int32), np.empty(starts[count], np.bool_)
+    for k in range(count):
+        user = rows.user[first + k]
+        for at in range(rows.starts[user], rows.starts[user + 1]):
+            place = places[rows.rated[at]]
+            if place >= 0:
+                rated[end], likes[end] = place, rows.likes[at]
+                end += 1
+        starts[k + 1] = end
+    return Opinions(starts, rated, likes)
+
+
 @compiled
 def block_model_rated(model: BlockModel, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
     """Write the rated items of synthetic devices, ascending, and whether each was liked: shapes (devices, w)."""
@@ -186,15 +240,6 @@ class StoredLikes(NamedTuple):
     items: int
     starts: Ints
     liked: Indices
-    user: Indices
-
-
-class StoredOpinions(NamedTuple):
-    """The ratings of real users, CSR: device d rated ``rated[starts[user[d]]:starts[user[d] + 1]]``."""
-
-    starts: Ints
-    rated: Indices
-    likes: Bools
     user: Indices
 
 

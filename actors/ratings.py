@@ -3,6 +3,7 @@
 Both kinds are frozen for a run, live on the private side only, and show no data when printed.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -11,9 +12,19 @@ from typing import TypeAlias
 import numpy as np
 
 from actors import block_model
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.rating_table import Likes, RowTable
+
+TILE = 512  # Devices whose ratings are in memory together, more in a large catalogue; a speed parameter
+
+
+def _tiles(coins: Coins, items: int) -> Iterator[tuple[int, int]]:
+    """Yield tiles of the devices that draw, by the first of them and their number."""
+    size = max(TILE, items >> 8)
+    for first in range(0, coins.devices, size):
+        yield first, min(size, coins.devices - first)
 
 
 def _in_63_bits(probability: float) -> int:
@@ -66,6 +77,13 @@ class BlockRatings:
         block_model.block_model_opinions(self.model(), master, first, items, opinions)
         return opinions
 
+    def tiles(self, coins: Coins, places: Indices) -> Iterator[tuple[slice, block_model.Opinions]]:
+        """Yield devices of those that draw, and their ratings of items that have a place, 0 or more."""
+        model = self.model()
+        for first, count in _tiles(coins, self.items):
+            opinions = block_model.block_model_opinions_of(model, coins.master, coins.first + first, count, places)
+            yield slice(first, first + count), opinions
+
     def would_like(self, secret: bytes, items: Indices2) -> Bools2:
         """Return whether devices 0, 1, ... would like ``items``, shape (devices, k): the experimenter checks advice."""
         likes = np.empty(items.shape, np.bool_)
@@ -100,6 +118,12 @@ class StoredRatings:
     def stored_opinions(self) -> block_model.StoredOpinions:
         """All ratings as compiled code reads them."""
         return block_model.StoredOpinions(self.rows.starts, self.rows.items, self.rows.values, self.user)
+
+    def tiles(self, coins: Coins, places: Indices) -> Iterator[tuple[slice, block_model.Opinions]]:
+        """Yield devices and their ratings; see `BlockRatings.tiles`."""
+        for first, count in _tiles(coins, self.items):
+            opinions = block_model.stored_opinions_of(self.stored_opinions, coins.first + first, count, places)
+            yield slice(first, first + count), opinions
 
     @cached_property
     def liked(self) -> block_model.StoredLikes:
