@@ -15,6 +15,7 @@ from actors.mechanisms import half_of
 from actors.packed_releases import wipe
 from actors.ratings import Ratings
 from actors.seeds import Coins
+from actors.shares import noisy, seeds_to_share, vectors_of, words_to_share
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2, Words, Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
@@ -176,35 +177,17 @@ class Cohort(DeviceBlock):
         charged = self.book(query, first, stop, shares=True)
         query, count = charged.query, stop - first
         half, coins = _vector_half(query), self._coins(query, first, stop)
-        from actors.shares import seeds_to_share, words_to_share  # noqa: PLC0415 (compiled; others need none of it)
-
         answered, refused = charged.answering(), sum(end - start for start, end in charged.refused)
         heard = np.ones(count, np.uint8) if answered is None else answered
+        block: dict[str, Any] = {"query_id": query.id, "first": first, "count": count, "width": half.width(query)}
+        block |= {"answered": pack(heard), "refused": refused}
         if side == WORDS_SERVER:
             words = words_to_share(coins, heard, self._vectors(query, half, coins, heard))
-            return WordShare(
-                query_id=query.id,
-                first=first,
-                count=count,
-                width=half.width(query),
-                words=as_bytes_of_words(words),
-                answered=pack(heard),
-                refused=refused,
-            )
-        return SeedShare(
-            query_id=query.id,
-            first=first,
-            count=count,
-            width=half.width(query),
-            seeds=seeds_to_share(coins, heard),
-            answered=pack(heard),
-            refused=refused,
-        )
+            return WordShare(**block, words=as_bytes_of_words(words))
+        return SeedShare(**block, seeds=seeds_to_share(coins, heard))
 
     def _vectors(self, query: Query, half: SharedVector, coins: Coins, heard: Bits) -> Words32:
         """Return devices' vectors, with their shares of noise where devices add it; nothing of this leaves them."""
-        from actors.shares import noisy, vectors_of  # noqa: PLC0415 (as above)
-
         words = vectors_of(ones_in(query, self._ratings, coins), half.width(query))
         noisy(query, half, coins, heard, words)
         return words
@@ -230,8 +213,6 @@ class Cohort(DeviceBlock):
         if self.first == self.stop:
             return
         if public_half_of(query.design).shares:
-            from actors.shares import words_to_share  # noqa: PLC0415 (compiled)
-
             coins, heard = self._coins(query, self.first, self.first + 1), np.ones(1, np.uint8)
             words_to_share(coins, heard, self._vectors(query, _vector_half(query), coins, heard))
             return

@@ -79,12 +79,10 @@ class LedgerClient(Protocol):
 
 
 class Keeper:
-    """An ordered list of entries. Each is a line about some devices, whose meaning the keeper does not know.
-
-    Several threads may call at once. Only one process at a time may use a folder.
-    """
+    """An ordered list of entries. Each is a line about some devices, whose meaning the keeper does not know."""
 
     def __init__(self, folder: Path | None = None) -> None:
+        # Several threads may call at once. Only one process at a time may use a folder.
         self._lock = Lock()
         self._lines: list[str] = []
         self._bounds = np.empty((2, 64), np.int64)

@@ -223,17 +223,13 @@ class TableVoters:
 
 
 class VoterCohort(DeviceBlock):
-    """A block of voters' devices of one process; each acts as if it were alone.
-
-    ``budget`` in nats.
-
-    A voter's votes go to the coordinator, who is trusted. The ledger records what clients may learn from the
-    recommendations. The epsilons of several clients' services add up.
-    """
+    """A block of voters' devices of one process; each acts as if it were alone. ``budget`` in nats."""
 
     def __init__(
         self, voters: Voters, secret: bytes, first: int, stop: int, budget: Epsilon, keeper: LedgerClient | None = None
     ) -> None:
+        # A voter's votes go to the coordinator, who is trusted. The ledger records what clients may learn from the
+        # recommendations. The epsilons of several clients' services add up.
         if not 0 <= first <= stop <= voters.users:
             raise BlockError(f"devices {first} to {stop - 1} are not all among the {voters.users} voters")
         self.first, self.stop = first, stop

@@ -21,13 +21,11 @@ PIECE = 1 << 16  # Reports, a multiple of 8, whose bits are unpacked at the same
 
 
 class Shuffler:
-    """Collects the releases of one round, in any order, and closes it once.
-
-    Of two rounds of one query the difference would show some devices: where ``openings`` says that the reports of some
-    were handed on before, they are handed on again, and no others.
-    """
+    """Collects the releases of one round, in any order, and closes it once."""
 
     def __init__(self, query: Query, terms: Shuffling, openings: Openings | None = None) -> None:
+        # Of two rounds of one query the difference would show some devices: where ``openings`` says that the reports of
+        # some were handed on before, they are handed on again, and no others.
         if (half := public_halves().get(query.design)) and half.addressed(query):
             raise InputError(by_address(query.design))  # as a policy of one's own may ask
         self._query, self._terms = query, Shuffling.arrived(terms)

@@ -50,10 +50,7 @@ class ShareSum:
 
 
 class ShareServer(ABC, Generic[S]):
-    """One of the two servers; ``secret`` and ``permit`` are its own, and nobody else has them.
-
-    It opens no sum under a delta above ``most_delta``, which it agreed to when it was started.
-    """
+    """One of the two servers; ``secret`` and ``permit`` are its own, and nobody else has them."""
 
     side: ClassVar[str]
 
@@ -65,6 +62,7 @@ class ShareServer(ABC, Generic[S]):
         most_delta: float = 0.0,
         book: OpeningBook | None = None,
     ) -> None:
+        # It opens no sum under a delta above ``most_delta``, which it agreed to when it was started.
         self._secret, self._permit, self._route, self._most_delta = secret, permit, route, most_delta
         self._latest: ShareSum | None = None
         self._openings = Openings(f"the server of {self.side}", book)

@@ -21,30 +21,18 @@ MOST_ROUNDS = 1 << 31  # Rounds of a service at most: from there on lanes of a v
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Service(Checked):
-    """One client's service, as the coordinator announces it to voters before the first round.
+    """One client's service, as the coordinator announces it to voters before the first round."""
 
-    Attributes
-    ----------
-    client : int
-        Which client is served.
-    recommender : str
-        Name of the recommender.
-    rounds, objects : int
-        T rounds of m objects each.
-    epsilon : Fraction or None
-        What the client may learn about a voter, in all rounds together [nats]; None where nothing is proved.
-    titles : ndarray of int32, shape (T, m), or None
-        Where objects are titles of a catalogue: which ones; else a round's objects are new and have no names.
-    own_device : int or None
-        Address of the client's own device, where it is among the voters' devices: it does not vote here.
-    """
-
-    client: int
-    recommender: str
-    rounds: int
+    client: int  # Which client is served
+    recommender: str  # Name of the recommender
+    rounds: int  # T rounds of m objects each
     objects: int
+    # What the client may learn about a voter, in all rounds together [nats]; None where nothing is proved
     epsilon: Epsilon
+    # shape (T, m); Where objects are titles of a catalogue: which ones; else a round's objects are new and have no
+    # names
     titles: Indices2 | None = field(default=None, repr=False)
+    # Address of the client's own device, where it is among the voters' devices: it does not vote here
     own_device: int | None = None
 
     def check(self) -> None:
@@ -88,18 +76,10 @@ class Service(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ballot(Checked):
-    """Rounds ``first`` to ``stop - 1`` of a service, for voters to vote in; public among voters and coordinator.
+    """Rounds ``first`` to ``stop - 1`` of a service, for voters to vote in; public among voters and coordinator."""
 
-    Attributes
-    ----------
-    service : Service
-        What the votes are for.
-    first, stop : int
-        The rounds, at least one.
-    """
-
-    service: Service
-    first: int
+    service: Service  # What the votes are for
+    first: int  # The rounds, at least one
     stop: int
 
     def check(self) -> None:
@@ -111,24 +91,12 @@ class Ballot(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Votes(Checked):
-    """What voters answer to a ballot: one object each in every round.
+    """What voters answer to a ballot: one object each in every round."""
 
-    Attributes
-    ----------
-    service_id : bytes
-        Which service they are for.
-    first : int
-        First round.
-    electors : ndarray of int32, shape (n,)
-        Who votes, ascending.
-    votes : ndarray of uint8, shape (rounds, n)
-        Object that each votes for.
-    """
-
-    service_id: bytes
-    first: int
-    electors: Indices
-    votes: Bits2
+    service_id: bytes  # Which service they are for
+    first: int  # First round
+    electors: Indices  # shape (n,); Who votes, ascending
+    votes: Bits2  # shape (rounds, n); Object that each votes for
 
     def check(self) -> None:
         """Refuse votes whose arrays do not fit each other; see `Checked.check`."""
@@ -146,21 +114,11 @@ class Votes(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer(Checked):
-    """A recommendation to the client, which answers whether it likes it.
+    """A recommendation to the client, which answers whether it likes it."""
 
-    Attributes
-    ----------
-    client : int
-        Whom it is for.
-    round : int
-        The round.
-    recommendation : int
-        The object.
-    """
-
-    client: int
-    round: int
-    recommendation: int
+    client: int  # Whom it is for
+    round: int  # The round
+    recommendation: int  # The object
 
     def check(self) -> None:
         """Refuse what is no recommendation; see `Checked.check`."""

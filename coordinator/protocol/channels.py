@@ -41,13 +41,9 @@ class LogRatio:
 
     It equals no rational epsilon but 0, because e to the power of any other rational number is irrational (Lambert,
     1761). So bounds of enough digits decide whether it is within one.
-
-    Attributes
-    ----------
-    factors : tuple of (int, Fraction), or None
-        The ratio as a product: how often a factor above 1 comes in it, and that factor; None: the ratio is infinite.
     """
 
+    # The ratio as a product: how often a factor above 1 comes in it, and that factor; None: the ratio is infinite
     factors: tuple[tuple[int, Fraction], ...] | None
 
     @classmethod
@@ -228,13 +224,9 @@ class BitChannel(ExactChannel):
     """Randomized response on one bit: flip it when the device's 64-bit coin is below ``flips``.
 
     Source: Banerjee, Hegde, Massoulié, Proposition 4 [2.4]; Warner (1965).
-
-    Attributes
-    ----------
-    flips : int
-        Number of the 2**64 coins that flip the bit, ``2**64 / (1 + e**epsilon)`` rounded up: towards more noise.
     """
 
+    # Number of the 2**64 coins that flip the bit, ``2**64 / (1 + e**epsilon)`` rounded up: towards more noise
     flips: int
 
     @property
@@ -284,21 +276,13 @@ class IndependentBits(ExactChannel):
     """Every bit is released as 1 with one of two probabilities, by its private value: flips, or unary encoding.
 
     Source: Wang, Blocki, Li and Jha (2017), section 4.2, where ``count`` bits hold at most one 1.
-
-    Attributes
-    ----------
-    count : int
-        Number of bits.
-    if_one, if_zero : int
-        Number of the 2**64 coins that release 1, of a private 1 and of a private 0; the second is not above the first.
-    ones : int or None
-        A private sketch has at most so many ones; None: any number.
     """
 
-    count: int
+    count: int  # Number of bits
+    # Number of the 2**64 coins that release 1, of a private 1 and of a private 0; the second is not above the first
     if_one: int
     if_zero: int
-    ones: int | None = None
+    ones: int | None = None  # A private sketch has at most so many ones; None: any number
 
     def __post_init__(self) -> None:
         """Refuse what is no channel, or releases the opposite."""
@@ -416,15 +400,9 @@ def worst_of_bits(count: int, high: Fraction, low: Fraction, ones: int | None) -
 
 @dataclass(frozen=True, slots=True)
 class UnaryChannel(ExactChannel):
-    """Optimized unary encoding: `IndependentBits` with one 1, at the private value's place. See `unary_channel`.
+    """Optimized unary encoding: `IndependentBits` with one 1, at the private value's place. See `unary_channel`."""
 
-    Attributes
-    ----------
-    encoded : IndependentBits
-        The channel of the bits.
-    """
-
-    encoded: IndependentBits
+    encoded: IndependentBits  # The channel of the bits
 
     @property
     def log_ratio(self) -> LogRatio:
@@ -472,14 +450,9 @@ _SCALE = 256  # Stated probabilities are held in units of two to minus this, far
 
 @dataclass(frozen=True, slots=True)
 class MatrixChannel(ExactChannel):
-    """One of a few private values becomes one of a few releases, by one coin.
+    """One of a few private values becomes one of a few releases, by one coin."""
 
-    Attributes
-    ----------
-    rows : tuple of tuples of int
-        Number of the 2**64 coins of every release, a row for each private value; each row sums to 2**64.
-    """
-
+    # Number of the 2**64 coins of every release, a row for each private value; each row sums to 2**64
     rows: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from coordinator.protocol.arrays import Bools, Floats, Indices, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixChannel
+from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import LOCAL, PublicHalf
@@ -105,7 +106,6 @@ class Question:
         devices : ndarray of int64, shape (n,)
             Their addresses, ascending.
         """
-        from coordinator.protocol.coins import round_key  # noqa: PLC0415 (only where somebody draws)
         from coordinator.protocol.hashing import device_streams  # noqa: PLC0415 (compiled code)
 
         if not devices.size:

@@ -26,21 +26,14 @@ LOCAL, SHUFFLED, TWO_SERVERS = "local", "shuffled", "two-servers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shuffling(Checked):
-    """How many reports a shuffler needs in every round, and what it does where there are fewer.
+    """How many reports a shuffler needs in every round, and what it does where there are fewer."""
 
-    Attributes
-    ----------
-    reports : int
-        Reports that a round needs, so that the devices' local epsilon keeps the central one that they were promised.
-    share : float
-        Share of the asked devices whose reports it needs, where rounds are promised each by their own size.
-    withhold : bool
-        Whether a round with fewer reports stays with the shuffler, so that nobody learns from it; else it is handed on,
-        and its central epsilon is larger.
-    """
-
+    # Reports that a round needs, so that the devices' local epsilon keeps the central one that they were promised
     reports: int
+    # Whether a round with fewer reports stays with the shuffler, so that nobody learns from it; else it is handed on,
+    # and its central epsilon is larger
     withhold: bool = True
+    # Share of the asked devices whose reports it needs, where rounds are promised each by their own size
     share: float = 0.0
 
     def least(self, devices: int) -> int:
@@ -57,15 +50,9 @@ class Shuffling(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoServers(Checked):
-    """What two servers that add up shares agree to before anything is asked.
+    """What two servers that add up shares agree to before anything is asked."""
 
-    Attributes
-    ----------
-    delta : float
-        The largest chance that a promise about published sums fails, which neither goes beyond.
-    """
-
-    delta: float
+    delta: float  # The largest chance that a promise about published sums fails, which neither goes beyond
 
     def check(self) -> None:
         """Refuse a delta that is no chance; see `Checked.check`."""
@@ -74,22 +61,13 @@ class TwoServers(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffledRound(Checked):
-    """What a shuffler hands on of a round: the reports in ascending order, which says nothing of who sent them.
+    """What a shuffler hands on of a round: the reports in ascending order, which says nothing of who sent them."""
 
-    Attributes
-    ----------
-    query_id : bytes
-        Which query the reports answer.
-    devices, refused, answered : int
-        Devices that were asked, those that refused, and those that reported; all are public.
-    release : Release or None
-        The reports of those that answered, as one block from address 0 on; None where the round is withheld.
-    """
-
-    query_id: bytes
-    devices: int
+    query_id: bytes  # Which query the reports answer
+    devices: int  # Devices that were asked, those that refused, and those that reported; all are public
     refused: int
     answered: int
+    # The reports of those that answered, as one block from address 0 on; None where the round is withheld
     release: Release | None = field(repr=False)
 
     def check(self) -> None:

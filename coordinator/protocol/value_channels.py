@@ -50,17 +50,10 @@ class KaryChannel(ExactChannel):
     """One of ``values`` values becomes one of them, by one coin and in closed form: there is no matrix.
 
     Source: Warner (1965); Kairouz, Bonawitz and Ramage (2016), k-ary randomized response.
-
-    Attributes
-    ----------
-    values : int
-        Number of values k, private and released.
-    other : int
-        Number of the 2**64 coins that release one other value, rounded up: towards more noise.
     """
 
-    values: int
-    other: int
+    values: int  # Number of values k, private and released
+    other: int  # Number of the 2**64 coins that release one other value, rounded up: towards more noise
 
     def __post_init__(self) -> None:
         """Refuse what is no channel."""
@@ -126,18 +119,11 @@ class ChoiceChannel(ExactChannel):
 
     Each of the best is equally likely, and so is each of the others.
     Source: Ye and Barg (2018), with the subset found by ranking public candidates.
-
-    Attributes
-    ----------
-    choices, best_count : int
-        Number of answers, and of the best among them.
-    misses : int
-        Number of the 2**64 coins that release one of the others, rounded up: towards more noise.
     """
 
-    choices: int
+    choices: int  # Number of answers, and of the best among them
     best_count: int
-    misses: int
+    misses: int  # Number of the 2**64 coins that release one of the others, rounded up: towards more noise
 
     @property
     def probabilities(self) -> tuple[Fraction, Fraction]:
@@ -197,18 +183,12 @@ class SubsetChannel(ExactChannel):
 
     Which subset is uniform among those that meet them, or avoid them. Sources: Wang et al., *PrivSet* (2018); Wang et
     al., *Set-valued data publication with local privacy* (PVLDB 2020); with one private value Ye and Barg (2018).
-
-    Attributes
-    ----------
-    values, padded, subset_size : int
-        Number of values, of those that are a device's own, exactly, and of those in a release.
-    misses : int
-        Number of the 2**64 coins that release a subset which avoids the device's values, rounded up: more noise.
     """
 
-    values: int
+    values: int  # Number of values, of those that are a device's own, exactly, and of those in a release
     padded: int
     subset_size: int
+    # Number of the 2**64 coins that release a subset which avoids the device's values, rounded up: more noise
     misses: int
 
     @property

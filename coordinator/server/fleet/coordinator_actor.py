@@ -1,6 +1,5 @@
 """The untrusted server as a Ray actor: it conducts a plan's rounds, asks two servers, and shows how far it has come."""
 
-import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from ray.util.metrics import Gauge
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.trust import Shuffling, TwoServers
-from coordinator.server.fleet.calls import LOST, RayHosts, pause, result_of
+from coordinator.server.fleet.calls import RayHosts, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side
 from coordinator.server.fleet.handed_rounds import SumQuerying
 from coordinator.server.fleet.querying import WINDOW, Count, Querying
@@ -38,13 +37,8 @@ class ServersQuerying:
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask both servers; where one was lost both collect again, and publish what they would have published."""
-        for attempt in itertools.count():
-            try:
-                return self._querying.ask(ask)
-            except LOST as error:
-                pause(attempt, f"a server of round {ask.query.round} was lost", error)
-                self._retried(1)
-        raise AssertionError  # counting does not end
+        what = f"a server of round {ask.query.round} was lost"
+        return with_retries(lambda: self._querying.ask(ask), what, lambda: self._retried(1))
 
     def _both(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         calls = [getattr(server, method).remote(*each) for server, each in zip(self._servers, arguments, strict=True)]

@@ -86,14 +86,12 @@ def expose(votes: Bits, place: Indices, number: Indices, ratios: Floats, exposur
 
 
 class Electorate:
-    """Voters of one service, numbered 0 to n - 1 in the order of their addresses.
-
-    Shapes: ``first_strikes``, ``second_strikes``: shape (n,); D-strikes ``a`` and R-strikes ``b``, frozen when a
-    voter is kicked out; ``exposure``: shape (n,); ``ln Pr[recommendations so far] - ln Pr'[...]``, where Pr' is
-    the same service without this voter [nats].
-    """
+    """Voters of one service, numbered 0 to n - 1 in the order of their addresses."""
 
     def __init__(self, voters: int, rule: Rule, addresses: Indices | None = None) -> None:
+        # Shapes: ``first_strikes``, ``second_strikes``: shape (n,); D-strikes ``a`` and R-strikes ``b``, frozen when a
+        # voter is kicked out; ``exposure``: shape (n,); ``ln Pr[recommendations so far] - ln Pr'[...]``, where Pr' is
+        # the same service without this voter [nats].
         self._address = np.arange(voters, dtype=np.int32) if addresses is None else addresses
         self.first_strikes = np.zeros(voters, np.int32)
         self.second_strikes = np.zeros(voters, np.int32)
