@@ -32,7 +32,6 @@ class Charge:
     stop: int
 
     def __post_init__(self) -> None:
-        """Refuse an impossible charge."""
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         if type(self.id) is not bytes or not self.id:
             raise InputError("what is charged has no id; give a digest")

@@ -107,14 +107,12 @@ class LiarsView:
     @property
     def streams(self) -> Words:
         """The liars' public streams, uint64, shape (n,)."""
-        streams: Words = self.coins.streams(self.query)[self.liars]
-        return streams
+        return self.coins.streams(self.query)[self.liars]
 
     @property
     def choices(self) -> Words:
         """The liars' private streams for picks among answers that are equally bad, uint64, shape (n,)."""
-        streams: Words = self.coins.choices()[self.liars]
-        return streams
+        return self.coins.choices()[self.liars]
 
     @property
     def wishes(self) -> Indices:

@@ -110,5 +110,4 @@ def ascending(rows: Bits2) -> Bits2:
     padded = np.zeros((len(rows), 8 * words), np.uint8)
     padded[:, : rows.shape[1]] = rows
     columns: Words2 = padded.view(">u8").astype(np.uint64)
-    ordered: Bits2 = rows[np.lexsort(columns.T[::-1])]
-    return ordered
+    return rows[np.lexsort(columns.T[::-1])]

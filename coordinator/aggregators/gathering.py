@@ -91,18 +91,9 @@ class ShareServer(ABC, Generic[S]):
         return self._latest.roll
 
     def publish(self, query: Query, other: shares.ShareRoll) -> shares.PublishedSum:
-        """Publish the sum of a query's shares with this server's noise, if the other server holds those of the same.
-
-        Raises
-        ------
-        RollError
-            If the other server's roll names other devices: devices were out of reach meanwhile, collect again.
-        WithheldError
-            If too few devices answered for their own noise to suffice.
-        InputError
-            If a sum with some of these devices was published of the same query, from which this one would only differ
-            by the others.
-        """
+        """Publish the sum of a query's shares with this server's noise, if the other server holds those of the same."""
+        # A RollError says that devices were out of reach meanwhile, collect again; a WithheldError that too few
+        # answered for their noise to suffice; an InputError that another sum with some of these devices was published.
         half, other = self._require(query), shares.ShareRoll.arrived(other)
         latest = self._latest
         if latest is None or (latest.roll.query_id, latest.roll.first, latest.roll.count) != (

@@ -78,7 +78,6 @@ class TwoLevels:
     common: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel."""
         if not 0 < self.pi < 1 or not 0 <= self.kappa <= min(self.pi, 1 - self.pi) * (1 + 1e-12):
             raise InputError(
                 f"pi is {self.pi:g} and kappa {self.kappa:g}; pi is a chance between 0 and 1, kappa one from 0 to pi "
@@ -158,7 +157,6 @@ class FiniteChannel:
     rows: Sequence[Sequence[Fraction | float]]
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel."""
         if not 2 <= len(self.rows) <= MOST_ROWS or len({len(row) for row in self.rows}) != 1:
             raise InputError(
                 f"a channel has {len(self.rows)} rows, or some of several lengths; give 2 to {MOST_ROWS}, one an input"

@@ -70,7 +70,6 @@ class Service(Checked):
         return as_words(hashlib.blake2b(content, digest_size=16).digest())
 
     def __str__(self) -> str:
-        """Return a short name for logs and errors."""
         return f"service of client {self.client} ({self.recommender}, epsilon {as_float(self.epsilon):g})"
 
 

@@ -21,8 +21,6 @@ class PrivacyParameter(Fraction):
     Messages, ledgers and what is read from ledgers' files hold it, or None, which says that there is no privacy.
     Unpickling goes through this constructor. What arithmetic makes of it is a plain fraction again.
 
-    Examples
-    --------
     >>> PrivacyParameter("1/3") * 3
     Fraction(1, 1)
     """

@@ -263,8 +263,6 @@ def bit_channel(epsilon: Epsilon) -> BitChannel:
     1e-12 on. What is too small for one coin gets the fair coin, epsilon 0; what is finite and above `LARGEST_EPSILON`
     is refused.
 
-    Examples
-    --------
     >>> round(bit_channel(Fraction(1)).epsilon, 12)
     1.0
     """
@@ -285,7 +283,6 @@ class IndependentBits(ExactChannel):
     ones: int | None = None  # A private sketch has at most so many ones; None: any number
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel, or releases the opposite."""
         counted = self.count, self.if_one, self.if_zero, 1 if self.ones is None else self.ones
         if any(type(number) is not int for number in counted):
             description = ", ".join(shown(number) for number in counted)
@@ -434,8 +431,6 @@ def unary_channel(epsilon: Epsilon, *, values: int) -> UnaryChannel:
 
     ``epsilon`` is that of the whole answer in nats; where it is None, no other value's bit is 1.
 
-    Examples
-    --------
     >>> channel = unary_channel(Fraction(1), values=1000)
     >>> round(channel.epsilon, 12), [round(float(rate), 5) for rate in channel.rates]
     (1.0, [0.5, 0.26894])
@@ -456,7 +451,6 @@ class MatrixChannel(ExactChannel):
     rows: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel."""
         if type(self.rows) is not tuple or any(type(row) is not tuple for row in self.rows):
             raise InputError("a channel's rows are no tuple of tuples; give that, or see matrix_channel")
         if not self.rows or not self.rows[0] or len({len(row) for row in self.rows}) > 1:
@@ -522,7 +516,6 @@ class Likelihood:
     sampler: Callable[[Bits2 | Indices2, Words, CoinOf], Bits2]
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel."""
         object.__setattr__(self, "claimed", require_epsilon(self.claimed, "what a likelihood claims"))
         require_whole("bits of a likelihood", self.bits, 1, 64)
         if not all(callable(function) for function in (self.likelihood, self.sampler)):

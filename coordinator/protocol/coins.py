@@ -58,8 +58,7 @@ def on_grid(values: Floats, bits: int = BITS) -> Floats:
     array([ 0.6875, -0.3125,  0.    ])
     """
     step = step_of(float(np.abs(values).max(initial=0.0)), bits)
-    rounded: Floats = np.rint(values / step) * step + 0.0  # no negative zero
-    return rounded
+    return np.rint(values / step) * step + 0.0  # no negative zero
 
 
 def significant(value: float, bits: int = BITS) -> float:

@@ -41,8 +41,7 @@ def scores(model: ItemToItem, likes: Bools2) -> Floats2:
     """
     # Weights on the public grid make it exact, whatever the order in which they are added.
     # Shapes: ``likes`` (devices, M).
-    totals: Floats2 = likes.astype(np.float64) @ model.weights
-    return totals
+    return likes.astype(np.float64) @ model.weights
 
 
 LEAST_SPREAD, MOST_POWER, HALVINGS = 1e-6, 8.0, 30
@@ -148,8 +147,7 @@ class PublicFeatures(Checked):
         profile = (liked + PRIOR * rates) / (likes + PRIOR)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             log_ratios = np.where(rates > 0, STRENGTH * np.log(profile / rates), 0.0)  # no item has it, none is liked
-        log_gains: Floats2 = np.rint(log_ratios * _STEPS) / _STEPS @ self.has.T
-        return log_gains
+        return np.rint(log_ratios * _STEPS) / _STEPS @ self.has.T
 
 
 def damped(popularity: Floats, noise: float) -> Floats:
@@ -157,8 +155,7 @@ def damped(popularity: Floats, noise: float) -> Floats:
     # A feature that many items have lifts hundreds of items that nobody likes, some of which noise has lifted already.
     # ``f (f / (f + 3 s))^2``, s the standard error, keeps what stands out: found on MovieLens latest-small.
     positive = np.maximum(popularity, 0)
-    remainder: Floats = positive * (positive / np.maximum(positive + DAMPING * noise, 1e-300)) ** 2
-    return remainder
+    return positive * (positive / np.maximum(positive + DAMPING * noise, 1e-300)) ** 2
 
 
 def typical_error(error: Floats) -> float:

@@ -157,7 +157,6 @@ class Query(Checked):
         return None if self.epsilon is None else self.epsilon / self.questions
 
     def __str__(self) -> str:
-        """Return a short name for logs and errors."""
         parts = f" of {self.questions} questions" if self.questions > 1 else ""  # how they share it is the design's own
         return f"query {self.round} ({self.design}, epsilon {as_float(self.epsilon):g}{parts}, id {self.id.hex()[:8]})"
 
@@ -223,7 +222,6 @@ class Release(Checked):
         return values[:-1] if self.questions is None else values
 
     def __setstate__(self, values: Sequence[object]) -> None:
-        """Take the fields out of a message; see `__getstate__`."""
         for part, value in zip_longest(fields(self), values):
             object.__setattr__(self, part.name, value)
 

@@ -193,8 +193,7 @@ def basis_of(features: ItemFeatures) -> Floats2:
 def pack_moment(moment: Floats2) -> Floats:
     """Return the lower triangle of a symmetric matrix with its inner product: off the diagonal times sqrt(2)."""
     rows, columns = np.tril_indices(moment.shape[0])
-    packed: Floats = moment[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
-    return packed
+    return moment[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
 
 
 def unpack_moment(packed: Floats, rank: int) -> Floats2:

@@ -89,8 +89,7 @@ class WordShare(ShareBlock):
 
     def rows(self) -> Words32:
         """Return the words, uint32, shape (count, width)."""
-        rows: Words32 = np.frombuffer(self.words, "<u4").astype(np.uint32, copy=False).reshape(self.count, self.width)
-        return rows
+        return np.frombuffer(self.words, "<u4").astype(np.uint32, copy=False).reshape(self.count, self.width)
 
     @property
     def content(self) -> bytes:
@@ -113,8 +112,7 @@ class SeedShare(ShareBlock):
 
     def keys(self) -> Words2:
         """Return the seeds as keys of two 64-bit words, uint64, shape (count, 2)."""
-        keys: Words2 = np.frombuffer(self.seeds, "<u8").astype(np.uint64, copy=False).reshape(self.count, 2)
-        return keys
+        return np.frombuffer(self.seeds, "<u8").astype(np.uint64, copy=False).reshape(self.count, 2)
 
     @property
     def content(self) -> bytes:

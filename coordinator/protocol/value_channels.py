@@ -56,7 +56,6 @@ class KaryChannel(ExactChannel):
     other: int  # Number of the 2**64 coins that release one other value, rounded up: towards more noise
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel."""
         require_whole("values of a channel", self.values, 2, MOST_VALUES)
         require_whole("coins of another value", self.other, 0, COIN // self.values)
 
@@ -95,8 +94,6 @@ class KaryChannel(ExactChannel):
 def kary_channel(epsilon: Epsilon, *, values: int) -> KaryChannel:
     """Return the epsilon-differentially private channel of one of ``values`` values; None [nats] for no noise.
 
-    Examples
-    --------
     >>> channel = kary_channel(Fraction(1), values=4)
     >>> round(channel.epsilon, 9), round(channel.own / channel.other, 6)
     (1.0, 2.718282)
@@ -277,8 +274,6 @@ def subset_channel(epsilon: Epsilon, *, values: int, padded: int, subset_size: i
 
     ``epsilon`` is that of the whole subset in nats; where it is None, subsets always meet the device's values.
 
-    Examples
-    --------
     >>> channel = subset_channel(Fraction(1), values=3756, padded=50, subset_size=20)
     >>> round(channel.epsilon, 12), [round(float(rate), 5) for rate in channel.rates]
     (1.0, [0.0103, 0.00526])

@@ -322,8 +322,7 @@ MIXED = "mixed"  # The learner that begins with first-order signs
 class TablePolicy:
     """First anchors from first-order signs or pairs of a pool; then turned signs of all items, by measured tables.
 
-    Every device answers one question under its whole epsilon. The policy needs no like rates. It stops when all items
-    are decided at the setting's confidence, or when no device has an answer left.
+    Devices answer, and it stops, as for `AnchorPolicy`.
     """
 
     asks_undecided: ClassVar[bool] = False

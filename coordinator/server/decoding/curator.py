@@ -24,8 +24,6 @@ class DiscreteLaplace:
     Dwork, McSherry, Nissim, Smith 2006): on totals that are whole numbers it is ``budget``-differentially private just
     as Laplace noise is, and has no low bits to leak (Ghosh, Roughgarden, Sundararajan 2009).
 
-    Examples
-    --------
     >>> noise = DiscreteLaplace(budget=Fraction(1), sensitivity=30)
     >>> noise.epsilon(30), noise.epsilon(60)
     (Fraction(1, 1), Fraction(2, 1))

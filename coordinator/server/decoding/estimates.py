@@ -24,7 +24,6 @@ class Estimates:
     information: Floats  # shape (N,); Inverse variance of the estimate; 0 where an item was in no pool yet
 
     def __add__(self, other: Estimates) -> Estimates:
-        """Return the estimates of both rounds together."""
         return Estimates(weighted=self.weighted + other.weighted, information=self.information + other.information)
 
     @property

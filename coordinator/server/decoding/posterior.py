@@ -443,18 +443,11 @@ class Posterior:
         return self.apart & (self.doubt <= threshold) & confirmed
 
     def withstanding(self, moved: Floats) -> Posterior:
-        """Return the posterior with doubts that hold even if liars moved weighted estimates by so much.
-
-        The log-odds of an item's cluster against another one, a gap g away, are moved by ``g`` times that, most against
-        the farthest one. What is left of them, less this margin, is at most the honest answers' own log-odds, so that
-        whatever holds for honest answers with probability ``1 - failure`` (Ville's inequality) still holds. Source:
-        ours.
-
-        Parameters
-        ----------
-        moved : ndarray of float64, shape (N,)
-            Largest sum of what liars added to each item's estimate times its information, counted from any level.
-        """
+        """Return the posterior with doubts that hold even if liars moved weighted estimates by so much, shape (N,)."""
+        # ``moved`` is what liars added to each item's estimate times its information, at most, counted from any level.
+        # The log-odds of an item's cluster against another one, a gap g away, are moved by ``g`` times that, most
+        # against the farthest one. What is left of them, less this margin, is at most the honest answers' own log-odds,
+        # so that whatever holds for honest answers with probability ``1 - failure`` (Ville's inequality) still holds.
         if self.mixture is None:
             return self
         doubt = np.clip(self.doubt, SMALLEST, 0.5)

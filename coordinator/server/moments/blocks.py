@@ -163,7 +163,7 @@ class SketchMoments:
 
 
 def maxsense_moments(parameters: BlockParameters, *, sensing: float, epsilon: float) -> SketchMoments:
-    """Give the exact moments of MaxSense.
+    """Give the exact moments of MaxSense; ``epsilon`` in nats.
 
     >>> model = BlockParameters(
     ...     rated=1,
@@ -175,7 +175,6 @@ def maxsense_moments(parameters: BlockParameters, *, sensing: float, epsilon: fl
     >>> round(moments.answer_rate, 12), moments.given_sensed.round(12).tolist()
     (0.25, [0.5, 0.25])
     """
-    # ``epsilon`` in nats.
     # MaxSense is Fig. 2 of Banerjee, Hegde, Massoulié. With ``Q_k(set)`` the mean over k-subsets of the product of ``1
     # - p b_j``, the private bit is 0 with probability ``Q_w(all) = (1 - w/N) Q_w(all but i) + (w/N) (1 - p b_l)
     # Q_{w-1}(all but i)``, and, given that i of cluster l is sensed, with the same sum but ``1 - b_l``: so the two
@@ -222,7 +221,7 @@ def _checked(users: int, decoder: str) -> str:
 def multi_maxsense_moments(
     parameters: BlockParameters, *, set_size: int, questions: int, epsilon: float
 ) -> SketchMoments:
-    """Give the exact moments of Multi-MaxSense.
+    """Give the exact moments of Multi-MaxSense; ``epsilon`` in nats.
 
     >>> model = BlockParameters(
     ...     rated=1,
@@ -234,7 +233,6 @@ def multi_maxsense_moments(
     >>> round(moments.answer_rate, 12), moments.given_sensed.round(12).tolist()
     (0.25, [0.333333333333, 0.166666666667])
     """
-    # ``epsilon`` in nats.
     # Multi-MaxSense is Fig. 3 of Banerjee, Hegde, Massoulié, *The Price of Privacy in Untrusted Recommendation
     # Engines*.
     # Rates. A set is silent if the user likes none of the r items it shares with the rated ones; r is hypergeometric,

@@ -34,7 +34,6 @@ def sign_contrast(pool: int, *, items: int, rated: int, vectors: int, best_count
     # ``best_count`` best is more probable by the channel's contrast, and one rating moves their sums by a k-th. With
     # one vector the contrast is ``tanh(epsilon / 2)`` times ``C(k - 1, floor((k - 1) / 2)) / 2^(k - 1)``, the
     # probability of a tie.
-    # ``epsilon`` in nats.
     best = _best_sums(pool, items, rated, vectors)
     return choice_channel(epsilon, choices=2 * vectors, best_count=best_count).contrast * float(best[best_count - 1])
 
@@ -98,7 +97,6 @@ def pair_contrast(pool: int, *, items: int, rated: int, epsilon: Epsilon) -> flo
     # A device that rated both items and h others of the pool adds up ``p = (h + 2) (h + 1) / 2`` signs, which are fair
     # and independent whatever its ratings are. So ``g2 = tanh(epsilon / 2) w (w - 1) / (N (N - 1)) E[tie(p - 1)]``,
     # where h is hypergeometric: ``w - 2`` draws from ``N - 2`` items, ``M - 2`` of them in the pool.
-    # ``epsilon`` in nats.
     if rated < 2:
         return 0.0
     least, shares = hypergeometric_masses(items - 2, pool - 2, rated - 2)
