@@ -23,10 +23,8 @@ BLOCK = 4096  # Devices whose scores are in memory together
 
 
 def public_order(near: ItemToItem | None, popularity: Floats, ties: Ints | None = None) -> Indices:
-    """Return all items in the order for devices without likes: the model's by `liked`, then others by score.
-
-    Equal ones come as in ``ties``, a permutation of the items, or by number if there is none.
-    """
+    """Return all items in the order for devices without likes: the model's by `liked`, then others by score."""
+    # Equal ones come as in ``ties``, a permutation of the items, or by number if there is none.
     first: Indices = np.arange(popularity.size, dtype=np.int32) if ties is None else ties.astype(np.int32)
     items = first[np.argsort(-popularity[first], kind="stable")]
     if near is None:
@@ -38,13 +36,10 @@ def public_order(near: ItemToItem | None, popularity: Floats, ties: Ints | None 
 
 
 def recommend_near(near: ItemToItem, popularity: Floats, rated: Likes, *, k: int) -> Indices2:
-    """Return every device's own top ``k`` of the items that it has not rated.
-
-    The model's items come first, by their scores; equal scores go by the estimated share of devices that like them, so
-    that a device without likes among them gets what most devices like. All other items follow by popularity.
-
-    Shapes: ``popularity`` (N,).
-    """
+    """Return every device's own top ``k`` of the items that it has not rated."""
+    # The model's items come first, by their scores; equal scores go by the estimated share of devices that like them,
+    # so that a device without likes among them gets what most devices like. All other items follow by popularity.
+    # Shapes: ``popularity`` (N,).
     top = np.full((rated.users, k), NOTHING, np.int32)
     fallback = public_order(near, popularity)[near.pool.size :]
     for first, stop in rated.blocks(BLOCK):
@@ -77,11 +72,9 @@ SCORES = 1 << 22  # Scores that are in memory together
 
 
 def recommend_featured(model: Model, features: PublicFeatures | None, rated: Likes, *, k: int) -> Indices2:
-    """Return every device's own top ``k`` of the items that it has not rated, by scores and public features, if any.
-
-    Scores are popularity, of which little is left where it is no more than noise, those of the model's item-item
-    part, or by its directions of taste; features multiply them. Equal scores are ordered by `public_order`.
-    """
+    """Return every device's own top ``k`` of the items that it has not rated, by scores and public features, if any."""
+    # Scores are popularity, of which little is left where it is no more than noise, those of the model's item-item
+    # part, or by its directions of taste; features multiply them. Equal scores are ordered by `public_order`.
     order = public_order(model.near, model.score)
     top = np.full((rated.users, k), NOTHING, np.int32)
     for first, stop in rated.blocks(max(1, SCORES // rated.count)):
@@ -149,13 +142,12 @@ def _fill(
 
 
 def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
-    """Return every device's own top ``k`` of the items that it has not rated.
-
-    Clusters are ordered by the device's own share of likes among its ratings of them. One like and one dislike are
-    added to each, so that an unknown cluster stands at 1/2; ties go to the cluster with the lower number. Within a
-    cluster items are ordered by public score, so that a model of one cluster is a list by score. A model of items that
-    go together is followed by `recommend_near` instead, and one of the directions of tastes by `recommend_featured`.
-    """
+    """Return every device's own top ``k`` of the items that it has not rated."""
+    # Clusters are ordered by the device's own share of likes among its ratings of them. One like and one dislike are
+    # added to each, so that an unknown cluster stands at 1/2; ties go to the cluster with the lower number. Within a
+    # cluster items are ordered by public score, so that a model of one cluster is a list by score. A model of items
+    # that go together is followed by `recommend_near` instead, and one of the directions of tastes by
+    # `recommend_featured`.
     if model.near is not None:
         return recommend_near(model.near, model.score, rated, k=k)
     if model.tastes is not None:

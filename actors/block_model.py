@@ -67,11 +67,9 @@ def room_for(items: int) -> Room:
 
 @inlined
 def mark_subset(stream: np.uint64, items: int, size: int, room: Room, stamp: int) -> None:
-    """Mark a uniform subset of ``size`` of the items.
-
-    Candidates are the halves of the stream's words, lanes 1 on, each made uniform over the items by multiplication
-    with rejection (Lemire, 2019); a repeated candidate counts once.
-    """
+    """Mark a uniform subset of ``size`` of the items."""
+    # Candidates are the halves of the stream's words, lanes 1 on, each made uniform over the items by multiplication
+    # with rejection (Lemire, 2019); a repeated candidate counts once.
     ours, count, lane, rejected = uint8(stamp), 0, uint64(1), uint64((1 << 32) % items)
     marks, buffer = room.marks, room.candidates
     marks[items] = ours
@@ -99,10 +97,8 @@ def _candidates(
 
 @borrowing
 def list_rated(stream: np.uint64, items: int, rated: int, room: Room, stamp: int) -> int:
-    """Write the ``rated`` items that a device rated to the room's ``subset``; return the stamp that was used.
-
-    The same uniform subset as `mark_subset` marks; where more than half of the items are rated, the rest of them.
-    """
+    """Write the ``rated`` items that a device rated to the room's ``subset``; return the stamp that was used."""
+    # The same uniform subset as `mark_subset` marks; where more than half of the items are rated, the rest of them.
     marks, buffer, subset = room.marks, room.candidates, room.subset
     stamp = next_stamp(marks, stamp)
     if 2 * rated > items:
@@ -131,6 +127,60 @@ def next_stamp(marks: Bits, stamp: int) -> int:
         marks[:] = 0
         return 1
     return stamp + 1
+
+
+class StoredOpinions(NamedTuple):
+    """The ratings of real users, CSR: device d rated ``rated[starts[user[d]]:starts[user[d] + 1]]``."""
+
+    starts: Ints
+    rated: Indices
+    likes: Bools
+    user: Indices
+
+
+class Opinions(NamedTuple):
+    """Ratings of a pool's items, CSR: the k-th device rated those at ``places[starts[k]:starts[k + 1]]``."""
+
+    starts: Ints
+    places: Indices
+    likes: Bools
+
+
+@compiled
+def block_model_opinions_of(model: BlockModel, master: Words, first: int, count: int, places: Indices) -> Opinions:
+    """Return synthetic devices' ratings of items that have a place, 0 or more, in the order in which they drew them."""
+    room, stamp, end, starts = room_for(model.items), 0, 0, np.zeros(count + 1, np.int64)
+    rated, likes = np.empty(count * model.rated, np.int32), np.empty(count * model.rated, np.bool_)
+    secret = ratings_streams(master, first, count)
+    for k in range(count):
+        stream = secret[k]
+        stamp = list_rated(stream, model.items, model.rated, room, stamp)
+        own_class = device_class(stream, model.class_marks)
+        for item in room.subset[: model.rated]:
+            if places[item] >= 0:
+                rated[end], likes[end] = places[item], likes_item(model, stream, own_class, item)
+                end += 1
+        starts[k + 1] = end
+    return Opinions(starts, rated, likes)
+
+
+@compiled
+def stored_opinions_of(rows: StoredOpinions, first: int, count: int, places: Indices) -> Opinions:
+    """Return real devices' ratings of items that have a place; see `block_model_opinions_of`."""
+    end, starts = 0, np.zeros(count + 1, np.int64)
+    for k in range(count):
+        user = rows.user[first + k]
+        starts[k + 1] = starts[k] + rows.starts[user + 1] - rows.starts[user]
+    rated, likes = np.empty(starts[count], np.int32), np.empty(starts[count], np.bool_)
+    for k in range(count):
+        user = rows.user[first + k]
+        for at in range(rows.starts[user], rows.starts[user + 1]):
+            place = places[rows.rated[at]]
+            if place >= 0:
+                rated[end], likes[end] = place, rows.likes[at]
+                end += 1
+        starts[k + 1] = end
+    return Opinions(starts, rated, likes)
 
 
 @compiled
@@ -193,15 +243,6 @@ class StoredLikes(NamedTuple):
     user: Indices
 
 
-class StoredOpinions(NamedTuple):
-    """The ratings of real users, CSR: device d rated ``rated[starts[user[d]]:starts[user[d] + 1]]``."""
-
-    starts: Ints
-    rated: Indices
-    likes: Bools
-    user: Indices
-
-
 class Scratch(NamedTuple):
     """Memory in which one device after the other draws its items."""
 
@@ -225,11 +266,9 @@ def sense_and_like(
     scratch: Scratch,
     stamp: int,
 ) -> tuple[int, bool]:
-    """Draw a device's sensing set; return how many places it has, and whether the device likes one: the private bit.
-
-    ``stream`` and ``public`` are the device's streams. Items are sensed at the places of ``pool``, `sensing.items_of`
-    a query. ``stamp`` is a `next_stamp`. The place behind all items counts as one that is not rated.
-    """
+    """Draw a device's sensing set; return how many places it has, and whether the device likes one: the private bit."""
+    # ``stream`` and ``public`` are the device's streams. Items are sensed at the places of ``pool``, `sensing.items_of`
+    # a query. ``stamp`` is a `next_stamp`. The place behind all items counts as one that is not rated.
     marks, sensed, inverted = scratch.room.marks, scratch.sensed, 2 * model.rated > model.items
     size = model.items - model.rated if inverted else model.rated
     mark_subset(stream, model.items, size, scratch.room, stamp)
@@ -254,11 +293,9 @@ def sense_and_like(
 def block_model_maxsense(
     model: BlockModel, master: Words, public: Words, table: SensingTable, pool: Indices, first: int, bits: Bits
 ) -> None:
-    """Write MaxSense's private bit of synthetic devices ``first``, ``first + 1``, ...: 1 if a sensed item was liked.
-
-    ``bits`` (uint8, one a device) receives them; ``public`` holds the devices' public streams, and ``table`` says how
-    sets are drawn from them. Items are sensed at the places of ``pool``, `sensing.items_of` the query.
-    """
+    """Write MaxSense's private bit of synthetic devices ``first``, ``first + 1``, ...: 1 if a sensed item was liked."""
+    # ``bits`` (uint8, one a device) receives them; ``public`` holds the devices' public streams, and ``table`` says how
+    # sets are drawn from them. Items are sensed at the places of ``pool``, `sensing.items_of` the query.
     scratch, stamp = scratch_for(model, table), 0
     for start in range(0, bits.size, TILE):
         tile = bits[start : start + TILE]

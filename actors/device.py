@@ -15,6 +15,7 @@ from actors.mechanisms import half_of
 from actors.packed_releases import wipe
 from actors.ratings import Ratings
 from actors.seeds import Coins
+from actors.shares import noisy, seeds_to_share, vectors_of, words_to_share
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2, Words, Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
@@ -30,10 +31,8 @@ from coordinator.protocol.shares import WORD_BYTES, WORDS_SERVER, SeedShare, Wor
 
 
 def check(query: Query, ratings: Ratings, *, shares: bool = False) -> Query:
-    """Return a copy of a query, with arrays of its own, that devices can answer; refuse one that they cannot.
-
-    A query about a vector is answered in ``shares`` alone, each against the permit of its server.
-    """
+    """Return a copy of a query, with arrays of its own, that devices can answer; refuse one that they cannot."""
+    # A query about a vector is answered in ``shares`` alone, each against the permit of its server.
     query = Query.arrived(query)
     if query.items != ratings.items:  # first, because the other checks take longer in a larger catalogue
         raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
@@ -79,10 +78,8 @@ class ChargedQuery:
         pairs: Indices2 | None = None,
         questions: Words | None = None,
     ) -> Release:
-        """Return the release, which is everything that leaves the devices.
-
-        Shapes: ``bits`` (devices, bits); ``pairs`` (devices, 2); ``questions`` (devices,).
-        """
+        """Return the release, which is everything that leaves the devices."""
+        # Shapes: ``bits`` (devices, bits); ``pairs`` (devices, 2); ``questions`` (devices,).
         answered, packed = self.answering(able), np.packbits(bits) if bits.ndim == 2 else bits
         if answered is not None:
             wipe(packed, self.query.bits, answered)
@@ -134,10 +131,7 @@ def join_reports(parts: Sequence[Reports], pieces: Sequence[tuple[int, int]]) ->
 
 
 class Cohort(DeviceBlock):
-    """A block of devices of one process; each answers as if it were alone.
-
-    ``budget`` in nats.
-    """
+    """A block of devices of one process; each answers as if it were alone. ``budget`` in nats."""
 
     def __init__(
         self,
@@ -162,13 +156,11 @@ class Cohort(DeviceBlock):
         return self.answer(question, first, stop)
 
     def answer(self, query: Query, first: int, stop: int) -> Release:
-        """Answer ``query`` for devices ``first`` to ``stop - 1``.
-
-        A device that has answered this query before repeats its bits and spends nothing. A device refuses a new query
-        if its budget is too small or its keeper does not answer: it is then marked as not answering, and its bits are
-        0. The same mark and bits are given to a device that has too few public rated items to answer, that drops out,
-        or that is late. Such a device is charged nevertheless. Its own coin decides whether it drops out or is late.
-        """
+        """Answer ``query`` for devices ``first`` to ``stop - 1``."""
+        # A device that has answered this query before repeats its bits and spends nothing. A device refuses a new query
+        # if its budget is too small or its keeper does not answer: it is then marked as not answering, and its bits are
+        # 0. The same mark and bits are given to a device that has too few public rated items to answer, that drops out,
+        # or that is late. Such a device is charged nevertheless. Its own coin decides whether it drops out or is late.
         charged = self.book(query, first, stop)
         query = charged.query  # whose arrays nobody else can change
         pieces = [(start, min(start + PIECE, stop)) for start in range(first, stop, PIECE)] or [(first, stop)]
@@ -180,42 +172,22 @@ class Cohort(DeviceBlock):
         return reports_of(query, self._ratings, self._coins(query, first, stop))
 
     def share(self, side: str, query: Query, first: int, stop: int) -> WordShare | SeedShare:
-        """Return the shares of devices ``first`` to ``stop - 1`` for one of two servers; both cost one question.
-
-        Devices that refuse, drop out or are late give none, as in `answer`, and the same ones at both servers.
-        """
+        """Return the shares of devices ``first`` to ``stop - 1`` for one of two servers; both cost one question."""
+        # Devices that refuse, drop out or are late give none, as in `answer`, and the same ones at both servers.
         charged = self.book(query, first, stop, shares=True)
         query, count = charged.query, stop - first
         half, coins = _vector_half(query), self._coins(query, first, stop)
-        from actors.shares import seeds_to_share, words_to_share  # noqa: PLC0415 (compiled; others need none of it)
-
         answered, refused = charged.answering(), sum(end - start for start, end in charged.refused)
         heard = np.ones(count, np.uint8) if answered is None else answered
+        block: dict[str, Any] = {"query_id": query.id, "first": first, "count": count, "width": half.width(query)}
+        block |= {"answered": pack(heard), "refused": refused}
         if side == WORDS_SERVER:
             words = words_to_share(coins, heard, self._vectors(query, half, coins, heard))
-            return WordShare(
-                query_id=query.id,
-                first=first,
-                count=count,
-                width=half.width(query),
-                words=as_bytes_of_words(words),
-                answered=pack(heard),
-                refused=refused,
-            )
-        return SeedShare(
-            query_id=query.id,
-            first=first,
-            count=count,
-            width=half.width(query),
-            seeds=seeds_to_share(coins, heard),
-            answered=pack(heard),
-            refused=refused,
-        )
+            return WordShare(**block, words=as_bytes_of_words(words))
+        return SeedShare(**block, seeds=seeds_to_share(coins, heard))
 
     def _vectors(self, query: Query, half: SharedVector, coins: Coins, heard: Bits) -> Words32:
         """Return devices' vectors, with their shares of noise where devices add it; nothing of this leaves them."""
-        from actors.shares import noisy, vectors_of  # noqa: PLC0415 (as above)
-
         words = vectors_of(ones_in(query, self._ratings, coins), half.width(query))
         noisy(query, half, coins, heard, words)
         return words
@@ -241,8 +213,6 @@ class Cohort(DeviceBlock):
         if self.first == self.stop:
             return
         if public_half_of(query.design).shares:
-            from actors.shares import words_to_share  # noqa: PLC0415 (compiled)
-
             coins, heard = self._coins(query, self.first, self.first + 1), np.ones(1, np.uint8)
             words_to_share(coins, heard, self._vectors(query, _vector_half(query), coins, heard))
             return
@@ -258,11 +228,9 @@ class Cohort(DeviceBlock):
     def recommend(
         self, model: Model, first: int, stop: int, k: int, features: PublicFeatures | None = None
     ) -> Indices2:
-        """Return each device's own top ``k``, int32, shape (stop - first, k); see `advice.recommend`.
-
-        With public ``features`` of items see `advice.recommend_featured`. In a deployment this never leaves the
-        device; a simulation reads it to score it.
-        """
+        """Return each device's own top ``k``, int32, shape (stop - first, k); see `advice.recommend`."""
+        # With public ``features`` of items see `advice.recommend_featured`. In a deployment this never leaves the
+        # device; a simulation reads it to score it.
         model = Model.arrived(model)
         require_block(first, stop, self.first, self.stop)
         require_whole("k", k, 1, MOST_ADVISED)

@@ -18,11 +18,9 @@ PART = ".blindrec-part"  # Ending of a file that is still being written; nobody 
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it where they are missing, and wait until the disk holds their names.
-
-    Folders are made from the top, each once the one above it is on the disk. If another process died while it made
-    them, only the lowest folder can be missing from the disk, so this waits for the lowest one even where it exists.
-    """
+    """Make a folder and those above it where they are missing, and wait until the disk holds their names."""
+    # Folders are made from the top, each once the one above it is on the disk. If another process died while it made
+    # them, only the lowest folder can be missing from the disk, so this waits for the lowest one even where it exists.
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     lowest = missing[-1].parent if missing else folder
     with suppress(PermissionError):  # whoever cannot read the folder above did not make this one
@@ -33,11 +31,9 @@ def make_folder(folder: Path) -> None:
 
 
 def settle(folder: Path, ending: str) -> None:
-    """Wait until the disk holds a folder's name, and the files with some ending in it as they are read now.
-
-    A process may have died after it wrote a file and before the disk held it. Such a file can be read now but is lost
-    in a power cut. Whoever acts on the contents of a folder calls this function first.
-    """
+    """Wait until the disk holds a folder's name, and the files with some ending in it as they are read now."""
+    # A process may have died after it wrote a file and before the disk held it. Such a file can be read now but is lost
+    # in a power cut. Whoever acts on the contents of a folder calls this function first.
     make_folder(folder)
     for path in sorted(folder.glob(f"*{ending}")):
         _wait_for(path, os.O_RDONLY | os.O_NONBLOCK)  # nobody waits for who writes to a named pipe
@@ -210,10 +206,8 @@ def _lines_in(path: Path, kind: LogKind) -> int:
 
 
 def _torn(tail: bytes) -> bool:
-    """Return whether bytes are a torn line: they begin like a line, and their JSON is incomplete.
-
-    A line with complete JSON and a wrong digest is not torn: it was changed after it was written.
-    """
+    """Return whether bytes are a torn line: they begin like a line, and their JSON is incomplete."""
+    # A line with complete JSON and a wrong digest is not torn: it was changed after it was written.
     if not _BEGUN.fullmatch(tail):
         return False
     try:

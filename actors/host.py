@@ -54,20 +54,16 @@ class DeviceHost:
         return self._cohort_of(first, stop).ask(question, first, stop, *public)
 
     def inspect(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
-        """Let the experimenter look at devices of one cohort; see `actors.device_half.DeviceBlock.inspect`.
-
-        The result may reveal what a device rated. The server also holds a handle of this actor, so a ``permit`` is
-        required that only the experimenter can compute, because it is derived from the devices' secret.
-        """
+        """Let the experimenter look at devices of one cohort; see `actors.device_half.DeviceBlock.inspect`."""
+        # The result may reveal what a device rated. The server also holds a handle of this actor, so a ``permit`` is
+        # required that only the experimenter can compute, because it is derived from the devices' secret.
         if type(permit) is not bytes or not hmac.compare_digest(permit, permit_of(self._secret)):
             raise PermitError("what devices hold stays there; only the experimenter may look at it")
         return self._cohort_of(first, stop).inspect(question, first, stop)
 
     def share(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
-        """Give one of two servers its shares of devices of one cohort; see `actors.device.Cohort.share`.
-
-        Which server it is follows from its ``permit``, so that none can get the other one's share, nor anybody both.
-        """
+        """Give one of two servers its shares of devices of one cohort; see `actors.device.Cohort.share`."""
+        # Which server it is follows from its ``permit``, so that none can get the other one's share, nor anybody both.
         side = side_of(permit, self._secret)
         return self._cohort_of(first, stop).share(side, question, first, stop)
 
@@ -109,10 +105,8 @@ class HostedKeeper:
         return _result_of(self.actor.read.remote(first, stop, since))
 
     def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """Book lines; see `Keeper.book`.
-
-        If the answer is lost, the lines may have been booked, and the next call returns them.
-        """
+        """Book lines; see `Keeper.book`."""
+        # If the answer is lost, the lines may have been booked, and the next call returns them.
         return _result_of(self.actor.book.remote(first, stop, position, lines))
 
 
@@ -131,12 +125,10 @@ def _result_of(answer: Any) -> tuple[int, list[str]]:
 
 
 def start_keeper(folder: Path | None) -> HostedKeeper:
-    """Start a `Keeper` as a Ray actor on the node of whoever calls this.
-
-    If its process dies, Ray restarts it and repeats its calls, provided that a folder keeps its entries. Repeating a
-    call does no harm, because the keeper returns a line that it already holds instead of booking it again. Without a
-    folder the entries are lost, and devices refuse.
-    """
+    """Start a `Keeper` as a Ray actor on the node of whoever calls this."""
+    # If its process dies, Ray restarts it and repeats its calls, provided that a folder keeps its entries. Repeating a
+    # call does no harm, because the keeper returns a line that it already holds instead of booking it again. Without a
+    # folder the entries are lost, and devices refuse.
     Keeper(folder)  # errors about the folder are raised here, in the caller's process
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     actor: Any = ray.remote(Keeper)

@@ -32,7 +32,6 @@ class Charge:
     stop: int
 
     def __post_init__(self) -> None:
-        """Refuse an impossible charge."""
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         if type(self.id) is not bytes or not self.id:
             raise InputError("what is charged has no id; give a digest")
@@ -79,12 +78,10 @@ class LedgerClient(Protocol):
 
 
 class Keeper:
-    """An ordered list of entries. Each is a line about some devices, whose meaning the keeper does not know.
-
-    Several threads may call at once. Only one process at a time may use a folder.
-    """
+    """An ordered list of entries. Each is a line about some devices, whose meaning the keeper does not know."""
 
     def __init__(self, folder: Path | None = None) -> None:
+        # Several threads may call at once. Only one process at a time may use a folder.
         self._lock = Lock()
         self._lines: list[str] = []
         self._bounds = np.empty((2, 64), np.int64)
@@ -102,11 +99,9 @@ class Keeper:
         return self.book(first, stop, since, ())
 
     def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """Book lines about devices ``first`` to ``stop - 1``, unless the book has new entries about them.
-
-        ``position`` is the number of entries that the caller has read. Return the number of all entries, and the new
-        ones about these devices; if there are any, nothing was booked.
-        """
+        """Book lines about devices ``first`` to ``stop - 1``, unless the book has new entries about them."""
+        # ``position`` is the number of entries that the caller has read. Return the number of all entries, and the new
+        # ones about these devices; if there are any, nothing was booked.
         require_block(first, stop, 0, MOST_DEVICES)
         require_whole("entries that are known", position, 0, MOST_DEVICES)
         entries = [f"[{first}, {stop}, {_require_line(line)}]" for line in lines]

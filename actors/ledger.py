@@ -42,15 +42,11 @@ class DeviceRange:
 
 
 class Ledger:
-    """The privacy ledger of devices ``first`` to ``stop - 1``.
-
-    ``budget`` in nats.
-
-    Several threads and processes may charge blocks of a cohort at once. Each reads what the others have booked before
-    it decides, so nothing has to be read when a ledger is made.
-    """
+    """The privacy ledger of devices ``first`` to ``stop - 1``. ``budget`` in nats."""
 
     def __init__(self, first: int, stop: int, budget: Epsilon, keeper: LedgerClient | None = None) -> None:
+        # Several threads and processes may charge blocks of a cohort at once. Each reads what the others have booked
+        # before it decides, so nothing has to be read when a ledger is made.
         self.budget = require_epsilon(budget, "budget")
         self.first, self.stop = first, stop
         self._ranges = [DeviceRange(first, stop)]

@@ -125,10 +125,8 @@ def _write_bits(low: np.uint64, high: np.uint64, counter: np.uint64, words: Word
 
 @compiled
 def draw_blocks(low: np.uint64, high: np.uint64, first: int, words: Words32) -> None:
-    """Write the blocks of counters ``first`` to ``first + BLOCKS - 1`` under the key ``(low, high)``.
-
-    Shapes: ``words`` (16, BLOCKS).
-    """
+    """Write the blocks of counters ``first`` to ``first + BLOCKS - 1`` under the key ``(low, high)``."""
+    # Shapes: ``words`` (16, BLOCKS).
     for k in range(BLOCKS):
         _write_bits(low, high, uint64(first) + uint64(k), words, k)
 
@@ -214,11 +212,9 @@ def _decide_level(
     level: Words,
     row_words: int,
 ) -> None:
-    """Let coins that are level draw their other digits, and set the bits of those below the threshold's ``rest``.
-
-    The n-th such coin of a device, in the order of words and from the lowest bit on, has its digits in the highest 56
-    bits of word n % 8 of block n // 8 from counter ``_LATER`` on.
-    """
+    """Let coins that are level draw their other digits, and set the bits of those below the threshold's ``rest``."""
+    # The n-th such coin of a device, in the order of words and from the lowest bit on, has its digits in the highest 56
+    # bits of word n % 8 of block n // 8 from counter ``_LATER`` on.
     n = 0
     for k in range(row_words):
         undecided = level[k]
@@ -281,11 +277,9 @@ def draw_words(low: np.uint64, high: np.uint64, first: np.uint64, step: np.uint6
 
 @borrowing
 def uniform(low: np.uint64, high: np.uint64, ahead: Words, halves: int, bound: int) -> tuple[int, int]:
-    """Return a uniform whole number below ``bound`` (at most 2**32), and how many halves of words were taken by now.
-
-    Halves are taken one after the other, the low half of a word first; multiplication with rejection makes them
-    uniform (Lemire, 2019). ``ahead`` holds the `AHEAD` words that the next halves come from, where any are left.
-    """
+    """Return a uniform whole number below ``bound`` (at most 2**32), and how many halves of words were taken by now."""
+    # Halves are taken one after the other, the low half of a word first; multiplication with rejection makes them
+    # uniform (Lemire, 2019). ``ahead`` holds the `AHEAD` words that the next halves come from, where any are left.
     range_size, least_fair = uint64(bound), uint64((1 << 32) % bound)
     while True:
         place = halves & (2 * AHEAD - 1)

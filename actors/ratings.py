@@ -3,6 +3,7 @@
 Both kinds are frozen for a run, live on the private side only, and show no data when printed.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -10,20 +11,20 @@ from typing import TypeAlias
 
 import numpy as np
 
-from actors.block_model import (
-    DISLIKED,
-    LIKED,
-    UNRATED,
-    BlockModel,
-    StoredLikes,
-    StoredOpinions,
-    block_model_opinions,
-    block_model_rated,
-    block_model_would_like,
-)
+from actors import block_model
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.rating_table import Likes, RowTable
+
+TILE = 512  # Devices whose ratings are in memory together, more in a large catalogue; a speed parameter
+
+
+def _tiles(coins: Coins, items: int) -> Iterator[tuple[int, int]]:
+    """Yield tiles of the devices that draw, by the first of them and their number."""
+    size = max(TILE, items >> 8)
+    for first in range(0, coins.devices, size):
+        yield first, min(size, coins.devices - first)
 
 
 def _in_63_bits(probability: float) -> int:
@@ -55,31 +56,38 @@ class BlockRatings:
         """Number of items N."""
         return self.clusters.size
 
-    def model(self) -> BlockModel:
+    def model(self) -> block_model.BlockModel:
         """Return the block model as compiled code reads it."""
         ends = [_in_63_bits(share) for share in np.cumsum(self.class_shares)]
         ends[-1] = 1 << 63
         like = np.array([[_in_63_bits(b) for b in row] for row in self.like.tolist()], np.uint64)
-        return BlockModel(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
+        return block_model.BlockModel(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
 
     def rated(self, master: Words, first: int, count: int) -> Likes:
         """Return what ``count`` devices from ``first`` on rated and liked, items ascending in each row."""
         items = np.empty((count, self.rated_items), np.int32)
         likes = np.empty((count, self.rated_items), np.bool_)
-        block_model_rated(self.model(), master, first, items, likes)
+        block_model.block_model_rated(self.model(), master, first, items, likes)
         starts = np.arange(count + 1, dtype=np.int64) * self.rated_items
         return RowTable(starts=starts, items=items.ravel(), values=likes.ravel(), count=self.items)
 
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:
         """Return what devices from ``first`` on think of ``items``, shape (devices, k): unrated, disliked or liked."""
         opinions = np.empty(items.shape, np.uint8)
-        block_model_opinions(self.model(), master, first, items, opinions)
+        block_model.block_model_opinions(self.model(), master, first, items, opinions)
         return opinions
+
+    def tiles(self, coins: Coins, places: Indices) -> Iterator[tuple[slice, block_model.Opinions]]:
+        """Yield devices of those that draw, and their ratings of items that have a place, 0 or more."""
+        model = self.model()
+        for first, count in _tiles(coins, self.items):
+            opinions = block_model.block_model_opinions_of(model, coins.master, coins.first + first, count, places)
+            yield slice(first, first + count), opinions
 
     def would_like(self, secret: bytes, items: Indices2) -> Bools2:
         """Return whether devices 0, 1, ... would like ``items``, shape (devices, k): the experimenter checks advice."""
         likes = np.empty(items.shape, np.bool_)
-        block_model_would_like(self.model(), as_words(secret), 0, items, likes)
+        block_model.block_model_would_like(self.model(), as_words(secret), 0, items, likes)
         return likes
 
 
@@ -107,15 +115,21 @@ class StoredRatings:
             raise ValueError(f"a device stands for a user outside 0 to {self.rows.users - 1}")
 
     @property
-    def stored_opinions(self) -> StoredOpinions:
+    def stored_opinions(self) -> block_model.StoredOpinions:
         """All ratings as compiled code reads them."""
-        return StoredOpinions(self.rows.starts, self.rows.items, self.rows.values, self.user)
+        return block_model.StoredOpinions(self.rows.starts, self.rows.items, self.rows.values, self.user)
+
+    def tiles(self, coins: Coins, places: Indices) -> Iterator[tuple[slice, block_model.Opinions]]:
+        """Yield devices and their ratings; see `BlockRatings.tiles`."""
+        for first, count in _tiles(coins, self.items):
+            opinions = block_model.stored_opinions_of(self.stored_opinions, coins.first + first, count, places)
+            yield slice(first, first + count), opinions
 
     @cached_property
-    def liked(self) -> StoredLikes:
+    def liked(self) -> block_model.StoredLikes:
         """Liked items as compiled code reads them."""
         liked = self.rows.where(self.rows.values)
-        return StoredLikes(self.items, liked.starts, liked.items, self.user)
+        return block_model.StoredLikes(self.items, liked.starts, liked.items, self.user)
 
     def rated(self, master: Words, first: int, count: int) -> Likes:  # noqa: ARG002 (stored)
         """Return rated items and likes; see `BlockRatings.rated`."""
@@ -124,11 +138,11 @@ class StoredRatings:
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:  # noqa: ARG002 (stored)
         """Return what devices think of items; see `BlockRatings.opinions`."""
         if not self.rows.items.size:
-            return np.full(items.shape, UNRATED, np.uint8)
+            return np.full(items.shape, block_model.UNRATED, np.uint8)
         keys, targets = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
         place = np.minimum(np.searchsorted(keys, targets), keys.size - 1)
-        opinions = np.where(self.rows.values[place], LIKED, DISLIKED)
-        return np.where(keys[place] == targets, opinions, UNRATED).astype(np.uint8)
+        opinions = np.where(self.rows.values[place], block_model.LIKED, block_model.DISLIKED)
+        return np.where(keys[place] == targets, opinions, block_model.UNRATED).astype(np.uint8)
 
     @cached_property
     def _keys(self) -> Ints:

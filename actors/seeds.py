@@ -98,10 +98,8 @@ class Coins(NamedTuple):
     query_id: Words  # The query's id as two words
 
     def streams(self, query: Query) -> Words:
-        """Return the public stream that each device's question follows from, uint64, shape (devices,).
-
-        It is that of the device's address in this round; or a private coin, which its release then brings.
-        """
+        """Return the public stream that each device's question follows from, uint64, shape (devices,)."""
+        # It is that of the device's address in this round; or a private coin, which its release then brings.
         if query.own_questions:
             return private_coins(self.master, self.first, self.devices, QUESTION, self.query_id, 0)
         return device_streams(query.key, self.first, self.devices)

@@ -13,10 +13,9 @@ from coordinator.protocol.arrays import Bits, Indices2, Words, Words2, Words32
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.errors import PermitError
-from coordinator.protocol.hashing import LOW, siphash1
+from coordinator.protocol.hashing import LOW, hide, siphash1
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query
-from coordinator.protocol.share_words import hide
 from coordinator.protocol.shares import SIDES
 
 
@@ -35,10 +34,8 @@ def side_of(permit: object, secret: bytes) -> str:
 
 @compiled
 def vectors_of(places: Indices2, width: int) -> Words32:
-    """Return vectors with a one at each of a device's places; places outside of them stand for nothing.
-
-    Shapes: ``places`` (devices, k).
-    """
+    """Return vectors with a one at each of a device's places; places outside of them stand for nothing."""
+    # Shapes: ``places`` (devices, k).
     words = np.zeros((len(places), width), np.uint32)
     for k in range(len(places)):
         for place in places[k]:
@@ -70,10 +67,8 @@ def _draw(high: Words, low: Words, key0: np.uint64, key1: np.uint64, lane: np.ui
 
 @compiled
 def add_noise(high: Words, low: Words, lowest: int, keys: Words2, heard: Bits, words: Words32, two_sided: bool) -> None:
-    """Add to each answering device's words its own share of noise, a draw of a law for every word.
-
-    Shapes: ``keys`` (devices, 2), two words of private coins.
-    """
+    """Add to each answering device's words its own share of noise, a draw of a law for every word."""
+    # Shapes: ``keys`` (devices, 2), two words of private coins.
     for k in range(len(words)):
         if heard[k]:
             key0, key1 = keys[k, 0], keys[k, 1]

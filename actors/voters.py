@@ -61,10 +61,8 @@ def _draw_rounds(stream: np.uint64, rounds: int, subset: Ints) -> None:
 def vote_as_peers(
     streams: Words, columns: Ints, taste: Bits, diverse: Bools, first: int, objects: int, radius: int, votes: Bits2
 ) -> None:
-    """Overwrite the votes of a client's peers.
-
-    Shapes: ``streams`` (voters,); ``taste`` (T,); ``diverse`` (T,); ``votes`` (rounds, voters).
-    """
+    """Overwrite the votes of a client's peers."""
+    # Shapes: ``streams`` (voters,); ``taste`` (T,); ``diverse`` (T,); ``votes`` (rounds, voters).
     own_rounds = np.empty(radius, np.int64)
     for k in columns:
         for t in range(votes.shape[0]):
@@ -90,10 +88,8 @@ def vote_by_rating(
     first: int,
     votes: Bits2,
 ) -> None:
-    """Write votes for the title that each voter rates best; its coin decides ties, and where it rated none.
-
-    Shapes: ``streams`` (voters,); ``titles`` (rounds, m); ``votes`` (rounds, voters).
-    """
+    """Write votes for the title that each voter rates best; its coin decides ties, and where it rated none."""
+    # Shapes: ``streams`` (voters,); ``titles`` (rounds, m); ``votes`` (rounds, voters).
     best = np.empty(titles.shape[1], np.int64)
     for k in range(voters.size):
         start, stop = starts[voters[k]], starts[voters[k] + 1]
@@ -227,17 +223,13 @@ class TableVoters:
 
 
 class VoterCohort(DeviceBlock):
-    """A block of voters' devices of one process; each acts as if it were alone.
-
-    ``budget`` in nats.
-
-    A voter's votes go to the coordinator, who is trusted. The ledger records what clients may learn from the
-    recommendations. The epsilons of several clients' services add up.
-    """
+    """A block of voters' devices of one process; each acts as if it were alone. ``budget`` in nats."""
 
     def __init__(
         self, voters: Voters, secret: bytes, first: int, stop: int, budget: Epsilon, keeper: LedgerClient | None = None
     ) -> None:
+        # A voter's votes go to the coordinator, who is trusted. The ledger records what clients may learn from the
+        # recommendations. The epsilons of several clients' services add up.
         if not 0 <= first <= stop <= voters.users:
             raise BlockError(f"devices {first} to {stop - 1} are not all among the {voters.users} voters")
         self.first, self.stop = first, stop
@@ -257,12 +249,11 @@ class VoterCohort(DeviceBlock):
         return self.vote(question, public[0])
 
     def enter(self, service: Service) -> Indices:
-        """Book a service; return the devices that take part, ascending.
-
-        A device that has entered the service before enters again at no cost. A device stays away if its budget does not
-        cover the service, whatever its opinions are, and so does the client's own device. Therefore a service that was
-        interrupted has the same voters when it is announced again, and the client sees the same recommendations.
-        """
+        """Book a service; return the devices that take part, ascending."""
+        # A device that has entered the service before enters again at no cost. A device stays away if its budget does
+        # not cover the service, whatever its opinions are, and so does the client's own device. Therefore a service
+        # that was interrupted has the same voters when it is announced again, and the client sees the same
+        # recommendations.
         service = Service.arrived(service)
         self._voters.check(service)
         devices = np.arange(self.first, self.stop, dtype=np.int32)
@@ -295,10 +286,7 @@ class VoterCohort(DeviceBlock):
 
 
 class Client:
-    """One client.
-
-    Shapes: ``likes`` (T, m).
-    """
+    """One client. Shapes: ``likes`` (T, m)."""
 
     def __init__(self, number: int, likes: Bools2) -> None:
         nothing = np.flatnonzero(~likes.any(axis=1))

@@ -23,8 +23,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
 from coordinator.protocol.messages import Query
 from coordinator.server.anchor.anchor_queries import AnchorSensing, history_of
-from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy, learner_for
-from coordinator.server.anchor.two_class import TwoClasses
+from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy, TwoClasses, learner_for
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.signs import AnchorStatistic

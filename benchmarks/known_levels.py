@@ -18,8 +18,7 @@ from scipy.special import softmax
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.coins import derive
-from coordinator.server.decoding.mixture import Mixture, joint
-from coordinator.server.decoding.posterior import Posterior, on_a_grid
+from coordinator.server.decoding.posterior import Mixture, Posterior, joint, on_a_grid
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.moments.sign_moments import sign_contrast
 from coordinator.server.rounds.learner import PosteriorLearner

@@ -21,7 +21,7 @@ import numpy as np
 import typer
 
 from coordinator.protocol.arrays import Floats2
-from coordinator.protocol.rounding import step_of
+from coordinator.protocol.coins import step_of
 from coordinator.server.completion.batches import VECTOR_BITS
 from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario

@@ -18,12 +18,10 @@ from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server import mechanisms
 from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.anchor.like_tables import TableLearner
-from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, TablePolicy
-from coordinator.server.anchor.two_class import TwoClasses
+from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, TablePolicy, TwoClasses
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.line import Curator
-from coordinator.server.decoding.mixture import Mixture
-from coordinator.server.decoding.posterior import Posterior
+from coordinator.server.decoding.posterior import Mixture, Posterior
 from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import Cohorts, Layout
 from coordinator.server.mechanisms import aggregate

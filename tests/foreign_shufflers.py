@@ -16,7 +16,7 @@ from coordinator.protocol.channels import ExactChannel, LogRatio, bit_channel
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.public_half import PublicHalf
 from coordinator.protocol.trust import ShuffledRound, Shuffling
-from coordinator.shuffler.shuffler import Shuffler
+from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import server_half
 from scenarios.studies.scrutiny.mechanism import MechanismUnderTest, Size, subject_of
 

@@ -10,10 +10,9 @@ from actors.keeper import LedgerClient
 from actors.second_order.cohort import Answer, Consent, PrivateCohort
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Indices, Ints
-from coordinator.protocol.coins import as_words
+from coordinator.protocol.coins import as_words, on_grid
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rating_table import Rows
-from coordinator.protocol.rounding import on_grid
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 

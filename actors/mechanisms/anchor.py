@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import int32, int64, uint64
 
-from actors.block_model import BlockModel, StoredOpinions, device_class, likes_item, list_rated, room_for
+from actors.block_model import Opinions
 from actors.device_half import DeviceHalf, Sketch
 from actors.mechanisms.sign import centres_of, places_in
-from actors.ratings import BlockRatings, Ratings
-from actors.seeds import Coins, ratings_streams
-from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
+from actors.ratings import Ratings
+from actors.seeds import Coins
+from coordinator.protocol.arrays import Bits, Indices, Indices2, Ints, Words
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import below, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
@@ -32,7 +32,6 @@ class TurnedQuery(NamedTuple):
 class PairQuery(NamedTuple):
     """A query about signs of pairs as compiled code reads it."""
 
-    places: Indices  # Every item's place in the pool, -1 outside
     centres: Indices
     unit: int
 
@@ -65,22 +64,18 @@ def _turned_bit(
     tables: TurnedQuery,
     public: np.uint64,
     coin: np.uint64,
-    rated: Counts | Indices,
-    likes: Bools,
-    start: int,
-    stop: int,
+    opinions: Opinions,
+    device: int,
     sensed_ratings: Ints,
     scores: Ints,
 ) -> int:
-    """Return the private bit of a device whose ratings stand from ``start`` to ``stop``.
-
-    ``sensed_ratings`` and ``scores`` are room for its ratings and for the classes.
-    """
+    """Return the private bit of one device."""
+    # ``sensed_ratings`` and ``scores`` are room for its ratings and for the classes.
     count = 0
     for k in range(scores.size):
         scores[k] = tables.prior[k]
-    for at in range(start, stop):
-        item, row = int(rated[at]), int(likes[at])
+    for at in range(opinions.starts[device], opinions.starts[device + 1]):
+        item, row = int(opinions.places[at]), int(opinions.likes[at])
         sign, senses = item_coins(public, item, tables.sensed[item], tables.bits)
         if senses:
             sensed_ratings[count] = sign * (2 * item + row + 1)  # never 0
@@ -101,23 +96,18 @@ def _paired_bit(
     tables: PairQuery,
     public: np.uint64,
     coin: np.uint64,
-    rated: Counts | Indices,
-    likes: Bools,
-    start: int,
-    stop: int,
+    opinions: Opinions,
+    device: int,
     values: Indices,
     rated_places: Ints,
 ) -> int:
-    """Return the private bit of a device whose ratings stand from ``start`` to ``stop``.
-
-    ``values`` has room for each place, and ``rated_places`` for one more.
-    """
+    """Return the private bit of one device."""
+    # ``values`` has room for each place, and ``rated_places`` for one more.
     pool, count, nothing = tables.centres.size, 0, int32(np.iinfo(np.int32).min)
     values[:] = nothing
-    for at in range(start, stop):
-        place = tables.places[rated[at]]
-        if place >= 0:
-            values[place] = (tables.unit if likes[at] else -tables.unit) - tables.centres[place]
+    for at in range(opinions.starts[device], opinions.starts[device + 1]):
+        place = opinions.places[at]
+        values[place] = (tables.unit if opinions.likes[at] else -tables.unit) - tables.centres[place]
     for place in range(pool):
         rated_places[count] = place
         count += values[place] != nothing
@@ -137,64 +127,19 @@ def _paired_bit(
 
 
 @compiled
-def block_model_turned(
-    model: BlockModel, master: Words, public: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
-) -> None:
-    """Write synthetic devices' private bits, uint8, shape (devices,); ``public`` holds their public streams."""
-    items = model.items
-    room, stamp = room_for(items), 0
-    rated, likes = room.subset, np.empty(model.rated, np.bool_)
-    sensed_ratings, scores = np.empty(model.rated, np.int64), np.empty(tables.prior.size, np.int64)
-    secret = ratings_streams(master, first, bits.size)
+def turned_bits(opinions: Opinions, public: Words, coins: Words, tables: TurnedQuery, bits: Bits) -> None:
+    """Write devices' private bits, uint8, shape (devices,); ``public`` holds their public streams."""
+    sensed_ratings, scores = np.empty(tables.sensed.size, np.int64), np.empty(tables.prior.size, np.int64)
     for k in range(bits.size):
-        stamp = list_rated(secret[k], items, model.rated, room, stamp)
-        own_class = device_class(secret[k], model.class_marks)
-        for at in range(model.rated):
-            likes[at] = likes_item(model, secret[k], own_class, rated[at])
-        bits[k] = _turned_bit(tables, public[k], coins[k], rated, likes, 0, model.rated, sensed_ratings, scores)
+        bits[k] = _turned_bit(tables, public[k], coins[k], opinions, k, sensed_ratings, scores)
 
 
 @compiled
-def block_model_paired(
-    model: BlockModel, master: Words, public: Words, coins: Words, tables: PairQuery, first: int, bits: Bits
-) -> None:
-    """Write synthetic devices' private bits; see `block_model_turned`."""
-    items = model.items
-    room, stamp = room_for(items), 0
-    rated, likes = room.subset, np.empty(model.rated, np.bool_)
-    values, rated_places = np.empty(tables.centres.size, np.int32), np.empty(tables.centres.size + 1, np.int64)
-    secret = ratings_streams(master, first, bits.size)
-    for k in range(bits.size):
-        stamp = list_rated(secret[k], items, model.rated, room, stamp)
-        own_class = device_class(secret[k], model.class_marks)
-        for at in range(model.rated):
-            likes[at] = tables.places[rated[at]] >= 0 and likes_item(model, secret[k], own_class, rated[at])
-        bits[k] = _paired_bit(tables, public[k], coins[k], rated, likes, 0, model.rated, values, rated_places)
-
-
-@compiled
-def stored_turned(
-    rows: StoredOpinions, public: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
-) -> None:
-    """Write real devices' private bits; see `block_model_turned`."""
-    items = tables.sensed.size
-    rated, likes = rows.rated, rows.likes
-    sensed_ratings, scores = np.empty(items, np.int64), np.empty(tables.prior.size, np.int64)
-    for k in range(bits.size):
-        user = rows.user[first + k]
-        start, stop = rows.starts[user], rows.starts[user + 1]
-        bits[k] = _turned_bit(tables, public[k], coins[k], rated, likes, start, stop, sensed_ratings, scores)
-
-
-@compiled
-def stored_paired(rows: StoredOpinions, public: Words, coins: Words, tables: PairQuery, first: int, bits: Bits) -> None:
-    """Write real devices' private bits; see `block_model_turned`."""
-    rated, likes = rows.rated, rows.likes
+def paired_bits(opinions: Opinions, public: Words, coins: Words, tables: PairQuery, bits: Bits) -> None:
+    """Write devices' private bits; see `turned_bits`."""
     values, rated_places = np.empty(tables.centres.size, np.int32), np.empty(tables.centres.size + 1, np.int64)
     for k in range(bits.size):
-        user = rows.user[first + k]
-        start, stop = rows.starts[user], rows.starts[user + 1]
-        bits[k] = _paired_bit(tables, public[k], coins[k], rated, likes, start, stop, values, rated_places)
+        bits[k] = _paired_bit(tables, public[k], coins[k], opinions, k, values, rated_places)
 
 
 class PairSigns(DeviceHalf):
@@ -204,12 +149,10 @@ class PairSigns(DeviceHalf):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         assert query.pool is not None
-        tables = PairQuery(places_in(query.pool, ratings.items), *centres_of(query))
+        tables = PairQuery(*centres_of(query))
         public, own, bits = coins.streams(query), coins.choices(), np.empty(coins.devices, np.uint8)
-        if isinstance(ratings, BlockRatings):
-            block_model_paired(ratings.model(), coins.master, public, own, tables, coins.first, bits)
-        else:
-            stored_paired(ratings.stored_opinions, public, own, tables, coins.first, bits)
+        for tile, opinions in ratings.tiles(coins, places_in(query.pool, ratings.items)):
+            paired_bits(opinions, public[tile], own[tile], tables, bits[tile])
         return Sketch(bits[:, None])
 
 
@@ -222,10 +165,8 @@ class Anchor(DeviceHalf):
         prior, guess, counts, lean, sensed = (query.arrays[name] for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED))
         tables = TurnedQuery(prior, guess, counts, lean, sensed, level_bits(int(query.parameters[LEVELS])))
         public, own, bits = coins.streams(query), coins.choices(), np.empty(coins.devices, np.uint8)
-        if isinstance(ratings, BlockRatings):
-            block_model_turned(ratings.model(), coins.master, public, own, tables, coins.first, bits)
-        else:
-            stored_turned(ratings.stored_opinions, public, own, tables, coins.first, bits)
+        for tile, opinions in ratings.tiles(coins, np.arange(ratings.items, dtype=np.int32)):
+            turned_bits(opinions, public[tile], own[tile], tables, bits[tile])
         return Sketch(bits[:, None])
 
 

@@ -3,17 +3,7 @@
 import numpy as np
 from numba import uint8
 
-from actors.block_model import (
-    BlockModel,
-    StoredLikes,
-    block_model_maxsense,
-    device_class,
-    likes_item,
-    mark_subset,
-    next_stamp,
-    room_for,
-    stored_maxsense,
-)
+from actors import block_model
 from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
@@ -26,30 +16,28 @@ from coordinator.protocol.sensing import items_of, sensing_of
 
 @compiled
 def block_model_partition(
-    model: BlockModel, master: Words, public: Words, set_size: int, first: int, bits: Bits2
+    model: block_model.BlockModel, master: Words, public: Words, set_size: int, first: int, bits: Bits2
 ) -> None:
-    """Write the bits of synthetic devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked.
-
-    ``bits`` (uint8, devices x sets) receives them; ``public`` holds the devices' public streams.
-    """
+    """Write the bits of synthetic devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked."""
+    # ``bits`` (uint8, devices x sets) receives them; ``public`` holds the devices' public streams.
     items, inverted = model.items, 2 * model.rated > model.items
     size = items - model.rated if inverted else model.rated
-    room, stamp = room_for(items), 0
+    room, stamp = block_model.room_for(items), 0
     order, partition = np.arange(items).astype(np.uint32), np.empty(min(items, set_size * bits.shape[1]), np.uint32)
     swaps = np.empty_like(partition)
     secret = ratings_streams(master, first, len(bits))
     bits[:] = 0
     for k in range(len(bits)):
-        stamp, stream = next_stamp(room.marks, stamp), secret[k]
-        mark_subset(stream, items, size, room, stamp)
-        own_class = device_class(stream, model.class_marks)
+        stamp, stream = block_model.next_stamp(room.marks, stamp), secret[k]
+        block_model.mark_subset(stream, items, size, room, stamp)
+        own_class = block_model.device_class(stream, model.class_marks)
         random_order(public[k], order, swaps, partition)
         _meet(model, stream, own_class, room.marks, stamp, partition, set_size, bits, k)
 
 
 @borrowing
 def _meet(
-    model: BlockModel,
+    model: block_model.BlockModel,
     stream: np.uint64,
     own_class: int,
     marks: Bits,
@@ -63,13 +51,13 @@ def _meet(
     ours, inverted = uint8(stamp), 2 * model.rated > model.items
     for question in range(bits.shape[1]):
         for item in partition[question * set_size : (question + 1) * set_size]:
-            if (marks[item] == ours) != inverted and likes_item(model, stream, own_class, item):
+            if (marks[item] == ours) != inverted and block_model.likes_item(model, stream, own_class, item):
                 bits[k, question] = 1
                 break
 
 
 @compiled
-def stored_partition(likes: StoredLikes, public: Words, set_size: int, first: int, bits: Bits2) -> None:
+def stored_partition(likes: block_model.StoredLikes, public: Words, set_size: int, first: int, bits: Bits2) -> None:
     """Write the bits of real devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked."""
     marks, stamp = np.zeros(likes.items, np.uint8), 0
     order = np.arange(likes.items).astype(np.uint32)
@@ -77,7 +65,7 @@ def stored_partition(likes: StoredLikes, public: Words, set_size: int, first: in
     swaps = np.empty_like(partition)
     bits[:] = 0
     for k in range(len(bits)):
-        stamp = next_stamp(marks, stamp)
+        stamp = block_model.next_stamp(marks, stamp)
         user = likes.user[first + k]
         for place in range(likes.starts[user], likes.starts[user + 1]):
             marks[likes.liked[place]] = stamp
@@ -99,9 +87,9 @@ class MaxSense(DeviceHalf):
         public, table, pool = coins.streams(query), sensing_of(query), items_of(query)
         bits = np.empty(coins.devices, np.uint8)
         if isinstance(ratings, BlockRatings):
-            block_model_maxsense(ratings.model(), coins.master, public, table, pool, coins.first, bits)
+            block_model.block_model_maxsense(ratings.model(), coins.master, public, table, pool, coins.first, bits)
         else:
-            stored_maxsense(ratings.liked, public, table, pool, coins.first, bits)
+            block_model.stored_maxsense(ratings.liked, public, table, pool, coins.first, bits)
         return Sketch(bits.reshape(coins.devices, 1))
 
 

@@ -22,11 +22,9 @@ from coordinator.protocol.public_draws import buckets_of, signs_of
 def block_model_choices(
     model: BlockModel, master: Words, coins: Words, places: Indices, sides: int, first: int, values: Indices
 ) -> None:
-    """Write the value of synthetic devices, int32, shape (devices,); see `coordinator.protocol.mechanisms.oracles`.
-
-    ``places`` holds every item's place in the pool, -1 outside; ``coins`` a private stream a device, the lanes
-    of which pick among the values that it could have.
-    """
+    """Write the value of synthetic devices, int32, shape (devices,); see `coordinator.protocol.mechanisms.oracles`."""
+    # ``places`` holds every item's place in the pool, -1 outside; ``coins`` a private stream a device, the lanes of
+    # which pick among the values that it could have.
     items, pool_size = model.items, (places >= 0).sum()
     room, stamp = room_for(items), 0
     rated = room.subset

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from actors.block_model import BlockModel, StoredLikes, device_class, likes_item, list_rated, room_for
+from actors.block_model import Opinions
 from actors.device_half import PackedHalf, Sketch
 from actors.mechanisms.sign import places_in
 from actors.packed_releases import release_subsets
-from actors.ratings import BlockRatings, Ratings
-from actors.seeds import Coins, ratings_streams
+from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Indices, Indices2, Words
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.hashing import below
@@ -19,26 +19,20 @@ from coordinator.protocol.value_channels import PADDED, SubsetChannel
 
 
 def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0) -> Indices2:
-    """Return each device's set, int32, shape (devices, padded): places in the pool, and dummies from its size on.
-
-    With ``ranges`` above 0, a device's set is the range that the number of its likes in the pool is in, shape
-    (devices, 1); see `coordinator.protocol.mechanisms.sets.ranges_of`.
-    """
+    """Return each device's set, int32, shape (devices, padded): places in the pool, and dummies from its size on."""
+    # With ``ranges`` above 0, a device's set is the range that the number of its likes in the pool is in, shape
+    # (devices, 1); see `coordinator.protocol.mechanisms.sets.ranges_of`.
     places, streams = places_in(pool_of(query), ratings.items), coins.sketch()
     own = np.empty((coins.devices, int(query.parameters[PADDED])), np.int32)
-    if isinstance(ratings, BlockRatings):
-        _block_model_sets(ratings.model(), coins.master, streams, places, coins.first, ranges, own)
-    else:
-        _stored_sets(ratings.liked, streams, places, coins.first, ranges, own)
+    for tile, opinions in ratings.tiles(coins, places):
+        _fill_sets(opinions, streams[tile], pool_size(query), ranges, own[tile])
     return own
 
 
 @compiled
 def liked_pairs(sets: Indices2, items: int) -> Indices2:
-    """Return the pairs of each device's set, int32, padded to as many as a set without dummies has.
-
-    Shapes: ``sets`` (devices, w).
-    """
+    """Return the pairs of each device's set, int32, padded to as many as a set without dummies has."""
+    # Shapes: ``sets`` (devices, w).
     own = np.empty((len(sets), sets.shape[1] * (sets.shape[1] - 1) // 2), np.int32)
     for k in range(len(sets)):
         count = 0
@@ -72,36 +66,16 @@ def _keep(coins: np.uint64, liked: Counts, count: int, dummies: int, ranges: int
 
 
 @compiled
-def _block_model_sets(
-    model: BlockModel, master: Words, coins: Words, places: Indices, first: int, ranges: int, own: Indices2
-) -> None:
-    """Write synthetic devices' sets; ``coins`` holds a private stream a device."""
-    items, dummies = model.items, (places >= 0).sum()
-    room, stamp = room_for(items), 0
-    rated, liked = room.subset, np.empty(model.rated, np.uint32)
-    secret = ratings_streams(master, first, len(own))
+def _fill_sets(opinions: Opinions, coins: Words, pool_size: int, ranges: int, own: Indices2) -> None:
+    """Write devices' sets; ``coins`` holds a private stream a device."""
+    liked = np.empty(pool_size, np.uint32)
     for k in range(len(own)):
-        stream, count = secret[k], 0
-        stamp = list_rated(stream, items, model.rated, room, stamp)
-        own_class = device_class(stream, model.class_marks)
-        for item in rated[: model.rated]:
-            if places[item] >= 0 and likes_item(model, stream, own_class, item):
-                liked[count] = places[item]
+        count = 0
+        for at in range(opinions.starts[k], opinions.starts[k + 1]):
+            if opinions.likes[at]:
+                liked[count] = opinions.places[at]
                 count += 1
-        _keep(coins[k], liked, count, dummies, ranges, own[k])
-
-
-@compiled
-def _stored_sets(likes: StoredLikes, coins: Words, places: Indices, first: int, ranges: int, own: Indices2) -> None:
-    """Write real devices' sets; see `_block_model_sets`."""
-    dummies, liked = (places >= 0).sum(), np.empty(places.size, np.uint32)
-    for k in range(len(own)):
-        user, count = likes.user[first + k], 0
-        for item in likes.liked[likes.starts[user] : likes.starts[user + 1]]:
-            if places[item] >= 0:
-                liked[count] = places[item]
-                count += 1
-        _keep(coins[k], liked, count, dummies, ranges, own[k])
+        _keep(coins[k], liked, count, pool_size, ranges, own[k])
 
 
 class Set(PackedHalf):

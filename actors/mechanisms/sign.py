@@ -3,12 +3,12 @@
 import numpy as np
 from numba import int64
 
-from actors.block_model import BlockModel, StoredOpinions, device_class, likes_item, list_rated, room_for
+from actors.block_model import Opinions
 from actors.device_half import DeviceHalf, Sketch
-from actors.ratings import BlockRatings, Ratings
-from actors.seeds import Coins, ratings_streams
+from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms.sign import Sign as PublicSign
 from coordinator.protocol.mechanisms.sign import to_bits
@@ -32,65 +32,24 @@ def centres_of(query: Query) -> tuple[Indices, int]:
     return (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
 
 
-@inlined
-def _add_rating(stream: np.uint64, place: int, words: int, value: int, sums: Indices2, device: int) -> None:
-    """Add what one rating counts to the device's sum of every sign vector, under its sign; no branch follows a coin."""
-    for vector in range(sums.shape[1]):
-        sums[device, vector] += value * (2 * int(sign_bit(stream, vector * words, place)) - 1)
-
-
 @compiled
-def block_model_signs(
-    model: BlockModel,
-    master: Words,
-    public: Words,
-    place: Indices,
-    centre: Indices,
-    unit: int,
-    first: int,
-    sums: Indices2,
-) -> None:
-    """Write synthetic devices' sums, int32, shape (devices, sign vectors); ``public`` holds their streams.
-
-    A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place in the pool.
-    """
-    items, words = model.items, -(-centre.size // 64)
-    room, stamp = room_for(items), 0
-    rated = room.subset
-    secret = ratings_streams(master, first, len(sums))
-    for k in range(len(sums)):
-        stream = secret[k]
-        stamp = list_rated(stream, items, model.rated, room, stamp)
-        own_class = device_class(stream, model.class_marks)
-        sums[k] = 0
-        for item in rated[: model.rated]:
-            if place[item] >= 0:
-                liked = likes_item(model, stream, own_class, item)
-                value = unit * (2 * int(liked) - 1) - centre[place[item]]
-                _add_rating(public[k], place[item], words, value, sums, k)
-
-
-@compiled
-def stored_signs(
-    opinions: StoredOpinions, public: Words, places: Indices, centres: Indices, unit: int, first: int, sums: Indices2
-) -> None:
-    """Write real devices' sums; see `block_model_signs`."""
+def add_signs(opinions: Opinions, public: Words, centres: Indices, unit: int, sums: Indices2) -> None:
+    """Write devices' sums, int32, shape (devices, sign vectors); ``public`` holds their streams."""
+    # A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place, under the place's sign; no
+    # branch follows a coin.
     words = -(-centres.size // 64)
     for k in range(len(sums)):
-        user = opinions.user[first + k]
-        sums[k] = 0
-        for at in range(opinions.starts[user], opinions.starts[user + 1]):
-            place = places[opinions.rated[at]]
-            if place >= 0:
-                value = (unit if opinions.likes[at] else -unit) - centres[place]
-                _add_rating(public[k], place, words, value, sums, k)
+        for vector in range(sums.shape[1]):
+            total = int64(0)
+            for at in range(opinions.starts[k], opinions.starts[k + 1]):
+                place = opinions.places[at]
+                value = unit * (2 * int64(opinions.likes[at]) - 1) - centres[place]
+                total += value * (2 * int64(sign_bit(public[k], vector * words, place)) - 1)
+            sums[k, vector] = total
 
 
 def choose(sums: Indices2, channel: ChoiceChannel, coins: Coins) -> tuple[Bools, Ints]:
-    """Return the sign and the number of the vector that each device names.
-
-    Shapes: ``sums`` (devices, sign vectors).
-    """
+    """Return the sign and the number of the vector that each device names. Shapes: ``sums`` (devices, sign vectors)."""
     return _choose(sums, coins.release(0) >= channel.threshold, coins.choices(), channel.best_count)
 
 
@@ -133,10 +92,8 @@ class Sign(DeviceHalf):
         public, places = coins.streams(query), places_in(query.pool, ratings.items)
         centres, unit = centres_of(query)
         sums = np.empty((coins.devices, int(query.parameters["vectors"])), np.int32)
-        if isinstance(ratings, BlockRatings):
-            block_model_signs(ratings.model(), coins.master, public, places, centres, unit, coins.first, sums)
-        else:
-            stored_signs(ratings.stored_opinions, public, places, centres, unit, coins.first, sums)
+        for tile, opinions in ratings.tiles(coins, places):
+            add_signs(opinions, public[tile], centres, unit, sums[tile])
         return Sketch(sums)
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:

@@ -20,14 +20,14 @@ from benchmarks.faults.world import Straight, World, straight
 from coordinator.aggregators.gathering import LocalShares, ShareServer
 from coordinator.protocol.arrays import Bits2, Bools, Counts
 from coordinator.protocol.coins import derive
+from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.protocol.share_words import expansions
 from coordinator.protocol.shares import SIDES, SeedShare, ShareRoll, WordShare
 from coordinator.protocol.trust import Shuffling, TwoServers
 from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import Cohorts, cut
-from coordinator.server.fleet.shuffled_rounds import read_shuffled
+from coordinator.server.fleet.handed_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.mechanisms.totals import LikeTotals, TotalsHalf

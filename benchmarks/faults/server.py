@@ -17,19 +17,17 @@ from coordinator.aggregators.gathering import ShareServer
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.openings import OpeningBook, Openings
 from coordinator.protocol.shares import SIDES, secret_of
-from coordinator.protocol.trust import ShuffledRound, Shuffling, TwoServers
+from coordinator.protocol.trust import OpeningBook, Openings, ShuffledRound, Shuffling, TwoServers
 from coordinator.server.fleet.cohorts import Cohorts, Layout, cut, side_by_side
+from coordinator.server.fleet.handed_rounds import SumQuerying, read_shuffled
 from coordinator.server.fleet.panel import BlockRequest, Panel
-from coordinator.server.fleet.published_sums import SumQuerying
-from coordinator.server.fleet.shuffled_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate, require_answer
 from coordinator.server.rounds.conductor import Block, Check, Transport
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic, merge
-from coordinator.shuffler.shuffler import OPENER, Shuffler
+from coordinator.shuffler import OPENER, Shuffler
 from scenarios.backends.share_servers import KINDS
 
 LAYOUT = Layout(devices=1, workers=1, devices_per_actor=1)  # Of small rounds, which are read as one block
@@ -149,7 +147,7 @@ class ServersProcess:
 
 
 class SimulatedServers:
-    """Asks two servers through the scheduler, as `coordinator.server.fleet.servers_querying.ServersQuerying` does."""
+    """Asks two servers through the scheduler, as `coordinator.server.fleet.coordinator_actor.ServersQuerying` does."""
 
     def __init__(self, edge: Edge, cohorts: Cohorts, world: World, book: OpeningBook | None) -> None:
         self._edge = edge

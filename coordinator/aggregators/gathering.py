@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from coordinator.protocol import shares
 from coordinator.protocol.arrays import Bits, Counts
 from coordinator.protocol.checked import MOST_DEVICES, require_bytes, require_whole
 from coordinator.protocol.coins import derive
@@ -20,18 +21,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query, pack, unpack
-from coordinator.protocol.openings import OpeningBook, Openings, require_again
-from coordinator.protocol.shares import (
-    MODULUS,
-    PublishedSum,
-    RollError,
-    SeedShare,
-    ShareRoll,
-    WordShare,
-    as_bytes_of_words,
-)
+from coordinator.protocol.trust import OpeningBook, Openings, require_again
 
-S = TypeVar("S", WordShare, SeedShare)
+S = TypeVar("S", shares.WordShare, shares.SeedShare)
 BLOCK_WORDS = 1 << 21  # Words of devices whose shares are in memory together: 8 MB
 
 
@@ -52,16 +44,13 @@ def pieces(first: int, stop: int, width: int) -> list[tuple[int, int]]:
 class ShareSum:
     """The sum of one query's shares, before any noise."""
 
-    roll: ShareRoll  # Whose they are
+    roll: shares.ShareRoll  # Whose they are
     total: Counts  # Modulo 2**32
     transcript: bytes  # SHA-256 of the shares and of the roll
 
 
 class ShareServer(ABC, Generic[S]):
-    """One of the two servers; ``secret`` and ``permit`` are its own, and nobody else has them.
-
-    It opens no sum under a delta above ``most_delta``, which it agreed to when it was started.
-    """
+    """One of the two servers; ``secret`` and ``permit`` are its own, and nobody else has them."""
 
     side: ClassVar[str]
 
@@ -73,6 +62,7 @@ class ShareServer(ABC, Generic[S]):
         most_delta: float = 0.0,
         book: OpeningBook | None = None,
     ) -> None:
+        # It opens no sum under a delta above ``most_delta``, which it agreed to when it was started.
         self._secret, self._permit, self._route, self._most_delta = secret, permit, route, most_delta
         self._latest: ShareSum | None = None
         self._openings = Openings(f"the server of {self.side}", book)
@@ -93,29 +83,18 @@ class ShareServer(ABC, Generic[S]):
         """Compile what a query needs; nothing is fetched."""
         self.rehearse(self._require(query).width(query))
 
-    def collect(self, query: Query, first: int, stop: int, among: bytes | None = None) -> ShareRoll:
-        """Fetch the shares of devices ``first`` to ``stop - 1`` and add them up; return whose are in the sum.
-
-        Asked again, by a retry or a curious server, devices repeat their shares and spend nothing. Those outside of a
-        mask of packed bits are left out. Where a sum of the round was opened it is one of the same devices again.
-        """
+    def collect(self, query: Query, first: int, stop: int, among: bytes | None = None) -> shares.ShareRoll:
+        """Fetch the shares of devices ``first`` to ``stop - 1`` and add them up; return whose are in the sum."""
+        # Asked again, by a retry or a curious server, devices repeat their shares and spend nothing. Those outside of a
+        # mask of packed bits are left out. Where a sum of the round was opened it is one of the same devices again.
         self._latest = self._collected(query, first, stop, among)
         return self._latest.roll
 
-    def publish(self, query: Query, other: ShareRoll) -> PublishedSum:
-        """Publish the sum of a query's shares with this server's noise, if the other server holds those of the same.
-
-        Raises
-        ------
-        RollError
-            If the other server's roll names other devices: devices were out of reach meanwhile, collect again.
-        WithheldError
-            If too few devices answered for their own noise to suffice.
-        InputError
-            If a sum with some of these devices was published of the same query, from which this one would only differ
-            by the others.
-        """
-        half, other = self._require(query), ShareRoll.arrived(other)
+    def publish(self, query: Query, other: shares.ShareRoll) -> shares.PublishedSum:
+        """Publish the sum of a query's shares with this server's noise, if the other server holds those of the same."""
+        # A RollError says that devices were out of reach meanwhile, collect again; a WithheldError that too few
+        # answered for their noise to suffice; an InputError that another sum with some of these devices was published.
+        half, other = self._require(query), shares.ShareRoll.arrived(other)
         latest = self._latest
         if latest is None or (latest.roll.query_id, latest.roll.first, latest.roll.count) != (
             query.id,
@@ -126,21 +105,21 @@ class ShareServer(ABC, Generic[S]):
             self._latest = latest
         roll = latest.roll
         if not roll.same_devices(other):
-            raise RollError(
+            raise shares.RollError(
                 f"two servers hold shares of {roll.devices:,} and {other.devices:,} devices to {query}, which are not "
                 "the same; neither opens its sum, resume to ask again"
             )
         half.require_enough(query, roll.devices)
         self._openings.note(query, roll.first, roll.mask())
-        return PublishedSum(
+        return shares.PublishedSum(
             side=self.side,
             roll=roll,
             width=latest.total.size,
-            words=as_bytes_of_words(latest.total + self._noise(half, query, roll)),
+            words=shares.as_bytes_of_words(latest.total + self._noise(half, query, roll)),
             transcript=latest.transcript,
         )
 
-    def _noise(self, half: SharedVector, query: Query, roll: ShareRoll) -> Counts:
+    def _noise(self, half: SharedVector, query: Query, roll: shares.ShareRoll) -> Counts:
         """Return this server's noise, modulo 2**32; it follows from its secret, the query and the roll alone."""
         width = half.width(query)
         if (law := half.server_noise(query)) is None:
@@ -148,7 +127,7 @@ class ShareServer(ABC, Generic[S]):
         # With other devices in the sum the noise is another one: the difference of two sums never shows a device bare.
         who = hashlib.sha256(roll.answered).hexdigest()
         seed = derive(self._secret, f"noise of query {query.id.hex()} of {roll.first} to {roll.count}, {who}")
-        return (law.draw(seed, 0, width) % MODULUS).astype(np.uint32)
+        return (law.draw(seed, 0, width) % shares.MODULUS).astype(np.uint32)
 
     def _require(self, query: Query) -> SharedVector:
         """Return the public half of a query that devices answer in shares, under noise as was agreed."""
@@ -188,11 +167,11 @@ class ShareServer(ABC, Generic[S]):
             require_again(query, opened, answering.astype(np.bool_))
         answered = pack(answering)
         hasher.update(answered)
-        roll = ShareRoll(query_id=query.id, first=first, count=stop - first, answered=answered, refused=refused)
+        roll = shares.ShareRoll(query_id=query.id, first=first, count=stop - first, answered=answered, refused=refused)
         return ShareSum(roll, total, hasher.digest())
 
 
-def _part(share: WordShare | SeedShare, choice: Bits | None) -> tuple[Bits, bytes]:
+def _part(share: shares.WordShare | shares.SeedShare, choice: Bits | None) -> tuple[Bits, bytes]:
     """Return which devices of a block are in a sum, and what a transcript has of them: the others said nothing."""
     heard = share.heard()
     if choice is None or not (heard & ~choice & 1).any():

@@ -11,7 +11,7 @@ from coordinator.aggregators.gathering import blocks_of
 from coordinator.protocol import losses
 from coordinator.protocol.errors import BlindrecError, LostError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.openings import BookActor
+from coordinator.protocol.trust import BookActor
 
 AHEAD = 3  # Blocks that are on their way while one is added up: some 32 MB
 ATTEMPTS = 8  # Times that a block is asked before its devices are given up
@@ -75,11 +75,9 @@ def _entries(answer: Any) -> Any:
 
 
 def start_server(kind: Any, secret: bytes, permit: bytes, route: RayShares, delta: float, book: Any = None) -> Any:
-    """Start one of the two servers as a Ray actor in a process of its own; Ray restarts it if that dies.
-
-    Its calls may be repeated: devices repeat their shares, its noise is the same, and ``book``, an actor, says which
-    sums the process before it opened.
-    """
+    """Start one of the two servers as a Ray actor in a process of its own; Ray restarts it if that dies."""
+    # Its calls may be repeated: devices repeat their shares, its noise is the same, and ``book``, an actor, says which
+    # sums the process before it opened.
     actor: Any = ray.remote(kind)
     options = actor.options(num_cpus=0, max_restarts=-1, max_task_retries=-1)
     return options.remote(secret, permit, route, delta, book and BookActor(book, _entries))

@@ -4,6 +4,7 @@ import numpy as np
 
 from coordinator.aggregators.gathering import ShareServer
 from coordinator.protocol.arrays import Bits, Counts
+from coordinator.protocol.hashing import add_expansions
 from coordinator.protocol.shares import SEEDS_SERVER, SeedShare
 
 
@@ -18,12 +19,8 @@ class SeedServer(ShareServer[SeedShare]):
 
     def add(self, share: SeedShare, heard: Bits, total: Counts) -> None:
         """Add what seeds expand to."""
-        from coordinator.protocol.share_words import add_expansions  # noqa: PLC0415 (compiled)
-
         add_expansions(share.keys(), heard, total)
 
     def rehearse(self, width: int) -> None:
         """Compile what expands seeds."""
-        from coordinator.protocol.share_words import add_expansions  # noqa: PLC0415 (compiled)
-
         add_expansions(np.zeros((1, 2), np.uint64), np.ones(1, np.uint8), np.zeros(width, np.uint32))

@@ -4,6 +4,7 @@ import numpy as np
 
 from coordinator.aggregators.gathering import ShareServer
 from coordinator.protocol.arrays import Bits, Counts
+from coordinator.protocol.hashing import add_rows
 from coordinator.protocol.shares import WORDS_SERVER, WordShare
 
 
@@ -18,12 +19,8 @@ class WordServer(ShareServer[WordShare]):
 
     def add(self, share: WordShare, heard: Bits, total: Counts) -> None:
         """Add words to a sum."""
-        from coordinator.protocol.share_words import add_rows  # noqa: PLC0415 (compiled)
-
         add_rows(share.rows(), heard, total)
 
     def rehearse(self, width: int) -> None:
         """Compile what adds words up."""
-        from coordinator.protocol.share_words import add_rows  # noqa: PLC0415 (compiled)
-
         add_rows(np.zeros((1, width), np.uint32), np.ones(1, np.uint8), np.zeros(width, np.uint32))

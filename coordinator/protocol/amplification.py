@@ -51,7 +51,7 @@ LocalBounds: TypeAlias = Callable[[float], ShufflerBound]
 
 @dataclass(frozen=True, slots=True)
 class TwoLevels:
-    r"""A local randomizer whose every report is either e^epsilon0 times as likely as elsewhere, or not: from above.
+    """A local randomizer whose every report is either e^epsilon0 times as likely as elsewhere, or not: from above.
 
     Reports have chances ``R_x(y) = omega(y) (e if y meets x else 1) / Z``, with ``e = exp(epsilon0)``, a public law
     omega that is the same for all inputs x, and ``Z = 1 + (e - 1) pi``. With chance 1 / Z a device draws from omega
@@ -62,34 +62,22 @@ class TwoLevels:
     where the X are independent and take the values 0 with chance ``1 - 1/Z``, ``-e (E-1)`` with ``(pi - kappa)/Z``,
     ``-(E-1)`` with ``(1 - pi - kappa)/Z``, ``e - E`` with ``kappa/Z`` and ``1 - e E`` with ``kappa/Z``. Both directions
     are equal. The bound rises in kappa.
+    Source: Balle, Bell, Gascón and Nissim (CRYPTO 2019), the privacy blanket; the law of X follows by counting which of
+    two inputs a report meets.
 
-    Source: Balle, Bell, Gascón and Nissim (CRYPTO 2019), the privacy blanket; the law of X follows by counting which
-    of two inputs a report meets.
-
-    Attributes
-    ----------
-    pi : float
-        Chance under omega that a report meets an input, the same for every input; above 0 and below 1.
-    kappa : float
-        Largest chance under omega, over two inputs, that a report meets the first and not the second; from 0 to the
-        smaller of pi and 1 - pi.
-    common : float or None
-        Chance under omega that a report meets three different inputs, None if unknown; only `LevelsFromBelow`
-        uses it.
-
-    Examples
-    --------
     >>> bits = one_bit_levels()
     >>> shuffled_epsilon(bits, local_epsilon=Fraction(1), devices=1000, delta=1e-6) < 0.1488
     True
     """
 
-    pi: float
+    pi: float  # Chance under omega that a report meets an input, the same for every input; above 0 and below 1
+    # Largest chance under omega, over two inputs, that a report meets the first and not the second; 0 to the smaller of
+    # pi and 1 - pi
     kappa: float
+    # Chance under omega that a report meets three different inputs, None if unknown; for `LevelsFromBelow`
     common: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel."""
         if not 0 < self.pi < 1 or not 0 <= self.kappa <= min(self.pi, 1 - self.pi) * (1 + 1e-12):
             raise InputError(
                 f"pi is {self.pi:g} and kappa {self.kappa:g}; pi is a chance between 0 and 1, kappa one from 0 to pi "
@@ -105,15 +93,9 @@ class TwoLevels:
         return _mean_excess(np.append(values, 0), np.append(chances, 1 - chances.sum()), devices)
 
 
-def one_bit_levels(differing: float = 1.0) -> TwoLevels:
-    """Return the levels of one bit by randomized response: pi is 1/2, and kappa half of ``differing``.
-
-    Parameters
-    ----------
-    differing : float
-        Largest chance over a device's own coins that two inputs' bits differ; 1 unless something caps it.
-    """
-    return TwoLevels(0.5, differing / 2)
+def one_bit_levels() -> TwoLevels:
+    """Return the levels of one bit by randomized response: pi is 1/2, and kappa, too, as two bits may always differ."""
+    return TwoLevels(0.5, 0.5)
 
 
 def kary_levels(values: int) -> TwoLevels:
@@ -128,10 +110,7 @@ def unary_levels(local_epsilon: float) -> TwoLevels:
 
 
 def hash_levels(buckets: int) -> TwoLevels:
-    """Return the levels of local hashing into g buckets, with seeds of one's own: pi is 1/g, kappa ``(1 - 1/g) / g``.
-
-    The seed belongs to the report. Two values share a bucket with chance 1/g over seeds, and three with ``1/g^2``.
-    """
+    """Return the levels of hashing into g buckets, with seeds of one's own: pi is 1/g, kappa ``(1 - 1/g) / g``."""
     return TwoLevels(1 / buckets, (1 - 1 / buckets) / buckets, buckets**-3.0)
 
 
@@ -144,17 +123,8 @@ def subset_levels(values: int, padded: int, subset_size: int) -> TwoLevels:
     """Return the levels of subset selection: of the set mechanism, of pairs, and with one private value of `subset`.
 
     With ``h_j = C(values - j padded, k) / C(values, k)``, the chance that a uniform subset of k values avoids j sets
-    that share nothing, pi is ``1 - h_1`` and kappa ``h_1 - h_2``: sets are worst when they share nothing.
-
-    Parameters
-    ----------
-    values : int
-        Number of values N', dummies among them.
-    padded : int
-        Number of values w that are a device's own.
-    subset_size : int
-        Number of values k that a report names.
-
+    that share nothing, pi is ``1 - h_1`` and kappa ``h_1 - h_2``: sets are worst when they share nothing. Dummies are
+    among the ``values``; ``padded`` of them are a device's own, and a report names ``subset_size``.
     Source: hypergeometric chances; PrivSet (Wang et al., 2018) and subset selection (Ye and Barg, 2018).
     """
     if padded < 1 or subset_size < 1 or padded + subset_size > values:
@@ -180,25 +150,13 @@ class FiniteChannel:
         delta(epsilon) <= max over ordered pairs x0, x1 of E[(X_1 + ... + X_n)_+] / n,
 
     where the X are independent, 0 with chance ``1 - gamma`` and ``(R_x0(y) - E R_x1(y)) / m(y)`` with chance ``m(y)``.
-
     Source: Balle, Bell, Gascón and Nissim (CRYPTO 2019), theorem 5.3 and the blanket of a finite channel.
-
-    Attributes
-    ----------
-    rows : sequence of sequences of Fraction or float
-        Chances of every report, one row an input; rows sum to 1, as `ExactChannel.chances` returns them.
-
-    Raises
-    ------
-    InputError
-        If a row is no distribution, or some report has no chance of an input and some of another: then no epsilon
-        holds, and shuffling cannot make one.
     """
 
+    # Chances of every report, one row an input; rows sum to 1, as `ExactChannel.chances` returns them
     rows: Sequence[Sequence[Fraction | float]]
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel."""
         if not 2 <= len(self.rows) <= MOST_ROWS or len({len(row) for row in self.rows}) != 1:
             raise InputError(
                 f"a channel has {len(self.rows)} rows, or some of several lengths; give 2 to {MOST_ROWS}, one an input"
@@ -260,16 +218,10 @@ class AnyRandomizer:
     A larger c, ``2 / (e + 1)``, was published for every randomizer (Feldman, McMillan and Talwar, SODA 2023) and taken
     back by that paper's errata; it holds where ``2 R_x(y) / (R_x0(y) + R_x1(y))`` is never below it: for bits and for
     k-ary randomized response, whose `TwoLevels` are smaller still.
-
     Source: Feldman, McMillan and Talwar (FOCS 2021), theorem 3.2, evaluated exactly.
-
-    Attributes
-    ----------
-    clone : float or None
-        Chance c, where more than ``exp(-epsilon0)`` is proven of the randomizer: at most its least ``2 R_x(y) /
-        (R_x0(y) + R_x1(y))``.
     """
 
+    # Chance c, where more than ``exp(-epsilon0)`` is proven: at most the least ``2 R_x(y) / (R_x0(y) + R_x1(y))``
     clone: float | None = None
 
     def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:
@@ -307,14 +259,9 @@ class BitsExactly:
     With ``r`` of the other n - 1 devices holding 1, ``f = Bin(r, e/(e+1)) * Bin(n-1-r, 1/(e+1))`` (a convolution),
     ``P(s) = (e f(s-1) + f(s)) / (e+1)`` and ``Q(s) = (f(s-1) + e f(s)) / (e+1)``, delta is the larger of ``sum (P - E
     Q)_+`` and ``sum (Q - E P)_+``. No bound from above may lie below it.
-
-    Attributes
-    ----------
-    ones : int
-        Number r of other devices that hold 1; 0 is the worst of 0, half and all.
     """
 
-    ones: int = 0
+    ones: int = 0  # Number r of other devices that hold 1; 0 is the worst of 0, half and all
 
     def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:
         """Return delta itself, but for what floats round; see `ShufflerBound.delta`."""
@@ -345,11 +292,6 @@ class LevelsFromBelow:
     eight classes of reports: which of the three inputs each meets. The largest of x2 = x0, x2 = x1 and, where
     `TwoLevels.common` says how, a third input is taken. It is computed on the grid of the bounds from above, which
     moves the epsilon that follows from it by some 1e-5: a measure of how tight they are, and no certificate.
-
-    Attributes
-    ----------
-    levels : TwoLevels
-        The randomizer.
     """
 
     levels: TwoLevels
@@ -384,16 +326,10 @@ class KnownOthers:
     """Three inputs of any finite channel, exactly: all other devices hold the third one, and the server knows that.
 
     ``delta = E[(L_1 + ... + L_n)_+] / n`` with ``L = (R_x0(y) - E R_x1(y)) / R_x2(y)`` and y drawn from ``R_x2``, and
-    the same with x0 and x1 exchanged; the larger one. It is computed on the grid of the bounds from above; see
-    `LevelsFromBelow`.
-
-    Attributes
-    ----------
-    rows : sequence of three sequences of Fraction or float
-        Chances of every report: of x0 and x1, which are told apart, and of x2.
+    the same with x0 and x1 exchanged; the larger one. It is computed on the grid of `LevelsFromBelow`.
     """
 
-    rows: Sequence[Sequence[Fraction | float]]
+    rows: Sequence[Sequence[Fraction | float]]  # Chances of every report: of x0 and x1, which are told apart, and of x2
 
     def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:  # noqa: ARG002 (rows have their own)
         """Return the larger delta of both directions; see `ShufflerBound.delta`."""
@@ -408,21 +344,10 @@ Summand: TypeAlias = tuple[Ints, Floats, int]
 
 
 def sum_law(summands: Sequence[Summand], size: int) -> tuple[Floats, float]:
-    """Return the law of a sum of independent whole numbers on a circle, and by how much an entry may be wrong.
+    """Return the law of a sum on a circle of so many places, and a bound on the absolute error of an entry.
 
-    Parameters
-    ----------
-    summands : sequence of Summand
-        Laws of the summands.
-    size : int
-        Places of the circle; sums that differ by a multiple of it share one.
-
-    Returns
-    -------
-    law : ndarray of float, shape (size,)
-        Chance of each sum modulo ``size``, by a transform there for each law and one back.
-    error : float
-        Bound on the absolute error of an entry.
+    Summands are independent whole numbers; sums that differ by a multiple of ``size`` share a place. There is a
+    transform there for each law, and one back.
     """
     logarithm, phase, slope = (np.zeros(size // 2 + 1) for _ in range(3))
     for places, chances, count in summands:
@@ -451,11 +376,9 @@ def transform_size(least: int) -> int:
 
 
 def _mean_excess(values: Floats, chances: Floats, count: int) -> float:
-    """Return ``E[(X_1 + ... + X_count)_+] / count`` of independent X, from above, and never above 1.
-
-    Each value is split between two places of a grid so that the mean stays, which raises the mean of a convex function;
-    the law is tilted to mean 0, or a small delta would drown in the transform's error.
-    """
+    """Return ``E[(X_1 + ... + X_count)_+] / count`` of independent X, from above, and never above 1."""
+    # Each value is split between two places of a grid so that the mean stays, which raises the mean of a convex
+    # function; the law is tilted to mean 0, or a small delta would drown in the transform's error.
     values, chances = values[chances > 0], chances[chances > 0]
     if values.max() <= 0:
         return 0.0
@@ -518,32 +441,11 @@ def _beyond(places: Ints, tilted: Floats, count: int, theta: float, deviation: f
 def shuffled_delta(
     bound: ShufflerBound, *, epsilon: Fraction | float, local_epsilon: Fraction | float | None = None, devices: int
 ) -> float:
-    """Return delta of the central epsilon when devices' reports are shuffled, as the bound has it.
+    """Return delta, 0 to 1, of the central epsilon when devices' reports are shuffled, as the bound has it.
 
-    Parameters
-    ----------
-    bound : ShufflerBound
-        The local randomizer: `TwoLevels`, `FiniteChannel` or `AnyRandomizer` from above; `BitsExactly` or
-        `LevelsFromBelow` for audits.
-    epsilon : Fraction or float
-        Central epsilon [nats], above 0.
-    local_epsilon : Fraction, float or None
-        Epsilon of each device's randomizer [nats]; None for a `FiniteChannel`, which has its own.
-    devices : int
-        Number n of honest devices that answer, the device in question among them.
+    It is exactly 0 where epsilon is not below the local one, which a `FiniteChannel` knows itself. ``devices`` are
+    honest ones that answer, the device in question among them.
 
-    Returns
-    -------
-    float
-        From 0 to 1; exactly 0 where epsilon is not below the local one.
-
-    Raises
-    ------
-    InputError
-        If an epsilon is not above 0 and finite, or devices are not a whole number from 1 on.
-
-    Examples
-    --------
     >>> shuffled_delta(TwoLevels(0.3, 0.2), epsilon=0.4, local_epsilon=1.5, devices=20) < 0.0267357 * 1.01
     True
     """
@@ -562,25 +464,9 @@ def shuffled_epsilon(
 ) -> float:
     """Return the smallest central epsilon at a delta when devices' reports are shuffled, as the bound has it.
 
-    Parameters
-    ----------
-    bound, local_epsilon, devices
-        As in `shuffled_delta`.
-    delta : float
-        Between 0 and 1, and at most 1 / devices: at a larger one all that some device holds could be published.
-    any_delta : bool
-        Whether a delta above 1 / devices is taken nevertheless, as audits with few devices measure it.
-
-    Returns
-    -------
-    float
-        Epsilon [nats] that was evaluated and holds, within a millionth of the smallest; the local one without
-        amplification.
-
-    Raises
-    ------
-    InputError
-        As in `shuffled_delta`; if delta is not between 0 and 1, or above 1 / devices.
+    The epsilon [nats] was evaluated and holds, within a millionth of the smallest; it is the local one without
+    amplification. A delta above 1 / devices, at which all that some device holds could be published, is refused unless
+    ``any_delta`` says that it is taken, as audits with few devices measure it.
     """
     _require_devices(devices)
     _require_delta(delta, devices, any_delta=any_delta)
@@ -609,29 +495,10 @@ def largest_local_epsilon(
 ) -> Fraction:
     """Return the largest local epsilon with which shuffled reports keep a central epsilon and delta.
 
-    Parameters
-    ----------
-    bound : ShufflerBound, or callable
-        The local randomizer; or a function from a local epsilon [nats] to it, where it changes with that, as unary
-        encoding's levels do.
-    epsilon : Fraction or float
-        Central epsilon [nats], above 0; a float is read as the decimal that it prints.
-    devices, delta, any_delta
-        As in `shuffled_epsilon`.
+    It is in whole thousandths of a nat, rounded down, and delta was evaluated there and holds; it is never below the
+    central one, which it is without amplification, nor above 30 unless that is. ``bound`` is a function from a local
+    epsilon where the randomizer changes with that, as unary encoding's levels do. See `shuffled_epsilon`.
 
-    Returns
-    -------
-    Fraction
-        Local epsilon [nats], in whole thousandths, rounded down, at which delta was evaluated and holds; never below
-        the central one, nor above 30 unless that is. Without amplification it is the central one.
-
-    Raises
-    ------
-    InputError
-        As in `shuffled_epsilon`; if the bound is a `FiniteChannel`, whose epsilon is fixed.
-
-    Examples
-    --------
     >>> largest_local_epsilon(AnyRandomizer(), epsilon=Fraction(1), devices=100_000, delta=1e-6)
     Fraction(7069, 1000)
     """
@@ -660,20 +527,17 @@ def largest_local_epsilon(
 
 
 def rough_local_epsilon(levels: TwoLevels, *, epsilon: float, devices: int, delta: float) -> float:
-    """Return about the largest local epsilon, by a normal law: for plans, never for a claim.
-
-    ``mu = (e - 1) sqrt(2 kappa / (Z n))`` is the distance of the two laws that a server sees, where many reports meet
-    one of two inputs and not the other, and (epsilon, delta) lies on the curve of a normal law at that distance. Where
-    few reports do, n kappa / Z near 10, it is up to 1.5 too high.
-    """
+    """Return about the largest local epsilon, by a normal law: for plans, never for a claim."""
+    # ``mu = (e - 1) sqrt(2 kappa / (Z n))`` is the distance of the two laws that a server sees, where many reports meet
+    # one of two inputs and not the other, and (epsilon, delta) lies on the curve of a normal law at that distance.
+    # Where few reports do, n kappa / Z near 10, it is up to 1.5 too high.
     return float(_rough(np.array([levels.pi]), np.array([levels.kappa]), epsilon, devices, delta)[0])
 
 
 def rough_devices(bound: ShufflerBound, *, local_epsilon: float, epsilon: float, delta: float) -> float:
-    """Return about the fewest devices among which a local epsilon keeps a central one: for plans, never for a claim.
-
-    It is the inverse of `rough_local_epsilon`. What is no channel of two levels takes about twice the devices of a bit.
-    """
+    """Return about the fewest devices among which a local epsilon keeps a central one: for plans, never for a claim."""
+    # It is the inverse of `rough_local_epsilon`. What is no channel of two levels takes about twice the devices of a
+    # bit.
     levels, times = (bound, 1) if isinstance(bound, TwoLevels) else (one_bit_levels(), 2)
     odds = math.expm1(local_epsilon)
     summand = 2 * levels.kappa * odds**2 / (1 + odds * levels.pi)
@@ -695,20 +559,9 @@ def best_set(
 
     For every k the rule of thumb `rough_local_epsilon` says which epsilon0 the central one allows; the k of least
     variance is taken, and its epsilon0 certified by `largest_local_epsilon`. The k that is best under epsilon0 alone is
-    another one: the smaller k, the less a report gives away.
+    another one: the smaller k, the less a report gives away. Of N ``items`` a device's set is padded to w values by as
+    many dummies: reports are subsets of N + w. ``share`` of the devices hold the item whose variance is compared.
 
-    Parameters
-    ----------
-    items, padded : int
-        Number N of values that a set may hold, and w of values that a device's set is padded to by as many dummies:
-        reports are subsets of N + w values.
-    epsilon, devices, delta
-        As in `largest_local_epsilon`.
-    share : float
-        Share of devices that hold the item whose estimate's variance is compared.
-
-    Examples
-    --------
     >>> best_set(items=9724, padded=50, epsilon=Fraction(2), devices=10_000, delta=1e-6).subset_size
     2
     """

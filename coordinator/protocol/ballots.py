@@ -21,35 +21,18 @@ MOST_ROUNDS = 1 << 31  # Rounds of a service at most: from there on lanes of a v
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Service(Checked):
-    """One client's service, as the coordinator announces it to voters before the first round.
+    """One client's service, as the coordinator announces it to voters before the first round."""
 
-    Attributes
-    ----------
-    client : int
-        Which client is served.
-    recommender : str
-        Name of the recommender.
-    rounds, objects : int
-        T rounds of m objects each.
-    epsilon : Fraction or None
-        What the client may learn about a voter, in all rounds together [nats]; None where nothing is proved.
-    titles : ndarray of int32, shape (T, m), or None
-        Where objects are titles of a catalogue: which ones; else a round's objects are new and have no names.
-    own_device : int or None
-        Address of the client's own device, where it is among the voters' devices: it does not vote here.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or out of range.
-    """
-
-    client: int
-    recommender: str
-    rounds: int
+    client: int  # Which client is served
+    recommender: str  # Name of the recommender
+    rounds: int  # T rounds of m objects each
     objects: int
+    # What the client may learn about a voter, in all rounds together [nats]; None where nothing is proved
     epsilon: Epsilon
+    # shape (T, m); Where objects are titles of a catalogue: which ones; else a round's objects are new and have no
+    # names
     titles: Indices2 | None = field(default=None, repr=False)
+    # Address of the client's own device, where it is among the voters' devices: it does not vote here
     own_device: int | None = None
 
     def check(self) -> None:
@@ -78,40 +61,24 @@ class Service(Checked):
 
     @property
     def series(self) -> Words:
-        """Two words that key voters' own coins: one a client where titles differ, else the same for all clients.
-
-        A voter votes once on an object, whoever is served: its coins must not depend on the client, unless the
-        objects do. They never depend on the recommender.
-        """
+        """Two words that key voters' own coins: one a client where titles differ, else the same for all clients."""
+        # A voter votes once on an object, whoever is served: its coins must not depend on the client, unless the
+        # objects do. They never depend on the recommender.
         if self.titles is None:
             return np.zeros(2, np.uint64)
         content = f"client {self.client}".encode() + self.titles.astype("<i4").tobytes()
         return as_words(hashlib.blake2b(content, digest_size=16).digest())
 
     def __str__(self) -> str:
-        """Return a short name for logs and errors."""
         return f"service of client {self.client} ({self.recommender}, epsilon {as_float(self.epsilon):g})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ballot(Checked):
-    """Rounds ``first`` to ``stop - 1`` of a service, for voters to vote in; public among voters and coordinator.
+    """Rounds ``first`` to ``stop - 1`` of a service, for voters to vote in; public among voters and coordinator."""
 
-    Attributes
-    ----------
-    service : Service
-        What the votes are for.
-    first, stop : int
-        The rounds, at least one.
-
-    Raises
-    ------
-    InputError
-        If the rounds are not all rounds of the service.
-    """
-
-    service: Service
-    first: int
+    service: Service  # What the votes are for
+    first: int  # The rounds, at least one
     stop: int
 
     def check(self) -> None:
@@ -123,29 +90,12 @@ class Ballot(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Votes(Checked):
-    """What voters answer to a ballot: one object each in every round.
+    """What voters answer to a ballot: one object each in every round."""
 
-    Attributes
-    ----------
-    service_id : bytes
-        Which service they are for.
-    first : int
-        First round.
-    electors : ndarray of int32, shape (n,)
-        Who votes, ascending.
-    votes : ndarray of uint8, shape (rounds, n)
-        Object that each votes for.
-
-    Raises
-    ------
-    InputError
-        If the arrays do not fit each other, or electors do not ascend.
-    """
-
-    service_id: bytes
-    first: int
-    electors: Indices
-    votes: Bits2
+    service_id: bytes  # Which service they are for
+    first: int  # First round
+    electors: Indices  # shape (n,); Who votes, ascending
+    votes: Bits2  # shape (rounds, n); Object that each votes for
 
     def check(self) -> None:
         """Refuse votes whose arrays do not fit each other; see `Checked.check`."""
@@ -163,26 +113,11 @@ class Votes(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer(Checked):
-    """A recommendation to the client, which answers whether it likes it.
+    """A recommendation to the client, which answers whether it likes it."""
 
-    Attributes
-    ----------
-    client : int
-        Whom it is for.
-    round : int
-        The round.
-    recommendation : int
-        The object.
-
-    Raises
-    ------
-    InputError
-        If it can be none.
-    """
-
-    client: int
-    round: int
-    recommendation: int
+    client: int  # Whom it is for
+    round: int  # The round
+    recommendation: int  # The object
 
     def check(self) -> None:
         """Refuse what is no recommendation; see `Checked.check`."""

@@ -21,8 +21,6 @@ class PrivacyParameter(Fraction):
     Messages, ledgers and what is read from ledgers' files hold it, or None, which says that there is no privacy.
     Unpickling goes through this constructor. What arithmetic makes of it is a plain fraction again.
 
-    Examples
-    --------
     >>> PrivacyParameter("1/3") * 3
     Fraction(1, 1)
     """
@@ -42,11 +40,9 @@ class PrivacyParameter(Fraction):
 
 
 def require_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | None:
-    """Return a privacy parameter as the one type that holds no invalid value; None stays None: no privacy.
-
-    Everything that is given, sent or read back as a privacy parameter is checked here: messages where they are
-    built and where they arrive, charges of a ledger, its budget, and the entries of its file.
-    """
+    """Return a privacy parameter as the one type that holds no invalid value; None stays None: no privacy."""
+    # Everything that is given, sent or read back as a privacy parameter is checked here: messages where they are built
+    # and where they arrive, charges of a ledger, its budget, and the entries of its file.
     if value is None:
         return None
     # Nothing else is exact, and no other class is believed: what it says may change from one look to the next.
@@ -74,15 +70,12 @@ def _require_positive(value: Fraction, name: str) -> None:
 def parse_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | None:
     """Read a privacy parameter in nats: a number, a ratio such as ``"1/3"``, or infinity, which is None.
 
-    A float is read as the decimal that it prints.
-
-    Examples
-    --------
     >>> parse_epsilon("0.1") * 10
     Fraction(1, 1)
     >>> parse_epsilon("inf") is None
     True
     """
+    # A float is read as the decimal that it prints.
     text = str(value).strip()
     try:
         exact = _read(text)

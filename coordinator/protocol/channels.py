@@ -41,13 +41,9 @@ class LogRatio:
 
     It equals no rational epsilon but 0, because e to the power of any other rational number is irrational (Lambert,
     1761). So bounds of enough digits decide whether it is within one.
-
-    Attributes
-    ----------
-    factors : tuple of (int, Fraction), or None
-        The ratio as a product: how often a factor above 1 comes in it, and that factor; None: the ratio is infinite.
     """
 
+    # The ratio as a product: how often a factor above 1 comes in it, and that factor; None: the ratio is infinite
     factors: tuple[tuple[int, Fraction], ...] | None
 
     @classmethod
@@ -174,11 +170,9 @@ def share_of_coins(epsilon: Epsilon, *, best: int, others: int) -> int:
 
 
 def odds_within(epsilon: Fraction) -> Fraction:
-    """Return the odds that every channel is built with: a rational number from 1 to ``e**epsilon``, never above it.
-
-    It falls short of ``e**epsilon`` by less than 1e-70 of it. Whoever rounds coins so that no two probabilities of one
-    release are farther apart than these odds has an exact channel within epsilon.
-    """
+    """Return the odds that every channel is built with: a rational number from 1 to ``e**epsilon``, never above it."""
+    # It falls short of ``e**epsilon`` by less than 1e-70 of it. Whoever rounds coins so that no two probabilities of
+    # one release are farther apart than these odds has an exact channel within epsilon.
     if epsilon <= 0:
         raise InputError(f"epsilon is {as_float(epsilon):g}; it must be above 0 (inf means no noise)")
     with localcontext() as context:
@@ -230,13 +224,9 @@ class BitChannel(ExactChannel):
     """Randomized response on one bit: flip it when the device's 64-bit coin is below ``flips``.
 
     Source: Banerjee, Hegde, Massoulié, Proposition 4 [2.4]; Warner (1965).
-
-    Attributes
-    ----------
-    flips : int
-        Number of the 2**64 coins that flip the bit, ``2**64 / (1 + e**epsilon)`` rounded up: towards more noise.
     """
 
+    # Number of the 2**64 coins that flip the bit, ``2**64 / (1 + e**epsilon)`` rounded up: towards more noise
     flips: int
 
     @property
@@ -273,8 +263,6 @@ def bit_channel(epsilon: Epsilon) -> BitChannel:
     1e-12 on. What is too small for one coin gets the fair coin, epsilon 0; what is finite and above `LARGEST_EPSILON`
     is refused.
 
-    Examples
-    --------
     >>> round(bit_channel(Fraction(1)).epsilon, 12)
     1.0
     """
@@ -286,24 +274,15 @@ class IndependentBits(ExactChannel):
     """Every bit is released as 1 with one of two probabilities, by its private value: flips, or unary encoding.
 
     Source: Wang, Blocki, Li and Jha (2017), section 4.2, where ``count`` bits hold at most one 1.
-
-    Attributes
-    ----------
-    count : int
-        Number of bits.
-    if_one, if_zero : int
-        Number of the 2**64 coins that release 1, of a private 1 and of a private 0; the second is not above the first.
-    ones : int or None
-        A private sketch has at most so many ones; None: any number.
     """
 
-    count: int
+    count: int  # Number of bits
+    # Number of the 2**64 coins that release 1, of a private 1 and of a private 0; the second is not above the first
     if_one: int
     if_zero: int
-    ones: int | None = None
+    ones: int | None = None  # A private sketch has at most so many ones; None: any number
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel, or releases the opposite."""
         counted = self.count, self.if_one, self.if_zero, 1 if self.ones is None else self.ones
         if any(type(number) is not int for number in counted):
             description = ", ".join(shown(number) for number in counted)
@@ -418,15 +397,9 @@ def worst_of_bits(count: int, high: Fraction, low: Fraction, ones: int | None) -
 
 @dataclass(frozen=True, slots=True)
 class UnaryChannel(ExactChannel):
-    """Optimized unary encoding: `IndependentBits` with one 1, at the private value's place. See `unary_channel`.
+    """Optimized unary encoding: `IndependentBits` with one 1, at the private value's place. See `unary_channel`."""
 
-    Attributes
-    ----------
-    encoded : IndependentBits
-        The channel of the bits.
-    """
-
-    encoded: IndependentBits
+    encoded: IndependentBits  # The channel of the bits
 
     @property
     def log_ratio(self) -> LogRatio:
@@ -458,8 +431,6 @@ def unary_channel(epsilon: Epsilon, *, values: int) -> UnaryChannel:
 
     ``epsilon`` is that of the whole answer in nats; where it is None, no other value's bit is 1.
 
-    Examples
-    --------
     >>> channel = unary_channel(Fraction(1), values=1000)
     >>> round(channel.epsilon, 12), [round(float(rate), 5) for rate in channel.rates]
     (1.0, [0.5, 0.26894])
@@ -474,18 +445,12 @@ _SCALE = 256  # Stated probabilities are held in units of two to minus this, far
 
 @dataclass(frozen=True, slots=True)
 class MatrixChannel(ExactChannel):
-    """One of a few private values becomes one of a few releases, by one coin.
+    """One of a few private values becomes one of a few releases, by one coin."""
 
-    Attributes
-    ----------
-    rows : tuple of tuples of int
-        Number of the 2**64 coins of every release, a row for each private value; each row sums to 2**64.
-    """
-
+    # Number of the 2**64 coins of every release, a row for each private value; each row sums to 2**64
     rows: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel."""
         if type(self.rows) is not tuple or any(type(row) is not tuple for row in self.rows):
             raise InputError("a channel's rows are no tuple of tuples; give that, or see matrix_channel")
         if not self.rows or not self.rows[0] or len({len(row) for row in self.rows}) > 1:
@@ -551,7 +516,6 @@ class Likelihood:
     sampler: Callable[[Bits2 | Indices2, Words, CoinOf], Bits2]
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel."""
         object.__setattr__(self, "claimed", require_epsilon(self.claimed, "what a likelihood claims"))
         require_whole("bits of a likelihood", self.bits, 1, 64)
         if not all(callable(function) for function in (self.likelihood, self.sampler)):

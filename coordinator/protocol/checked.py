@@ -47,11 +47,9 @@ class Checked:
 
     @classmethod
     def arrived(cls, message: object) -> Self:
-        """Return a message that somebody sent, checked, with arrays of its own; see `valid` for errors.
-
-        Whoever sent it may still hold its arrays, and change them after the check; nobody else holds these. So what is
-        charged, and known again by its id, is what is answered.
-        """
+        """Return a message that somebody sent, checked, with arrays of its own; see `valid` for errors."""
+        # Whoever sent it may still hold its arrays, and change them after the check; nobody else holds these. So what
+        # is charged, and known again by its id, is what is answered.
         # Checked before, too: a copy is in C order whatever order it was sent in.
         return cls.valid(_own(cls.valid(message)))
 
@@ -126,10 +124,8 @@ def as_real(value: Any) -> Any:
 
 
 def require_real(name: str, value: object, least: float, most: float = LARGEST) -> float:
-    """Return a finite real number that lies between ``least`` and ``most``; see `require_whole`.
-
-    Whole numbers are none: compiled code knows those of 64 bits only, and two large ones may be the same real number.
-    """
+    """Return a finite real number that lies between ``least`` and ``most``; see `require_whole`."""
+    # Whole numbers are none: compiled code knows those of 64 bits only, and two large ones may be the same real number.
     if type(value) not in _REAL or not least <= value <= most:  # type: ignore[operator] # it is a number
         raise InputError(f"{name} is {shown(value)}; give a real number, {least:g} to {most:g}")
     return value  # type: ignore[return-value] # it is a number

@@ -1,11 +1,22 @@
 """How inner loops are compiled: typed for the type checker, cached on disk, free of the interpreter lock."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
-from coordinator.protocol.numba_private import borrowing_options
+
+def borrowing_options() -> dict[str, bool]:
+    """Return the options of kernels that count no references; none, so that they count, where numba has none such."""
+    # private in numba, tried with its version 0.68; nothing else here is
+    with suppress(ImportError):
+        from numba.core.options import DefaultOptions  # noqa: PLC0415 (it may go)
+
+        if hasattr(DefaultOptions, "_nrt"):
+            return {"_nrt": False}
+    return {}
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -13,30 +24,24 @@ _BORROWING = borrowing_options()
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile ``function`` with numba on its first call.
-
-    A division by 0 gives what IEEE 754 says, infinity or no number, and raises nothing: an error that depends on
-    private numbers would reveal them. Callers divide whole numbers by public ones above 0 only.
-    """
+    """Compile ``function`` with numba on its first call."""
+    # A division by 0 gives what IEEE 754 says, infinity or no number, and raises nothing: an error that depends on
+    # private numbers would reveal them. Callers divide whole numbers by public ones above 0 only.
     return _compile(function)
 
 
 def borrowing(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function that makes no array and returns none: it borrows its caller's and counts no references.
-
-    Otherwise numba counts references to each array that a function is given or takes a row of, with an atomic addition
-    in every call. Loops over devices, and what they call, are borrowing: where a call is one device's, those additions
-    took as long as a third of its work.
-    """
+    """Compile a function that makes no array and returns none: it borrows its caller's and counts no references."""
+    # Otherwise numba counts references to each array that a function is given or takes a row of, with an atomic
+    # addition in every call. Loops over devices, and what they call, are borrowing: where a call is one device's, those
+    # additions took as long as a third of its work.
     return _compile(function, **_BORROWING)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile into each of its callers what borrows arrays, too, so that a loop around it can become vector code.
-
-    LLVM puts it there, not numba: it is typed once and not anew in each caller, which takes half the time to compile
-    and gives the same machine code or better.
-    """
+    """Compile into each of its callers what borrows arrays, too, so that a loop around it can become vector code."""
+    # LLVM puts it there, not numba: it is typed once and not anew in each caller, which takes half the time to compile
+    # and gives the same machine code or better.
     return _compile(function, **_BORROWING, forceinline=True)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from coordinator.protocol.arrays import Bools, Floats, Indices, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixChannel
+from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import LOCAL, PublicHalf
@@ -105,7 +106,6 @@ class Question:
         devices : ndarray of int64, shape (n,)
             Their addresses, ascending.
         """
-        from coordinator.protocol.coins import round_key  # noqa: PLC0415 (only where somebody draws)
         from coordinator.protocol.hashing import device_streams  # noqa: PLC0415 (compiled code)
 
         if not devices.size:
@@ -280,10 +280,8 @@ def guarded(
     private: bool = False,
     function: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return what a method of a custom class returns, or what a ``function`` returns that the class gave.
-
-    Where the method is ``private``, it sees ratings, and an error's text, which may show some, is not passed on.
-    """
+    """Return what a method of a custom class returns, or what a ``function`` returns that the class gave."""
+    # Where the method is ``private``, it sees ratings, and an error's text, which may show some, is not passed on.
     call = _Call(function or getattr(mechanism, method), arguments)
     call.start()
     call.join(mechanism.seconds)

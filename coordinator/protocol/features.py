@@ -19,10 +19,8 @@ from coordinator.protocol.rating_table import Rows
 
 @borrowing
 def _solve(matrix: Floats2, right: Floats, size: int) -> None:
-    """Overwrite ``right`` with the solution of ``matrix x = right``; the lower triangle is overwritten (Cholesky).
-
-    Where a pivot is 0 or below, as rounding can make it, infinities or no numbers come out, and no error.
-    """
+    """Overwrite ``right`` with the solution of ``matrix x = right``; the lower triangle is overwritten (Cholesky)."""
+    # Where a pivot is 0 or below, as rounding can make it, infinities or no numbers come out, and no error.
     for row in range(size):
         for column in range(row):
             total = matrix[row, column]
@@ -106,11 +104,9 @@ def _dual(
 
 @compiled
 def tastes_of(vectors: Floats2, kappa: float, share: float, starts: Ints, items: Indices, centred: Floats) -> Floats2:
-    """Return every user's u of equation 4, float64, shape (users, r), of V, ``vectors``, shape (m, r).
-
-    ``share`` is 0, or for the weighted trace norm 1 over the mean number of ratings: a user with d ratings has
-    kappa times d times this. ``centred`` are ratings less the items' means.
-    """
+    """Return every user's u of equation 4, float64, shape (users, r), of V, ``vectors``, shape (m, r)."""
+    # ``share`` is 0, or for the weighted trace norm 1 over the mean number of ratings: a user with d ratings has kappa
+    # times d times this. ``centred`` are ratings less the items' means.
     rank = vectors.shape[1]
     tastes = np.zeros((starts.size - 1, rank))
     _solve_all(vectors, kappa, share, starts, items, centred, np.empty((rank, rank)), np.empty(rank), tastes)
@@ -266,15 +262,12 @@ class ItemFeatures(Checked):
 def residuals(features: ItemFeatures, rows: Rows) -> Floats2:
     """Return r' = r - mu, users' ratings completed by equation 4 in low rank less the items' means, not clipped.
 
-    Observed ratings stay; shape (users, m).
-
-    Examples
-    --------
     >>> one = ItemFeatures(mean=np.zeros(2), vectors=np.array([[1.0], [2.0]]), kappa=1.0, lowest=-1, highest=1,
     ...     scale=None, common_h=1.0)
     >>> residuals(one, Rows(starts=np.array([0, 1]), items=np.array([0], np.int32), values=np.array([1.0]), count=2))
     array([[1., 1.]])
     """
+    # Observed ratings stay; shape (users, m).
     centred = rows.values - features.mean[rows.items]
     own = tastes(features, rows.starts, rows.items, centred)
     return rows_of(features.vectors, own, rows.starts, rows.items, centred)

@@ -1,10 +1,10 @@
-"""Hashes under every coin, compiled: SipHash, streams of public coins, uniform whole numbers, ones in words."""
+"""Hashes under every coin, compiled: SipHash, public streams, uniform numbers, ones in words, and words of shares."""
 
 import numpy as np
-from numba import uint64
+from numba import uint32, uint64
 
-from coordinator.protocol.arrays import Words
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.arrays import Bits, Counts, Words, Words2, Words32
+from coordinator.protocol.compiled import borrowing, compiled, inlined
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _A = np.uint64(0xBF58476D1CE4E5B9)
@@ -133,3 +133,58 @@ def ones(word: np.uint64) -> int:
 def zeros_below(word: np.uint64) -> int:
     """Return how many zeros stand below the lowest 1 of a word that is not 0."""
     return ones((word & (~word + uint64(1))) - uint64(1))
+
+
+@borrowing
+def _expand(key0: np.uint64, key1: np.uint64, words: Counts) -> None:
+    """Write the words that a seed of 128 bits expands to: halves of SipHash-2-4 of 0, 1, ... under that key."""
+    half = words.size >> 1
+    for lane in range(half):
+        word = siphash1(key0, key1, uint64(lane))
+        words[2 * lane] = uint32(word & LOW)
+        words[2 * lane + 1] = uint32(word >> uint64(32))
+    if words.size & 1:
+        words[words.size - 1] = uint32(siphash1(key0, key1, uint64(half)) & LOW)
+
+
+@compiled
+def expansions(keys: Words2, width: int) -> Words32:
+    """Return the words that each seed expands to, uint32, shape (devices, width)."""
+    # Shapes: ``keys`` (devices, 2), the seeds as two 64-bit words.
+    words = np.empty((len(keys), width), np.uint32)
+    for k in range(len(keys)):
+        _expand(keys[k, 0], keys[k, 1], words[k])
+    return words
+
+
+@compiled
+def hide(keys: Words2, heard: Bits, words: Words32) -> None:
+    """Subtract from each device's words what its seed expands to; the words of a silent device become 0."""
+    mask = np.empty(words.shape[1], np.uint32)
+    for k in range(len(words)):
+        if heard[k]:
+            _expand(keys[k, 0], keys[k, 1], mask)
+            for place in range(mask.size):
+                words[k, place] -= mask[place]
+        else:
+            words[k, :] = 0
+
+
+@compiled
+def add_expansions(keys: Words2, heard: Bits, total: Counts) -> None:
+    """Add to a sum what the seeds of answering devices expand to. Shapes: ``total`` (width,)."""
+    words = np.empty(total.size, np.uint32)
+    for k in range(len(keys)):
+        if heard[k]:
+            _expand(keys[k, 0], keys[k, 1], words)
+            for place in range(total.size):
+                total[place] += words[place]
+
+
+@compiled
+def add_rows(rows: Words32, heard: Bits, total: Counts) -> None:
+    """Add the words of answering devices to a sum. Shapes: ``rows`` (devices, width); ``total`` (width,)."""
+    for k in range(len(rows)):
+        if heard[k]:
+            for place in range(total.size):
+                total[place] += rows[k, place]

@@ -33,20 +33,15 @@ class ItemToItem(Checked):
 def scores(model: ItemToItem, likes: Bools2) -> Floats2:
     """Return every device's scores of the model's items: the sum of the weights of its likes.
 
-    Weights on the public grid make it exact, whatever the order in which they are added.
-
-    Shapes: ``likes`` (devices, M).
-
-    Examples
-    --------
     >>> model = ItemToItem(
     ...     pool=np.array([0, 3], np.int32), liked=np.array([0.2, 0.1]), weights=np.array([[0.0, 0.5], [0.25, 0.0]])
     ... )
     >>> scores(model, np.array([[True, False]])).tolist()
     [[0.0, 0.5]]
     """
-    totals: Floats2 = likes.astype(np.float64) @ model.weights
-    return totals
+    # Weights on the public grid make it exact, whatever the order in which they are added.
+    # Shapes: ``likes`` (devices, M).
+    return likes.astype(np.float64) @ model.weights
 
 
 LEAST_SPREAD, MOST_POWER, HALVINGS = 1e-6, 8.0, 30
@@ -84,16 +79,12 @@ class Tastes(Checked):
 def powers(rated: Floats, numbers: Ints) -> Floats:
     """Return the power a for devices with so many ratings: ``sum rated**a`` is their number of ratings.
 
-    A device that rated more than most thinks that every item is more likely among those that it will rate, and one
-    that rated less, that it will be one of those that most people rate.
-
-    Shapes: ``rated`` (N,); ``numbers`` (devices,).
-
-    Examples
-    --------
     >>> powers(np.array([0.5, 0.25]), np.array([0, 1, 2])).round(2).tolist()
     [8.0, 0.69, 0.0]
     """
+    # A device that rated more than most thinks that every item is more likely among those that it will rate, and one
+    # that rated less, that it will be one of those that most people rate.
+    # Shapes: ``rated`` (N,); ``numbers`` (devices,).
     different, place = np.unique(numbers, return_inverse=True)
     low, high, logs = np.zeros(different.size), np.full(different.size, MOST_POWER), np.log(rated)
     for _ in range(HALVINGS):
@@ -105,12 +96,10 @@ def powers(rated: Floats, numbers: Ints) -> Floats:
 
 
 def likely(tastes: Tastes, rated: Likes, exponents: dict[int, float] | None = None) -> Floats2:
-    """Return how probable each device thinks that it rates an item and likes it, float64, shape (devices, N).
-
-    The probability of a rating is the public share to the power of `powers`. Its expected value is the public mean and
-    the prediction ``V u``, where u is the ridge regression of the device's own ratings, less their means, on V.
-    ``exponents`` keeps the powers by numbers of ratings, where more devices follow.
-    """
+    """Return how probable each device thinks that it rates an item and likes it, float64, shape (devices, N)."""
+    # The probability of a rating is the public share to the power of `powers`. Its expected value is the public mean
+    # and the prediction ``V u``, where u is the ridge regression of the device's own ratings, less their means, on V.
+    # ``exponents`` keeps the powers by numbers of ratings, where more devices follow.
     from coordinator.protocol.features import tastes_of, weigh_chances  # noqa: PLC0415 (compiled)
 
     centred = np.where(rated.values, 1.0, -1.0) - tastes.liked[rated.items]
@@ -149,10 +138,8 @@ class PublicFeatures(Checked):
         checked.require_array("features of items", self.has, np.float64, [None, len(self.names)], 0, 1)
 
     def gains(self, liked: Floats2, likes: Floats, popularity: Floats) -> Floats2:
-        """Return what features add to the logarithm of each score on each device, shape (devices, N).
-
-        Shapes: ``liked`` (devices, features); ``likes`` (devices,); ``popularity`` (N,).
-        """
+        """Return what features add to the logarithm of each score on each device, shape (devices, N)."""
+        # Shapes: ``liked`` (devices, features); ``likes`` (devices,); ``popularity`` (N,).
         positive = np.maximum(popularity, 0)
         catalogue = self.has.mean(axis=0)  # some features may be of no popular item
         liking = positive @ self.has / max(float(positive.sum()), 1e-300)
@@ -160,19 +147,15 @@ class PublicFeatures(Checked):
         profile = (liked + PRIOR * rates) / (likes + PRIOR)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             log_ratios = np.where(rates > 0, STRENGTH * np.log(profile / rates), 0.0)  # no item has it, none is liked
-        log_gains: Floats2 = np.rint(log_ratios * _STEPS) / _STEPS @ self.has.T
-        return log_gains
+        return np.rint(log_ratios * _STEPS) / _STEPS @ self.has.T
 
 
 def damped(popularity: Floats, noise: float) -> Floats:
-    """Return popularity as features multiply it, float64, shape (N,): what is no more than noise nearly vanishes.
-
-    A feature that many items have lifts hundreds of items that nobody likes, some of which noise has lifted already.
-    ``f (f / (f + 3 s))^2``, s the standard error, keeps what stands out: found on MovieLens latest-small.
-    """
+    """Return popularity as features multiply it, float64, shape (N,): what is no more than noise nearly vanishes."""
+    # A feature that many items have lifts hundreds of items that nobody likes, some of which noise has lifted already.
+    # ``f (f / (f + 3 s))^2``, s the standard error, keeps what stands out: found on MovieLens latest-small.
     positive = np.maximum(popularity, 0)
-    remainder: Floats = positive * (positive / np.maximum(positive + DAMPING * noise, 1e-300)) ** 2
-    return remainder
+    return positive * (positive / np.maximum(positive + DAMPING * noise, 1e-300)) ** 2
 
 
 def typical_error(error: Floats) -> float:

@@ -64,11 +64,6 @@ class Query(Checked):
     own_questions : bool
         Whether devices draw their questions from private coins and report them with their answers, `Release.questions`;
         otherwise a device's question follows from its public address, or is the same for all.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or out of range, for any design; see `coordinator.protocol.mechanisms`.
     """
 
     design: str
@@ -118,10 +113,8 @@ class Query(Checked):
 
     @property
     def id(self) -> bytes:
-        """Sixteen bytes: digest of the canonical content. Two queries that differ anywhere have different ids.
-
-        It is computed at each look, never carried along: a device must not believe an id that a message brings.
-        """
+        """Sixteen bytes: digest of the canonical content. Two queries that differ anywhere have different ids."""
+        # It is computed at each look, never carried along: a device must not believe an id that a message brings.
         content: dict[str, object] = {name: getattr(self, name) for name in ("design", "items", "round", "questions")}
         content["public_seed"] = self.public_seed.hex()
         content["epsilon"] = "inf" if self.epsilon is None else str(self.epsilon)
@@ -164,7 +157,6 @@ class Query(Checked):
         return None if self.epsilon is None else self.epsilon / self.questions
 
     def __str__(self) -> str:
-        """Return a short name for logs and errors."""
         parts = f" of {self.questions} questions" if self.questions > 1 else ""  # how they share it is the design's own
         return f"query {self.round} ({self.design}, epsilon {as_float(self.epsilon):g}{parts}, id {self.id.hex()[:8]})"
 
@@ -212,11 +204,6 @@ class Release(Checked):
     questions : bytes or None
         Where devices draw their own questions: ``count`` words, little-endian uint64, each the stream that its device's
         sensing set, signs, hash or rows follow from; 0 of devices that did not answer. None elsewhere.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or there are more or fewer bytes than it should have.
     """
 
     query_id: bytes
@@ -235,7 +222,6 @@ class Release(Checked):
         return values[:-1] if self.questions is None else values
 
     def __setstate__(self, values: Sequence[object]) -> None:
-        """Take the fields out of a message; see `__getstate__`."""
         for part, value in zip_longest(fields(self), values):
             object.__setattr__(self, part.name, value)
 
@@ -301,11 +287,6 @@ class Model(Checked):
         Number of clusters L.
     near, tastes : ItemToItem or None, Tastes or None
         What a like of one item says about others, after answers about pairs; or along which directions tastes differ.
-
-    Raises
-    ------
-    InputError
-        If the arrays do not fit each other, a cluster is none of the L, or a score is no number.
     """
 
     cluster: Indices

@@ -39,37 +39,17 @@ class NoiseLaw:
     No chance is farther than a coin from its exact share; what is rarer than 2**-132 of the likeliest value is left
     out. So the law is within some ``values * 2**-128`` of the exact one in total variation: what is epsilon-private
     with exact noise on N coordinates is so with this one but for a delta of some ``N * values * 2**-127``, below 1e-28.
-
-    Attributes
-    ----------
-    lowest : int
-        Smallest value of a draw.
-    high, low : ndarray of uint64, shape (values - 1,)
-        Upper and lower halves of the thresholds, ascending: a 128-bit coin draws ``lowest`` plus the number of
-        thresholds that are not above it.
-    two_sided : bool
-        Whether the noise is the difference of two independent draws.
     """
 
-    lowest: int
+    lowest: int  # Smallest value of a draw
+    # Upper and lower halves of the thresholds, ascending, shape (values - 1,): a 128-bit coin draws ``lowest`` plus the
+    # number of thresholds that are not above it
     high: Words
     low: Words
-    two_sided: bool = False
+    two_sided: bool = False  # Whether the noise is the difference of two independent draws
 
     def draw(self, seed: bytes, first: int, count: int) -> Ints:
-        """Return the noise of coordinates ``first``, ``first + 1``, ...: it depends on the seed and a coordinate only.
-
-        Parameters
-        ----------
-        seed : bytes, 16
-            Whose noise, and of which round: see `coins.derive`.
-        first, count : int
-            Coordinates, from 0 on.
-
-        Returns
-        -------
-        ndarray of int64, shape (count,)
-        """
+        """Return the noise of coordinates ``first``, ``first + 1``, ...: it depends on seed and coordinate only."""
         require_whole("first coordinate of noise", first, 0, MOST_ITEMS**2)
         require_whole("coordinates of noise", count, 0, MOST_ITEMS)
         noise = self._draw(derive(seed, "noise"), first, count)
@@ -142,25 +122,10 @@ def _ratio(epsilon: Fraction | float, sensitivity: int) -> Decimal:
 def discrete_laplace(epsilon: Fraction | float, *, sensitivity: int) -> NoiseLaw:
     """Return discrete Laplace noise: the chance of x is proportional to ``lambda^|x|``.
 
-    With ``lambda = exp(-epsilon / D)`` whole sums of L1 sensitivity D are epsilon-private; the noise's deviation is
-    ``sqrt(2 lambda) / (1 - lambda)``.
+    With ``lambda = exp(-epsilon / D)`` whole sums of L1 sensitivity D are epsilon-private, all coordinates together;
+    the noise's deviation is ``sqrt(2 lambda) / (1 - lambda)``. D is w if a person with at most w likes is added or
+    removed, 2 w if one is replaced. Source: Ghosh, Roughgarden and Sundararajan (2009), the geometric mechanism.
 
-    Source: Ghosh, Roughgarden and Sundararajan (2009), the geometric mechanism.
-
-    Parameters
-    ----------
-    epsilon : Fraction or float
-        Of all coordinates together [nats].
-    sensitivity : int
-        L1 sensitivity of the sums: w if a person with at most w likes is added or removed, 2 w if one is replaced.
-
-    Raises
-    ------
-    InputError
-        If epsilon is not above 0 and finite, or so small beside the sensitivity that there are too many values.
-
-    Examples
-    --------
     >>> round(discrete_laplace(Fraction(1), sensitivity=20).deviation, 2)
     28.28
     """
@@ -173,15 +138,9 @@ def discrete_laplace(epsilon: Fraction | float, *, sensitivity: int) -> NoiseLaw
 def discrete_gaussian(deviation: float) -> NoiseLaw:
     """Return discrete Gaussian noise: the chance of x is proportional to ``exp(-x^2 / (2 sigma^2))``.
 
-    Source: Canonne, Kamath and Steinke (2020). `gaussian_deviation` says which sigma keeps (epsilon, delta).
+    `gaussian_deviation` says which sigma keeps (epsilon, delta); the noise's own deviation is the same but for a part
+    in 1e15 from 2 on. Source: Canonne, Kamath and Steinke (2020).
 
-    Parameters
-    ----------
-    deviation : float
-        Sigma, above 0; the noise's own deviation is the same but for a part in 1e15 from 2 on.
-
-    Examples
-    --------
     >>> round(discrete_gaussian(10.0).deviation, 9)
     10.0
     """
@@ -203,19 +162,10 @@ def polya_share(epsilon: Fraction | float, *, sensitivity: int, honest: int) -> 
     """Return one device's share of discrete Laplace noise: the difference of two negative binomial (Pólya) draws.
 
     ``NB(r, lambda)`` has chances proportional to ``lambda^x Gamma(x + r) / x!``; with ``r = 1 / honest``, shares of so
-    many devices add up to one dose of `discrete_laplace`, exactly. Everybody's shares add up to more.
-
+    many devices add up to one dose of `discrete_laplace`, exactly. Everybody's shares add up to more: whoever else took
+    part may know or leave out a share.
     Source: Goryczka and Xiong (2017); a geometric number is the sum of Pólya numbers (Feller).
 
-    Parameters
-    ----------
-    epsilon, sensitivity
-        As in `discrete_laplace`.
-    honest : int
-        Number of devices whose shares must suffice, h n: whoever else took part may know or leave out a share.
-
-    Examples
-    --------
     >>> share = polya_share(Fraction(1), sensitivity=20, honest=500)
     >>> round(share.deviation * 1000**0.5, 1)
     40.0
@@ -233,15 +183,7 @@ def skellam_share(deviation: float, *, honest: int) -> NoiseLaw:
 
     Shares of so many devices add up to one dose, a Skellam law of that deviation, exactly; shares that are Gaussian do
     not add up to a discrete Gaussian. `skellam_deviation` says which sigma keeps (epsilon, delta).
-
     Source: Agarwal, Kairouz and Liu (2021).
-
-    Parameters
-    ----------
-    deviation : float
-        Sigma of the dose, above 0.
-    honest : int
-        As in `polya_share`.
     """
     _require_deviation(deviation)
     require_whole("devices whose noise suffices", honest, 1, MOST_ITEMS**2)
@@ -253,24 +195,13 @@ def skellam_share(deviation: float, *, honest: int) -> NoiseLaw:
 
 
 def gaussian_delta(deviation: float, *, changes: int, epsilon: Fraction | float) -> float:
-    """Return delta of discrete Gaussian noise on sums of which some coordinates change by one.
+    """Return delta of discrete Gaussian noise on sums of which s coordinates change by one.
 
-    The loss is ``(2 S + s) / (2 sigma^2)``, with S a sum of s independent discrete Gaussians, whatever the signs of the
-    changes; so ``delta = sum of P(S) (1 - exp(epsilon - loss))_+``, P(S) by one transform of whole numbers.
-
+    They are w if a person is added or removed, 2 w if one is replaced. The loss is ``(2 S + s) / (2 sigma^2)``, with S
+    a sum of s independent discrete Gaussians, whatever the signs of the changes; so ``delta = sum of P(S) (1 -
+    exp(epsilon - loss))_+``, P(S) by one transform of whole numbers.
     Source: Canonne, Kamath and Steinke (2020), theorem 7; a sum of coordinates makes it one-dimensional.
 
-    Parameters
-    ----------
-    deviation : float
-        Sigma.
-    changes : int
-        Coordinates s that change by one: w if a person is added or removed, 2 w if one is replaced.
-    epsilon : Fraction or float
-        [nats]
-
-    Examples
-    --------
     >>> f"{gaussian_delta(10.0, changes=4, epsilon=0.5):.3e}"
     '5.116e-04'
     """
@@ -293,15 +224,6 @@ def gaussian_delta(deviation: float, *, changes: int, epsilon: Fraction | float)
 def gaussian_deviation(*, changes: int, epsilon: Fraction | float, delta: float) -> float:
     """Return the smallest sigma, to a hundred-thousandth of it, with which `gaussian_delta` keeps delta.
 
-    Parameters
-    ----------
-    changes, epsilon
-        As in `gaussian_delta`.
-    delta : float
-        Between 0 and 1.
-
-    Examples
-    --------
     >>> round(gaussian_deviation(changes=100, epsilon=Fraction(1), delta=1e-6), 2)
     42.25
     """
@@ -311,16 +233,11 @@ def gaussian_deviation(*, changes: int, epsilon: Fraction | float, delta: float)
 def skellam_delta(deviation: float, *, changes: int, epsilon: Fraction | float) -> float:
     """Return delta of Skellam noise on sums of which some coordinates change by one.
 
-    A coordinate's loss is ``ln(P(z) / P(z + 1))`` with ``P(z) = exp(-sigma^2) I_z(sigma^2)`` and z drawn from P. Losses
-    are put on a grid so that neither law loses: a chance p of loss L is split between the losses on either side, and
-    the other law's ``p exp(-L)``, too, which can only tell more.
-
+    ``deviation`` is that of the dose, which the honest devices' shares add up to. A coordinate's loss is ``ln(P(z) /
+    P(z + 1))`` with ``P(z) = exp(-sigma^2) I_z(sigma^2)`` and z drawn from P. Losses are put on a grid so that neither
+    law loses: a chance p of loss L is split between the losses on either side, and the other law's ``p exp(-L)``, too,
+    which can only tell more.
     Source: Agarwal, Kairouz and Liu (2021) for the law; Doroshenko et al. (2022) for the splitting.
-
-    Parameters
-    ----------
-    deviation, changes, epsilon
-        As in `gaussian_delta`; deviation is that of the dose, which the honest devices' shares add up to.
     """
     from scipy.special import ive  # noqa: PLC0415 (laws are drawn from without it)
 
@@ -339,8 +256,6 @@ def skellam_delta(deviation: float, *, changes: int, epsilon: Fraction | float) 
 def skellam_deviation(*, changes: int, epsilon: Fraction | float, delta: float) -> float:
     """Return the smallest sigma, to a hundred-thousandth of it, with which `skellam_delta` keeps delta.
 
-    Examples
-    --------
     >>> 42.2 < skellam_deviation(changes=100, epsilon=Fraction(1), delta=1e-6) < 42.3
     True
     """
@@ -350,22 +265,11 @@ def skellam_deviation(*, changes: int, epsilon: Fraction | float, delta: float) 
 def dummies_delta(coins: int, rate: float, *, likes: int, epsilon: Fraction | float) -> float:
     """Return delta of dummies: every item's count is what people like plus ``Bin(coins, rate)``, one person replaced.
 
-    At most w counts rise by one and w fall. A rising one has loss ``ln((b + 1)(1 - q) / ((coins - b) q))``, a falling
-    one ``ln((coins - b + 1) q / (b (1 - q)))``, with b drawn from ``Bin(coins, q)``; both are without bound where b is
-    at its end. Losses are put on a grid as in `skellam_delta`.
-
+    ``coins`` is the number of dummies that could be sent of an item: devices times coins of each. At most w counts rise
+    by one and w fall. A rising one has loss ``ln((b + 1)(1 - q) / ((coins - b) q))``, a falling one ``ln((coins - b +
+    1) q / (b (1 - q)))``, with b drawn from ``Bin(coins, q)``; both are without bound where b is at its end. Losses are
+    put on a grid as in `skellam_delta`.
     Source: Balcer and Cheu (2020), Cheu and Zhilyaev (2021), for dummies in the shuffled model; delta is exact here.
-
-    Parameters
-    ----------
-    coins : int
-        Number of dummies that could be sent of an item: devices times coins of each.
-    rate : float
-        Chance q that a coin sends one, above 0 and below 1.
-    likes : int
-        Most likes w of a person.
-    epsilon : Fraction or float
-        [nats]
     """
     from scipy.stats import binom  # noqa: PLC0415 (as above)
 
@@ -406,19 +310,8 @@ class Dummies(NamedTuple):
 
 
 def least_dummies(*, devices: int, likes: int, epsilon: Fraction | float, delta: float) -> Dummies:
-    """Return the fewest dummies with which shuffled ones keep (epsilon, delta), as `dummies_delta` has it.
+    """Return the fewest dummies with which shuffled ones of so many honest devices keep (epsilon, delta).
 
-    Few devices need several coins each for an item: `ceil(4 sigma^2 / n)`, sigma that of Gaussian noise, or more.
-
-    Parameters
-    ----------
-    devices : int
-        Honest devices n that send dummies.
-    likes, epsilon, delta
-        As in `dummies_delta`; one person is replaced.
-
-    Examples
-    --------
     >>> least_dummies(devices=10_000, likes=50, epsilon=Fraction(1), delta=1e-6).coins
     1
     """

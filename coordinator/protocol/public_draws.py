@@ -1,17 +1,19 @@
-"""What public coins decide of a question, compiled: sets, signs, pairs, partitions, hashes, rows; values as bits."""
+"""What public coins decide of a question, compiled: sets, signs, pairs, hashes, rows, candidates; values as bits."""
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from numba import int64, uint8, uint32, uint64
 
-from coordinator.protocol.arrays import Bits2, Bools, Counts, Indices, Indices2, Ints, Words, Words2
+from coordinator.protocol.arrays import Bits2, Bools, Counts, Floats, Indices, Indices2, Ints, Words, Words2
+from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import borrowing, compiled, inlined
-from coordinator.protocol.hashing import LOW, below, device_streams, draw
+from coordinator.protocol.hashing import LOW, below, device_streams, draw, siphash1
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import DRAWN, SensingTable
 
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
 
 
 def streams_of(query: Query, release: Release) -> Words:
@@ -22,10 +24,7 @@ def streams_of(query: Query, release: Release) -> Words:
 
 @inlined
 def sense(stream: np.uint64, table: SensingTable, sensed: Counts) -> int:
-    """Write the sensing set of one device, in any order.
-
-    Shapes: ``sensed`` (table.room,).
-    """
+    """Write the sensing set of one device, in any order. Shapes: ``sensed`` (table.room,)."""
     word = draw(stream, uint64(0))
     entry = word & uint64(table.thresholds.size - 1)
     place_count = int(table.numbers[(entry << uint64(1)) + uint64(word < table.thresholds[entry])])
@@ -47,9 +46,9 @@ def _draw_places(stream: np.uint64, items: int, place_count: int, places: Counts
     count, refused = uint64(items), uint64((1 << 32) % items)
     for k in range((place_count + DRAWN - 1) // DRAWN * (DRAWN // 2)):
         word = draw(stream, uint64(k) + uint64(1))
-        low, high = (word & _LOW) * count, (word >> _HALF) * count
-        places[2 * k] = uint32(low >> _HALF) if (low & _LOW) >= refused else uint32(count)
-        places[2 * k + 1] = uint32(high >> _HALF) if (high & _LOW) >= refused else uint32(count)
+        low, high = (word & LOW) * count, (word >> _HALF) * count
+        places[2 * k] = uint32(low >> _HALF) if (low & LOW) >= refused else uint32(count)
+        places[2 * k + 1] = uint32(high >> _HALF) if (high & LOW) >= refused else uint32(count)
 
 
 @inlined
@@ -124,13 +123,10 @@ def pairs_among(streams: Words, sizes: Ints) -> Indices2:
 
 @borrowing
 def random_order(stream: np.uint64, order: Counts, swaps: Counts, sample: Counts) -> None:
-    """Write the first items of one device's uniformly random order of all items; sets are its stretches.
-
-    A Fisher-Yates shuffle that stops after ``chosen.size`` places and puts back what it moved, so that the next device
-    starts from the same order, whoever came before.
-
-    Shapes: ``order`` (N,); ``sample`` (at most N,).
-    """
+    """Write the first items of one device's uniformly random order of all items; sets are its stretches."""
+    # A Fisher-Yates shuffle that stops after ``chosen.size`` places and puts back what it moved, so that the next
+    # device starts from the same order, whoever came before.
+    # Shapes: ``order`` (N,); ``sample`` (at most N,).
     items, count, risky = order.size, sample.size, uint64(0)
     for k in range(count):
         product = (draw(stream, uint64(k)) & LOW) * uint64(items - k)
@@ -192,10 +188,8 @@ def odd(word: np.uint64) -> int:
 
 @compiled
 def signs_of(streams: Words, values: Indices, rows: int, columns: int) -> Indices:
-    """Return the signs of each device's value in its rows as a number: bit j is 1 where row j has a -1 there.
-
-    ``columns`` is the size of the matrix, a power of two.
-    """
+    """Return the signs of each device's value in its rows as a number: bit j is 1 where row j has a -1 there."""
+    # ``columns`` is the size of the matrix, a power of two.
     mask, outputs = uint64(columns - 1), np.zeros(streams.size, np.int32)
     for k in range(streams.size):
         for row in range(rows):
@@ -205,10 +199,8 @@ def signs_of(streams: Words, values: Indices, rows: int, columns: int) -> Indice
 
 @compiled
 def gather(streams: Words, reports: Indices, rows: int, counts: Ints) -> None:
-    """Add every device's signs, and the products of any of them, to the counts of the rows that these belong to.
-
-    A product of rows is the row of their numbers' exclusive or. Reports hold signs as `signs_of` writes them.
-    """
+    """Add every device's signs, and the products of any of them, to the counts of the rows that these belong to."""
+    # A product of rows is the row of their numbers' exclusive or. Reports hold signs as `signs_of` writes them.
     mask, own_rows = uint64(counts.size - 1), np.empty(rows, np.uint64)
     counts[0] += streams.size
     for k in range(streams.size):
@@ -269,10 +261,8 @@ def reveals(streams: Words, share: float) -> Bools:
 
 @compiled
 def random_subset(streams: Words, starts: Ints, most: int) -> Bools:
-    """Return which entries of each device's list are kept: all of a short list, a uniform ``most`` of a longer one.
-
-    Shapes: ``streams`` (count,); ``starts`` (count + 1,).
-    """
+    """Return which entries of each device's list are kept: all of a short list, a uniform ``most`` of a longer one."""
+    # Shapes: ``streams`` (count,); ``starts`` (count + 1,).
     keep = np.ones(starts[-1], np.bool_)
     for k in range(streams.size):
         size = starts[k + 1] - starts[k]
@@ -287,11 +277,9 @@ def random_subset(streams: Words, starts: Ints, most: int) -> Bools:
 
 @compiled
 def release_values(value: Indices, coins: Words, other: np.uint64, values: int, width: int) -> Bits2:
-    """Return what each device releases as ``width`` bits, most significant first: uint8, shape (devices, width).
-
-    Coins below ``(values - 1) * other`` release the other values in their order, ``other`` coins each; all further
-    ones release the value itself.
-    """
+    """Return what each device releases as ``width`` bits, most significant first: uint8, shape (devices, width)."""
+    # Coins below ``(values - 1) * other`` release the other values in their order, ``other`` coins each; all further
+    # ones release the value itself.
     miss, bits = uint64(values - 1) * other, np.empty((value.size, width), np.uint8)
     for k in range(value.size):
         answer = uint64(value[k])
@@ -311,3 +299,54 @@ def values_of(bits: Bits2, values: Indices) -> None:
         for bit in range(bits.shape[1]):
             number = 2 * number + bits[k, bit]
         values[k] = number
+
+
+# Public candidates of one private device are unit vectors. A coordinate is a Gaussian as a whole number of 2^-20, from
+# one word of a public stream and a table, so that every processor has the same one. A vector over its length is uniform
+# on the sphere, up to a millionth, the table's error.
+UNIT = 1 << 20  # A Gaussian coordinate is a whole number of parts; so many parts are 1
+_CELLS = 8  # bits: cells between a probability and half of it
+_LEAST = 1023 << _CELLS  # of 1.0, as its bits stand in a float64
+
+
+@cache
+def gaussian_levels() -> Ints:
+    """Return the Gaussian's upper quantiles at 2^-64 times every cell's start, in parts of `UNIT`, falling."""
+    from scipy import special  # noqa: PLC0415 (nobody else here needs it)
+
+    # A test holds every one against the edge of its rounding, so that no processor rounds it another way.
+    octaves, cells = np.divmod(np.arange((63 << _CELLS) + 1), 1 << _CELLS)
+    tails = np.ldexp(1 + cells / (1 << _CELLS), octaves - 64)
+    levels: Ints = np.rint(-special.ndtri(tails) * UNIT).astype(np.int64)
+    return levels
+
+
+@inlined
+def gaussian(word: np.uint64, levels: Ints) -> int:
+    """Return a Gaussian number in parts of `UNIT`, never 0: the inverse of its law, linear within a cell."""
+    # The low 63 bits are the tail's probability, its cell the exponent and first bits of that number as a float64.
+    bits = np.float64((word >> uint64(1)) | uint64(1)).view(np.int64)
+    cell = (bits >> int64(52 - _CELLS)) - int64(_LEAST)
+    part = (bits >> int64(20 - _CELLS)) & int64((1 << 32) - 1)
+    size = (levels[cell] - ((levels[cell] - levels[cell + 1]) * part >> int64(32))) | int64(1)
+    return int(size if word & uint64(1) else -size)
+
+
+def candidates_key(query_id: bytes) -> Words:
+    """Return the two words that key the public candidates of one query."""
+    return as_words(derive(query_id, "candidates"))
+
+
+@compiled
+def _coordinates(key: Words, device: int, vector: int, levels: Ints, numbers: Ints) -> None:
+    stream = siphash1(key[0], key[1], uint64(device))
+    for a in range(numbers.size):
+        numbers[a] = gaussian(draw(stream, uint64(vector * numbers.size + a)), levels)
+
+
+def candidate(query_id: bytes, device: int, vector: int, dimension: int) -> Floats:
+    """Return one of a device's public candidates, a vector of length 1, float64, shape (dimension,)."""
+    numbers = np.empty(dimension, np.int64)
+    _coordinates(candidates_key(query_id), device, vector, gaussian_levels(), numbers)
+    direction: Floats = numbers / np.sqrt(float(np.square(numbers).sum()))
+    return direction

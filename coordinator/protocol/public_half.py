@@ -1,9 +1,14 @@
-"""The public half of a mechanism: which queries it answers, through which exact channel, and what that promises."""
+"""The public half of a mechanism: its queries, exact channel, promise, and randomizer as bounds on shuffling ask it."""
 
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
 from typing import ClassVar
 
-from coordinator.protocol.amplification import TwoLevels, one_bit_levels
-from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, flipped_bits
+import numpy as np
+
+from coordinator.protocol import amplification
+from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, MatrixChannel, flipped_bits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 
@@ -92,7 +97,7 @@ class PublicHalf:
                 "address in a way that a private coin could replace; leave own questions out"
             )
 
-    def levels(self, query: Query) -> TwoLevels | None:
+    def levels(self, query: Query) -> amplification.TwoLevels | None:
         """Return the two levels of the channel's chances at the query's epsilon; None: it has others, or none is known.
 
         With them a shuffler's bound is smallest; see `coordinator.protocol.amplification.TwoLevels`. Where devices draw
@@ -110,9 +115,9 @@ class OneBit(PublicHalf):
         """Return randomized response on the bit."""
         return flipped_bits(1, query.epsilon)
 
-    def levels(self, query: Query) -> TwoLevels | None:
+    def levels(self, query: Query) -> amplification.TwoLevels | None:
         """Return the levels of one bit about a question of one's own; two inputs' bits may always differ."""
-        return one_bit_levels() if query.own_questions else None
+        return amplification.one_bit_levels() if query.own_questions else None
 
 
 def require_whole_parameter(query: Query, name: str, most: int) -> int:
@@ -121,3 +126,67 @@ def require_whole_parameter(query: Query, name: str, most: int) -> int:
     if not (1 <= value <= most and float(value).is_integer()):
         raise InputError(f"{query} has {name} {value:g}; give a whole number, 1 to {most}")
     return int(value)
+
+
+TWO_LEVELS, FINITE, CLONES = "two levels", "finite channel", "any randomizer"
+"""Bounds from above: of a channel whose chances have two levels, of one as a matrix, of anything under epsilon."""
+MOST_INPUTS = 16  # Private values of a channel that is bounded as a matrix, where every pair of them is looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Randomizer:
+    """The randomizer of all devices at one local epsilon, as bounds ask for it."""
+
+    bound: amplification.ShufflerBound
+    name: str  # of the bound
+
+    @property
+    def below(self) -> amplification.LevelsFromBelow | None:
+        """The bound from below, where the channel has two levels."""
+        return amplification.LevelsFromBelow(self.bound) if isinstance(self.bound, amplification.TwoLevels) else None
+
+
+def by_address(label: str) -> str:
+    """Return why a shuffler cannot hide the devices of a design, and what to do."""
+    return (
+        f"design {label} asks each device what its public address says, so that a report is read by who sent it: "
+        "shuffling hides nobody, and the central epsilon is the local one; let devices draw their own questions where "
+        "they can (own-questions), or give grr, oue, subset or set"
+    )
+
+
+def randomizer_of(public: PublicHalf, query: Query, label: str) -> Randomizer:
+    """Return the randomizer of a query's answers; refuse one whose question follows from an address."""
+    if public.addressed(query):
+        raise InputError(by_address(label))
+    if (levels := public.levels(query)) is not None:
+        return Randomizer(levels, TWO_LEVELS)
+    if query.own_questions:  # a report is the pair of question and answer, whose channel is no matrix of answers
+        return Randomizer(amplification.AnyRandomizer(), CLONES)
+    channel = public.channel(query)
+    if isinstance(channel, Likelihood):
+        raise InputError(by_address(label))
+    return of_channel(channel)
+
+
+def of_channel(channel: ExactChannel) -> Randomizer:
+    """Return the randomizer that a channel is, with the smallest bound that is known of it."""
+    if channel.log_ratio.factors is None:
+        raise InputError("the channel tells two inputs apart for certain: it has no epsilon, and shuffling makes none")
+    rows = _rows(channel)
+    if rows is None:
+        return Randomizer(amplification.AnyRandomizer(), CLONES)
+    return Randomizer(amplification.FiniteChannel(rows), FINITE)
+
+
+def _rows(channel: ExactChannel) -> list[list[Fraction]] | None:
+    """Return the channel's matrix, each different row once; None if it is too large to look at every pair."""
+    if isinstance(channel, MatrixChannel):
+        privates = [np.array([row]) for row in range(len(channel.rows))]
+    elif isinstance(channel, IndependentBits) and 1 << channel.count <= MOST_INPUTS:
+        most = channel.count if channel.ones is None else channel.ones
+        privates = [np.array(bits) for bits in product((0, 1), repeat=channel.count) if sum(bits) <= most]
+    else:
+        return None
+    rows = list(dict.fromkeys(tuple(channel.chances(private)) for private in privates))
+    return [list(row) for row in rows] if 2 <= len(rows) <= MOST_INPUTS else None

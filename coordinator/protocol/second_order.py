@@ -13,15 +13,9 @@ from coordinator.protocol.second_order_mechanisms import check_mechanism, half_o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement(Checked):
-    """The one model that private devices will answer about, named before anybody is asked.
+    """The one model that private devices will answer about, named before anybody is asked."""
 
-    Attributes
-    ----------
-    model : bytes
-        `ItemFeatures.digest`.
-    """
-
-    model: bytes
+    model: bytes  # `ItemFeatures.digest`
 
     def check(self) -> None:
         """Refuse what is no digest; see `Checked.check`."""
@@ -30,28 +24,16 @@ class Announcement(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SecondOrderQuery(Checked):
-    """What the server asks of private devices, once; all of it is public.
+    """What the server asks of private devices, once; all of it is public."""
 
-    Attributes
-    ----------
-    model : bytes
-        `ItemFeatures.digest` of the one model that devices complete their vectors with; announced before anyone
-        answers, and the only one that a device will ever answer.
-    mechanism : str
-        A name of `coordinator.protocol.second_order_mechanisms.second_order_public_halves`.
-    epsilon : Fraction or None
-        The mechanism's privacy parameter [nats]; None where it has none.
-    batch : int
-        Which batch of devices, from 0.
-    own_h : bool
-        Signs of one size: the device releases its own h instead of the public one, in full precision; nothing is
-        private then.
-    """
-
+    # `ItemFeatures.digest` of the one model that devices complete their vectors with; announced before anyone answers,
+    # and the only one that a device will ever answer
     model: bytes
-    mechanism: str
-    epsilon: Epsilon = None
-    batch: int = 0
+    mechanism: str  # A name of `coordinator.protocol.second_order_mechanisms.second_order_public_halves`
+    epsilon: Epsilon = None  # The mechanism's privacy parameter [nats]; None where it has none
+    batch: int = 0  # Which batch of devices, from 0
+    # Signs of one size: the device releases its own h instead of the public one, in full precision; nothing is private
+    # then
     own_h: bool = False
 
     def check(self) -> None:
@@ -89,23 +71,12 @@ class SecondOrderQuery(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondOrderRelease(Checked):
-    """The one thing that a private device ever lets out.
+    """The one thing that a private device ever lets out."""
 
-    Attributes
-    ----------
-    query_id : bytes
-        Which query it answers.
-    device : int
-        Public address of the device.
-    mechanism : str
-        As in the query.
-    payload : bytes
-        In the mechanism's own format; see the modules of `coordinator.protocol.second_order_mechanisms`.
-    """
-
-    query_id: bytes
-    device: int
-    mechanism: str
+    query_id: bytes  # Which query it answers
+    device: int  # Public address of the device
+    mechanism: str  # As in the query
+    # In the mechanism's own format; see the modules of `coordinator.protocol.second_order_mechanisms`
     payload: bytes = field(repr=False)
 
     def check(self) -> None:
@@ -117,10 +88,8 @@ class SecondOrderRelease(Checked):
             raise InputError(f"payload is a {type(self.payload).__name__}; it must be bytes")
 
     def as_vector(self, features: ItemFeatures, query: SecondOrderQuery, *, rescale: bool = True) -> Floats:
-        """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,).
-
-        With ``rescale`` what has another energy than public users' vectors is brought to theirs.
-        """
+        """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,)."""
+        # With ``rescale`` what has another energy than public users' vectors is brought to theirs.
         self.require(query, features)
         return half_of(self.mechanism).row(self.payload, features, query, rescale=rescale)
 

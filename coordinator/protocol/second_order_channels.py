@@ -15,8 +15,8 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, ExactChannel, LogRatio, odds_within
+from coordinator.protocol.coins import significant
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rounding import significant
 from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
 if TYPE_CHECKING:
@@ -58,15 +58,12 @@ class CapChannel(ExactChannel):
 def cap_channel(epsilon: Epsilon, dimension: int) -> CapChannel:
     """Return the epsilon-differentially private channel of a unit vector with the least second moment.
 
-    ``epsilon`` in nats.
-
-    Examples
-    --------
     >>> from fractions import Fraction
     >>> channel = cap_channel(Fraction(5), 55)
     >>> channel.vectors, channel.choice.best_count, round(channel.second_moment / 55, 2)
     (512, 34, 0.3)
     """
+    # ``epsilon`` in nats.
     nats = as_float(epsilon)
     if epsilon is None or epsilon > LARGEST_EPSILON:
         raise InputError(f"epsilon {nats:g} of one vector is above {LARGEST_EPSILON}; lower it, or use exact")
@@ -88,12 +85,11 @@ def cap_channel(epsilon: Epsilon, dimension: int) -> CapChannel:
 
 
 def _nearest(dimension: int, vectors: int) -> Callable[[int], float]:
-    """Return the expected sum of the s largest of m sizes of cosines, as a function of s, 1 to m.
-
-    A cosine is that of a fixed direction with a uniform one in d dimensions; the s largest hold one at an angle if at
-    most s - 1 of the m - 1 others lie nearer. The sum is an integral over angles. Most of them are almost right, within
-    about ``d^(-1/2)``: in many dimensions the table spans the last ones only, and all others have no mass in a float.
-    """
+    """Return the expected sum of the s largest of m sizes of cosines, as a function of s, 1 to m."""
+    # A cosine is that of a fixed direction with a uniform one in d dimensions; the s largest hold one at an angle if at
+    # most s - 1 of the m - 1 others lie nearer. The sum is an integral over angles. Most of them are almost right,
+    # within about ``d^(-1/2)``: in many dimensions the table spans the last ones only, and all others have no mass in a
+    # float.
     if dimension == 1:
         return float
     step = np.pi / 2 / _ANGLES * min(1.0, math.sqrt(_WIDE / dimension))
@@ -157,13 +153,10 @@ class GridLaplace(ExactChannel):
 
 @functools.lru_cache(maxsize=16)
 def grid_laplace(epsilon: Epsilon) -> GridLaplace:
-    """Return the channel of one coordinate.
-
-    Noise that is ``steps`` larger gets its coins by division by ``e**epsilon``, rounded up; so no rounding, however
-    small epsilon is, makes two releases' odds exceed it.
-
-    ``epsilon`` in nats.
-    """
+    """Return the channel of one coordinate."""
+    # Noise that is ``steps`` larger gets its coins by division by ``e**epsilon``, rounded up; so no rounding, however
+    # small epsilon is, makes two releases' odds exceed it.
+    # ``epsilon`` in nats.
     if epsilon is None or epsilon > LARGEST_GRID_EPSILON:
         raise InputError(
             f"epsilon {as_float(epsilon):g} of one coordinate is above {LARGEST_GRID_EPSILON}; lower it, or use exact"
@@ -200,8 +193,7 @@ def basis_of(features: ItemFeatures) -> Floats2:
 def pack_moment(moment: Floats2) -> Floats:
     """Return the lower triangle of a symmetric matrix with its inner product: off the diagonal times sqrt(2)."""
     rows, columns = np.tril_indices(moment.shape[0])
-    packed: Floats = moment[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
-    return packed
+    return moment[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
 
 
 def unpack_moment(packed: Floats, rank: int) -> Floats2:

@@ -79,10 +79,8 @@ def _mean(probability: float, items: int) -> Decimal:
 
 
 def _law(mean: Decimal) -> tuple[int, list[int]]:
-    """Return the smallest number of places, and whole weights of it and those above it, which sum to 2**64.
-
-    Each is within one of its exact share; numbers less probable than the most probable one by 2**-80 never come.
-    """
+    """Return the smallest number of places, and whole weights of it and those above it, which sum to 2**64."""
+    # Each is within one of its exact share; numbers less probable than the most probable one by 2**-80 never come.
     with localcontext(prec=_DIGITS):
         mode, share, above = int(mean), Decimal(1), [Decimal(1)]
         while share > _NEVER:

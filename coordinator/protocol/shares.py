@@ -26,41 +26,36 @@ _DIGEST = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareRoll(Checked):
-    """Who gave shares to one server, which is public and must be the same at the other one before a sum is opened.
+class ShareBlock(Checked):
+    """Which devices of a block gave their shares to one server."""
 
-    Attributes
-    ----------
-    query_id : bytes
-        Which query the shares answer.
-    first, count : int
-        The devices: ``first`` to ``first + count - 1``.
-    answered : bytes
-        ``count`` packed bits, 1 where the device gave a share.
-    refused : int
-        Devices that refused; they are among those that gave none.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or there are more or fewer bytes than it should have.
-    """
-
-    query_id: bytes
-    first: int
+    query_id: bytes  # Which query the shares answer
+    first: int  # The devices: ``first`` to ``first + count - 1``
     count: int
-    answered: bytes
-    refused: int = 0
+    answered: bytes = field(repr=False)  # ``count`` packed bits, 1 where the device gave a share
+    refused: int = 0  # Devices that refused; they are among those that gave none
 
     def check(self) -> None:
-        """Refuse a roll whose parts do not fit each other; see `Checked.check`."""
-        _require_devices(self.query_id, self.first, self.count)
+        """Refuse a block whose parts do not fit each other; see `Checked.check`."""
+        checked.require_bytes("query id", self.query_id, ID_BYTES)
+        checked.require_whole("first device", self.first, 0, MOST_DEVICES)
+        checked.require_whole("devices of a share", self.count, 0, MOST_DEVICES)
         checked.require_bytes("mask of who answered", self.answered, -(-self.count // 8))
         checked.require_whole("refusing devices", self.refused, 0, self.count)
 
+    def heard(self) -> Bits:
+        """Return 1 for each device that gave its share, uint8, shape (count,)."""
+        return unpack(self.answered, self.count)
+
+
+class ShareRoll(ShareBlock):
+    """Who gave shares to one server, which is public and must be the same at the other one before a sum is opened."""
+
+    __slots__ = ()
+
     def mask(self) -> Bools:
         """Return which devices gave a share, bool, shape (count,)."""
-        return unpack(self.answered, self.count).astype(np.bool_)
+        return self.heard().astype(np.bool_)
 
     @property
     def devices(self) -> int:
@@ -75,58 +70,26 @@ class ShareRoll(Checked):
     def common(self, other: "ShareRoll") -> bytes | None:
         """Return packed bits, 1 for the devices that both rolls name; None if they are of different rounds."""
         mine, theirs = ((one.query_id, one.first, one.count) for one in (self, other))
-        return pack((self.mask() & other.mask()).astype(np.uint8)) if mine == theirs else None
+        return pack(self.heard() & other.heard()) if mine == theirs else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WordShare(Checked):
-    """The shares of a block of devices for the server of words: uniform by themselves, whatever devices hold.
+class WordShare(ShareBlock):
+    """The shares of a block of devices for the server of words: uniform by themselves, whatever devices hold."""
 
-    Attributes
-    ----------
-    query_id : bytes
-        Which query they answer.
-    first, count : int
-        The devices: ``first`` to ``first + count - 1``.
-    width : int
-        Words of a device.
-    words : bytes
-        ``count * width`` words of 32 bits, little-endian, device by device; those of a silent device are 0.
-    answered : bytes
-        ``count`` packed bits, 1 where the device gave its share.
-    refused : int
-        Devices that refused; they are among the silent ones.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or there are more or fewer bytes than it should have.
-    """
-
-    query_id: bytes
-    first: int
-    count: int
-    width: int
+    width: int  # Words of a device
+    # ``count * width`` words of 32 bits, little-endian, device by device; those of a silent device are 0
     words: bytes = field(repr=False)
-    answered: bytes = field(repr=False)
-    refused: int = 0
 
     def check(self) -> None:
         """Refuse shares whose parts do not fit each other; see `Checked.check`."""
-        _require_devices(self.query_id, self.first, self.count)
+        ShareBlock.check(self)
         checked.require_whole("words of a device", self.width, 1, MOST_ITEMS)
         checked.require_bytes("words of a share", self.words, WORD_BYTES * self.count * self.width)
-        checked.require_bytes("mask of who answered", self.answered, -(-self.count // 8))
-        checked.require_whole("refusing devices", self.refused, 0, self.count)
-
-    def heard(self) -> Bits:
-        """Return 1 for each device that gave its share, uint8, shape (count,)."""
-        return unpack(self.answered, self.count)
 
     def rows(self) -> Words32:
         """Return the words, uint32, shape (count, width)."""
-        rows: Words32 = np.frombuffer(self.words, "<u4").astype(np.uint32, copy=False).reshape(self.count, self.width)
-        return rows
+        return np.frombuffer(self.words, "<u4").astype(np.uint32, copy=False).reshape(self.count, self.width)
 
     @property
     def content(self) -> bytes:
@@ -135,46 +98,21 @@ class WordShare(Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeedShare(Checked):
-    """The shares of a block of devices for the server of seeds: coins, which no rating has touched.
+class SeedShare(ShareBlock):
+    """The shares of a block of devices for the server of seeds: coins, which no rating has touched."""
 
-    Attributes
-    ----------
-    query_id, first, count, width, answered, refused
-        As of a `WordShare`; ``width`` is how many words a seed expands to.
-    seeds : bytes
-        ``count`` seeds of 16 bytes, device by device; that of a silent device is 0.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or there are more or fewer bytes than it should have.
-    """
-
-    query_id: bytes
-    first: int
-    count: int
-    width: int
-    seeds: bytes = field(repr=False)
-    answered: bytes = field(repr=False)
-    refused: int = 0
+    width: int  # Words that a seed expands to
+    seeds: bytes = field(repr=False)  # ``count`` seeds of 16 bytes, device by device; that of a silent device is 0
 
     def check(self) -> None:
         """Refuse shares whose parts do not fit each other; see `Checked.check`."""
-        _require_devices(self.query_id, self.first, self.count)
+        ShareBlock.check(self)
         checked.require_whole("words of a device", self.width, 1, MOST_ITEMS)
         checked.require_bytes("seeds of a share", self.seeds, SEED_BYTES * self.count)
-        checked.require_bytes("mask of who answered", self.answered, -(-self.count // 8))
-        checked.require_whole("refusing devices", self.refused, 0, self.count)
-
-    def heard(self) -> Bits:
-        """Return 1 for each device that gave its share, uint8, shape (count,)."""
-        return unpack(self.answered, self.count)
 
     def keys(self) -> Words2:
         """Return the seeds as keys of two 64-bit words, uint64, shape (count, 2)."""
-        keys: Words2 = np.frombuffer(self.seeds, "<u8").astype(np.uint64, copy=False).reshape(self.count, 2)
-        return keys
+        return np.frombuffer(self.seeds, "<u8").astype(np.uint64, copy=False).reshape(self.count, 2)
 
     @property
     def content(self) -> bytes:
@@ -184,32 +122,13 @@ class SeedShare(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSum(Checked):
-    """What one of two servers publishes of a round: the sum of its shares, with its own noise, modulo 2**32.
+    """What one of two servers publishes of a round: the sum of its shares, with its own noise, modulo 2**32."""
 
-    Attributes
-    ----------
-    side : {"words", "seeds"}
-        Which server it is.
-    roll : ShareRoll
-        Whose shares were added up.
-    width : int
-        Words of the sum.
-    words : bytes
-        ``width`` words of 32 bits, little-endian.
-    transcript : bytes
-        SHA-256 of all shares that the server got, in the order of devices, and of its roll.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or there are more or fewer bytes than it should have.
-    """
-
-    side: str
-    roll: ShareRoll
-    width: int
-    words: bytes = field(repr=False)
-    transcript: bytes
+    side: str  # "words", "seeds"; Which server it is
+    roll: ShareRoll  # Whose shares were added up
+    width: int  # Words of the sum
+    words: bytes = field(repr=False)  # ``width`` words of 32 bits, little-endian
+    transcript: bytes  # SHA-256 of all shares that the server got, in the order of devices, and of its roll
 
     def check(self) -> None:
         """Refuse a sum whose parts do not fit each other; see `Checked.check`."""
@@ -232,10 +151,8 @@ def as_bytes_of_words(words: Counts | Words32) -> bytes:
 
 
 def require_readable(query: Query, devices: int, deviation: float) -> None:
-    """Refuse a sum of so many devices' ones that could be read with the wrong sign.
-
-    ``deviation`` is that of all noise in the sum, of which `DEVIATIONS` are reckoned with.
-    """
+    """Refuse a sum of so many devices' ones that could be read with the wrong sign."""
+    # ``deviation`` is that of all noise in the sum, of which `DEVIATIONS` are reckoned with.
     if devices + DEVIATIONS * deviation >= MODULUS // 2:
         raise InputError(
             f"{query} adds {devices:,} devices and noise of deviation {deviation:g} up in words of 32 bits, whose sign "
@@ -246,8 +163,6 @@ def require_readable(query: Query, devices: int, deviation: float) -> None:
 def opened(words: PublishedSum, seeds: PublishedSum) -> Ints:
     r"""Return what both servers' sums say together, read as signed numbers, int64, shape (width,).
 
-    Examples
-    --------
     >>> roll = ShareRoll(query_id=bytes(16), first=0, count=1, answered=b"\x80")
     >>> parts = dict(roll=roll, width=2, transcript=bytes(32))
     >>> one = PublishedSum(side="words", words=as_bytes_of_words(np.array([5, 1], np.uint32)), **parts)
@@ -278,9 +193,3 @@ def secret_of(seed: int, side: str) -> bytes:
 
 class RollError(LostError):
     """Two servers hold shares of different devices, so that neither opens its sum."""
-
-
-def _require_devices(query_id: object, first: object, count: object) -> None:
-    checked.require_bytes("query id", query_id, ID_BYTES)
-    checked.require_whole("first device", first, 0, MOST_DEVICES)
-    checked.require_whole("devices of a share", count, 0, MOST_DEVICES)

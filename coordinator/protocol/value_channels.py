@@ -50,20 +50,12 @@ class KaryChannel(ExactChannel):
     """One of ``values`` values becomes one of them, by one coin and in closed form: there is no matrix.
 
     Source: Warner (1965); Kairouz, Bonawitz and Ramage (2016), k-ary randomized response.
-
-    Attributes
-    ----------
-    values : int
-        Number of values k, private and released.
-    other : int
-        Number of the 2**64 coins that release one other value, rounded up: towards more noise.
     """
 
-    values: int
-    other: int
+    values: int  # Number of values k, private and released
+    other: int  # Number of the 2**64 coins that release one other value, rounded up: towards more noise
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel."""
         require_whole("values of a channel", self.values, 2, MOST_VALUES)
         require_whole("coins of another value", self.other, 0, COIN // self.values)
 
@@ -102,8 +94,6 @@ class KaryChannel(ExactChannel):
 def kary_channel(epsilon: Epsilon, *, values: int) -> KaryChannel:
     """Return the epsilon-differentially private channel of one of ``values`` values; None [nats] for no noise.
 
-    Examples
-    --------
     >>> channel = kary_channel(Fraction(1), values=4)
     >>> round(channel.epsilon, 9), round(channel.own / channel.other, 6)
     (1.0, 2.718282)
@@ -126,18 +116,11 @@ class ChoiceChannel(ExactChannel):
 
     Each of the best is equally likely, and so is each of the others.
     Source: Ye and Barg (2018), with the subset found by ranking public candidates.
-
-    Attributes
-    ----------
-    choices, best_count : int
-        Number of answers, and of the best among them.
-    misses : int
-        Number of the 2**64 coins that release one of the others, rounded up: towards more noise.
     """
 
-    choices: int
+    choices: int  # Number of answers, and of the best among them
     best_count: int
-    misses: int
+    misses: int  # Number of the 2**64 coins that release one of the others, rounded up: towards more noise
 
     @property
     def probabilities(self) -> tuple[Fraction, Fraction]:
@@ -158,11 +141,9 @@ class ChoiceChannel(ExactChannel):
         return LogRatio.of(best / other if other else None)
 
     def chances(self, private: Ints) -> list[Fraction]:
-        """Return the exact probability of every signed vector; see `ExactChannel.chances`.
-
-        ``private`` holds signed sums, one a sign vector: choices are these and their negatives, ranked by falling sum,
-        and ties are broken in every order alike.
-        """
+        """Return the exact probability of every signed vector; see `ExactChannel.chances`."""
+        # ``private`` holds signed sums, one a sign vector: choices are these and their negatives, ranked by falling
+        # sum, and ties are broken in every order alike.
         sums = [int(total) for total in private]
         if 2 * len(sums) != self.choices:
             raise InputError(f"{len(sums)} signed sums are no ranking of {self.choices} choices; give half as many")
@@ -182,11 +163,9 @@ class ChoiceChannel(ExactChannel):
 
 
 def choice_channel(epsilon: Epsilon, *, choices: int, best_count: int) -> ChoiceChannel:
-    """Return the epsilon-differentially private channel of one choice; None [nats] for no noise.
-
-    An epsilon is refused as in `bit_channel`, and where the number of choices is no power of two and epsilon so small
-    that the nearest whole number of coins exceeds it.
-    """
+    """Return the epsilon-differentially private channel of one choice; None [nats] for no noise."""
+    # An epsilon is refused as in `bit_channel`, and where the number of choices is no power of two and epsilon so small
+    # that the nearest whole number of coins exceeds it.
     if not 1 <= best_count < choices:
         raise InputError(f"best_count is {best_count}; give 1 to {choices - 1}, one less than the choices")
     return ChoiceChannel(choices, best_count, share_of_coins(epsilon, best=best_count, others=choices - best_count))
@@ -201,18 +180,12 @@ class SubsetChannel(ExactChannel):
 
     Which subset is uniform among those that meet them, or avoid them. Sources: Wang et al., *PrivSet* (2018); Wang et
     al., *Set-valued data publication with local privacy* (PVLDB 2020); with one private value Ye and Barg (2018).
-
-    Attributes
-    ----------
-    values, padded, subset_size : int
-        Number of values, of those that are a device's own, exactly, and of those in a release.
-    misses : int
-        Number of the 2**64 coins that release a subset which avoids the device's values, rounded up: more noise.
     """
 
-    values: int
+    values: int  # Number of values, of those that are a device's own, exactly, and of those in a release
     padded: int
     subset_size: int
+    # Number of the 2**64 coins that release a subset which avoids the device's values, rounded up: more noise
     misses: int
 
     @property
@@ -301,8 +274,6 @@ def subset_channel(epsilon: Epsilon, *, values: int, padded: int, subset_size: i
 
     ``epsilon`` is that of the whole subset in nats; where it is None, subsets always meet the device's values.
 
-    Examples
-    --------
     >>> channel = subset_channel(Fraction(1), values=3756, padded=50, subset_size=20)
     >>> round(channel.epsilon, 12), [round(float(rate), 5) for rate in channel.rates]
     (1.0, [0.0103, 0.00526])

@@ -8,20 +8,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from coordinator.protocol import custom
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood
-from coordinator.protocol.custom import (
-    OUTPUTS,
-    VALUES,
-    Catalogue,
-    CustomMechanism,
-    CustomPublic,
-    Mechanism,
-    Question,
-    Tally,
-    guarded,
-    question_of,
-)
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Model, Query, Release
@@ -44,7 +33,7 @@ MANY = 1_000_000  # Number of devices from whose typical counts an answer's info
 class CustomDesign:
     """A user's own mechanism in one world: policies ask with it, and it reads the answers."""
 
-    def __init__(self, own: CustomMechanism, world: World) -> None:
+    def __init__(self, own: custom.CustomMechanism, world: World) -> None:
         self.own, self.world, self.name, self.widest = own, world, own.name, float(own.mechanism.widest)
 
     @property
@@ -68,14 +57,14 @@ class CustomDesign:
                 "or set the class's pools"
             )
         items = np.arange(world.items, dtype=np.int32) if pool is None else pool
-        catalogue = Catalogue(
+        catalogue = custom.Catalogue(
             items=world.items, rated=world.rated, users=world.users, epsilon=terms["epsilon"], pool=items
         )
-        question = self._checked(guarded(mechanism, "query", round_number, catalogue), round_number)
+        question = self._checked(custom.guarded(mechanism, "query", round_number, catalogue), round_number)
         width = question.bits or value_bits(question.outputs)  # an output is named by so many bits
         what = f"a question of {type(mechanism).__name__} for {width:,} bits a device"
         require_memory(round_bytes(1, width), what, "ask for less at once")
-        sizes = {OUTPUTS: question.outputs, VALUES: question.values}
+        sizes = {custom.OUTPUTS: question.outputs, custom.VALUES: question.values}
         return query_of(
             self.name,
             world.items,
@@ -87,8 +76,8 @@ class CustomDesign:
             arrays=dict(question.arrays),
         )
 
-    def _checked(self, question: object, round_number: int) -> Question:
-        if type(question) is not Question:
+    def _checked(self, question: object, round_number: int) -> custom.Question:
+        if type(question) is not custom.Question:
             raise self.own.fail("query", round_number, f"it returned a {type(question).__name__}; return a Question")
         sizes = question.outputs, question.bits, question.values
         if (
@@ -98,7 +87,7 @@ class CustomDesign:
         ):
             problem = "its question names neither outputs, from 2 on, nor bits, or both; give one, a whole number"
             raise self.own.fail("query", round_number, problem)
-        if taken := {OUTPUTS, VALUES} & question.parameters.keys():
+        if taken := {custom.OUTPUTS, custom.VALUES} & question.parameters.keys():
             raise self.own.fail("query", round_number, f"a parameter is called {min(taken)}, which is taken; rename it")
         return question
 
@@ -107,7 +96,7 @@ class CustomDesign:
         from coordinator.server.decoding.estimates import Estimates  # noqa: PLC0415 (loads numerical libraries)
 
         value, error = estimated(self.own, query, statistic)
-        pool = question_of(query).pool
+        pool = custom.question_of(query).pool
         information = np.zeros(query.items)
         with np.errstate(divide="ignore"):
             information[pool] = np.where(np.isfinite(error), 1 / error**2, 0.0)
@@ -118,7 +107,7 @@ class CustomDesign:
     def rates(self, query: Query, expected: Floats | None = None) -> Floats:  # noqa: ARG002 (not needed)
         """Return one device's information about each item of a query's pool, if all sketches are equally frequent."""
         sums = typical(self.own, query, MANY)
-        _, error = _estimate(self.own, query, Tally(sums=sums, devices=MANY))
+        _, error = _estimate(self.own, query, custom.Tally(sums=sums, devices=MANY))
         return 1 / (MANY * error**2)
 
     def signal(self) -> SignMoments | None:
@@ -126,7 +115,7 @@ class CustomDesign:
         from coordinator.server.moments.sign_moments import SignMoments  # noqa: PLC0415 (loads numerical libraries)
 
         query = self.query(round_number=0, public_seed=bytes(16), epsilon=self.world.epsilon)
-        precision = guarded(self.own.mechanism, "precision", 0, question_of(query), self.world.rated)
+        precision = custom.guarded(self.own.mechanism, "precision", 0, custom.question_of(query), self.world.rated)
         if precision is None:
             return None
         if not isinstance(precision, float | np.floating) or not 0 < precision < np.inf:
@@ -134,19 +123,19 @@ class CustomDesign:
         return SignMoments(contrast=float(precision) ** 0.5)
 
 
-def counts_itself(mechanism: Mechanism) -> bool:
+def counts_itself(mechanism: custom.Mechanism) -> bool:
     """Return whether a class has a ``count`` of its own."""
-    return type(mechanism).count is not Mechanism.count
+    return type(mechanism).count is not custom.Mechanism.count
 
 
-def policies_of(kind: type[Mechanism]) -> tuple[str, ...]:
+def policies_of(kind: type[custom.Mechanism]) -> tuple[str, ...]:
     """Return the policies that a class can follow: adaptive ones need pools and the default ``count``."""
-    return POOLED if kind.pools and kind.count is Mechanism.count else (ONE_ROUND, FIXED)
+    return POOLED if kind.pools and kind.count is custom.Mechanism.count else (ONE_ROUND, FIXED)
 
 
-def typical(own: CustomMechanism, query: Query, devices: int) -> Ints:
+def typical(own: custom.CustomMechanism, query: Query, devices: int) -> Ints:
     """Return the sum of so many devices' answers if all private values are equally frequent."""
-    channel = CustomPublic(own).channel(query)
+    channel = custom.CustomPublic(own).channel(query)
     if counts_itself(own.mechanism) or isinstance(channel, Likelihood):
         raise InputError(
             f"{type(own.mechanism).__name__} counts in a way of its own, so that no adaptive policy can size its "
@@ -160,19 +149,19 @@ def typical(own: CustomMechanism, query: Query, devices: int) -> Ints:
     return np.asarray(np.rint(devices * mean).astype(np.int64))
 
 
-def estimated(own: CustomMechanism, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
+def estimated(own: custom.CustomMechanism, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
     """Return the class's values and standard errors of the items of a query's pool."""
     if not isinstance(statistic, CountStatistic):
         raise InputError(f"a CountStatistic is expected here, not a {type(statistic).__name__}")
-    return _estimate(own, query, Tally(sums=statistic.sums, devices=statistic.answered))
+    return _estimate(own, query, custom.Tally(sums=statistic.sums, devices=statistic.answered))
 
 
-def _estimate(own: CustomMechanism, query: Query, tally: Tally) -> tuple[Floats, Floats]:
-    question = question_of(query)
+def _estimate(own: custom.CustomMechanism, query: Query, tally: custom.Tally) -> tuple[Floats, Floats]:
+    question = custom.question_of(query)
     size = question.pool.size
     if not tally.devices:
         return np.zeros(size), np.full(size, np.inf)
-    answer = guarded(own.mechanism, "estimate", query.round, question, tally)
+    answer = custom.guarded(own.mechanism, "estimate", query.round, question, tally)
     try:
         value, error = (np.asarray(part, np.float64) for part in answer)
     except (TypeError, ValueError):
@@ -194,7 +183,7 @@ class CustomServer(ServerHalf):
 
     decoders = DECODERS
 
-    def __init__(self, own: CustomMechanism) -> None:
+    def __init__(self, own: custom.CustomMechanism) -> None:
         self.own, self.name = own, own.name
         self.title = type(own.mechanism).__name__
         self.policies = policies_of(type(own.mechanism))  # type: ignore[misc] # each has its own
@@ -212,14 +201,14 @@ class CustomServer(ServerHalf):
         answered = release.answered_mask()
         bits = release.unpacked()[answered]
         devices = np.flatnonzero(answered) + release.first
-        question = question_of(query)
+        question = custom.question_of(query)
         released: Any = bits
         if question.outputs:
             released = bits.astype(np.int64) @ (1 << np.arange(query.bits - 1, -1, -1, dtype=np.int64))
             if released.size and released.max() >= question.outputs:
                 problem = f"it names output {released.max()}, outputs end at {question.outputs - 1}"
                 raise no_answer(query, release, problem)
-        sums = guarded(self.own.mechanism, "count", query.round, question, released, devices.astype(np.int64))
+        sums = custom.guarded(self.own.mechanism, "count", query.round, question, released, devices.astype(np.int64))
         if type(sums) is not np.ndarray or sums.dtype.kind not in "iu" or sums.ndim != 1:
             raise self.own.fail("count", query.round, "it returned no array of whole numbers in one dimension")
         return CountStatistic(
@@ -242,6 +231,6 @@ class CustomServer(ServerHalf):
 
 
 @lru_cache(maxsize=16)
-def server_half(own: CustomMechanism) -> CustomServer:
+def server_half(own: custom.CustomMechanism) -> CustomServer:
     """Return the server half of a custom mechanism, as it was admitted."""
     return CustomServer(own)

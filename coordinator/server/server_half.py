@@ -201,31 +201,14 @@ class ServerHalf:
         return self.name
 
     def design(self, settings: Any, world: World) -> Design:
-        """Return the design in a world, from settings of which none is open.
-
-        Raises
-        ------
-        InputError
-            If settings are outside their ranges there.
-        """
+        """Return the design in a world, from settings none of them open; an InputError says what is out of range."""
         raise NotImplementedError
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
         """Return one of its policies by name; a half whose policies are its own overrides this.
 
-        Parameters
-        ----------
-        name : str
-            One of `policies_with` the settings.
-        setting : Setting
-            What every policy gets; its design is the half's.
-        options : PolicyOptions
-            What else the run says of its policy.
-
-        Raises
-        ------
-        InputError
-            If the options contradict the setting.
+        The name is one of `policies_with` the settings. ``setting`` is what every policy gets, and its design is the
+        half's. An InputError says where ``options``, what else the run says of its policy, contradict it.
         """
         from coordinator.server.rounds import policies  # noqa: PLC0415 (numerical)
 
@@ -249,17 +232,7 @@ class ServerHalf:
         return policies.users_of_elimination(setting) if name == ELIMINATE else None
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
-        """Return what learns from the answers; a half with another learner overrides this.
-
-        Parameters
-        ----------
-        settings : Settings
-            Its settings, of which none is open.
-        world : World
-            The run's.
-        options : LearnerOptions
-            The decoder, and what else the run says of its learner.
-        """
+        """Return what learns from the answers, by settings none of which is open; other learners override it."""
         from coordinator.server.rounds.learner import PosteriorLearner, SumLearner  # noqa: PLC0415 (numerical)
 
         if options.decoder == POSTERIOR:
@@ -288,13 +261,7 @@ class ServerHalf:
         raise NotImplementedError
 
     def of_published(self, query: Query, totals: CountStatistic) -> Statistic:
-        """Return the statistic of one round's totals, as two servers published them; of other halves they say nothing.
-
-        Raises
-        ------
-        InputError
-            If devices' releases come to this server themselves.
-        """
+        """Return the statistic of one round's totals, as two servers published them; an InputError of others."""
         raise InputError(f"{query} is answered by releases; nobody publishes sums of them")
 
     def decode(self, statistic: Any, query: Query, how: Decoding) -> Model:
@@ -302,13 +269,7 @@ class ServerHalf:
         raise NotImplementedError
 
     def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
-        """Return the item model from the sum of all rounds, at least one; by default they asked alike.
-
-        Raises
-        ------
-        ValueError
-            If the answers of different rounds cannot be added up.
-        """
+        """Return the item model from the sum of all rounds, at least one; by default a ValueError if they differ."""
         ways = [query.parameters for query in queries]
         if any(way != ways[0] for way in ways):
             raise ValueError(f"rounds asked in different ways, {ways}; their scores cannot be added up")

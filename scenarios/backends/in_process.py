@@ -21,18 +21,17 @@ from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms import half_of as public_half_of
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.openings import Openings
 from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
-from coordinator.protocol.trust import Shuffling, TwoServers
+from coordinator.protocol.trust import Openings, Shuffling, TwoServers
 from coordinator.server.fleet.cohorts import Cohorts, Layout, LocalHosts, calls, require_round, spread_here
-from coordinator.server.fleet.shuffled_rounds import read_shuffled
+from coordinator.server.fleet.handed_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate, load_decoder, no_release
 from coordinator.server.rounds.conductor import Transport, run_rounds
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.scores import SetCounters, count_set, counters_for, move_out, score_statistic
 from coordinator.server.statistics.statistic import Statistic, merge
-from coordinator.shuffler.shuffler import OPENER, Shuffler
+from coordinator.shuffler import OPENER, Shuffler
 from scenarios.backends.session import A, BackendJob, Costs, O, Progress, R, T
 
 

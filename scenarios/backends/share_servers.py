@@ -10,9 +10,8 @@ from coordinator.aggregators.gathering import LocalShares, ShareServer
 from coordinator.aggregators.seed_server import SeedServer
 from coordinator.aggregators.word_server import WordServer
 from coordinator.protocol.messages import Query
-from coordinator.protocol.openings import OpeningBook
-from coordinator.protocol.trust import TwoServers
-from coordinator.server.fleet.published_sums import SumQuerying
+from coordinator.protocol.trust import OpeningBook, TwoServers
+from coordinator.server.fleet.handed_rounds import SumQuerying
 
 KINDS: tuple[type[ShareServer[Any]], ...] = (WordServer, SeedServer)
 """Both servers, in the order in which the server that reads their sums calls them."""

@@ -27,7 +27,7 @@ from coordinator.protocol.custom import (
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
-from coordinator.protocol.randomizers import by_address
+from coordinator.protocol.public_half import by_address
 from coordinator.server.custom import CustomDesign, counts_itself
 from coordinator.server.design import World
 from scenarios.config.custom_halves import OwnSettings

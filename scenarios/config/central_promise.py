@@ -18,12 +18,12 @@ from coordinator.protocol.amplification import (
     shuffled_epsilon,
 )
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
+from coordinator.protocol.coins import round_up
 from coordinator.protocol.custom import admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
-from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
-from coordinator.protocol.rounding import round_up
+from coordinator.protocol.public_half import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
 from coordinator.protocol.trust import Shuffling
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import PoolDesign, World

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 from scipy.special import ndtr
 
-from actors.lying.lies import ANSWERS, SKETCHES
+from actors.lies import ANSWERS, SKETCHES
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import bit_channel
@@ -50,7 +50,7 @@ class ShiftInputs:
 
     query: Query  # Of one round about all items
     rated: int  # Items w that a device rated
-    makes_up: str  # What liars make up; see `actors.lying.lies.Collusion`
+    makes_up: str  # What liars make up; see `actors.lies.Collusion`
 
     def reach(self, promoted: int) -> float:
         """Return the share of the promoted items that one liar claims to like: all, or as many as it may have rated."""

@@ -19,8 +19,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.server.anchor.anchor_queries import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK, SENSING_LEVELS, AnchorSensing
-from coordinator.server.anchor.policy import CLEAR, PAIR_AGAIN, PAIR_GROWTH, TRIAL
-from coordinator.server.anchor.two_class import LEVELS_TRIED, PAIRS_COUNT, SURE
+from coordinator.server.anchor.policy import CLEAR, LEVELS_TRIED, PAIR_AGAIN, PAIR_GROWTH, PAIRS_COUNT, SURE, TRIAL
 from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe

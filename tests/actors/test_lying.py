@@ -13,8 +13,8 @@ from anchored import oracle_coins, pair_query, turned_query
 from statistical import chi_square_fits, rate_fits
 
 from actors.device import Cohort
-from actors.lying.devices import LyingCohort, made_up
-from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion, LiarsView, lie_about
+from actors.lies import ANSWERS, RATINGS, SKETCHES, Collusion, LiarsView, lie_about
+from actors.lying import LyingCohort, made_up
 from actors.mechanisms import registered
 from actors.ratings import BlockRatings
 from actors.seeds import Coins
@@ -81,7 +81,7 @@ def test_honest_devices_answer_the_same_bits_and_liars_others_on_every_layout(de
 
 def test_every_private_mechanism_has_a_lie_of_its_own() -> None:
     without = {name for name in registered() if lie_about(name) is None}
-    assert without == {"full-reveal", "curator-items", "curator-pairs", "totals", "pair-totals"}  # actors.lying.vectors
+    assert without == {"full-reveal", "curator-items", "curator-pairs", "totals", "pair-totals"}  # actors.lying
 
 
 @pytest.mark.statistical

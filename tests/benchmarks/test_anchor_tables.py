@@ -19,10 +19,9 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import LEVELS, SENSED
 from coordinator.protocol.messages import Query
-from coordinator.server.anchor import two_class
+from coordinator.server.anchor import policy as two_class
 from coordinator.server.anchor.anchor_queries import AnchorHistory, AnchorSensing, history_of
-from coordinator.server.anchor.policy import AnchorPolicy
-from coordinator.server.anchor.two_class import DEVICES, TwoClasses
+from coordinator.server.anchor.policy import DEVICES, AnchorPolicy, TwoClasses
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import ServerState, absorb

@@ -22,8 +22,8 @@ from coordinator.aggregators.gathering import ShareServer
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.openings import Openings
 from coordinator.protocol.shares import PublishedSum, ShareRoll
+from coordinator.protocol.trust import Openings
 from coordinator.server.completion.batches import BatchPlan
 from coordinator.server.completion.crowd import EXPECT, PublicHost
 from coordinator.server.fleet.panel import Panel

@@ -16,8 +16,7 @@ from thoroughness import sample
 from coordinator import name_kernels_folder
 from coordinator.protocol import compiled as decorators
 from coordinator.protocol.arrays import Ints, Ints2
-from coordinator.protocol.compiled import borrowing, compiled, inlined
-from coordinator.protocol.numba_private import borrowing_options
+from coordinator.protocol.compiled import borrowing, borrowing_options, compiled, inlined
 
 ROOT = Path(__file__).parents[2]
 

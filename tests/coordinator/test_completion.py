@@ -21,9 +21,9 @@ import scenarios.families.two_tier
 from actors.second_order import mechanisms as devices
 from coordinator.protocol.arrays import Bools, Floats, Floats2
 from coordinator.protocol.channels import ExactChannel
+from coordinator.protocol.coins import BITS, on_grid, round_up, significant, step_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, tastes
-from coordinator.protocol.rounding import BITS, on_grid, round_up, significant, step_of
 from coordinator.protocol.second_order import SecondOrderRelease
 from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.second_order_mechanisms import A_RELEASE, second_order_public_halves

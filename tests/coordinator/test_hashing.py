@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import special
 from thoroughness import examples
 
-from coordinator.protocol.candidates import LEVELS, UNIT, candidate, candidates_key
 from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.hashing import device_streams, draw
+from coordinator.protocol.public_draws import UNIT, candidate, candidates_key, gaussian_levels
 
 KEY = bytes(range(16))
 PUBLISHED = {
@@ -28,6 +28,7 @@ PUBLISHED = {
 }
 """SipHash-2-4 of the bytes 0, 1, ... under the key 00 to 0f, by length: the authors' test vectors."""
 WORDS = st.integers(0, reference.WORD)
+LEVELS = gaussian_levels()
 
 
 def typed(*words: int) -> list[np.uint64]:

@@ -17,7 +17,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.server.anchor import two_class
+from coordinator.server.anchor import policy as two_class
 from coordinator.server.anchor.anchor_queries import SENSING_LEVELS, AnchorSensing, Tables, history_of, spectral_start
 from coordinator.server.anchor.like_tables import (
     CONTROL,
@@ -40,8 +40,18 @@ from coordinator.server.anchor.like_tables import (
     turned_tables,
     walk,
 )
-from coordinator.server.anchor.policy import TRIALS, RoundLearner, learner_for, pairs_failed, tables_failed
-from coordinator.server.anchor.two_class import DEVICES, TwoClasses, contrasts, round_estimates, two_class_tables
+from coordinator.server.anchor.policy import (
+    DEVICES,
+    TRIALS,
+    RoundLearner,
+    TwoClasses,
+    contrasts,
+    learner_for,
+    pairs_failed,
+    round_estimates,
+    tables_failed,
+    two_class_tables,
+)
 from coordinator.server.decoding.posterior import believe
 from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.rounds.policies import PolicyOptions

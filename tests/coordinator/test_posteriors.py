@@ -18,18 +18,23 @@ from worlds import Planted, Sample, draw
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.mixture import Mixture, climb, fit, fits, height, joint
 from coordinator.server.decoding.posterior import (
     FREEDOM,
     PRIOR,
     WIDER,
+    Mixture,
     Posterior,
     _add,
     _average,
     _proposed,
     believe,
+    climb,
     farthest_gaps,
+    fit,
+    fits,
+    height,
     integrated,
+    joint,
 )
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.setting import most_moved

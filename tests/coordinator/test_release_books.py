@@ -8,9 +8,9 @@ import pytest
 from completions import features_of, planted
 
 from coordinator.protocol.arrays import Floats, Floats2
-from coordinator.protocol.candidates import candidate
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.public_draws import candidate
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from coordinator.protocol.second_order_channels import basis_of, cap_channel, pack_moment, unpack_moment
 from coordinator.protocol.second_order_mechanisms.paper import pmd_factors

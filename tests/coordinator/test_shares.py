@@ -30,11 +30,10 @@ from coordinator.protocol.arrays import Ints, Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError, LostError, PermitError, WithheldError
+from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanisms.totals import HONEST, Totals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import polya_share
-from coordinator.protocol.openings import BookActor, Openings
-from coordinator.protocol.share_words import expansions
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
     WORDS_SERVER,
@@ -47,8 +46,9 @@ from coordinator.protocol.shares import (
     require_readable,
     secret_of,
 )
+from coordinator.protocol.trust import BookActor, Openings
 from coordinator.server.design import World
-from coordinator.server.fleet.published_sums import SumQuerying
+from coordinator.server.fleet.handed_rounds import SumQuerying
 from coordinator.server.mechanisms.totals import LikeTotals, TotalsHalf, TotalsSettings
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.rounds.state import Ask

@@ -13,17 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import complains
 
+import coordinator.shuffler as room
 from actors.keeper import Keeper
 from coordinator.protocol.arrays import Bits2, Bools
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.openings import OpeningError, Openings
-from coordinator.protocol.trust import ShuffledRound, Shuffling
+from coordinator.protocol.trust import OpeningError, Openings, ShuffledRound, Shuffling
 from coordinator.server.fleet.cohorts import Layout, plan_layout
-from coordinator.server.fleet.shuffled_rounds import read_shuffled
+from coordinator.server.fleet.handed_rounds import read_shuffled
 from coordinator.server.rounds.state import Ask
-from coordinator.shuffler import shuffler as room
-from coordinator.shuffler.shuffler import OPENER, Shuffler, ascending
+from coordinator.shuffler import OPENER, Shuffler, ascending
 
 EVERY = Shuffling(reports=1)
 

@@ -8,11 +8,11 @@ from numba import int64, uint64
 from actors.second_order.mechanisms import SecondOrderDevice, packed
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Halves, Indices2, Ints, Ints2, Words, Words2
-from coordinator.protocol.candidates import LEVELS, candidates_key, gaussian
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.hashing import below, draw, siphash1
+from coordinator.protocol.public_draws import candidates_key, gaussian, gaussian_levels
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import CapChannel, GridLaplace, basis_of, grid_laplace
 from coordinator.protocol.second_order_mechanisms.rivals import channel_of, sslp_clip
@@ -97,7 +97,7 @@ def named(vectors: Floats2, channel: CapChannel, query_id: bytes, coins: Coins) 
     whole = np.rint(np.nan_to_num(np.clip(vectors, -1.0, 1.0)) * _GRID).astype(np.int64)
     best, picks = coins.whole() >= channel.choice.threshold, coins.whole(1)
     choice, key = channel.choice, candidates_key(query_id)
-    return _name(whole, choice.choices // 2, choice.best_count, key, coins.first, LEVELS, best, picks)
+    return _name(whole, choice.choices // 2, choice.best_count, key, coins.first, gaussian_levels(), best, picks)
 
 
 @compiled

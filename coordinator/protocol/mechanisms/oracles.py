@@ -7,14 +7,7 @@ random item was liked, M + j if it was disliked, and 2 M if it rated none.
 
 import numpy as np
 
-from coordinator.protocol.amplification import (
-    TwoLevels,
-    hadamard_levels,
-    hash_levels,
-    kary_levels,
-    subset_levels,
-    unary_levels,
-)
+from coordinator.protocol import amplification
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import UnaryChannel, unary_channel
@@ -80,8 +73,8 @@ class Grr(OneItem):
     def channel(self, query: Query) -> KaryChannel:
         return kary_channel(query.epsilon, values=values_of(query))
 
-    def levels(self, query: Query) -> TwoLevels:
-        return kary_levels(values_of(query))
+    def levels(self, query: Query) -> amplification.TwoLevels:
+        return amplification.kary_levels(values_of(query))
 
 
 class Oue(OneItem):
@@ -95,8 +88,8 @@ class Oue(OneItem):
     def channel(self, query: Query) -> UnaryChannel:
         return unary_channel(query.epsilon, values=values_of(query))
 
-    def levels(self, query: Query) -> TwoLevels:
-        return unary_levels(as_float(query.epsilon))
+    def levels(self, query: Query) -> amplification.TwoLevels:
+        return amplification.unary_levels(as_float(query.epsilon))
 
 
 BUCKETS = "buckets"  # Parameter of every query: buckets g
@@ -121,8 +114,8 @@ class Olh(OneItem):
     def channel(self, query: Query) -> KaryChannel:
         return kary_channel(query.epsilon, values=int(query.parameters[BUCKETS]))
 
-    def levels(self, query: Query) -> TwoLevels | None:
-        return hash_levels(int(query.parameters[BUCKETS])) if query.own_questions else None
+    def levels(self, query: Query) -> amplification.TwoLevels | None:
+        return amplification.hash_levels(int(query.parameters[BUCKETS])) if query.own_questions else None
 
 
 ROWS = "rows"  # Parameter of every query: rows t
@@ -146,8 +139,8 @@ class Hadamard(OneItem):
     def channel(self, query: Query) -> KaryChannel:
         return kary_channel(query.epsilon, values=1 << int(query.parameters[ROWS]))
 
-    def levels(self, query: Query) -> TwoLevels | None:
-        return hadamard_levels(int(query.parameters[ROWS])) if query.own_questions else None
+    def levels(self, query: Query) -> amplification.TwoLevels | None:
+        return amplification.hadamard_levels(int(query.parameters[ROWS])) if query.own_questions else None
 
 
 class Subset(OneItem):
@@ -179,8 +172,8 @@ class Subset(OneItem):
         subset_size = int(query.parameters[CHOSEN])
         return subset_channel(query.epsilon, values=self.values(query), padded=self.own(query), subset_size=subset_size)
 
-    def levels(self, query: Query) -> TwoLevels:
-        return subset_levels(self.values(query), self.own(query), int(query.parameters[CHOSEN]))
+    def levels(self, query: Query) -> amplification.TwoLevels:
+        return amplification.subset_levels(self.values(query), self.own(query), int(query.parameters[CHOSEN]))
 
 
 PUBLIC = (Grr(), Oue(), Olh(), Hadamard(), Subset())

@@ -96,10 +96,8 @@ class SecondOrderPublic:
         """Refuse the content of a release that has the right size, if no device says it."""
 
     def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:
-        """Return the row z whose ``z z^T`` stands for a checked release, float64, shape (m,).
-
-        ``rescale`` brings what has another energy than public users' vectors to theirs.
-        """
+        """Return the row z whose ``z z^T`` stands for a checked release, float64, shape (m,)."""
+        # ``rescale`` brings what has another energy than public users' vectors to theirs.
         raise InputError(f"mechanism {self.name} releases no vector; read its moment")
 
     def released_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
@@ -107,10 +105,8 @@ class SecondOrderPublic:
         raise InputError(f"mechanism {self.name} releases no moment; read its vector")
 
     def channel(self, query: QueryView, features: ItemFeatures) -> ExactChannel | None:
-        """Return the exact channel that the query's epsilon is about; None where there is no epsilon.
-
-        It randomizes what an epsilon counts for: a bit, a coordinate, or the whole release.
-        """
+        """Return the exact channel that the query's epsilon is about; None where there is no epsilon."""
+        # It randomizes what an epsilon counts for: a bit, a coordinate, or the whole release.
         return None
 
 

@@ -71,7 +71,7 @@ class PrivUnit(SecondOrderPublic):
 
     def released_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
         """Return the unbiased estimate that a named candidate stands for."""
-        from coordinator.protocol.candidates import candidate  # noqa: PLC0415 (settings load nothing compiled)
+        from coordinator.protocol.public_draws import candidate  # noqa: PLC0415 (settings load nothing compiled)
 
         channel, answer = self.channel(query, features), int.from_bytes(payload, "little")
         direction = candidate(query.id, device, answer // 2, channel.dimension) / channel.length
@@ -111,11 +111,9 @@ def sslp_clip(features: ItemFeatures) -> float:
 
 
 def sslp_bound(features: ItemFeatures, epsilon: Epsilon) -> float:
-    """Return B, the size of SSLP's coordinates that makes the release unbiased (Duchi, Jordan and Wainwright, 2013).
-
-    ``B = M (e^eps + 1) / (e^eps - 1) 2^(m - 1) / binom(m - 1, floor(m / 2))``, M of `sslp_clip`; what is estimated is
-    the clipped vector.
-    """
+    """Return B, the size of SSLP's coordinates that makes the release unbiased (Duchi, Jordan and Wainwright, 2013)."""
+    # ``B = M (e^eps + 1) / (e^eps - 1) 2^(m - 1) / binom(m - 1, floor(m / 2))``, M of `sslp_clip`; what is estimated is
+    # the clipped vector.
     count, half = features.items, features.items // 2
     log_central = (count - 1) * math.log(2) - (math.lgamma(count) - math.lgamma(half + 1) - math.lgamma(count - half))
     return sslp_clip(features) / math.tanh(as_float(epsilon) / 2) * math.exp(log_central)

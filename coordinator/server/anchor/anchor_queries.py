@@ -175,12 +175,10 @@ def first_look(design: AnchorSensing, *, public_seed: bytes, epsilon: Epsilon) -
 
 
 def spectral_start(course: AnchorHistory, *, rated: int) -> SpectralStart:
-    """Return the start by the pairs so far, at least one round of them.
-
-    With noise of variance U in each entry and a signal of eigenvalue ``U g2 Lambda``, the largest eigenvalue is
-    ``(s + 1 / s) sqrt(M U)`` where ``s = sqrt(U / M) g2 Lambda`` is above 1, and the first eigenvector's squared
-    overlap with the signal's is ``1 - 1 / s^2``. Its other part is noise, so that entries are normal around the truth.
-    """
+    """Return the start by the pairs so far, at least one round of them."""
+    # With noise of variance U in each entry and a signal of eigenvalue ``U g2 Lambda``, the largest eigenvalue is ``(s
+    # + 1 / s) sqrt(M U)`` where ``s = sqrt(U / M) g2 Lambda`` is above 1, and the first eigenvector's squared overlap
+    # with the signal's is ``1 - 1 / s^2``. Its other part is noise, so that entries are normal around the truth.
     query = course.pairs[0].query
     assert query.pool is not None  # pairs are those of a pool
     users, pool_items = max(course.paired_users, 1), query.pool.size

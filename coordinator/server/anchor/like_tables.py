@@ -14,17 +14,8 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, SENSED
 from coordinator.protocol.messages import Model, Query
-from coordinator.server.anchor.anchor_queries import (
-    CLIP,
-    ENOUGH,
-    SENSING_LEVELS,
-    AnchorHistory,
-    AnchorSensing,
-    Tables,
-    spectral_start,
-)
-from coordinator.server.decoding.mixture import fit, joint
-from coordinator.server.decoding.posterior import Posterior, on_a_grid
+from coordinator.server.anchor import anchor_queries
+from coordinator.server.decoding.posterior import Posterior, fit, joint, on_a_grid
 from coordinator.server.decoding.threads import k_means, one_thread
 from coordinator.server.design import RoundTerms
 from coordinator.server.moments.sign_moments import pair_contrast
@@ -52,14 +43,11 @@ class RoundEstimates:
 
 
 def turned_estimates(anchor_round: AnchorRound, shares: Floats, *, rated: int, control: int) -> RoundEstimates:
-    """Return the estimates of one round.
-
-    Given that item i is sensed and rated, and that class k was guessed, the device's other ratings add up to a
-    symmetric sum. So ``E[H_i S] = t (w / N) sum_k P(k) (B[k, c] G_k(counts of a like) + (1 - B[k, c]) G_k(counts of a
-    dislike))``, where ``G_k(v) = P(|sum| < v) + P(|sum| = v) / 2`` is odd in v.
-
-    Shapes: ``shares`` (K,).
-    """
+    """Return the estimates of one round."""
+    # Given that item i is sensed and rated, and that class k was guessed, the device's other ratings add up to a
+    # symmetric sum. So ``E[H_i S] = t (w / N) sum_k P(k) (B[k, c] G_k(counts of a like) + (1 - B[k, c]) G_k(counts of a
+    # dislike))``, where ``G_k(v) = P(|sum| < v) + P(|sum| = v) / 2`` is odd in v.
+    # Shapes: ``shares`` (K,).
     # Why G_k: the item adds H v to the sum, H its public sign, and the others add X, which is symmetric, also given H.
     # The answer S is the sign of H v + X, a fair coin for 0, so that E[H S] = E[sign(v + H X)] = P(X > -v) - P(X < -v)
     # = P(-v < X <= v) for v > 0. The flip of the answer multiplies this by the contrast t, and the item is rated with
@@ -78,11 +66,9 @@ def turned_estimates(anchor_round: AnchorRound, shares: Floats, *, rated: int, c
 
 
 def passing(query: Query, *, rated: int) -> Floats2:
-    """Return G_k of every number that an item may add, with its sign, shape (2 K, N).
-
-    A device's other ``w - 1`` ratings are taken to be drawn independently, so that the sum's distribution is a power
-    of one rating's, which Fourier transforms find exactly.
-    """
+    """Return G_k of every number that an item may add, with its sign, shape (2 K, N)."""
+    # A device's other ``w - 1`` ratings are taken to be drawn independently, so that the sum's distribution is a power
+    # of one rating's, which Fourier transforms find exactly.
     counts, sensed = query.arrays[COUNTS], query.arrays[SENSED] / query.parameters[LEVELS]
     guess, probabilities = query.arrays[GUESS] / GUESS_UNIT, np.zeros((len(counts), query.items))
     rates = scipy.special.expit(guess[1::2] - guess[0::2])  # how probably devices that guess a class like each item
@@ -137,13 +123,10 @@ class TableFit:
 
 
 def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats2) -> TableFit:
-    """Return the likeliest tables, each tied to its neighbours, and the posterior of every item's cluster.
-
-    Shapes: ``first`` (K, L); ``early`` (N, L).
-
-    With clusters known, means are linear in the tables and the ties are normal, so that the likeliest tables of all
-    rounds solve one linear system for each cluster. Expectation and maximisation go to and fro between both.
-    """
+    """Return the likeliest tables, each tied to its neighbours, and the posterior of every item's cluster."""
+    # Shapes: ``first`` (K, L); ``early`` (N, L).
+    # With clusters known, means are linear in the tables and the ties are normal, so that the likeliest tables of all
+    # rounds solve one linear system for each cluster. Expectation and maximisation go to and fro between both.
     # In round r an item i of cluster c has mean m_ri = sum_k s_rki B_r[k, c] + noise of variance 1 / users_ri (its
     # offset is taken off, and a mean of signs has variance 1 / users at most). Column c of the tables is a random walk,
     # B_0 ~ N(first, FIRST^2), B_r - B_(r-1) ~ N(0, TIE^2), in each of the K classes. Expectation: P(i in c) from the
@@ -210,7 +193,7 @@ LEAST_ASKED_RATE = 0.02
 
 def turned_tables(
     membership: Floats2, table: Floats2, shares: Floats, decided: Bools, *, control: int, coins: np.random.Generator
-) -> Tables:
+) -> anchor_queries.Tables:
     """Return the arrays of a round about turned signs: what ratings count by two likely clusters of each item."""
     items, (classes, _) = len(membership), table.shape
     # Each open item carries a pair of clusters that it may well be of. A like then counts by how much more the class
@@ -231,7 +214,7 @@ def turned_tables(
     probes = decided | (coins.random(items) < PROBES)
     signs = np.where(decided, 1 / CONTROL_PART, 1.0) * sample
     counts[0::2, probes], counts[1::2, probes] = -signs[:, probes], signs[:, probes]
-    return Tables(
+    return anchor_queries.Tables(
         prior=np.zeros(classes, np.int32),
         guess=np.rint(GUESS_UNIT * guess).astype(np.int32),
         counts=np.rint(COUNT_UNIT * np.clip(counts, -MOST_UNITS, MOST_UNITS)).astype(np.int32),
@@ -261,21 +244,21 @@ def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Ind
     alike = OPEN * float(apart.mean()) / most
     least = alike + (1 - alike) * max(0.0, 1 - 2 * open_share)
     often = 1 - (1 - least) * np.sqrt(apart / most)
-    return np.where(decided, control, np.rint(SENSING_LEVELS * often)).astype(np.int32)
+    return np.where(decided, control, np.rint(anchor_queries.SENSING_LEVELS * often)).astype(np.int32)
 
 
-def guess_tables(tables: Tables, k: int) -> Tables:
+def guess_tables(tables: anchor_queries.Tables, k: int) -> anchor_queries.Tables:
     """Return the arrays of a round that asks whether class k was guessed, by the same guess."""
     lean = np.where(np.arange(tables.lean.size) == k, 1, -1).astype(np.int32)
     return replace(tables, counts=np.zeros_like(tables.counts), lean=lean)
 
 
-def plain_tables(pool: Indices, items: int, levels: int) -> Tables:
+def plain_tables(pool: Indices, items: int, levels: int) -> anchor_queries.Tables:
     """Return the arrays of a round of first-order signs of a pool: there is one class, and every rating is sensed."""
     sensed, none = np.zeros(items, np.int32), np.zeros((2, items), np.int32)
     sensed[pool] = levels
     counts = np.repeat(np.array([[-1], [1]], np.int32), items, axis=1)
-    return Tables(prior=none[0, :1], guess=none, counts=counts, lean=none[0, :1], sensed=sensed)
+    return anchor_queries.Tables(prior=none[0, :1], guess=none, counts=counts, lean=none[0, :1], sensed=sensed)
 
 
 LEAST_START_RATE = 0.04  # Like rates of a start lie so far from 0 and 1 at least
@@ -309,12 +292,12 @@ class InitialAnchors:
         return np.asarray(joint_counts / joint_counts.sum(axis=1, keepdims=True) @ self.likes)
 
 
-def initial_anchors(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
+def initial_anchors(course: anchor_queries.AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
     """Return the start by first-order signs if they suffice, else by pairs."""
     if course.plain and not course.pairs:
         return of_signs(course.plain, rated=rated)
     if clusters == 2:
-        start = spectral_start(course, rated=rated)
+        start = anchor_queries.spectral_start(course, rated=rated)
         first = scipy.special.expit(start.odds)
         membership = np.stack([first, 1 - first], axis=1)
         moments = start.level**2 * np.array([[1.0, -1.0], [-1.0, 1.0]])
@@ -322,7 +305,7 @@ def initial_anchors(course: AnchorHistory, *, rated: int, clusters: int, classes
     return _of_many(course, rated=rated, clusters=clusters, classes=classes)
 
 
-def _of_many(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
+def _of_many(course: anchor_queries.AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
     """Return the start by the first L - 1 eigenvectors: k-means, then normal posteriors around its centres."""
     query, users = course.pairs[0].query, max(course.paired_users, 1)
     assert query.pool is not None  # pairs are those of a pool
@@ -330,14 +313,14 @@ def _of_many(course: AnchorHistory, *, rated: int, clusters: int, classes: int) 
     with one_thread():
         values, vectors = np.linalg.eigh(course.agreements)
     edges = np.maximum(values[:-clusters:-1] / (2 * math.sqrt(pool_items * users)), 1.001)
-    stands = bool(edges[-1] >= ENOUGH)
+    stands = bool(edges[-1] >= anchor_queries.ENOUGH)
     strengths = edges + np.sqrt(edges**2 - 1)
     overlap = 1 - strengths**-2
     points = vectors[:, :-clusters:-1] * np.sqrt(pool_items * overlap)
     centres = k_means(points, clusters, starts=STARTS).cluster_centers_
     centres = centres[np.lexsort(centres.T[::-1])]
     off = (points[:, None] - centres) ** 2 / (overlap * (1 - overlap))
-    membership = scipy.special.softmax(np.maximum(-off.sum(axis=2) / 2, -CLIP), axis=1)
+    membership = scipy.special.softmax(np.maximum(-off.sum(axis=2) / 2, -anchor_queries.CLIP), axis=1)
     contrast = pair_contrast(pool_items, items=query.items, rated=rated, epsilon=query.epsilon)
     scaled = centres / np.sqrt(np.maximum(overlap, 0.2))
     moments = scaled * strengths / (contrast * math.sqrt(pool_items * users)) @ scaled.T
@@ -360,10 +343,8 @@ def _likes(moments: Floats2, classes: int) -> Floats2:
 
 
 def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, Floats, float]:
-    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise.
-
-    The last is the variance among items over that of noise, less 1.
-    """
+    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise."""
+    # The last is the variance among items over that of noise, less 1.
     users = np.stack([anchor_round.statistic.sensed for anchor_round in rounds]).sum(axis=0)
     pool = users > 0
     sums = np.stack([2 * anchor_round.statistic.scores - anchor_round.statistic.sensed for anchor_round in rounds]).sum(
@@ -417,10 +398,10 @@ class TableBelief:
 class TableLearner:
     """K classes and L clusters: what the server believes, and what it asks next."""
 
-    design: AnchorSensing  # What is asked
+    design: anchor_queries.AnchorSensing  # What is asked
     failure: float  # Allowed probability that any label is wrong
 
-    def believe(self, course: AnchorHistory) -> TableBelief:
+    def believe(self, course: anchor_queries.AnchorHistory) -> TableBelief:
         """Return what follows from all rounds, at least one about pairs or first-order signs."""
         design = self.design
         first = initial_anchors(course, rated=design.rated, clusters=design.clusters, classes=design.classes)
@@ -503,7 +484,7 @@ class TableLearner:
 
     def ask_plain(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about first-order signs of the pool."""
-        tables = plain_tables(self.design.pool(terms["public_seed"]), self.design.items, SENSING_LEVELS)
+        tables = plain_tables(self.design.pool(terms["public_seed"]), self.design.items, anchor_queries.SENSING_LEVELS)
         return self.design.turned(tables, **terms)
 
 

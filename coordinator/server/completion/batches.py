@@ -11,11 +11,11 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.coins import on_grid, significant, step_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import Rows
-from coordinator.protocol.rounding import on_grid, significant, step_of
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.crowd import Crowd, spread_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, ReleaseBook, begin, iterate

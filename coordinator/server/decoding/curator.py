@@ -24,8 +24,6 @@ class DiscreteLaplace:
     Dwork, McSherry, Nissim, Smith 2006): on totals that are whole numbers it is ``budget``-differentially private just
     as Laplace noise is, and has no low bits to leak (Ghosh, Roughgarden, Sundararajan 2009).
 
-    Examples
-    --------
     >>> noise = DiscreteLaplace(budget=Fraction(1), sensitivity=30)
     >>> noise.epsilon(30), noise.epsilon(60)
     (Fraction(1, 1), Fraction(2, 1))
@@ -81,10 +79,8 @@ def item_sensitivity(rated: int, *, neighbours: str) -> int:
 
 
 def pair_sensitivity(rated: int, *, items: int, neighbours: str) -> int:
-    """Return the L1 sensitivity of pair totals (+1 both ratings equal, -1 unlike), each pair of items counted once.
-
-    Users have at most w ratings of N items; one with a single rating changes no pair.
-    """
+    """Return the L1 sensitivity of pair totals (+1 both ratings equal, -1 unlike), each pair of items counted once."""
+    # Users have at most w ratings of N items; one with a single rating changes no pair.
     # A user adds +1 or -1 to each of its w (w - 1) / 2 pairs; added or removed, it changes totals by that.
     pairs = rated * (rated - 1) // 2
     if _adds(neighbours):

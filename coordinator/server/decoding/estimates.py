@@ -24,7 +24,6 @@ class Estimates:
     information: Floats  # shape (N,); Inverse variance of the estimate; 0 where an item was in no pool yet
 
     def __add__(self, other: Estimates) -> Estimates:
-        """Return the estimates of both rounds together."""
         return Estimates(weighted=self.weighted + other.weighted, information=self.information + other.information)
 
     @property
@@ -42,12 +41,10 @@ class Estimates:
 
 
 def read_signs(query: Query, statistic: ScoreStatistic, *, rated: int, likes: Floats | None = None) -> Estimates:
-    """Return estimates of ``2 b - 1``, averaged over user classes, from a round of sign sensing.
-
-    Unbiased whatever the block model: the other items' signs are fair coins, so that the contrast depends on the sizes
-    of the pool and of a user's ratings alone. With centres it depends on how much users like the other items, too:
-    ``likes``, shape (N,), or what the centres say.
-    """
+    """Return estimates of ``2 b - 1``, averaged over user classes, from a round of sign sensing."""
+    # Unbiased whatever the block model: the other items' signs are fair coins, so that the contrast depends on the
+    # sizes of the pool and of a user's ratings alone. With centres it depends on how much users like the other items,
+    # too: ``likes``, shape (N,), or what the centres say.
     agreed, sensed = statistic.scores, statistic.sensed.astype(float)
     scale, offset = np.zeros(query.items), np.zeros(query.items)
     inside = likes if likes is None else likes[query.pool]
@@ -56,10 +53,8 @@ def read_signs(query: Query, statistic: ScoreStatistic, *, rated: int, likes: Fl
 
 
 def contrasts_of(query: Query, *, rated: int, likes: Floats | None = None) -> tuple[Floats, Floats]:
-    """Return contrast and offset of every item of a query's pool: ``E[H S] = contrast (2 b - 1) + offset``.
-
-    Shapes: ``likes`` (M,).
-    """
+    """Return contrast and offset of every item of a query's pool: ``E[H S] = contrast (2 b - 1) + offset``."""
+    # Shapes: ``likes`` (M,).
     assert query.pool is not None  # there are no signs without one
     vectors, best_count, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
     if query.centres is None:
@@ -80,13 +75,11 @@ def others_share(pool: int, *, items: int, rated: int) -> float:
 
 
 def read_sets(query: Query, statistic: ScoreStatistic, *, rated: int) -> Estimates:
-    """Return estimates of b from a round of MaxSense.
-
-    An item's contrast, ``P(S = 1 | sensed) - P(S = 1 | not sensed)``, is ``t (w/N) b`` times the probability that no
-    other sensed item was liked. The share of 1 among the answers gives that of no sensed item at all, a power of it
-    that of the others. With one user class the estimates are of
-    b; with several of a mean of b that weighs the classes by that probability, and shifts a little with the pool.
-    """
+    """Return estimates of b from a round of MaxSense."""
+    # An item's contrast, ``P(S = 1 | sensed) - P(S = 1 | not sensed)``, is ``t (w/N) b`` times the probability that no
+    # other sensed item was liked. The share of 1 among the answers gives that of no sensed item at all, a power of it
+    # that of the others. With one user class the estimates are of b; with several of a mean of b that weighs the
+    # classes by that probability, and shifts a little with the pool.
     everywhere = np.full(query.items, statistic.sensed.sum() > 0)
     in_pool = everywhere if query.pool is None else np.isin(np.arange(query.items), query.pool)
     answered, sensed = statistic.answered, statistic.sensed
@@ -115,13 +108,10 @@ class PublicCounts:
     sizes: Ints = field(repr=False)  # shape (P,); How many items each person likes
 
     def posterior(self, reports: Floats, error: Floats, most: int) -> tuple[Floats, Floats]:
-        """Return popularity, weighted by inverse variances, and its standard error, float64, shape (N,) each.
-
-        The variance of ``(c + 1) / P`` is taken for ``(c + 1) / P^2``. Devices report at most ``most`` likes each, so
-        that what they report is scaled by how many more likes public people have.
-
-        Shapes: ``reports``, ``error`` (N,).
-        """
+        """Return popularity, weighted by inverse variances, and its standard error, float64, shape (N,) each."""
+        # The variance of ``(c + 1) / P`` is taken for ``(c + 1) / P^2``. Devices report at most ``most`` likes each, so
+        # that what they report is scaled by how many more likes public people have.
+        # Shapes: ``reports``, ``error`` (N,).
         people, counts = self.sizes.size, self.counts + 1.0
         scale = float(self.sizes.sum() / max(np.minimum(self.sizes, most).sum(), 1))
         public, private = people**2 / counts, 1 / np.maximum(scale * error, 1e-12) ** 2
@@ -193,13 +183,10 @@ STEPS = 1000  # Steps of expectation and maximisation
 def range_shares(counts: Ints, own: float, other: float) -> Floats:
     """Return the most probable share of devices in each range, float64, shape (K,), none of them 0.
 
-    Shapes: ``counts`` (K,).
-
-    Examples
-    --------
     >>> range_shares(np.array([0, 997, 0]), 1.0, 0.0).tolist()
     [0.001, 0.998, 0.001]
     """
+    # Shapes: ``counts`` (K,).
     shares = np.full(counts.size, 1 / counts.size)
     for _ in range(STEPS):
         weight = counts / (other + (own - other) * shares)
@@ -211,13 +198,10 @@ def range_shares(counts: Ints, own: float, other: float) -> Floats:
 def number_shares(shares: Floats, most: int) -> Floats:
     """Return the share of devices that like 0, 1, ... items, shape (numbers,); within a range l has the weight 1 / l.
 
-    Shapes: ``shares`` (K,).
-
-    Examples
-    --------
     >>> number_shares(np.array([0.1, 0.2, 0.3, 0.4]), 5).round(3).tolist()
     [0.1, 0.2, 0.18, 0.12, 0.222, 0.178]
     """
+    # Shapes: ``shares`` (K,).
     numbers = np.zeros(min(most, 2 ** (shares.size - 1) - 1) + 1)
     numbers[0] = shares[0]
     for place, share in enumerate(shares[1:].tolist()):

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.coins import on_grid
 from coordinator.protocol.item_models import ItemToItem, Tastes
-from coordinator.protocol.rounding import on_grid
 from coordinator.server.decoding.estimates import shares
 from coordinator.server.statistics.counts import Rates
 
@@ -18,8 +18,6 @@ LEAST_RIDGE, STEP, ABOVE = 0.03, 1.2, 0.015
 def pair_matrix(values: Floats, items: int) -> Floats2:
     """Return the symmetric matrix of values of pairs, in the order of an upper triangle's rows, with a zero diagonal.
 
-    Examples
-    --------
     >>> pair_matrix(np.array([1.0, 2.0, 3.0]), 3).tolist()
     [[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 0.0]]
     """
@@ -31,8 +29,6 @@ def pair_matrix(values: Floats, items: int) -> Floats2:
 def gram_matrix(values: Ints, items: int) -> Floats2:
     """Return the symmetric matrix of values of pairs and of items, in the order of an upper triangle's rows.
 
-    Examples
-    --------
     >>> gram_matrix(np.array([1, 2, 3]), 2).tolist()
     [[1.0, 2.0], [2.0, 3.0]]
     """
@@ -42,12 +38,10 @@ def gram_matrix(values: Ints, items: int) -> Floats2:
 
 
 def noise_of(rates: Rates, counts: Ints, devices: int, items: int) -> Floats:
-    """Return items' noise s, shape (M,): the estimated share of a pair has the variance ``s_i s_j``, of one rank.
-
-    Reports name pairs of popular items more often, and so their shares are less certain. What a pair's variance is
-    follows from its count; their sums for an item are certain enough, and are at least those of pairs nobody has, or
-    of one report.
-    """
+    """Return items' noise s, shape (M,): the estimated share of a pair has the variance ``s_i s_j``, of one rank."""
+    # Reports name pairs of popular items more often, and so their shares are less certain. What a pair's variance is
+    # follows from its count; their sums for an item are certain enough, and are at least those of pairs nobody has, or
+    # of one report.
     rate = np.minimum(counts / max(devices, 1), 1.0)
     least = max((items - 1) * rates.others * (1 - rates.others), 1 / max(devices, 1))
     sums = np.maximum(pair_matrix(rate * (1 - rate), items).sum(axis=1), least)
@@ -57,16 +51,13 @@ def noise_of(rates: Rates, counts: Ints, devices: int, items: int) -> Floats:
 
 
 def cleaned(pairs: Floats2, liked: Floats, noise: Floats | float) -> tuple[float, Floats2]:
-    """Return how liked items go together beyond popularity, as far as it stands out of the noise.
-
-    Pairs that users like independently would have shares ``alpha f_i f_j``; alpha is fitted by weighted least squares.
-    Of what is left, C, the eigenvalues beyond those of pure noise are kept: a symmetric matrix of M items, whose
-    entries have standard deviation sigma, has eigenvalues up to ``2 sigma sqrt(M)`` (Wigner). They are shrunk to
-    ``sign(l) sqrt(l^2 - 4 sigma^2 M)``. Where entries have variances ``s_i s_j``, it is ``C_ij / sqrt(s_i s_j)`` whose
-    entries are alike, with sigma 1.
-
-    Shapes: ``pairs`` (M, M); ``liked`` (M,); ``noise``, s, (M,), or one number for all; ``excess`` (M, M).
-    """
+    """Return how liked items go together beyond popularity, as far as it stands out of the noise."""
+    # Pairs that users like independently would have shares ``alpha f_i f_j``; alpha is fitted by weighted least
+    # squares. Of what is left, C, the eigenvalues beyond those of pure noise are kept: a symmetric matrix of M items,
+    # whose entries have standard deviation sigma, has eigenvalues up to ``2 sigma sqrt(M)`` (Wigner). They are shrunk
+    # to ``sign(l) sqrt(l^2 - 4 sigma^2 M)``. Where entries have variances ``s_i s_j``, it is ``C_ij / sqrt(s_i s_j)``
+    # whose entries are alike, with sigma 1.
+    # Shapes: ``pairs`` (M, M); ``liked`` (M,); ``noise``, s, (M,), or one number for all; ``excess`` (M, M).
     largest = float(np.max(noise))
     # In units of the largest; without noise all entries are alike
     share = np.broadcast_to(np.asarray(noise) / largest if largest else 1.0, liked.shape)
@@ -113,10 +104,8 @@ def from_counts(pool: Indices, liked: tuple[Rates, Ints, int], pairs: tuple[Rate
 
 
 def from_sums(pool: Indices, gram: Floats2, users: int, deviation: float) -> ItemToItem:
-    """Return the item-item model of a pool by noisy numbers of people who like both items of a pair, shape (M, M).
-
-    The diagonal holds those who like an item; noise has a standard deviation.
-    """
+    """Return the item-item model of a pool by noisy numbers of people who like both items of a pair, shape (M, M)."""
+    # The diagonal holds those who like an item; noise has a standard deviation.
     return item_to_item(pool, np.diag(gram) / users, gram / users, deviation / users)
 
 
@@ -142,10 +131,8 @@ class Subspace(NamedTuple):
 
 
 def subspace(matrix: Floats2, noise: float) -> Subspace:
-    """Return the eigenvectors of a symmetric matrix that stand out of its noise, at most `MOST`.
-
-    Shapes: ``matrix`` (M, M).
-    """
+    """Return the eigenvectors of a symmetric matrix that stand out of its noise, at most `MOST`."""
+    # Shapes: ``matrix`` (M, M).
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = values[::-1][:MOST], vectors[:, ::-1][:, :MOST]
     edge = 2 * noise * math.sqrt(len(matrix))
@@ -161,10 +148,8 @@ def agreed(counts: Ints, answered: int, items: int) -> tuple[Floats2, float]:
 
 
 def tastes_of_pairs(pool: Indices, subspace: Subspace, contrast: float, *, rated: Floats, liked: Floats) -> Tastes:
-    """Return directions of taste among all items, for devices; their numbers lie on the public grid.
-
-    Shapes: ``pool`` (M,); ``rated``, ``liked`` (N,).
-    """
+    """Return directions of taste among all items, for devices; their numbers lie on the public grid."""
+    # Shapes: ``pool`` (M,); ``rated``, ``liked`` (N,).
     vectors = np.zeros((rated.size, subspace.strengths.size))
     vectors[pool] = subspace.directions(contrast)
     return Tastes(

@@ -1,4 +1,4 @@
-"""Posteriors: every item's cluster, averaged over all levels and shares that the estimates allow."""
+"""Mixtures by maximum likelihood, and posteriors of items' clusters, averaged over levels and shares; compiled."""
 
 from __future__ import annotations
 
@@ -10,31 +10,256 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices
+from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Model
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.mixture import Mixture, back, climb, factor, fit, fits, joint
+
+STEPS, TRIES = 100, 40
+SETTLED = 1e-16  # The climb ends once a step gains less than this, as a share of one and the log-likelihood
+FAR = 2.0  # Most that a step changes a logit
+
+
+@compiled
+def height(
+    value: Floats, precision: Floats, point: Floats, prior: Floats, slope: Floats, curve: Floats2, information: Floats
+) -> float:
+    """Return the penalized log-likelihood at a point, up to what no parameter changes, and write how it changes."""
+    # Shapes: ``value``, ``precision`` (N,); ``point`` (2 L,); ``prior`` (3,); ``information`` (2 L,).
+    clusters = point.size // 2
+    levels, logits = point[:clusters], point[clusters:]
+    shares = np.exp(logits - logits.max())
+    shares /= shares.sum()
+    log_shares = np.log(np.maximum(shares, 1e-300))
+    part, pull = np.empty(clusters), np.empty(clusters)
+    slope[:], curve[:], information[:] = 0.0, 0.0, 0.0
+    likelihood = 0.0
+    for item in range(value.size):
+        best, total, mean = -np.inf, 0.0, 0.0
+        for c in range(clusters):
+            pull[c] = (value[item] - levels[c]) * precision[item]
+            part[c] = log_shares[c] - (value[item] - levels[c]) * pull[c] / 2
+            best = max(best, part[c])
+        for c in range(clusters):
+            part[c] = np.exp(part[c] - best)
+            total += part[c]
+        likelihood += best + np.log(total)
+        for c in range(clusters):
+            part[c] /= total
+            mean = part[c] * pull[c]
+            slope[c] += mean
+            slope[clusters + c] += part[c]
+            information[c] += part[c] * precision[item]
+            curve[c, c] -= mean * pull[c]
+            curve[c, clusters + c] -= mean
+            curve[clusters + c, clusters + c] -= part[c]
+        for c in range(clusters):
+            for d in range(clusters):
+                curve[c, d] += part[c] * pull[c] * part[d] * pull[d]
+                curve[c, clusters + d] += part[c] * pull[c] * part[d]
+                curve[clusters + c, clusters + d] += part[c] * part[d]
+    items, shift = value.size + clusters * prior[2], logits.sum()
+    for c in range(clusters):
+        away = levels[c] - prior[0]
+        likelihood += prior[2] * log_shares[c] - prior[1] * away**2 / 2
+        information[c] += prior[1]
+        slope[c] -= prior[1] * away
+        curve[c, c] += information[c]
+        slope[clusters + c] += prior[2] - items * shares[c] - shift
+        curve[clusters + c, clusters + c] += items * shares[c]
+        information[clusters + c] = items * shares[c] * (1 - shares[c]) + 1.0
+        for d in range(clusters):
+            curve[clusters + c, clusters + d] += 1.0 - items * shares[c] * shares[d]
+            curve[clusters + d, c] = curve[c, clusters + d]
+    return float(likelihood - shift**2 / 2)
+
+
+@compiled
+def factor(matrix: Floats2, lower: Floats2) -> bool:
+    """Write the Cholesky factor of a matrix; return whether it is positive definite."""
+    lower[:] = 0.0
+    for i in range(len(matrix)):
+        for j in range(i + 1):
+            rest = matrix[i, j]
+            for k in range(j):
+                rest -= lower[i, k] * lower[j, k]
+            if i > j:
+                lower[i, j] = rest / lower[j, j]
+            elif rest > 1e-13 * matrix[i, i]:
+                lower[i, i] = np.sqrt(rest)
+            else:
+                return False
+    return True
+
+
+@compiled
+def solve(lower: Floats2, right: Floats) -> Floats:
+    """Return the solution of ``lower @ lower.T @ x = right``."""
+    x = right.copy()
+    for i in range(x.size):
+        for k in range(i):
+            x[i] -= lower[i, k] * x[k]
+        x[i] /= lower[i, i]
+    return back(lower, x)
+
+
+@compiled
+def back(lower: Floats2, right: Floats) -> Floats:
+    """Return the solution of ``lower.T @ x = right``."""
+    x = right.copy()
+    for i in range(x.size - 1, -1, -1):
+        for k in range(i + 1, x.size):
+            x[i] -= lower[k, i] * x[k]
+        x[i] /= lower[i, i]
+    return x
+
+
+@compiled
+def start_at(value: Floats, precision: Floats, labels: Ints, clusters: int) -> Floats:
+    """Return the point of some labels, shape (N,): the mean of each cluster's estimates, and how many there are."""
+    point, weights = np.zeros(2 * clusters), np.full(clusters, 1e-200)
+    for item in range(value.size):
+        c = labels[item]
+        weights[c] += precision[item]
+        point[c] += precision[item] * value[item]
+        point[clusters + c] += 1.0
+    point[:clusters] /= weights
+    point[clusters:] = np.log(point[clusters:] + 1e-6)
+    point[clusters:] -= point[clusters:].mean()
+    return point
+
+
+@compiled
+def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve: Floats2, inside: Floats) -> float:
+    """Move a point to the next maximum of `height` and return its height."""
+    # ``curve`` receives minus the matrix of second derivatives there, ``inside``, shape (L,), the precision of each
+    # level if every item's cluster were known.
+    size, clusters = point.size, point.size // 2
+    there, slope, information, lower = 0.0, np.empty(size), np.empty(size), np.empty((size, size))
+    ahead, ahead_slope, ahead_information = point.copy(), np.empty(size), np.empty(size)
+    ahead_curve, bent = np.empty((size, size)), np.empty((size, size))
+    here = height(value, precision, point, prior, slope, curve, information)
+    # Newton's steps, shortened where they would not climb towards those of expectation and maximization, which are
+    # safe and slow
+    damp = 1.0
+    for _ in range(STEPS):
+        moved = False
+        gain = 0.0
+        for _ in range(TRIES):
+            bent[:] = curve
+            for k in range(size):
+                bent[k, k] += damp * information[k] + 1e-12 * (information.max() + 1e-300)
+            if factor(bent, lower):
+                step = solve(lower, slope)
+                gain = (step * slope).sum()
+                longest = np.abs(step[clusters:]).max()
+                if longest > FAR:
+                    step *= FAR / longest
+                ahead[:] = point + step
+                there = height(value, precision, ahead, prior, ahead_slope, ahead_curve, ahead_information)
+                if there >= here - 1e-13 * (1 + abs(here)):
+                    moved = True
+                    break
+            damp = max(4 * damp, 1e-6)
+        if not moved:
+            break
+        damp /= 8
+        point[:], slope[:], information[:], curve[:] = ahead, ahead_slope, ahead_information, ahead_curve
+        here = there
+        if gain < SETTLED * (1 + abs(here)):
+            break
+    inside[:] = information[:clusters]
+    return here
+
+
+TINY = 1e-200
+ENDS: dict[int, list[tuple[float, ...]]] = {2: [(0.1,), (0.9,)], 3: [(0.1, 0.9), (0.1, 0.4), (0.6, 0.9)]}
+"""For two and three clusters: shares of the items above each cut, for starts with small clusters."""
+NO_PRIOR = np.zeros(3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture:
+    """Levels and shares of L clusters, the highest first."""
+
+    levels: Floats  # shape (L,); The mean of a cluster's estimates, and the cluster's share of the items
+    shares: Floats
+    doubts: Floats  # shape (L,); Standard errors that the levels would have if it were known which items belong to each
+    likelihood: float  # Log-likelihood of the estimates, up to a number that depends on their errors only
+
+
+def joint(mixture: Mixture, value: Floats, error: Floats) -> Floats2:
+    """Return log P(cluster, estimate) of every item at these levels and shares, shape (N, L)."""
+    with np.errstate(divide="ignore"):
+        prior = np.log(mixture.shares)
+    return prior - ((value[:, None] - mixture.levels) / error[:, None]) ** 2 / 2 - np.log(error)[:, None]
+
+
+def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints] = ()) -> list[Mixture]:
+    """Return the different mixtures that a few starts, and ``further`` labels (N,), lead to, the most likely first."""
+    centre, unit = float(value.mean()), float(value.std()) or 1.0
+    scaled, precision = (value - centre) / unit, (unit / error) ** 2
+    mixtures = []
+    for start in (*_starts(value, error, clusters), *further):
+        point, inside = start_at(scaled, precision, start, clusters), np.empty(clusters)
+        likelihood = climb(scaled, precision, point, NO_PRIOR, np.empty((2 * clusters, 2 * clusters)), inside)
+        order = np.argsort(-point[:clusters], kind="stable")
+        shares = np.exp(point[clusters:] - point[clusters:].max())[order]
+        one = Mixture(
+            levels=centre + unit * point[order],
+            shares=shares / shares.sum(),
+            doubts=unit / np.sqrt(np.maximum(inside[order], TINY)),
+            likelihood=likelihood,
+        )
+        mixtures.append(one)
+    mixtures.sort(key=lambda one: -one.likelihood)
+    return [one for place, one in enumerate(mixtures) if not any(_same(one, other) for other in mixtures[:place])]
+
+
+def _starts(value: Floats, error: Floats, clusters: int) -> list[Ints]:
+    """Return labels to start from; see `fits`."""
+    # Clusters start with equal numbers of items, cut at the widest gaps, and as equal stretches between the extremes
+    # of all items and of the better known half; two and three clusters also with few items at either end.
+    order = np.argsort(-value, kind="stable")
+    rank = np.argsort(order, kind="stable")
+    starts: list[Ints] = [rank * clusters // value.size]
+    if clusters == 1:
+        return starts
+    cuts = np.sort(np.argsort(np.diff(value[order]), kind="stable")[: clusters - 1])
+    starts.append((rank[:, None] > cuts).sum(axis=1))
+    for values in (value, value[error <= np.median(error)]):
+        marks = np.linspace(values.max(), values.min(), clusters + 1)[1:-1]
+        starts.append((value[:, None] < marks).sum(axis=1))
+    if clusters in ENDS:
+        starts += [(rank[:, None] >= np.array(ends) * value.size).sum(axis=1) for ends in ENDS[clusters]]
+    return starts
+
+
+def fit(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints] = ()) -> Mixture:
+    """Return the most likely mixture that a few starts find; see `fits`."""
+    return fits(value, error, clusters, further=further)[0]
+
+
+def _same(one: Mixture, other: Mixture) -> bool:
+    return bool((np.abs(one.levels - other.levels) <= 1e-3 * (one.doubts + other.doubts)).all())
+
 
 POINTS, LEAST_POINTS, WORK = 512, 32, 1 << 16
 """Most and fewest points around a maximum; with more items fewer points do, since levels are known better."""
 FREEDOM, WIDER = 8.0, 1.3
 """Degrees of freedom of Student's distribution, and how much wider it is than the curvature says."""
 PRIOR = np.array([0.0, 1.0, 1.0])
-"""The prior of `mixture.height`: mean and precision of levels in units of the estimates' range; uniform shares."""
+"""The prior of `height`: mean and precision of levels in units of the estimates' range; uniform shares."""
 CLOSE = 1e-4  # Squared distance below which two maxima count as one, in units of the posterior's spread
 NEGLIGIBLE = 1e-12  # Smallest weight of a point, relative to the heaviest one, that is not left out
 FAINT = 16.0  # Log-ratio of probabilities to the first maximum beyond which a maximum is left out
 
 
 def integrated(value: Floats, error: Floats, near: Sequence[Mixture], sample: Indices) -> tuple[Floats2, Floats]:
-    """Return P(cluster) of every item, shape (N, L), cluster 0 with the highest level, and every item's mean level.
-
-    Shapes: ``value``, ``error`` (N,).
-
-    The prior is vague: levels are normal around the middle of the estimates, with the estimates' range as their
-    standard deviation, and all shares are equally probable. Every cluster has at least one item.
-    """
+    """Return P(cluster) of every item, shape (N, L), cluster 0 with the highest level, and every item's mean level."""
+    # Shapes: ``value``, ``error`` (N,).
+    # The prior is vague: levels are normal around the middle of the estimates, with the estimates' range as their
+    # standard deviation, and all shares are equally probable. Every cluster has at least one item.
     # What is averaged over is x = (L levels, L logits of the shares). Its posterior has no closed form, so it is drawn
     # by importance sampling. The proposal is a mixture of Student's distributions, one around each maximum m of the
     # posterior that `climb` finds: with minus the second derivatives there, A = F F^T (F lower triangular),
@@ -204,12 +429,10 @@ class Posterior:
     disputed: Bools | None = None
 
     def decided(self, failure: float) -> Bools:
-        """Return which items are decided, so that all labels are right with probability ``1 - failure``.
-
-        T is the largest threshold with ``sum_i min(doubt_i, T) <= failure``, and items with doubts up to T are decided.
-        The open items may later be decided at T as well, and the union bound over all items still holds. A decided item
-        with a smaller doubt than T leaves the difference to the others.
-        """
+        """Return which items are decided, so that all labels are right with probability ``1 - failure``."""
+        # T is the largest threshold with ``sum_i min(doubt_i, T) <= failure``, and items with doubts up to T are
+        # decided. The open items may later be decided at T as well, and the union bound over all items still holds. A
+        # decided item with a smaller doubt than T leaves the difference to the others.
         doubts, items = np.sort(self.doubt), self.doubt.size
         below = np.concatenate([[0.0], np.cumsum(doubts)[:-1]])
         # T, if exactly the items before this one have smaller doubts
@@ -220,18 +443,11 @@ class Posterior:
         return self.apart & (self.doubt <= threshold) & confirmed
 
     def withstanding(self, moved: Floats) -> Posterior:
-        """Return the posterior with doubts that hold even if liars moved weighted estimates by so much.
-
-        The log-odds of an item's cluster against another one, a gap g away, are moved by ``g`` times that, most against
-        the farthest one. What is left of them, less this margin, is at most the honest answers' own log-odds, so that
-        whatever holds for honest answers with probability ``1 - failure`` (Ville's inequality) still holds. Source:
-        ours.
-
-        Parameters
-        ----------
-        moved : ndarray of float64, shape (N,)
-            Largest sum of what liars added to each item's estimate times its information, counted from any level.
-        """
+        """Return the posterior with doubts that hold even if liars moved weighted estimates by so much, shape (N,)."""
+        # ``moved`` is what liars added to each item's estimate times its information, at most, counted from any level.
+        # The log-odds of an item's cluster against another one, a gap g away, are moved by ``g`` times that, most
+        # against the farthest one. What is left of them, less this margin, is at most the honest answers' own log-odds,
+        # so that whatever holds for honest answers with probability ``1 - failure`` (Ville's inequality) still holds.
         if self.mixture is None:
             return self
         doubt = np.clip(self.doubt, SMALLEST, 0.5)

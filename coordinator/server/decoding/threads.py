@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import ThreadpoolController
 
-from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.arrays import Floats2
 
 if TYPE_CHECKING:
     from sklearn.cluster import KMeans
@@ -50,14 +50,10 @@ def load_k_means() -> None:
     import_module("sklearn.cluster")
 
 
-def k_means(
-    points: Floats2, clusters: int, *, starts: int, centres: Floats2 | None = None, weights: Floats | None = None
-) -> KMeans:
+def k_means(points: Floats2, clusters: int, *, starts: int) -> KMeans:
     """Return k-means of points, shape (N, D), fitted on one thread until nothing moves any more."""
     from sklearn.cluster import KMeans  # noqa: PLC0415 (takes a second; only where something is clustered)
 
     # more threads would gain nothing with so few points, and would wait for each other on a busy machine
     with one_thread():
-        start = "k-means++" if centres is None else centres
-        k = KMeans(clusters, init=start, n_init=starts, tol=0, max_iter=500, random_state=0)
-        return k.fit(points, sample_weight=weights)
+        return KMeans(clusters, n_init=starts, tol=0, max_iter=500, random_state=0).fit(points)

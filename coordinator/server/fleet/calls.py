@@ -45,13 +45,14 @@ def in_a_line(kinds: tuple[type[Exception], ...] = (*LOST, *ENDS)) -> Iterator[N
         raise LostError(f"Ray gave up ({losses.reason(error)}); {losses.remedy(error)}, then resume") from None
 
 
-def with_retries(attempt: Callable[[], T], what: str) -> T:
+def with_retries(attempt: Callable[[], T], what: str, lost: Callable[[], None] = lambda: None) -> T:
     """Return the result of an attempt, repeated if a process died meanwhile. Making it twice must do no harm."""
     for number in itertools.count():
         try:
             return attempt()
         except LOST as error:
             pause(number, what, error)
+            lost()
     raise AssertionError  # counting does not end
 
 

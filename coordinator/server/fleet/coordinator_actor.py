@@ -1,4 +1,4 @@
-"""The untrusted server as a Ray actor: it conducts a plan's rounds, and shows how far it has come."""
+"""The untrusted server as a Ray actor: it conducts a plan's rounds, asks two servers, and shows how far it has come."""
 
 import time
 from collections import deque
@@ -10,16 +10,41 @@ import ray
 from ray.util.metrics import Gauge
 
 from coordinator.protocol.custom import CustomMechanism, admit
-from coordinator.protocol.messages import Query
+from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.trust import Shuffling, TwoServers
-from coordinator.server.fleet.calls import RayHosts
+from coordinator.server.fleet.calls import RayHosts, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side
-from coordinator.server.fleet.querying import WINDOW, Querying
-from coordinator.server.fleet.servers_querying import ServersQuerying
+from coordinator.server.fleet.handed_rounds import SumQuerying
+from coordinator.server.fleet.querying import WINDOW, Count, Querying
 from coordinator.server.fleet.shuffler_actor import ShuffledQuerying
 from coordinator.server.mechanisms import load_decoder
 from coordinator.server.rounds.conductor import ServerSpec, run_rounds
-from coordinator.server.rounds.state import RunProgress
+from coordinator.server.rounds.state import Ask, RunProgress
+from coordinator.server.rounds.transcript import Sealed
+from coordinator.server.statistics.statistic import Statistic
+
+
+class ServersQuerying:
+    """Asks two servers for the sum of devices' shares; see `coordinator.server.rounds.conductor.Transport`."""
+
+    def __init__(self, servers: Sequence[Any], *, report_progress: Count, retried: Count) -> None:
+        self._servers, self._retried = servers, retried
+        self._querying = SumQuerying(self._both, report_progress=report_progress)
+
+    def warm_up(self, query: Query) -> list[Any]:
+        """Let both servers compile what a query needs; return what to wait for."""
+        return [server.warm_up.remote(query) for server in self._servers]
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
+        """Ask both servers; where one was lost both collect again, and publish what they would have published."""
+        what = f"a server of round {ask.query.round} was lost"
+        return with_retries(lambda: self._querying.ask(ask), what, lambda: self._retried(1))
+
+    def _both(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        calls = [getattr(server, method).remote(*each) for server, each in zip(self._servers, arguments, strict=True)]
+        results: list[Any] = result_of(calls)
+        return results
+
 
 GAUGES = {
     "count": ("blindrec_asked", "Devices (or online rounds) that were asked, with those of the round that goes on."),
@@ -170,9 +195,7 @@ def start_coordinator(
     measured: str | None = None,
     middle: Any = None,
 ) -> Any:
-    """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run.
-
-    Where somebody stands in the ``middle``, the coordinator holds that handle, and none of any device.
-    """
+    """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run."""
+    # Where somebody stands in the ``middle``, the coordinator holds that handle, and none of any device.
     actor: Any = ray.remote(Coordinator)
     return actor.options(num_cpus=0, max_concurrency=2).remote(plan, devices, layout, measured, middle)

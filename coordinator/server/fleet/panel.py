@@ -33,13 +33,11 @@ class BlockRequest(NamedTuple):
 
 
 class Panel:
-    """Asks every block until it has answered, at most ``window`` of them at the same time.
-
-    A block's answer counts once, and only in its current epoch. Answers of earlier calls are dropped: they may come
-    from a process that was taken for dead, or arrive twice.
-    """
+    """Asks every block until it has answered, at most ``window`` of them at the same time."""
 
     def __init__(self, blocks: Iterable[Block], check: Check, *, window: int, most: int = MOST_ATTEMPTS) -> None:
+        # A block's answer counts once, and only in its current epoch. Answers of earlier calls are dropped: they may
+        # come from a process that was taken for dead, or arrive twice.
         self._check, self._window, self._most = check, window, most
         self._blocks = list(blocks)
         self._epochs = [0] * len(self._blocks)

@@ -12,7 +12,7 @@ from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.fleet.calls import LOST, Flight, carry, pause, result_of
+from coordinator.server.fleet.calls import Flight, carry, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of, require_round
 from coordinator.server.fleet.panel import BlockRequest, Panel
 from coordinator.server.mechanisms import aggregate, no_release, require_answer
@@ -24,10 +24,8 @@ CPUS = 0.5  # CPUs that Ray reserves for an aggregator; each block takes a worke
 
 
 def alone(workers: int, own: CustomMechanism | None) -> bool:
-    """Return whether the coordinator adds releases up itself, because a process more would cost more than it saves.
-
-    A custom mechanism adds up in a process that holds no handle of a device.
-    """
+    """Return whether the coordinator adds releases up itself, because a process more would cost more than it saves."""
+    # A custom mechanism adds up in a process that holds no handle of a device.
     return workers == 1 and own is None
 
 
@@ -90,15 +88,12 @@ class Querying:
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every device of ``ask``; see `coordinator.server.rounds.conductor.Transport`."""
         require_round(ask.query, 0)  # devices' hosts look after themselves
-        for attempt in itertools.count():
-            self._answers = 0
-            try:
-                return self._fan_out(ask)
-            except LOST as error:  # a statistic was lost, so the whole round is asked again
-                pause(attempt, f"round {ask.query.round} was lost", error)
-                self._retried(1)
-                self._report_progress(-self._answers)
-        raise AssertionError  # counting does not end
+        # where a statistic was lost the whole round is asked again
+        return with_retries(lambda: self._fan_out(ask), f"round {ask.query.round} was lost", self._lost)
+
+    def _lost(self) -> None:
+        self._retried(1)
+        self._report_progress(-self._answers)
 
     def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask all blocks of one round as its panel decides."""
@@ -110,7 +105,7 @@ class Querying:
         # way is that the call is lost: `carry` then calls `landed` with False. The aggregator is free again, the
         # statistic is dropped, and the panel asks the block anew. It is dropped also where an answer came twice. So a
         # statistic goes into ``partial`` once for each block, which is what `Panel.answered` returned True for.
-        query = ray.put(ask.query)
+        self._answers, query = 0, ray.put(ask.query)
         blocks = blocks_of(self._cohorts, self._layout, ask.first, ask.stop, ask.query.bits)
         panel = Panel(blocks, lambda *_: None, window=WINDOW * self._layout.workers)
         self._free = deque(itertools.islice(itertools.cycle(self._pool), WINDOW * self._layout.workers))

@@ -1,6 +1,5 @@
 """The shuffler as a Ray actor: it alone holds handles of the devices, and the coordinator one of the shuffler."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,31 +9,28 @@ from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.openings import BookActor, Openings
-from coordinator.protocol.trust import ShuffledRound, Shuffling
-from coordinator.server.fleet.calls import LOST, RayHosts, in_a_line, pause, result_of
+from coordinator.protocol.trust import BookActor, Openings, ShuffledRound, Shuffling
+from coordinator.server.fleet.calls import RayHosts, in_a_line, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of
+from coordinator.server.fleet.handed_rounds import read_shuffled, rehearse_reading
 from coordinator.server.fleet.querying import WINDOW, Count
-from coordinator.server.fleet.shuffled_rounds import read_shuffled, rehearse_reading
 from coordinator.server.mechanisms import require_answer
 from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
-from coordinator.shuffler.shuffler import OPENER, Shuffler
+from coordinator.shuffler import OPENER, Shuffler
 
 LOOK = 0.2  # Seconds between two looks at how many devices have answered the shuffler
 
 
 class ShufflerHost:
-    """The plain class behind the actor; of a round that is closed it keeps who reported, and nothing that was said.
-
-    ``book`` is the actor with the book of what was handed on, which outlives this process.
-    """
+    """The plain class behind the actor; of a round that is closed it keeps who reported, and nothing that was said."""
 
     def __init__(
         self, cohorts: Cohorts, layout: Layout, terms: Shuffling, own: CustomMechanism | None = None, book: Any = None
     ) -> None:
+        # ``book`` is the actor with the book of what was handed on, which outlives this process.
         admit(own)
         self._cohorts, self._layout, self._terms = cohorts, layout, terms
         self._openings = Openings(OPENER, book and BookActor(book, _entries))
@@ -89,7 +85,8 @@ class ShuffledQuerying:
         self, shuffler: Any, layout: Layout, terms: Shuffling, *, report_progress: Count, retried: Count
     ) -> None:
         self._shuffler, self._layout, self._terms = shuffler, layout, terms
-        self._report_progress, self._retried, self._retries = report_progress, retried, 0
+        self._report_progress, self._retried = report_progress, retried
+        self._answers = self._retries = 0
 
     def warm_up(self, query: Query) -> list[Any]:
         """Compile what reading a round of ``query`` needs; return what to wait for, which is nothing."""
@@ -98,26 +95,22 @@ class ShuffledQuerying:
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every device of ``ask`` through the shuffler; a round that is lost is asked again, at no cost."""
-        for attempt in itertools.count():
-            answers = 0
-            try:
-                running = self._shuffler.shuffle.remote(ask.query, ask.first, ask.stop)
-                while not ray.wait([running], timeout=LOOK)[0]:
-                    answers = self._reported(answers)
-                shuffled = result_of(running)
-            except LOST as error:
-                pause(attempt, f"the shuffler of round {ask.query.round} was lost", error)
-                self._retried(1)
-                self._report_progress(-answers)
-            else:
-                self._report_progress(ask.stop - ask.first - answers)
-                return read_shuffled(ask, shuffled, self._terms, self._layout)
-        raise AssertionError  # counting does not end
+        what = f"the shuffler of round {ask.query.round} was lost"
+        shuffled = with_retries(lambda: self._shuffled(ask), what, self._lost)
+        self._report_progress(ask.stop - ask.first - self._answers)
+        return read_shuffled(ask, shuffled, self._terms, self._layout)
 
-    def _reported(self, answers: int) -> int:
-        """Report what has come in since the last look, and return how many answers there are."""
-        now, retries = result_of(self._shuffler.progress.remote())
-        self._report_progress(now - answers)
-        self._retried(max(retries - self._retries, 0))
-        self._retries = retries
-        return int(now)
+    def _shuffled(self, ask: Ask) -> Any:
+        """Return what the shuffler hands on, and report what has come in at every look."""
+        self._answers = 0
+        running = self._shuffler.shuffle.remote(ask.query, ask.first, ask.stop)
+        while not ray.wait([running], timeout=LOOK)[0]:
+            answers, retries = result_of(self._shuffler.progress.remote())
+            self._report_progress(answers - self._answers)
+            self._retried(max(retries - self._retries, 0))
+            self._answers, self._retries = int(answers), retries
+        return result_of(running)
+
+    def _lost(self) -> None:
+        self._retried(1)
+        self._report_progress(-self._answers)

@@ -54,15 +54,12 @@ class AnchorHalf(ServerHalf):
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """Signs of pairs, and turned signs of items."""
         return ("pair-signs", self.name)
 
     def query_name(self, settings: Settings) -> str:
-        """Return the design of the first queries."""
         return "pair-signs"
 
     def design(self, settings: AnchorSettings, world: World) -> AnchorSensing:
-        """Return anchor sensing in a world."""
         from coordinator.server.anchor.anchor_queries import AnchorSensing
 
         if world.rated < 2:
@@ -79,7 +76,6 @@ class AnchorHalf(ServerHalf):
         )
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
-        """Return the only policy, which follows from what learns of its rounds."""
         from coordinator.server.anchor.like_tables import TableLearner
         from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy, learner_for
 
@@ -89,26 +85,22 @@ class AnchorHalf(ServerHalf):
         return AnchorPolicy(setting=setting, learner=learner)
 
     def users_to_learn(self, name: str, setting: Setting) -> float:
-        """Return about how many users all rounds ask; see `users_of_anchors`."""
         from coordinator.server.anchor.policy import users_of_anchors
 
         return users_of_anchors(setting)
 
     def learner(self, settings: AnchorSettings, world: World, options: LearnerOptions) -> RoundLearner:
-        """Return what learns from all rounds so far, as the policy does."""
         from coordinator.server.anchor.policy import RoundLearner, learner_for
 
         anchors = learner_for(self.design(settings, world), 1 - options.confidence)
         return RoundLearner(anchors=anchors, clusters=world.clusters)
 
     def aggregate(self, query: Query, release: Release) -> AnchorStatistic:
-        """Return the agreements with signs of pairs or of items; see `signs.aggregate_anchor`."""
         from coordinator.server.statistics.signs import aggregate_anchor
 
         return aggregate_anchor(query, release)
 
     def moments(self, settings: Settings, world: World) -> AnchorMoments | None:
-        """Return what agreements follow; what its rounds make of them is played by `scenarios.theory`."""
         from coordinator.server.moments.sign_moments import AnchorMoments
 
         return None if world.block is None else AnchorMoments(ratings=2 * world.block.like - 1)

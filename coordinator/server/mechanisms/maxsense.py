@@ -66,7 +66,6 @@ class MaxSense:
         return query_of(self.name, self.items, terms, parameters=parameters, pool=None if whole else pool)
 
     def read(self, query: Query, statistic: ScoreStatistic, expected: Floats | None = None) -> Estimates:
-        """Return a round's estimates of every item's b; see `estimates.read_sets`."""
         from coordinator.server.decoding.estimates import read_sets
 
         return read_sets(query, statistic, rated=self.rated)
@@ -86,7 +85,6 @@ class MaxSense:
         return np.full(pool, rate)
 
     def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
-        """Draw a round's counts from exact moments; see `emulation.draw_sets`."""
         from coordinator.server.moments.emulation import draw_sets
 
         return draw_sets(query, crowd, coins)
@@ -103,23 +101,19 @@ class MaxSenseHalf(ServerHalf):
     ranks = True
 
     def design(self, settings: MaxSenseSettings, world: World) -> MaxSense:
-        """Return MaxSense in a world."""
         return MaxSense(items=world.items, rated=world.rated, theta=settings.theta)
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return sensed items and scores; see `scores.aggregate_scores`."""
         from coordinator.server.statistics.scores import aggregate_scores
 
         return aggregate_scores(query, release)
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by their scores; see `line.decode`."""
         from coordinator.server.decoding.line import decode
 
         return decode(statistic, sensing=query.parameters["sensing"], clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: MaxSenseSettings, world: World) -> SketchMoments | NoSignal | None:
-        """Return `blocks.maxsense_moments`, or no signal if every rated item is sensed."""
         from coordinator.server.moments.blocks import maxsense_moments
 
         sensing = settings.theta / world.rated
@@ -177,12 +171,10 @@ class MultiMaxSenseSettings(Settings):
         return self.questions != "auto"
 
     def settle(self, world: World, decoder: str) -> Self:
-        """Return the settings with ``questions`` a number.
-
-        "ceil" is the paper's ``ceil(epsilon)``, at most 1/p; "auto" the number that needs the fewest users. It
-        maximizes the answers' signal to noise, ``(contrast between clusters)^2 / variance`` of a user, from exact
-        moments; with a ratings file, whose clusters are unknown, ``Q tanh^2(epsilon / 2Q)``.
-        """
+        """Return the settings with ``questions`` a number."""
+        # "ceil" is the paper's ``ceil(epsilon)``, at most 1/p; "auto" the number that needs the fewest users. It
+        # maximizes the answers' signal to noise, ``(contrast between clusters)^2 / variance`` of a user, from exact
+        # moments; with a ratings file, whose clusters are unknown, ``Q tanh^2(epsilon / 2Q)``.
         questions = self.best_questions(world, decoder) if self.questions == "auto" else self.shares(world)
         return self.model_copy(update={"questions": questions})
 
@@ -247,7 +239,6 @@ class MultiMaxSense:
         return min(self.items // self.set_size, int(self.rated / self.theta + 1e-9))
 
     def query(self, **terms: Unpack[RoundTerms]) -> Query:
-        """Return the query of one round."""
         parameters = {"set_size": self.set_size}
         return query_of("multi-maxsense", self.items, terms, questions=self.questions, parameters=parameters)
 
@@ -262,31 +253,26 @@ class MultiMaxSenseHalf(ServerHalf):
     ranks = True
 
     def label(self, row: Mapping[str, Any]) -> str:
-        """Return its name with the number of questions, and whether it was chosen."""
         suffix = " (auto)" if row.get("choice") == "auto" else ""
         return f"{self.name}, Q {row['questions']}{suffix}" if row.get("questions") else self.name
 
     def design(self, settings: MultiMaxSenseSettings, world: World) -> MultiMaxSense:
-        """Return Multi-MaxSense in a world."""
         if settings.questions == "auto":
             raise ValueError("questions is still auto; MultiMaxSenseSettings.settle makes it a number")
         return settings.at(world, settings.shares(world))
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return items in sets and scores; see `scores.aggregate_partition`."""
         from coordinator.server.statistics.scores import aggregate_partition
 
         return aggregate_partition(query, release)
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by their scores; see `line.decode`."""
         from coordinator.server.decoding.line import decode
 
         sensing = query.parameters["set_size"] / query.items
         return decode(statistic, sensing=sensing, clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: MultiMaxSenseSettings, world: World) -> SketchMoments | NoSignal | None:
-        """Return `blocks.multi_maxsense_moments`, or no signal if a set holds all items."""
         design = self.design(settings, world)
         if world.block is None:
             return None

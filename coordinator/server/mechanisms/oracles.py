@@ -138,15 +138,12 @@ class FrequencyHalf(ServerHalf):
         return self.policies if getattr(settings, "told", "liked") == "rated" else (ONE_ROUND, FIXED)
 
     def design(self, settings: Settings, world: World) -> FrequencyDesign:
-        """Return the oracle in a world."""
         return self.asking(items=world.items, rated=world.rated, **design_fields(settings))
 
     def aggregate(self, query: Query, release: Release) -> CountStatistic:
-        """Return how many reports speak for each value; see `ServerHalf.aggregate`."""
         return counted(query, release, self.asking.supports(query, release))
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
-        """Return the item model of k-means on the items' popularity; see `estimates.popularity`."""
         from coordinator.server.decoding.estimates import popularity
         from coordinator.server.decoding.line import kmeans_on_line
 
@@ -158,7 +155,6 @@ class FrequencyHalf(ServerHalf):
         return Model(cluster=kmeans_on_line(value, how.clusters), score=value, error=error, clusters=how.clusters)
 
     def moments(self, settings: FrequencySettings, world: World) -> FrequencyMoments | None:
-        """Return the moments of one round about all items, for each cluster."""
         from coordinator.server.moments.count_moments import FrequencyMoments
 
         if world.block is None:

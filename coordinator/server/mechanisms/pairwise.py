@@ -34,12 +34,10 @@ class PairwiseSettings(Settings):
 
     @property
     def rated_public(self) -> bool:
-        """Whether it is public which items a device rated."""
         return self.rated_items == "public"
 
     @property
     def asks(self) -> str:
-        """What its queries are called."""
         return f"pairwise-{self.agreement}{OF_RATED if self.rated_public else ''}"
 
 
@@ -62,7 +60,6 @@ class Pairwise:
             raise InputError(f"agreement is {self.agreement!r}; choose one of {', '.join(AGREEMENTS)}")
 
     def query(self, **terms: Unpack[RoundTerms]) -> Query:
-        """Return the query of one round."""
         return query_of(f"pairwise-{self.agreement}{OF_RATED if self.rated_public else ''}", self.items, terms)
 
 
@@ -77,35 +74,28 @@ class PairwiseHalf(ServerHalf):
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """What its queries may be called."""
         return tuple(f"pairwise-{agreement}{of}" for agreement in AGREEMENTS for of in ("", OF_RATED))
 
     def query_name(self, settings: PairwiseSettings) -> str:
-        """Return what its queries are called with these settings."""
         return settings.asks
 
     def label(self, row: Mapping[str, Any]) -> str:
-        """Return its name with the agreement, or that pairs are of rated items."""
         return "pairwise of rated" if row.get("rated_items") == "public" else f"pairwise {row['agreement']}"
 
     def design(self, settings: PairwiseSettings, world: World) -> Pairwise:
-        """Return Pairwise-Preference in a world."""
         if settings.rated_public and world.same_rated and world.rated < 2:
             raise InputError(f"rated is {world.rated}; a pair among public rated items needs at least 2")
         return Pairwise(items=world.items, agreement=settings.agreement, rated_public=settings.rated_public)
 
     def aggregate(self, query: Query, release: Release) -> PairStatistic:
-        """Return who agreed about which pair; see `counts.aggregate_pairs`."""
         return aggregate_pairs(query, release)
 
     def decode(self, statistic: PairStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by the spectrum of agreements; see `line.decode_pairs`."""
         from coordinator.server.decoding.line import decode_pairs
 
         return decode_pairs(statistic, clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: PairwiseSettings, world: World) -> PairMoments | None:
-        """Return the rates of agreement by clusters; see `blocks.pair_agreement`."""
         from coordinator.server.moments.blocks import PairMoments, pair_agreement
 
         if world.block is None:

@@ -20,17 +20,7 @@ from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES, TOGETHE
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, query_of
-from coordinator.server.mechanisms.oracles import (
-    KMEANS,
-    SHARE,
-    Chosen,
-    FrequencyHalf,
-    Subset,
-    design_fields,
-    shuffled_query,
-    subset_rates,
-    subset_supports,
-)
+from coordinator.server.mechanisms import oracles
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, ServerHalf, Settings, check_shape
 from coordinator.server.statistics.counts import (
     PAIRED,
@@ -152,7 +142,6 @@ class CountedSet(GroupedSets):
         return (SIZED, self.counted_group), (RANKED, 1 - self.counted_group)
 
     def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
-        """Return what a group is asked; see `GroupedSets.question`."""
         (sized, _), _ = self.steps
         if earlier is None or group == sized:
             return self.of_numbers(**terms)
@@ -176,7 +165,6 @@ class Groups:
     public_seed: bytes  # Sixteen bytes that key the public coins
 
     def next_query(self, state: ServerState) -> Ask | None:
-        """Return the next group's round, or None once all groups, or all devices, were asked."""
         from coordinator.server.rounds.state import Ask, total
 
         ends, number, first = self.design.group_ends(state.devices), state.round_number, state.fresh
@@ -222,12 +210,12 @@ class ShuffledGroups:
 
     def _local(self, query: Query, devices: int) -> Query:
         """Return a group's query under its local epsilon."""
-        design, share = cast("LikedPairs", self.groups.design), SHARE
+        design, share = cast("LikedPairs", self.groups.design), oracles.SHARE
         if together(query) == 1:  # as many likes as its pairs are of, where the central epsilon would say fewer
             query = replace(query, parameters={**query.parameters, PADDED: float(design.device_likes)})
         else:
             share = pairs_of(design.device_likes) / pairs_of(design.top) / 2
-        return shuffled_query(query, self._honest(devices), self.promise.delta, share)
+        return oracles.shuffled_query(query, self._honest(devices), self.promise.delta, share)
 
 
 def groups_policy(setting: Setting) -> Groups | ShuffledGroups:
@@ -318,7 +306,6 @@ class LikedPairs(GroupedSets):
         return ranked_first(statistic.ranked[: self.items], self.top)
 
     def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
-        """Return what a group is asked; see `GroupedSets.question`."""
         pool = None if earlier is None or group in (SIZED, RANKED) else self.most_liked(earlier)
         if group in (SIZED, SIZED_TOP):
             return self.of_numbers(**terms, pool=pool)
@@ -361,7 +348,7 @@ class PairsSettings(Settings):
 
     pair_items: PairItems = 200
     pair_likes: PairLikes = 0
-    chosen: Chosen = 0
+    chosen: oracles.Chosen = 0
     first_group: float = Field(
         default=0.2, gt=0, lt=1, description="Pairs: share of devices that rank all items [0.2]."
     )
@@ -377,22 +364,20 @@ class PairsHalf(ServerHalf):
     name = "pairs"
     title = "pairs of liked items"
     settings = PairsSettings
-    decoders = (KMEANS,)
+    decoders = (oracles.KMEANS,)
     policies: ClassVar[tuple[str, ...]] = (GROUPS,)
     ranks = True
     groups = ("items", "numbers")
 
     def design(self, settings: Settings, world: World) -> LikedPairs:
-        """Return pairs of liked items in a world."""
-        return LikedPairs(items=world.items, rated=world.rated, **design_fields(settings))
+        return LikedPairs(items=world.items, rated=world.rated, **oracles.design_fields(settings))
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Groups | ShuffledGroups:
-        """Return the only policy: groups that are asked in turn."""
         return groups_policy(setting)
 
     def aggregate(self, query: Query, release: Release) -> GroupStatistic:
         """Return how many devices named each item or pair, as the counts of the group that was asked."""
-        return of_group(group_of(query), counted(query, release, subset_supports(query, release)))
+        return of_group(group_of(query), counted(query, release, oracles.subset_supports(query, release)))
 
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
         """Return the items' popularity by the first group, clustered, and what the other groups say of pairs."""
@@ -402,7 +387,7 @@ class PairsHalf(ServerHalf):
         from coordinator.server.decoding.threads import one_thread
 
         by_group = {group_of(query): query for query in queries if together(query)}
-        counts_of = {group: (subset_rates(query), statistic.of(group)) for group, query in by_group.items()}
+        counts_of = {group: (oracles.subset_rates(query), statistic.of(group)) for group, query in by_group.items()}
         # Where rounds are missing, because a policy failed or there are too few devices, there is no model of pairs; if
         # nobody ranked items, all are alike, and any share of devices may like one.
         if not counts_of:
@@ -432,7 +417,7 @@ class PairsHalf(ServerHalf):
         design = self.design(settings, world)
         query = design.of_items(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
         level = set_shares(world.block, int(query.parameters[PADDED]))
-        return FrequencyMoments(level=level, variance=subset_rates(query).spread(level) / design.ranking)
+        return FrequencyMoments(level=level, variance=oracles.subset_rates(query).spread(level) / design.ranking)
 
 
 def with_public(model: Model, queries: Sequence[Query], how: Decoding) -> Model:
@@ -455,12 +440,12 @@ class SetSettings(Settings):
     padded: int = Field(
         default=0, ge=0, description="Set mechanism: values of every device's set, with dummies, 0 for the best [0]."
     )
-    chosen: Chosen = 0
+    chosen: oracles.Chosen = 0
     counted_group: CountedGroup = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LikedSet(Subset):
+class LikedSet(oracles.Subset):
     """A report speaks for the values that it names, each of which may be one of several of the device's own.
 
     Source: Wang et al., *PrivSet* (2018); Wang et al., *Set-valued data publication with local privacy* (2020).
@@ -472,7 +457,7 @@ class LikedSet(Subset):
     name: ClassVar[str] = "set"
 
     def __post_init__(self) -> None:
-        Subset.__post_init__(self)
+        oracles.Subset.__post_init__(self)
         if self.padded > self.items:
             raise InputError(f"padded is {self.padded}; it must be at most the number of items, {self.items}")
 
@@ -493,7 +478,7 @@ class LikedSet(Subset):
         return set_share(pool_size(query), items=self.items, rated=self.rated, likes=LIKED, padded=padded), 0.0
 
 
-class SetHalf(FrequencyHalf):
+class SetHalf(oracles.FrequencyHalf):
     """The set mechanism on the server."""
 
     policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED, GROUPS)
@@ -509,7 +494,7 @@ class SetHalf(FrequencyHalf):
 
     def design(self, settings: Any, world: World) -> Any:
         """Return the set mechanism in a world; with a counted group that of two groups."""
-        design = design_fields(settings)
+        design = oracles.design_fields(settings)
         if not design.pop("counted_group"):
             return LikedSet(items=world.items, rated=world.rated, **design)
         if design.pop("padded"):
@@ -520,7 +505,6 @@ class SetHalf(FrequencyHalf):
         return CountedSet(items=world.items, rated=world.rated, counted_group=settings.counted_group, **design)
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
-        """Return the policy; groups are asked in turn."""
         return groups_policy(setting) if name == GROUPS else super().policy(name, setting, options)
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
@@ -532,11 +516,9 @@ class SetHalf(FrequencyHalf):
         return with_public(super().learn(statistic, queries, how), queries, how)
 
     def moments(self, settings: Any, world: World) -> FrequencyMoments | None:
-        """Return the moments of one round about all items, for each cluster; none with a counted group."""
         return None if settings.counted_group else super().moments(settings, world)
 
     def shares(self, query: Query, block: BlockParameters) -> tuple[Floats, None]:
-        """Return the probability that one item of each cluster is in a user's set; see `set_shares`."""
         from coordinator.server.moments.count_moments import set_shares
 
         return set_shares(block, int(query.parameters[PADDED])), None

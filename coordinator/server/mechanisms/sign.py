@@ -80,7 +80,6 @@ class SignSensing:
         )
 
     def read(self, query: Query, statistic: ScoreStatistic, expected: Floats | None = None) -> Estimates:
-        """Return a round's estimates of every item's ``2 b - 1``; see `estimates.read_signs`."""
         from coordinator.server.decoding.estimates import read_signs
 
         likes = None if expected is None else np.clip((1 + expected) / 2, 0, 1)
@@ -116,18 +115,15 @@ class SignHalf(ServerHalf):
     ranks = True
 
     def design(self, settings: SignSettings, world: World) -> SignSensing:
-        """Return sign sensing in a world."""
         centred = settings.signs == "centred"
         return SignSensing(items=world.items, rated=world.rated, vectors=settings.vectors, centred=centred)
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return how often signs agreed with answers; see `signs.aggregate_signs`."""
         from coordinator.server.statistics.signs import aggregate_signs
 
         return aggregate_signs(query, release)
 
     def moments(self, settings: SignSettings, world: World) -> SignMoments:
-        """Return the contrast of the answers of a single round."""
         from coordinator.server.moments.sign_moments import SignMoments
 
         design = self.design(settings, world)

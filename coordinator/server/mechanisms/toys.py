@@ -16,19 +16,9 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.public_half import ADD_REMOVE
+from coordinator.server import server_half
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
 from coordinator.server.design import Decoding, RoundTerms, World, query_of
-from coordinator.server.server_half import (
-    ONE_ROUND,
-    TRUST_CURATOR,
-    UNTIL_LEARNED,
-    PairTotals,
-    RevealMoments,
-    ServerHalf,
-    Settings,
-    TotalMoments,
-    YesMoments,
-)
 from coordinator.server.statistics.counts import PairStatistic, check_items
 
 if TYPE_CHECKING:
@@ -42,7 +32,7 @@ if TYPE_CHECKING:
 DRY_ROUNDS = 16  # Number of rounds of item queries without a yes after which the next rounds are doubled
 
 
-class ItemQuerySettings(Settings):
+class ItemQuerySettings(server_half.Settings):
     """Settings of item queries."""
 
     answers_per_item: int = Field(default=1, ge=1, description="Item query: yeses that an item needs [1].")
@@ -78,7 +68,6 @@ class UntilLearned:
     public_seed: bytes  # Sixteen bytes that key the public coins
 
     def next_query(self, state: ServerState) -> Ask | None:
-        """Return the next round, or None once every item is learned or every device was asked."""
         from coordinator.server.rounds.state import Ask
 
         pool, first = self._unlearned(state), state.fresh
@@ -113,14 +102,13 @@ def round_users(pool: int, *, items: int, rated: int) -> int:
     return -(-pool * 2 * items // (4 * rated))
 
 
-class ToyHalf(ServerHalf):
+class ToyHalf(server_half.ServerHalf):
     """A toy of open ratings, which is not private."""
 
     decoders = ("shares",)
     private = False
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by their shares of likes; see `line.decode_shares`."""
         from coordinator.server.decoding.line import decode_shares
 
         return decode_shares(statistic, clusters=how.clusters)
@@ -132,34 +120,29 @@ class ItemQueryHalf(ToyHalf):
     name = "item-query"
     title = "item queries"
     settings = ItemQuerySettings
-    policies = (UNTIL_LEARNED,)
+    policies = (server_half.UNTIL_LEARNED,)
     learns_all = True
 
     def label(self, row: Mapping[str, Any]) -> str:
-        """Return its name with the yeses that an item needs."""
         yeses = row.get("answers_per_item")
         return f"{self.name}, {yeses} yes{'' if yeses == 1 else 'es'} an item" if yeses else self.name
 
     def design(self, settings: ItemQuerySettings, world: World) -> ItemQuery:
-        """Return item queries in a world."""
         return ItemQuery(items=world.items, rated=world.rated, answers=settings.answers_per_item)
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> UntilLearned:
-        """Return the only policy: rounds until every item has its yeses."""
         return UntilLearned(design=cast("ItemQuery", setting.design), public_seed=setting.public_seed)
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return who said yes; see `scores.aggregate_item_queries`."""
         from coordinator.server.statistics.scores import aggregate_item_queries
 
         return aggregate_item_queries(query, release)
 
-    def moments(self, settings: ItemQuerySettings, world: World) -> YesMoments:
-        """Return how many yeses an item gets."""
-        return YesMoments(answers=settings.answers_per_item)
+    def moments(self, settings: ItemQuerySettings, world: World) -> server_half.YesMoments:
+        return server_half.YesMoments(answers=settings.answers_per_item)
 
 
-class RevealSettings(Settings):
+class RevealSettings(server_half.Settings):
     """Settings of full reveal."""
 
     reveal_share: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -190,7 +173,6 @@ class Reveal:
             raise InputError(f"reveal_share is {self.share}; it must lie in (0, 1]")
 
     def query(self, **terms: Unpack[RoundTerms]) -> Query:
-        """Return the query of one round."""
         parameters = {"share": self.share, "most": self.most}
         return query_of(self.name, self.items, terms, questions=2 * self.items, parameters=parameters)
 
@@ -200,14 +182,13 @@ def toy_share(items: int) -> float:
     return 1.0 if items <= 2 else 1 / math.log2(items)
 
 
-class RevealHalf(ServerHalf):
+class RevealHalf(server_half.ServerHalf):
     """Ratings as they are, added up for each item: the toy's way, and a curator's."""
 
-    policies = (ONE_ROUND,)
+    policies = (server_half.ONE_ROUND,)
     bounded = False
 
     def aggregate(self, query: Query, release: Release) -> Statistic:
-        """Return who rated and liked what; see `scores.aggregate_revealed`."""
         from coordinator.server.statistics.scores import aggregate_revealed
 
         return aggregate_revealed(query, release)
@@ -221,16 +202,14 @@ class FullRevealHalf(RevealHalf, ToyHalf):
     settings = RevealSettings
 
     def design(self, settings: RevealSettings, world: World) -> Reveal:
-        """Return full reveal in a world."""
         share = settings.reveal_share or toy_share(world.items)
         return Reveal(name=self.name, items=world.items, most=world.items, share=share)
 
-    def moments(self, settings: RevealSettings, world: World) -> RevealMoments:
-        """Return the share of users that reveal their ratings."""
-        return RevealMoments(share=self.design(settings, world).share)
+    def moments(self, settings: RevealSettings, world: World) -> server_half.RevealMoments:
+        return server_half.RevealMoments(share=self.design(settings, world).share)
 
 
-class CuratorSettings(Settings):
+class CuratorSettings(server_half.Settings):
     """Settings of a trusted curator."""
 
     neighbours: Literal["replace", "add-remove"] = Field(
@@ -245,14 +224,12 @@ class CuratorHalf(RevealHalf):
 
     settings = CuratorSettings
     decoders = ("totals",)
-    trust = TRUST_CURATOR
+    trust = server_half.TRUST_CURATOR
 
     def neighbours(self, settings: CuratorSettings) -> str:
-        """Return the relation that the noise is calibrated for."""
         return settings.neighbours
 
     def label(self, row: Mapping[str, Any]) -> str:
-        """Return its name, with the relation of neighbours where that is not the one of all others."""
         return f"{self.name}, {ADD_REMOVE}" if row.get("neighbours") == ADD_REMOVE else self.name
 
 
@@ -263,19 +240,16 @@ class CuratorItemsHalf(CuratorHalf):
     title = "a curator's totals of items"
 
     def design(self, settings: CuratorSettings, world: World) -> Reveal:
-        """Return what the curator asks."""
         self._noise(settings, world)
         return Reveal(name=self.name, items=world.items, most=world.rated)
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by noisy totals; see `line.decode_item_totals`."""
         from coordinator.server.decoding.line import decode_item_totals
 
         return decode_item_totals(statistic, how.trusted(), clusters=how.clusters)
 
-    def moments(self, settings: CuratorSettings, world: World) -> TotalMoments:
-        """Return the moments of noisy totals."""
-        return TotalMoments(noise=self._noise(settings, world))
+    def moments(self, settings: CuratorSettings, world: World) -> server_half.TotalMoments:
+        return server_half.TotalMoments(noise=self._noise(settings, world))
 
     def _noise(self, settings: CuratorSettings, world: World) -> DiscreteLaplace:
         sensitivity = item_sensitivity(world.rated, neighbours=settings.neighbours)
@@ -290,32 +264,30 @@ class CuratorPairsHalf(CuratorHalf):
     paired = True
 
     def design(self, settings: CuratorSettings, world: World) -> Reveal:
-        """Return what the curator asks."""
         if world.rated < 2:
             raise InputError(f"rated is {world.rated}; curator-pairs adds up pairs of ratings and needs at least 2")
         self._noise(settings, world)
         return Reveal(name=self.name, items=world.items, most=world.rated)
 
     def aggregate(self, query: Query, release: Release) -> PairStatistic:
-        """Return who rated pairs alike; see `scores.aggregate_revealed_pairs`."""
         from coordinator.server.statistics.scores import aggregate_revealed_pairs
 
         return aggregate_revealed_pairs(query, release)
 
     def decode(self, statistic: PairStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by the spectrum of noisy totals; see `line.decode_pair_totals`."""
         from coordinator.server.decoding.line import decode_pair_totals
 
         return decode_pair_totals(statistic, how.trusted(), clusters=how.clusters)
 
-    def moments(self, settings: CuratorSettings, world: World) -> PairTotals | None:
-        """Return how often pairs are rated alike, and the noise's scale."""
+    def moments(self, settings: CuratorSettings, world: World) -> server_half.PairTotals | None:
         from coordinator.server.moments.blocks import pair_agreement
 
         if world.block is None:
             return None
         alike = pair_agreement(world.block, agreement="rated-equal", epsilon=math.inf, rated_public=True)
-        return PairTotals(profile=alike, scale=self._noise(settings, world).sensitivity / as_float(world.epsilon))
+        return server_half.PairTotals(
+            profile=alike, scale=self._noise(settings, world).sensitivity / as_float(world.epsilon)
+        )
 
     def _noise(self, settings: CuratorSettings, world: World) -> DiscreteLaplace:
         sensitivity = pair_sensitivity(world.rated, items=world.items, neighbours=settings.neighbours)

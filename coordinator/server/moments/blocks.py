@@ -16,13 +16,10 @@ from coordinator.server.moments.probabilities import NEGLIGIBLE, hypergeometric_
 def mean_product(factors: Floats, sizes: Ints, subset_size: int) -> float:
     """Mean of a product of item factors over the uniform subsets of a given size.
 
-    Shapes: ``factors`` (L,); ``sizes`` (L,).
-
-    Examples
-    --------
     >>> round(mean_product(np.array([0.5, 1.0]), np.array([1, 2]), 1), 12)
     0.833333333333
     """
+    # Shapes: ``factors`` (L,); ``sizes`` (L,).
     total = int(sizes.sum())
     if not 0 <= subset_size <= total:
         raise InputError(f"no subset of {subset_size} items in a set of {total}; choose 0 to {total}")
@@ -33,16 +30,13 @@ def mean_product(factors: Floats, sizes: Ints, subset_size: int) -> float:
 def mean_product_in_a_set(factors: Floats, sizes: Ints, *, population: int, marked: int, set_size: int) -> float:
     """Mean of a product of item factors over the marked items that a random set holds.
 
-    Of ``population`` items a uniform subset of ``marked`` is marked, and an independent uniform subset of ``set_size``
-    is drawn; the items that are both, r of them, are a uniform r-subset of the items that ``sizes`` counts.
-
-    Shapes: ``factors`` (L,); ``sizes`` (L,).
-
-    Examples
-    --------
     >>> round(mean_product_in_a_set(np.array([0.5]), np.array([4]), population=4, marked=2, set_size=2), 12)
     0.541666666667
     """
+    # Of ``population`` items a uniform subset of ``marked`` is marked, and an independent uniform subset of
+    # ``set_size`` is drawn; the items that are both, r of them, are a uniform r-subset of the items that ``sizes``
+    # counts.
+    # Shapes: ``factors`` (L,); ``sizes`` (L,).
     first, masses = hypergeometric_masses(population, marked, set_size)
     left, total = 1.0, 0.0
     for both, mass in enumerate(masses.tolist(), first):
@@ -56,13 +50,11 @@ def mean_product_in_a_set(factors: Floats, sizes: Ints, *, population: int, mark
 
 @lru_cache(maxsize=1 << 14)
 def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -> float:
-    """Logarithm of the coefficient of z^power in prod_l (1 + x_l z)^(n_l).
-
-    Cauchy's integral over ``z = r e^(i angle)``. The terms at radius r, scaled to sum to 1, are the distribution of
-    a sum of binomials; r puts its mean at ``power``, so that the integral is the probability of the mean itself:
-    no cancellation, no overflow. An equal-step sum adds only the mass that lies a multiple of ``steps`` away,
-    below 1e-20 with 16 standard deviations + 65 steps (Bernstein's inequality).
-    """
+    """Logarithm of the coefficient of z^power in prod_l (1 + x_l z)^(n_l)."""
+    # Cauchy's integral over ``z = r e^(i angle)``. The terms at radius r, scaled to sum to 1, are the distribution of a
+    # sum of binomials; r puts its mean at ``power``, so that the integral is the probability of the mean itself: no
+    # cancellation, no overflow. An equal-step sum adds only the mass that lies a multiple of ``steps`` away, below
+    # 1e-20 with 16 standard deviations + 65 steps (Bernstein's inequality).
     factors, sizes = np.array(of), np.array(many)
     present = (factors > 0) & (sizes > 0)
     counts, degree = sizes[present].astype(np.float64), int(sizes[present].sum())
@@ -158,33 +150,21 @@ class SketchMoments:
         return (users - 1) * self.sensing * self.effect
 
     def score_deviation(self, users: int, decoder: str) -> float:
-        """Give the standard deviation of an item's score, around shifts common to all items.
-
-        Arguments as `expected_score`. For MaxSense ``sqrt(U p (1-p) q)``; centred ``sqrt(U p (1-p) q (1-q))``.
-        """
+        """Give the standard deviation of an item's score, around shifts common to all items."""
+        # Arguments as `expected_score`. For MaxSense ``sqrt(U p (1-p) q)``; centred ``sqrt(U p (1-p) q (1-q))``.
         noise = self.noise_paper if _checked(users, decoder) == "paper" else self.noise_centred
         return math.sqrt(users * noise)
 
     def estimate_deviation(self, users: int, decoder: str) -> float:
-        """Give the standard deviation of ``B_i / (U p)``, which estimates ``P(S = 1 | i sensed)`` up to a shift.
-
-        Arguments as `expected_score`. For MaxSense ``sqrt(q (1-p) / (U p))``; centred ``sqrt(q (1-q) (1-p) / (U p))``.
-        """
+        """Give the standard deviation of ``B_i / (U p)``, which estimates ``P(S = 1 | i sensed)`` up to a shift."""
+        # Arguments as `expected_score`. For MaxSense ``sqrt(q (1-p) / (U p))``; centred ``sqrt(q (1-q) (1-p) / (U
+        # p))``.
         return self.score_deviation(users, decoder) / (users * self.sensing)
 
 
 def maxsense_moments(parameters: BlockParameters, *, sensing: float, epsilon: float) -> SketchMoments:
-    """Give the exact moments of MaxSense.
+    """Give the exact moments of MaxSense; ``epsilon`` in nats.
 
-    ``epsilon`` in nats.
-
-    MaxSense is Fig. 2 of Banerjee, Hegde, Massoulié. With ``Q_k(set)`` the mean over k-subsets of the product of
-    ``1 - p b_j``, the private bit is 0 with probability ``Q_w(all) = (1 - w/N) Q_w(all but i)
-    + (w/N) (1 - p b_l) Q_{w-1}(all but i)``, and, given that i of cluster l is sensed, with the same sum but
-    ``1 - b_l``: so the two differ by ``(w/N) (1 - p) b_l Q_{w-1}(all but i)``, averaged over the user classes.
-
-    Examples
-    --------
     >>> model = BlockParameters(
     ...     rated=1,
     ...     like=np.array([[1.0, 0.0]]),
@@ -195,6 +175,10 @@ def maxsense_moments(parameters: BlockParameters, *, sensing: float, epsilon: fl
     >>> round(moments.answer_rate, 12), moments.given_sensed.round(12).tolist()
     (0.25, [0.5, 0.25])
     """
+    # MaxSense is Fig. 2 of Banerjee, Hegde, Massoulié. With ``Q_k(set)`` the mean over k-subsets of the product of ``1
+    # - p b_j``, the private bit is 0 with probability ``Q_w(all) = (1 - w/N) Q_w(all but i) + (w/N) (1 - p b_l)
+    # Q_{w-1}(all but i)``, and, given that i of cluster l is sensed, with the same sum but ``1 - b_l``: so the two
+    # differ by ``(w/N) (1 - p) b_l Q_{w-1}(all but i)``, averaged over the user classes.
     if not 0 < sensing < 1:
         raise InputError(f"sensing probability {sensing} must lie strictly between 0 and 1; choose theta below w")
     _require_positive(epsilon)
@@ -237,29 +221,8 @@ def _checked(users: int, decoder: str) -> str:
 def multi_maxsense_moments(
     parameters: BlockParameters, *, set_size: int, questions: int, epsilon: float
 ) -> SketchMoments:
-    """Give the exact moments of Multi-MaxSense.
+    """Give the exact moments of Multi-MaxSense; ``epsilon`` in nats.
 
-    ``epsilon`` in nats.
-
-    Multi-MaxSense is Fig. 3 of Banerjee, Hegde, Massoulié, *The Price of Privacy in Untrusted Recommendation Engines*.
-
-    Rates. A set is silent if the user likes none of the r items it shares with the rated ones; r is hypergeometric,
-    and given r they are a uniform subset. Two sets of size s are both silent if one set of size 2 s is.
-
-    Effects. Sets have a fixed size, so the effects average to 0 over items, and only differences between clusters
-    matter. Let i of cluster l be in the set and j of cluster m not, and swap them: the chance of silence changes only
-    if the one inside is rated, by ``b_l - b_m`` times the chance that the rest of the set is silent. With ``J_lm`` for
-    that chance, given that the one inside is rated, and t for the contrast of one bit,
-    ``effect_l = t (w/N) (N-s)/(N-1) sum_m (n_m/N) (b_l - b_m) J_lm``, averaged over classes.
-
-    Noise. Let ``x_i`` be what one user adds to item i's score, p = s/N and sigma the sum of the user's Q bits. Then
-    ``sum_i x_i = s sigma`` and ``sum_i x_i^2 = s sigma``, hence, per item and around the items' mean,
-    ``N/(N-1) (Q p q - p^2 E[sigma^2] - (Q p)^2 mean(effect^2))`` for the paper's score. Centred,
-    ``Q p q (1-q)`` and ``Var(sigma)`` take the places of the first two. With every set asked (Q s = N) the two scores
-    differ by a shift common to all items, and their noise agrees.
-
-    Examples
-    --------
     >>> model = BlockParameters(
     ...     rated=1,
     ...     like=np.array([[1.0, 0.0]]),
@@ -270,6 +233,20 @@ def multi_maxsense_moments(
     >>> round(moments.answer_rate, 12), moments.given_sensed.round(12).tolist()
     (0.25, [0.333333333333, 0.166666666667])
     """
+    # Multi-MaxSense is Fig. 3 of Banerjee, Hegde, Massoulié, *The Price of Privacy in Untrusted Recommendation
+    # Engines*.
+    # Rates. A set is silent if the user likes none of the r items it shares with the rated ones; r is hypergeometric,
+    # and given r they are a uniform subset. Two sets of size s are both silent if one set of size 2 s is.
+    # Effects. Sets have a fixed size, so the effects average to 0 over items, and only differences between clusters
+    # matter. Let i of cluster l be in the set and j of cluster m not, and swap them: the chance of silence changes only
+    # if the one inside is rated, by ``b_l - b_m`` times the chance that the rest of the set is silent. With ``J_lm``
+    # for that chance, given that the one inside is rated, and t for the contrast of one bit, ``effect_l = t (w/N)
+    # (N-s)/(N-1) sum_m (n_m/N) (b_l - b_m) J_lm``, averaged over classes.
+    # Noise. Let ``x_i`` be what one user adds to item i's score, p = s/N and sigma the sum of the user's Q bits. Then
+    # ``sum_i x_i = s sigma`` and ``sum_i x_i^2 = s sigma``, hence, per item and around the items' mean, ``N/(N-1) (Q p
+    # q - p^2 E[sigma^2] - (Q p)^2 mean(effect^2))`` for the paper's score. Centred, ``Q p q (1-q)`` and ``Var(sigma)``
+    # take the places of the first two. With every set asked (Q s = N) the two scores differ by a shift common to all
+    # items, and their noise agrees.
     items = parameters.items
     if not 1 <= set_size <= items:
         raise InputError(f"set_size = {set_size}; a sensing set holds 1 to {items} of the {items} items")
@@ -312,11 +289,9 @@ def _silent(parameters: BlockParameters, set_size: int) -> float:
 
 
 def _pivotal(parameters: BlockParameters, set_size: int) -> Floats:
-    """P(S0 = 1 | i in the set, C(i) = l) - P(S0 = 1), shape (L,), as a sum over swaps with items outside the set.
-
-    Given that the swapped item in the set is rated, w - 1 of the other N - 1 items are; the set holds s - 1 of those,
-    none of them the item that it is swapped with.
-    """
+    """P(S0 = 1 | i in the set, C(i) = l) - P(S0 = 1), shape (L,), as a sum over swaps with items outside the set."""
+    # Given that the swapped item in the set is rated, w - 1 of the other N - 1 items are; the set holds s - 1 of those,
+    # none of them the item that it is swapped with.
     items, sizes = parameters.items, parameters.cluster_sizes
     effects = np.zeros(sizes.size)
     if set_size == items:
@@ -400,12 +375,9 @@ def pair_agreement(
 
 
 def curator_signal(alike: Floats, sizes: Ints, *, users: int, rated: int) -> BlockSignal:
-    """Return the moments of the totals of pairs that a trusted curator adds up, before it adds noise.
-
-    ``A_ij = sum over the users who rated both of (2 [R_ui = R_uj] - 1)``, ``A_ii = 0``.
-
-    Shapes: ``alike`` (L, L); ``sizes`` (L,).
-    """
+    """Return the moments of the totals of pairs that a trusted curator adds up, before it adds noise."""
+    # ``A_ij = sum over the users who rated both of (2 [R_ui = R_uj] - 1)``, ``A_ii = 0``.
+    # Shapes: ``alike`` (L, L); ``sizes`` (L,).
     items = int(sizes.sum())
     if users < 1 or not 2 <= rated <= items:
         raise InputError(f"users = {users}, rated = {rated}; give 1 or more, and 2 to {items}")

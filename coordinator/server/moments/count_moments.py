@@ -71,13 +71,10 @@ MEDIAN = 0.5
 def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
     """Return the probabilities of 0, 1, ..., ``rated`` likes among a uniform ``rated``-subset of the items.
 
-    Shapes: ``like`` (L,); ``sizes`` (L,).
-
-    Examples
-    --------
     >>> likes_of(np.array([1.0, 0.0]), np.array([1, 3]), 2).round(12).tolist()
     [0.5, 0.5, 0.0]
     """
+    # Shapes: ``like`` (L,); ``sizes`` (L,).
     total = int(sizes.sum())
     circle = np.exp(-2j * np.pi * np.arange(rated + 1) / (rated + 1))
     factors = 1 + np.outer(circle - 1, like)
@@ -111,10 +108,8 @@ def set_share(pool: int, *, items: int, rated: int, likes: float, padded: int) -
 
 @lru_cache(maxsize=4096)
 def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, subset_size: int = 0) -> tuple[int, int]:
-    """Return sizes of sets and subsets with the least noise ``v / f^2``, if half of all ratings are likes.
-
-    f is the probability that an item of the pool is in a set, and v the variance of its estimate at a share of f / 2.
-    """
+    """Return sizes of sets and subsets with the least noise ``v / f^2``, if half of all ratings are likes."""
+    # f is the probability that an item of the pool is in a set, and v the variance of its estimate at a share of f / 2.
     others = binomial_mass(np.arange(rated), rated - 1, LIKED)
 
     def noise(own: int, many: int) -> float:

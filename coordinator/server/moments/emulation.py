@@ -32,10 +32,8 @@ class EmulatedDevices:
 
 
 def given_sensed(query: Query, crowd: EmulatedDevices) -> tuple[Floats, float]:
-    """Return P(answer 1 | item sensed) of each item of the pool, shape (M,), and P(answer 1), of MaxSense.
-
-    As `blocks.maxsense_moments` has it, for a pool: items outside are never sensed.
-    """
+    """Return P(answer 1 | item sensed) of each item of the pool, shape (M,), and P(answer 1), of MaxSense."""
+    # As `blocks.maxsense_moments` has it, for a pool: items outside are never sensed.
     sensing, flips = float(query.parameters["sensing"]), bit_channel(query.epsilon).contrast
     kinds, which, counts = np.unique(crowd.likes, axis=1, return_inverse=True, return_counts=True)
     sizes = np.append(counts, query.items - crowd.likes.shape[1])

@@ -18,14 +18,11 @@ _FEW = 16.0
 def binomial_mass(count: ArrayLike, trials: ArrayLike, chance: ArrayLike) -> Floats:
     """Return the probability of a binomial count.
 
-    By Loader's deviance, from which large logarithms are gone: the relative error is below 1e-8 for 10^12 trials. C.
-    Loader, *Fast and accurate computation of binomial probabilities*, 2000.
-
-    Examples
-    --------
     >>> binomial_mass([0, 1, 2, 3], 2, 0.5).round(12).tolist()
     [0.25, 0.5, 0.25, 0.0]
     """
+    # By Loader's deviance, from which large logarithms are gone: the relative error is below 1e-8 for 10^12 trials. C.
+    # Loader, *Fast and accurate computation of binomial probabilities*, 2000.
     k, n, p = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in (count, trials, chance)))
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = _correction(n) - _correction(k) - _correction(n - k) - _deviance(k, n * p) - _deviance(n - k, n - n * p)
@@ -53,10 +50,8 @@ def _deviance(count: Floats, mean: Floats) -> Floats:
 
 
 def hypergeometric_masses(population: int, marked: int, sample_size: int) -> tuple[int, Floats]:
-    """Masses of the hypergeometric distribution that are not negligible, and the value of the first.
-
-    From the ratios of neighbours, which are exact where differences of log-factorials of large numbers are not.
-    """
+    """Masses of the hypergeometric distribution that are not negligible, and the value of the first."""
+    # From the ratios of neighbours, which are exact where differences of log-factorials of large numbers are not.
     if not (0 <= marked <= population and 0 <= sample_size <= population):
         raise InputError(f"{marked} marked and {sample_size} drawn items of {population}; choose 0 to {population}")
     lowest, highest = max(0, marked + sample_size - population), min(marked, sample_size)
@@ -76,8 +71,6 @@ FINEST = 4 * 2.0**-52  # Relative width of the smallest bracket
 def root_between(function: Callable[[float], float], low: float, high: float, *, width: float = 2e-12) -> float:
     """Return where a function is 0, by Brent's method, step for step as `scipy.optimize.brentq` does it.
 
-    Examples
-    --------
     >>> round(root_between(lambda x: x * x - 2, 0, 2), 9)
     1.414213562
     """

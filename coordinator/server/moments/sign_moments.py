@@ -29,15 +29,11 @@ class SignMoments:
 
 
 def sign_contrast(pool: int, *, items: int, rated: int, vectors: int, best_count: int, epsilon: Epsilon) -> float:
-    """Return the contrast: ``E[H_i S]`` for each unit of ``2 b - 1`` of an item of the pool.
-
-    A device that rated k items of the pool has m sums, each of k fair signs. Of the 2 m signed vectors each of the
-    ``best_count`` best is more probable by the channel's contrast, and one rating moves their sums by a k-th. With one
-    vector the contrast is ``tanh(epsilon / 2)`` times ``C(k - 1, floor((k - 1) / 2)) / 2^(k - 1)``, the probability of
-    a tie.
-
-    ``epsilon`` in nats.
-    """
+    """Return the contrast: ``E[H_i S]`` for each unit of ``2 b - 1`` of an item of the pool."""
+    # A device that rated k items of the pool has m sums, each of k fair signs. Of the 2 m signed vectors each of the
+    # ``best_count`` best is more probable by the channel's contrast, and one rating moves their sums by a k-th. With
+    # one vector the contrast is ``tanh(epsilon / 2)`` times ``C(k - 1, floor((k - 1) / 2)) / 2^(k - 1)``, the
+    # probability of a tie.
     best = _best_sums(pool, items, rated, vectors)
     return choice_channel(epsilon, choices=2 * vectors, best_count=best_count).contrast * float(best[best_count - 1])
 
@@ -97,14 +93,10 @@ def tie(signs: Floats) -> Floats:
 
 
 def pair_contrast(pool: int, *, items: int, rated: int, epsilon: Epsilon) -> float:
-    """Return g2: ``E[Q_ij S]`` for each unit of ``E[X_i X_j]`` of a pair of the pool, without centres.
-
-    A device that rated both items and h others of the pool adds up ``p = (h + 2) (h + 1) / 2`` signs, which are fair
-    and independent whatever its ratings are. So ``g2 = tanh(epsilon / 2) w (w - 1) / (N (N - 1)) E[tie(p - 1)]``,
-    where h is hypergeometric: ``w - 2`` draws from ``N - 2`` items, ``M - 2`` of them in the pool.
-
-    ``epsilon`` in nats.
-    """
+    """Return g2: ``E[Q_ij S]`` for each unit of ``E[X_i X_j]`` of a pair of the pool, without centres."""
+    # A device that rated both items and h others of the pool adds up ``p = (h + 2) (h + 1) / 2`` signs, which are fair
+    # and independent whatever its ratings are. So ``g2 = tanh(epsilon / 2) w (w - 1) / (N (N - 1)) E[tie(p - 1)]``,
+    # where h is hypergeometric: ``w - 2`` draws from ``N - 2`` items, ``M - 2`` of them in the pool.
     if rated < 2:
         return 0.0
     least, shares = hypergeometric_masses(items - 2, pool - 2, rated - 2)
@@ -120,15 +112,12 @@ SMALLER, OWN = 16, 32
 
 
 def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> tuple[Floats, Floats]:
-    """Return how often a like, and a dislike, of each of a pool's items decides its device's sign, shape (M,) each.
-
-    Shapes: ``centres`` (M,); ``likes`` (M,).
-
-    The law of X, by its characteristic function: the number of the device's other ratings in the pool is
-    hypergeometric; each one's size is that of a random other item of the pool, its sign a fair coin. That a user rates
-    an item only once is left out where sizes differ: a relative change of the order of ``1 / M`` in pools of which a
-    device rated several items.
-    """
+    """Return how often a like, and a dislike, of each of a pool's items decides its device's sign, shape (M,) each."""
+    # Shapes: ``centres`` (M,); ``likes`` (M,).
+    # The law of X, by its characteristic function: the number of the device's other ratings in the pool is
+    # hypergeometric; each one's size is that of a random other item of the pool, its sign a fair coin. That a user
+    # rates an item only once is left out where sizes differ: a relative change of the order of ``1 / M`` in pools of
+    # which a device rated several items.
     share = np.zeros(2 * CENTRE_UNIT + 1)
     np.add.at(share, CENTRE_UNIT - centres, likes / centres.size)
     np.add.at(share, CENTRE_UNIT + centres, (1 - likes) / centres.size)

@@ -40,8 +40,6 @@ class Weighting:
     def chances(self, sums: Floats) -> Floats:
         """Return the probability of recommending each object, shape (m,), equation (2), from survivors' votes for each.
 
-        Examples
-        --------
         >>> Weighting(rounds=100, objects=2).chances(np.array([2.0, 6.0])).round(6).tolist()
         [0.005, 0.995]
         """

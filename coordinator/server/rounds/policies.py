@@ -294,13 +294,10 @@ def _next(
 def users_to_decide(
     posterior: Posterior, open_ones: Bools, rates: Floats, *, goal: float, failure: float, assume_malicious: float = 0.0
 ) -> float:
-    """Return the users after which so many of the open items should be decided, on average.
-
-    Shapes: ``open_ones`` (N,); ``rates`` (M,).
-
-    The log-odds of an item's cluster against the next one are a Brownian motion in the information I about the item:
-    with a gap g between the levels they drift by ``g^2 I / 2`` with variance ``g^2 I``.
-    """
+    """Return the users after which so many of the open items should be decided, on average."""
+    # Shapes: ``open_ones`` (N,); ``rates`` (M,).
+    # The log-odds of an item's cluster against the next one are a Brownian motion in the information I about the item:
+    # with a gap g between the levels they drift by ``g^2 I / 2`` with variance ``g^2 I``.
     assert posterior.mixture is not None  # clusters that stand apart have levels
     nearest = nearest_gaps(posterior.mixture)[posterior.cluster[open_ones]]
     doubt = np.clip(posterior.doubt[open_ones], 1e-300, 0.5)

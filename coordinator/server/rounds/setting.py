@@ -7,10 +7,9 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.coins import derive
+from coordinator.protocol.coins import derive, round_up
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.rounding import round_up
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
 from coordinator.server.design import Design, PoolDesign, RoundTerms
@@ -220,11 +219,9 @@ class Setting:
 
 
 def information_to_decide(setting: Setting, widest: float) -> float:
-    """Return the information that an item takes on average until it is decided, levels as far apart as can be.
-
-    Its log-odds stop at ``A = ln((1 - a) / a)``, where a is an item's share of the failure, and by then it has brought
-    ``2 (1 - 2 a) A / g^2`` with levels g apart (Wald, 1945).
-    """
+    """Return the information that an item takes on average until it is decided, levels as far apart as can be."""
+    # Its log-odds stop at ``A = ln((1 - a) / a)``, where a is an item's share of the failure, and by then it has
+    # brought ``2 (1 - 2 a) A / g^2`` with levels g apart (Wald, 1945).
     share, gap = setting.failure / setting.design.items, widest / (setting.clusters - 1)
     return 2 * (1 - 2 * share) * (math.log1p(-share) - math.log(share)) / gap**2
 

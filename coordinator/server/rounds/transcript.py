@@ -110,13 +110,11 @@ def _tell(hasher: hashlib._Hash, blocks: Sequence[tuple[int, bytes]]) -> None:
 
 
 def digest(releases: Sequence[Release | Sealed]) -> bytes:
-    """Return the digest of all releases of one round.
-
-    Devices are digested by leaves; see `seal`. The digest of a leaf is the SHA-256 of the mask of devices that
-    answered, then of the bits, both in the order of devices, packed across blocks and padded once; then of the public
-    pairs that the bits are about, and of the questions that devices drew, if releases carry them. The digest of a round
-    is that of its only leaf, or the SHA-256 of its leaves' digests in order.
-    """
+    """Return the digest of all releases of one round."""
+    # Devices are digested by leaves; see `seal`. The digest of a leaf is the SHA-256 of the mask of devices that
+    # answered, then of the bits, both in the order of devices, packed across blocks and padded once; then of the public
+    # pairs that the bits are about, and of the questions that devices drew, if releases carry them. The digest of a
+    # round is that of its only leaf, or the SHA-256 of its leaves' digests in order.
     ordered = sorted(map(seal, releases), key=lambda one: one.first)
     for left, right in itertools.pairwise(ordered):
         if left.first + left.count != right.first or left.query_id != right.query_id:

@@ -116,10 +116,8 @@ def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
 
 
 def score_statistic(query: Query, release: Release, counts: Ints2) -> ScoreStatistic:
-    """Return the statistic of one block's release from its counts.
-
-    Shapes: ``counts`` (2, items of the pool or of the catalogue).
-    """
+    """Return the statistic of one block's release from its counts."""
+    # Shapes: ``counts`` (2, items of the pool or of the catalogue).
     if query.pool is not None:
         inside, counts = counts, np.zeros((2, query.items), np.int64)
         counts[:, query.pool] = inside

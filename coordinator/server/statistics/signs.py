@@ -47,11 +47,9 @@ def _add_up(
 
 
 def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
-    """Return the statistic of one block's release, regenerating the signs; see `mechanisms.aggregate`.
-
-    ``sensed`` holds the answering devices, for every item of the pool; ``scores`` those of them that named a vector
-    whose sign of the item is +1, so that ``sum_u H_ui S_u = 2 scores - sensed``.
-    """
+    """Return the statistic of one block's release, regenerating the signs; see `mechanisms.aggregate`."""
+    # ``sensed`` holds the answering devices, for every item of the pool; ``scores`` those of them that named a vector
+    # whose sign of the item is +1, so that ``sum_u H_ui S_u = 2 scores - sensed``.
     release.require(query)
     assert query.pool is not None  # a device answers no other
     answered = release.answered_mask()
@@ -60,10 +58,8 @@ def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
 
 
 def count_agreements(query: Query, streams: Words, bits: Bits2, answered: Bools) -> Ints:
-    """Return how many devices named a vector whose sign of an item is +1, int64, one count an item of the pool.
-
-    Shapes: ``streams``, ``answered`` (devices,); ``bits`` (devices, answer bits).
-    """
+    """Return how many devices named a vector whose sign of an item is +1, int64, one count an item of the pool."""
+    # Shapes: ``streams``, ``answered`` (devices,); ``bits`` (devices, answer bits).
     assert query.pool is not None  # a device answers no other
     positive, vector = from_bits(bits)
     pool = query.pool.size
@@ -71,10 +67,8 @@ def count_agreements(query: Query, streams: Words, bits: Bits2, answered: Bools)
 
 
 def agreements(streams: Words, positive: Bools, answered: Bools, places: int, lanes: Ints | int = 0) -> Ints:
-    """Return how many answering devices agree with the public sign of each place, int64, one count a place.
-
-    Shapes: ``streams``, ``positive``, ``answered``, ``lanes`` (devices,).
-    """
+    """Return how many answering devices agree with the public sign of each place, int64, one count a place."""
+    # Shapes: ``streams``, ``positive``, ``answered``, ``lanes`` (devices,).
     count = positive.size
     even = count + count % 2
     public, begin, flips, heard = np.zeros((4, even), np.uint64)

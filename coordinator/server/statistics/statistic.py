@@ -41,7 +41,6 @@ class Statistic:
         return self.devices - self.answered - self.refused
 
     def __add__(self, other: Self) -> Self:
-        """Return the statistic of both blocks together."""
         sums: dict[str, Any] = {}
         for name in (part.name for part in fields(self)):
             one, more = getattr(self, name), getattr(other, name)

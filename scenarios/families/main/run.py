@@ -13,8 +13,8 @@ from actors.absence import PRESENT, Absence
 from actors.device import AdviceRequest, Cohort
 from actors.device_half import DeviceKind
 from actors.keeper import Spent, spent_by
-from actors.lying.devices import LyingCohort
-from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion, lie_about
+from actors.lies import ANSWERS, RATINGS, SKETCHES, Collusion, lie_about
+from actors.lying import LyingCohort
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Bools, Floats, Indices, Indices2
 from coordinator.protocol.coins import derive

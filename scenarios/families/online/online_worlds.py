@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.lying.devices import LyingVoters
+from actors.lying import LyingVoters
 from actors.voters import Client, PlantedVoters, RatingVoters, TableVoters, Voters
 from coordinator.protocol.arrays import Bits2, Bools, Bools2, Indices2, Ints
 from coordinator.protocol.ballots import Ballot, Service

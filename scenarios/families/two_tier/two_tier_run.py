@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from actors.keeper import LedgerClient
-from actors.lying.devices import Poison, PoisoningCohort
+from actors.lying import Poison, PoisoningCohort
 from actors.second_order.cohort import DEVICES_A_COHORT, Answers, Consent, PrivateCohort
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import LedgerError

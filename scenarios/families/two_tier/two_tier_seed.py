@@ -13,7 +13,7 @@ import pandas as pd
 import psutil
 
 from actors.advice import top_items
-from actors.lying.devices import Poison, poisoned
+from actors.lying import Poison, poisoned
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import as_words, derive

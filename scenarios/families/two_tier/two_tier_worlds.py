@@ -13,12 +13,11 @@ from functools import partial
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words
-from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.coins import as_words, derive, significant
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw, siphash1
 from coordinator.protocol.rating_table import Rows, starts_of
-from coordinator.protocol.rounding import significant
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
 from coordinator.server.completion.weighing import Fold, Weighing, squared_errors

@@ -16,11 +16,10 @@ from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LogRatio
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
-from coordinator.protocol.coins import derive
+from coordinator.protocol.coins import derive, on_grid
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rating_table import Rows
-from coordinator.protocol.rounding import on_grid
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, half_of

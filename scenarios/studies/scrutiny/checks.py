@@ -21,10 +21,10 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import DUST, Likelihood, LogRatio, odds_within
 from coordinator.protocol.custom import CustomPublic, Mechanism
 from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.hashing import add_rows, expansions
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_half import PublicHalf
-from coordinator.protocol.share_words import add_rows, expansions
 from coordinator.protocol.shares import SEEDS_SERVER, SIDES, WORDS_SERVER, SeedShare, WordShare
 from coordinator.server.custom import CustomDesign
 from coordinator.server.design import PoolDesign

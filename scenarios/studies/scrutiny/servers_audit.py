@@ -19,11 +19,11 @@ from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints2, Words32
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.coins import SEED_BYTES, derive
 from coordinator.protocol.errors import WithheldError
+from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanisms.totals import CHANGES, DEVIATION, HONEST, LEAST_ANSWERS, SharedVector
 from coordinator.protocol.messages import Query, pack
 from coordinator.protocol.noise import NoiseLaw, gaussian_delta, skellam_delta
 from coordinator.protocol.public_half import ADD_REMOVE
-from coordinator.protocol.share_words import expansions
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
     SIDES,

@@ -27,9 +27,9 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.randomizers import Randomizer, randomizer_of
+from coordinator.protocol.public_half import Randomizer, randomizer_of
 from coordinator.protocol.trust import ShuffledRound, Shuffling
-from coordinator.shuffler.shuffler import Shuffler
+from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import designs as local_mechanisms
 from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, require_game
 from scenarios.studies.scrutiny.mechanism import PLAIN, TINY, Choice, MechanismUnderTest, Rated, Size, inputs, stored

@@ -22,7 +22,7 @@ from coordinator.protocol.channels import LARGEST_EPSILON, Likelihood
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.randomizers import randomizer_of
+from coordinator.protocol.public_half import randomizer_of
 from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.studies.scrutiny.checks import Check, check_plain, conformance
 from scenarios.studies.scrutiny.mechanism import (

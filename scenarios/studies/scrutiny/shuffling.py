@@ -17,7 +17,7 @@ from coordinator.protocol.channels import ExactChannel
 from coordinator.protocol.checked import require_whole
 from coordinator.protocol.custom import CustomPublic, Mechanism
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.randomizers import CLONES, Randomizer, by_address, of_channel, randomizer_of
+from coordinator.protocol.public_half import CLONES, Randomizer, by_address, of_channel, randomizer_of
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.server_half import GROUPS
 from scenarios.config.admission import require_same_everywhere

@@ -19,10 +19,10 @@ from thoroughness import examples
 from actors.second_order.mechanisms.rivals import Sslp, corners, directions, named, noisy_places
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words, Words2
-from coordinator.protocol.candidates import candidate, candidates_key
 from coordinator.protocol.channels import COIN, bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.public_draws import candidate, candidates_key
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import (
     CapChannel,

@@ -18,7 +18,6 @@ from thoroughness import examples
 
 from coordinator.protocol.arrays import Bits
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.electorate import Electorate
 from coordinator.server.online.recommenders import (
     NO_LIMIT,
     RULES,
@@ -28,7 +27,7 @@ from coordinator.server.online.recommenders import (
     named_recommenders,
     recommender_of,
 )
-from coordinator.server.online.service import by_coin
+from coordinator.server.online.service import Electorate, by_coin
 from coordinator.server.online.weighting import Weighting
 
 SOUND = [RULES["total"], RULES["wide"], RULES["lean"]]

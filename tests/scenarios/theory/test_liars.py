@@ -9,8 +9,8 @@ import pytest
 import scipy
 from statistical import FALSE_ALARM
 
-from actors.lying.devices import LyingCohort
-from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion
+from actors.lies import ANSWERS, RATINGS, SKETCHES, Collusion
+from actors.lying import LyingCohort
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
 from coordinator.server.decoding.estimates import popularity

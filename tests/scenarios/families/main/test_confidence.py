@@ -10,7 +10,7 @@ from statistical import binomial_bounds
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.server.decoding import posterior
-from coordinator.server.decoding.mixture import Mixture
+from coordinator.server.decoding.posterior import Mixture
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import populate

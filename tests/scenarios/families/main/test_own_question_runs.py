@@ -16,10 +16,10 @@ from coordinator.protocol.amplification import kary_levels, shuffled_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust import Shuffling
 from coordinator.server.fleet.cohorts import plan_layout
-from coordinator.server.fleet.shuffled_rounds import read_shuffled
+from coordinator.server.fleet.handed_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.rounds.state import Ask
-from coordinator.shuffler.shuffler import Shuffler
+from coordinator.shuffler import Shuffler
 from scenarios.config.run_spec import RunSpec
 from scenarios.families.main.main_seed import record
 

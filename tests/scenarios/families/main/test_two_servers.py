@@ -12,7 +12,7 @@ from statistical import normal_radius
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, WithheldError
 from coordinator.protocol.shares import SIDES, RollError, ShareRoll, secret_of
-from coordinator.server.fleet.published_sums import ATTEMPTS, SumQuerying
+from coordinator.server.fleet.handed_rounds import ATTEMPTS, SumQuerying
 from coordinator.server.rounds.rounds import Round
 from coordinator.server.statistics.counts import CountStatistic
 from scenarios.backends.selection import InProcess

@@ -12,7 +12,7 @@ import pytest
 from runs import present, write_movielens
 from thoroughness import sample
 
-from actors.lying.devices import LyingVoters
+from actors.lying import LyingVoters
 from benchmarks.victims import below
 from coordinator.protocol.ballots import Ballot
 from coordinator.protocol.coins import as_words

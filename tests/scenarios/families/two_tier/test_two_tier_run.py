@@ -17,7 +17,7 @@ from runs import holds_within
 from thoroughness import THOROUGH
 from tiers import SECRET, WILLING, features, private, query, rated
 
-from actors.lying.devices import LOUD, Poison, PoisoningCohort, poisoned
+from actors.lying import LOUD, Poison, PoisoningCohort, poisoned
 from actors.second_order.cohort import PrivateCohort
 from benchmarks.victims import alive, below
 from coordinator.protocol.arrays import Floats2

@@ -19,10 +19,10 @@ from coordinator.protocol.arrays import Words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from coordinator.protocol.randomizers import randomizer_of
+from coordinator.protocol.public_half import randomizer_of
 from coordinator.protocol.trust import Shuffling
 from coordinator.protocol.value_channels import kary_channel
-from coordinator.shuffler.shuffler import Shuffler
+from coordinator.shuffler import Shuffler
 from scenarios.studies.scrutiny.attacks import at_least
 from scenarios.studies.scrutiny.mechanism import Size
 from scenarios.studies.scrutiny.shuffled_audit import (
@@ -221,7 +221,7 @@ def test_a_shuffler_of_runs_that_no_longer_sorts_ends_with_exit_code_two(
 ) -> None:
     """The leak is in the code that runs use; its twin is the command above, which ends with 0."""
     monkeypatch.setattr(FEWEST, ENOUGH)
-    monkeypatch.setattr("coordinator.shuffler.shuffler.ascending", lambda rows: rows)
+    monkeypatch.setattr("coordinator.shuffler.ascending", lambda rows: rows)
     ended = blindrec("audit", "--trust", "shuffled", "--design", "grr", *FLAGS)
     assert ended.code == 2
     assert "attack multiset, by order, measured at least" in " ".join(ended.out.split())

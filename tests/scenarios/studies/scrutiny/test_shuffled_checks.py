@@ -12,7 +12,7 @@ from runs import Command, refused
 from coordinator.protocol.amplification import ShufflerBound, TwoLevels, kary_levels, largest_local_epsilon
 from coordinator.protocol.mechanisms.oracles import Grr
 from coordinator.protocol.messages import Query
-from coordinator.protocol.randomizers import TWO_LEVELS, Randomizer
+from coordinator.protocol.public_half import TWO_LEVELS, Randomizer
 from scenarios.config.mechanism_settings import server_half
 from scenarios.studies.scrutiny import shuffled_checks
 from scenarios.studies.scrutiny.mechanism import TINY, MechanismUnderTest, subject_of

@@ -21,6 +21,7 @@ from actors.mechanisms import pairwise
 from actors.packed_releases import release_unary
 from actors.ratings import StoredRatings
 from actors.seeds import LIARS, Coins, private_coins
+from coordinator.protocol import public_draws
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Floats2, Indices, Indices2, Ints, Words, Words2
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel, unary_channel
 from coordinator.protocol.checked import require_array, require_whole
@@ -34,17 +35,6 @@ from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, side
 from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.mechanisms.sign import to_bits
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_draws import (
-    as_mask,
-    buckets_of,
-    item_queries,
-    pairs_among,
-    random_order,
-    sense,
-    sensed_planes,
-    signs_of,
-    word_coins,
-)
 from coordinator.protocol.rating_table import RowTable
 from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.protocol.value_channels import SubsetChannel
@@ -89,10 +79,8 @@ class Collusion:
         return np.where(self.wishes == 0, self.truth, self.wishes)
 
     def liars(self, query: Query, coins: Coins) -> Ints:
-        """Return which devices of a block lie, ascending places in it.
-
-        A device has one coin for all queries, so that those who lie at a share also lie at every larger one.
-        """
+        """Return which devices of a block lie, ascending places in it."""
+        # A device has one coin for all queries, so that those who lie at a share also lie at every larger one.
         share = float(self.shares[query.items if query.pool is None else query.pool.size])
         return liars_among(coins, share)
 
@@ -119,14 +107,12 @@ class LiarsView:
     @property
     def streams(self) -> Words:
         """The liars' public streams, uint64, shape (n,)."""
-        streams: Words = self.coins.streams(self.query)[self.liars]
-        return streams
+        return self.coins.streams(self.query)[self.liars]
 
     @property
     def choices(self) -> Words:
         """The liars' private streams for picks among answers that are equally bad, uint64, shape (n,)."""
-        streams: Words = self.coins.choices()[self.liars]
-        return streams
+        return self.coins.choices()[self.liars]
 
     @property
     def wishes(self) -> Indices:
@@ -144,17 +130,12 @@ class Lie:
     sketched: ClassVar[bool] = True
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return the worst answers, uint8, shape (n, query.bits).
-
-        Shapes: ``honest`` (n, query.bits).
-        """
+        """Return the worst answers, uint8, shape (n, query.bits). Shapes: ``honest`` (n, query.bits)."""
         raise NotImplementedError
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2 | Indices2:
-        """Return the worst sketches, which the local randomizer then treats as honest ones.
-
-        ``honest`` holds what they would have sketched, shape (n, k).
-        """
+        """Return the worst sketches, which the local randomizer then treats as honest ones."""
+        # ``honest`` holds what they would have sketched, shape (n, k).
         raise NotImplementedError
 
 
@@ -180,10 +161,8 @@ def picks(streams: Words, bound: int) -> Ints:
 
 
 def largest(scores: Floats2, streams: Words) -> Ints:
-    """Return for each stream the place of the largest score in its row, int64; each of several alike is as likely.
-
-    Shapes: ``scores`` (n, places); ``streams`` (n,).
-    """
+    """Return for each stream the place of the largest score in its row, int64; each of several alike is as likely."""
+    # Shapes: ``scores`` (n, places); ``streams`` (n,).
     best = scores == scores.max(axis=1, keepdims=True)
     ties, rank = best.sum(axis=1), np.empty(len(scores), np.int64)
     for tie_count in np.unique(ties).tolist():
@@ -216,14 +195,12 @@ def put_rows(packed: Bits, devices: Ints, rows: Bits2) -> None:
 
 @compiled
 def _sum_sensed(streams: Words, table: SensingTable, wishes: Indices) -> Ints:
-    """Return the sum of the wishes for what each device senses.
-
-    ``wishes`` is int32, shape (table.items + 1,): 0 for the place behind all items, which is none.
-    """
+    """Return the sum of the wishes for what each device senses."""
+    # ``wishes`` is int32, shape (table.items + 1,): 0 for the place behind all items, which is none.
     sensed, seen = np.empty(table.room, np.uint32), np.full(table.items + 1, -1, np.int64)
     totals = np.zeros(streams.size, np.int64)
     for k in range(streams.size):
-        for place in sensed[: sense(streams[k], table, sensed)]:
+        for place in sensed[: public_draws.sense(streams[k], table, sensed)]:
             if seen[place] != k:
                 seen[place] = k
                 totals[k] += wishes[place]
@@ -236,7 +213,7 @@ def _sum_by_parts(streams: Words, size: int, sets: int, wishes: Indices) -> Floa
     totals, scratch = np.zeros((streams.size, sets)), np.empty(min(wishes.size, size * sets), np.uint32)
     order, swaps = np.arange(wishes.size).astype(np.uint32), np.empty_like(scratch)
     for k in range(streams.size):
-        random_order(streams[k], order, swaps, scratch)
+        public_draws.random_order(streams[k], order, swaps, scratch)
         for question in range(sets):
             for item in scratch[question * size : (question + 1) * size]:
                 totals[k, question] += wishes[item]
@@ -317,7 +294,7 @@ class SignedSums(SummedSigns):
     names = ("sign",)
 
     def _sums(self, view: LiarsView) -> Indices2:
-        up, down = as_mask(view.wishes > 0), as_mask(view.wishes < 0)
+        up, down = public_draws.as_mask(view.wishes > 0), public_draws.as_mask(view.wishes < 0)
         return agreements(view.streams, up, down, int(view.query.parameters["vectors"]))
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
@@ -332,7 +309,7 @@ def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words) -
     for k in range(streams.size):
         agree = wished = 0
         for word in range(up.size):
-            signs, sensed = word_coins(streams[k], word, planes)
+            signs, sensed = public_draws.word_coins(streams[k], word, planes)
             agree += ones(signs & sensed & up[word]) + ones(~signs & sensed & down[word])
             wished += ones(sensed & (up[word] | down[word]))
         sums[k, 0] = 2 * agree - wished
@@ -350,7 +327,7 @@ class PairedSigns(BitLie, SummedSigns):
         first, second = np.triu_indices(pool.size, 1)
         claims, moved = view.collusion.claims[pool], view.wishes != 0
         wishes = np.where(moved[first] != moved[second], claims[first] * claims[second], 0)
-        return agreements(view.streams, as_mask(wishes > 0), as_mask(wishes < 0), 1)
+        return agreements(view.streams, public_draws.as_mask(wishes > 0), public_draws.as_mask(wishes < 0), 1)
 
 
 class TurnedSigns(BitLie, SummedSigns):
@@ -365,8 +342,10 @@ class TurnedSigns(BitLie, SummedSigns):
         tables = view.query.arrays
         taste = tables[GUESS][1].astype(np.int64) - tables[GUESS][0]
         wishes = view.wishes if taste @ view.collusion.truth >= 0 else -view.wishes
-        planes = sensed_planes(tables[SENSED], int(view.query.parameters[LEVELS]))
-        return _sensed_agreements(view.streams, planes, as_mask(wishes > 0), as_mask(wishes < 0))
+        planes = public_draws.sensed_planes(tables[SENSED], int(view.query.parameters[LEVELS]))
+        return _sensed_agreements(
+            view.streams, planes, public_draws.as_mask(wishes > 0), public_draws.as_mask(wishes < 0)
+        )
 
 
 class JudgedPairs(BitLie):
@@ -379,7 +358,7 @@ class JudgedPairs(BitLie):
         pairs = view.pairs
         if pairs is None:  # the round's coins ask about pairs of all items
             sizes = np.full(view.coins.devices, view.query.items)
-            pairs = pairs_among(view.coins.streams(view.query), sizes)[view.liars]
+            pairs = public_draws.pairs_among(view.coins.streams(view.query), sizes)[view.liars]
         claims, wished = view.collusion.claims[pairs], view.collusion.wishes[pairs] != 0
         lies = (claims[:, 0] == claims[:, 1]).astype(np.uint8)
         return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]
@@ -393,7 +372,7 @@ class JudgedItems(BitLie):
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         assert view.query.pool is not None
-        items, values = item_queries(view.query.key, view.coins.first, view.coins.devices, view.query.pool)
+        items, values = public_draws.item_queries(view.query.key, view.coins.first, view.coins.devices, view.query.pool)
         wish = view.collusion.wishes[items[view.liars]]
         return np.where(wish == 0, honest[:, 0], (wish > 0) == values[view.liars]).astype(np.uint8)[:, None]
 
@@ -452,19 +431,17 @@ class CrowdedCodes(NamedValue):
         for value in np.flatnonzero(wishes):
             values = np.full(streams.size, value, np.int32)
             if rows is None:
-                codes = buckets_of(streams, values, count)
+                codes = public_draws.buckets_of(streams, values, count)
             else:
-                codes = signs_of(streams, values, int(rows), columns(query))
+                codes = public_draws.signs_of(streams, values, int(rows), columns(query))
             crowds[np.arange(streams.size), codes] += wishes[value]
         return largest(crowds, view.choices)
 
 
 @compiled
 def _fill(streams: Words, values: Indices, ends: Indices, sample: Indices2) -> None:
-    """Write ascending values, int32, shape (devices, k): as many of the first group as fit, then of the next one.
-
-    ``ends`` are the ends of the groups in ``values``. Within a group values are drawn without replacement.
-    """
+    """Write ascending values, int32, shape (devices, k): as many of the first group as fit, then of the next one."""
+    # ``ends`` are the ends of the groups in ``values``. Within a group values are drawn without replacement.
     for k in range(streams.size):
         order, group = values.copy(), 0
         for place in range(sample.shape[1]):

@@ -11,20 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from actors import lies
 from actors.device import Cohort, Reports, ones_in, reports_of
-from actors.lying.lies import (
-    NO_QUERY,
-    RATINGS,
-    SKETCHES,
-    Collusion,
-    LiarsView,
-    Lie,
-    liars_among,
-    lie_about,
-    put_rows,
-    rows_of,
-)
-from actors.lying.vectors import promoting
 from actors.mechanisms import half_of
 from actors.ratings import StoredRatings
 from actors.second_order.cohort import PrivateCohort
@@ -53,14 +41,12 @@ from coordinator.protocol.rating_table import Rows, RowTable
 PROFILES = 8192  # How many different made-up users there are; further liars repeat the ratings of one of them
 
 
-def made_up(collusion: Collusion, devices: int, *, rated_public: bool = False) -> StoredRatings:
-    """Return the ratings that every device would claim if it lied.
-
-    A made-up user rated as many items as others did: first wished ones, in turn, each as wished, and then, if it has
-    ratings left, other items, in turn, which it dislikes, so that they do not hide its likes. Where clusters have no
-    order, half of its ratings at most are of wished items, and of the others it likes the first cluster: there its
-    rating of an item counts only beside its ratings of others.
-    """
+def made_up(collusion: lies.Collusion, devices: int, *, rated_public: bool = False) -> StoredRatings:
+    """Return the ratings that every device would claim if it lied."""
+    # A made-up user rated as many items as others did: first wished ones, in turn, each as wished, and then, if it has
+    # ratings left, other items, in turn, which it dislikes, so that they do not hide its likes. Where clusters have no
+    # order, half of its ratings at most are of wished items, and of the others it likes the first cluster: there its
+    # rating of an item counts only beside its ratings of others.
     wished, rest = (np.flatnonzero(collusion.wishes != 0), np.flatnonzero(collusion.wishes == 0))
     coins = np.random.default_rng(0)
     wished_count = min(collusion.rated if collusion.ordered else -(-collusion.rated // 2), wished.size)
@@ -87,7 +73,7 @@ def _in_turn(items: Ints, each: int) -> Indices2:
 class LyingCohort(Cohort):
     """Devices as in `Cohort`; each lies or not by its own coin, and liars follow their `Collusion`."""
 
-    def __init__(self, *block: Any, collusion: Collusion, **settings: Any) -> None:
+    def __init__(self, *block: Any, collusion: lies.Collusion, **settings: Any) -> None:
         super().__init__(*block, **settings)
         self.collusion = collusion
 
@@ -96,11 +82,11 @@ class LyingCohort(Cohort):
         liars = self.collusion.liars(query, coins)
         if not liars.size:
             return super()._reports(query, first, stop)
-        lie, makes_up = lie_about(query.design), self.collusion.makes_up
-        if lie is None or makes_up == RATINGS or (makes_up == SKETCHES and not lie.sketched):
+        lie, makes_up = lies.lie_about(query.design), self.collusion.makes_up
+        if lie is None or makes_up == lies.RATINGS or (makes_up == lies.SKETCHES and not lie.sketched):
             return self._of_made_up_ratings(query, coins, liars)
-        view = LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
-        return self._of_sketches(lie, view) if makes_up == SKETCHES else self._of_answers(lie, view)
+        view = lies.LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
+        return self._of_sketches(lie, view) if makes_up == lies.SKETCHES else self._of_answers(lie, view)
 
     def _vectors(self, query: Query, half: SharedVector, coins: Coins, heard: Bits) -> Words32:
         """Return devices' vectors; liars add no noise to theirs, which nobody counts on."""
@@ -109,11 +95,11 @@ class LyingCohort(Cohort):
             return super()._vectors(query, half, coins, heard)
         width = half.width(query)
         words = vectors_of(ones_in(query, self._ratings, coins), width)
-        if self.collusion.makes_up == RATINGS:
+        if self.collusion.makes_up == lies.RATINGS:
             made_up_ones: Indices2 = np.ascontiguousarray(ones_in(query, self._made_up, coins)[liars])
             words[liars] = vectors_of(made_up_ones, width)
         else:
-            view = LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
+            view = lies.LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
             words[liars] = promoting(view, half)
         honest = heard.copy()
         honest[liars] = 0
@@ -127,7 +113,7 @@ class LyingCohort(Cohort):
     def _of_made_up_ratings(self, query: Query, coins: Coins, liars: Ints) -> Reports:
         """Return the reports if liars answer as their devices would with made-up ratings."""
         honest, made_up_reports = reports_of(query, self._ratings, coins), reports_of(query, self._made_up, coins)
-        put_rows(honest.bits, liars, rows_of(made_up_reports.bits, query.bits, liars))
+        lies.put_rows(honest.bits, liars, lies.rows_of(made_up_reports.bits, query.bits, liars))
         able, pairs = honest.able, honest.pairs
         if made_up_reports.able is not None or able is not None:
             able = np.ones(coins.devices, np.bool_) if able is None else able
@@ -136,7 +122,7 @@ class LyingCohort(Cohort):
             pairs[liars] = made_up_reports.pairs[liars]
         return Reports(honest.bits, able, pairs)
 
-    def _of_sketches(self, lie: Lie, view: LiarsView) -> Reports:
+    def _of_sketches(self, lie: lies.Lie, view: lies.LiarsView) -> Reports:
         """Return the reports if liars choose the sketch that the local randomizer gets."""
         half = half_of(view.query.design)
         private, able, pairs = half.sketch(view.query, self._ratings, view.coins)
@@ -144,16 +130,16 @@ class LyingCohort(Cohort):
         private[view.liars] = lie.sketches(view, private[view.liars])
         return Reports(half.packed(private, view.query, view.coins), able, pairs)
 
-    def _of_answers(self, lie: Lie, view: LiarsView) -> Reports:
+    def _of_answers(self, lie: lies.Lie, view: lies.LiarsView) -> Reports:
         """Return the reports if liars choose their releases."""
         reports = reports_of(view.query, self._ratings, view.coins)
         view = _about(view, reports.pairs)
-        honest_rows = rows_of(reports.bits, view.query.bits, view.liars)
-        put_rows(reports.bits, view.liars, lie.answers(view, honest_rows))
+        honest_rows = lies.rows_of(reports.bits, view.query.bits, view.liars)
+        lies.put_rows(reports.bits, view.liars, lie.answers(view, honest_rows))
         return reports
 
 
-def _about(view: LiarsView, pairs: Indices2 | None) -> LiarsView:
+def _about(view: lies.LiarsView, pairs: Indices2 | None) -> lies.LiarsView:
     """Return the liars' view with their pairs, if there are any."""
     return view if pairs is None else replace(view, pairs=pairs[view.liars])
 
@@ -190,7 +176,9 @@ class LyingVoters:
             return votes
         first = int(voters[0])
         lying = self.lying(master, first, int(voters[-1]) + 1 - first)[voters - first]
-        coins = private_coins(master, first, int(voters[-1]) + 1 - first, LIARS, NO_QUERY, 1)[voters - first][lying]
+        coins = private_coins(master, first, int(voters[-1]) + 1 - first, LIARS, lies.NO_QUERY, 1)[voters - first][
+            lying
+        ]
         group = np.floor(-np.log2((coins.astype(np.float64) + 1) / 2.0**64)).astype(np.int64)
         rounds = np.arange(ballot.first, ballot.stop)
         likes = self.likes[ballot.service.client][rounds]
@@ -201,7 +189,7 @@ class LyingVoters:
     def lying(self, master: Words, first: int, devices: int) -> Bools:
         """Return which of devices ``first`` on lie, bool, shape (devices,)."""
         liars = np.zeros(devices, np.bool_)
-        liars[liars_among(Coins(master, first, devices, NO_QUERY), self.share)] = True
+        liars[lies.liars_among(Coins(master, first, devices, lies.NO_QUERY), self.share)] = True
         return liars
 
 
@@ -226,11 +214,38 @@ class PoisoningCohort(PrivateCohort):
 
     def _vectors(self, features: ItemFeatures, own: Rows, coins: Coins) -> Floats2:
         vectors = super()._vectors(features, own, coins)
-        which = liars_among(coins, self.poison.share)
+        which = lies.liars_among(coins, self.poison.share)
         vectors[which] = LOUD * features.common_h * self.poison.signs
         return vectors
 
 
 def poisoned(poison: Poison, master: Words, devices: int) -> int:
     """Return how many of a population's private devices lie; for the experimenter."""
-    return int(liars_among(Coins(master, 0, devices, NO_QUERY), poison.share).size)
+    return int(lies.liars_among(Coins(master, 0, devices, lies.NO_QUERY), poison.share).size)
+
+
+def proven(vectors: Words32, most: int) -> Words32:
+    """Return vectors as an ideal proof lets them pass: zeros and ones, at most so many ones; others count nothing."""
+    honest = (vectors <= 1).all(axis=1) & (vectors.sum(axis=1, dtype=np.int64) <= most)
+    return np.where(honest[:, None], vectors, np.uint32(0))
+
+
+def promoting(view: lies.LiarsView, half: SharedVector) -> Words32:
+    """Return liars' vectors, uint32, shape (n, width): as much for the wished items as the check of vectors lets pass.
+
+    With an ideal proof a liar has at most `SharedVector.ones` ones, on words about wished items, in turn where there
+    are more. Without one it adds to all of them what `Collusion.overflow` says: so much that one liar's item comes
+    first, and so little that all liars' sum keeps its sign.
+    """
+    width, most = half.width(view.query), half.ones(view.query)
+    wished = np.flatnonzero(half.words_about(view.query, view.wishes > 0))
+    vectors = np.zeros((view.liars.size, width), np.uint32)
+    if not wished.size:
+        return vectors
+    if overflow := view.collusion.overflow:
+        vectors[:, wished] = overflow
+        return vectors
+    each = min(most, wished.size)
+    turns = (view.choices % np.uint64(wished.size)).astype(np.int64)[:, None] + np.arange(each)
+    np.put_along_axis(vectors, wished[turns % wished.size], np.uint32(1), axis=1)
+    return proven(vectors, most)

@@ -13,22 +13,19 @@ from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
-from coordinator.protocol.openings import Openings, require_again
-from coordinator.protocol.randomizers import by_address
-from coordinator.protocol.trust import ShuffledRound, Shuffling
+from coordinator.protocol.public_half import by_address
+from coordinator.protocol.trust import Openings, ShuffledRound, Shuffling, require_again
 
 OPENER = "the shuffler"  # Its name in the book of what was opened
 PIECE = 1 << 16  # Reports, a multiple of 8, whose bits are unpacked at the same time
 
 
 class Shuffler:
-    """Collects the releases of one round, in any order, and closes it once.
-
-    Of two rounds of one query the difference would show some devices: where ``openings`` says that the reports of some
-    were handed on before, they are handed on again, and no others.
-    """
+    """Collects the releases of one round, in any order, and closes it once."""
 
     def __init__(self, query: Query, terms: Shuffling, openings: Openings | None = None) -> None:
+        # Of two rounds of one query the difference would show some devices: where ``openings`` says that the reports of
+        # some were handed on before, they are handed on again, and no others.
         if (half := public_halves().get(query.design)) and half.addressed(query):
             raise InputError(by_address(query.design))  # as a policy of one's own may ask
         self._query, self._terms = query, Shuffling.arrived(terms)
@@ -113,5 +110,4 @@ def ascending(rows: Bits2) -> Bits2:
     padded = np.zeros((len(rows), 8 * words), np.uint8)
     padded[:, : rows.shape[1]] = rows
     columns: Words2 = padded.view(">u8").astype(np.uint64)
-    ordered: Bits2 = rows[np.lexsort(columns.T[::-1])]
-    return ordered
+    return rows[np.lexsort(columns.T[::-1])]

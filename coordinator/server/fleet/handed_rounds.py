@@ -1,19 +1,21 @@
-"""What two servers publish becomes a statistic and a digest; nothing else of devices' shares comes to this server."""
+"""What two servers publish, or a shuffler hands on without addresses, becomes a statistic and a digest."""
 
 import itertools
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from coordinator.protocol.errors import LostError
-from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.openings import OpeningError
+from coordinator.protocol.errors import LostError, WithheldError
+from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
 from coordinator.protocol.shares import PublishedSum, RollError, ShareRoll, digest_of_published, opened
-from coordinator.server.mechanisms import of_published
+from coordinator.protocol.trust import OpeningError, ShuffledRound, Shuffling
+from coordinator.server.fleet.cohorts import Layout, calls
+from coordinator.server.mechanisms import aggregate, no_release, of_published
 from coordinator.server.rounds.state import Ask
-from coordinator.server.rounds.transcript import Sealed
+from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.counts import CountStatistic
-from coordinator.server.statistics.statistic import Statistic, no_answer
+from coordinator.server.statistics.statistic import Statistic, merge, no_answer
 
 Both = Callable[[str, Sequence[tuple[Any, ...]]], Sequence[Any]]
 """Calls a method of both servers, the server of words first, with arguments for each; returns both results."""
@@ -75,3 +77,36 @@ def _stranger(query: Query, roll: ShareRoll) -> Exception:
     """Return the error for sums of another round."""
     empty = Release(query_id=query.id, first=roll.first, count=0, width=query.bits, bits=b"")
     return no_answer(query, empty, "two servers published the sum of another round")
+
+
+def read_shuffled(
+    ask: Ask, shuffled: ShuffledRound, terms: Shuffling, layout: Layout
+) -> tuple[Statistic, Sequence[Release | Sealed]]:
+    """Return the statistic of a round and what digests it; raise a `WithheldError` if the shuffler withheld it."""
+    query, devices = ask.query, ask.stop - ask.first
+    shuffled = ShuffledRound.arrived(shuffled)
+    shuffled.require(query, devices)
+    if shuffled.release is None:
+        raise WithheldError(
+            f"round {query.round} was withheld: {shuffled.answered:,} of {devices:,} devices answered, and the epsilon "
+            f"that they were promised needs {terms.least(devices):,}; expect fewer answers (expected_answers), or let "
+            "short rounds be handed on with a larger epsilon (short_rounds tell)"
+        )
+    blocks = [
+        _part(shuffled.release, first, stop)
+        for first, stop in calls(0, shuffled.answered, layout.block_of(query.bits), query.bits)
+    ] or [no_release(query)]
+    statistic = merge(*(aggregate(query, block) for block in blocks))
+    return replace(statistic, devices=devices, refused=shuffled.refused), [seal(block) for block in blocks]
+
+
+def _part(release: Release, first: int, stop: int) -> Release:
+    """Return reports ``first`` to ``stop - 1`` of a release; blocks begin at multiples of 8."""
+    bits = release.bits[first * release.width // 8 : -(-stop * release.width // 8)]
+    questions = release.questions and release.questions[QUESTION_BYTES * first : QUESTION_BYTES * stop]
+    return replace(release, first=first, count=stop - first, bits=bits, questions=questions)
+
+
+def rehearse_reading(query: Query) -> None:
+    """Compile what reading a round needs."""
+    aggregate(query, no_release(query))

@@ -1,1 +1,0 @@
-"""The shuffler, which sees who sends and hands on what was sent; it knows nothing but the protocol."""
