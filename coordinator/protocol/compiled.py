@@ -5,11 +5,13 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
-from coordinator.protocol.numba_private import borrowing_options
+from coordinator.protocol.numba_private import private_options
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_BORROWING = borrowing_options()
+_BORROWING = private_options(_nrt=False)  # counts no references
+# C code calls no kernel, and its entry would take a tenth of the time to compile
+_NO_ENTRY = private_options(no_cfunc_wrapper=True)
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -41,5 +43,5 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _compile(function: Callable[P, R], **options: bool) -> Callable[P, R]:
-    settings: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", **options}
+    settings: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", **_NO_ENTRY, **options}
     return cast("Callable[P, R]", numba.njit(**settings)(function))

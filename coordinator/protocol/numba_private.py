@@ -1,13 +1,12 @@
-"""What is private in numba, tried with its version 0.68: kernels that count no references to arrays."""
+"""What is private in numba, tried with its version 0.68: kernels without parts that nobody uses."""
 
 from contextlib import suppress
 
 
-def borrowing_options() -> dict[str, bool]:
-    """Return the options of kernels that count no references; none, so that they count, where numba has none such."""
+def private_options(**options: bool) -> dict[str, bool]:
+    """Return those of some options that numba has."""
     with suppress(ImportError):
         from numba.core.options import DefaultOptions  # noqa: PLC0415 (private, and may go)
 
-        if hasattr(DefaultOptions, "_nrt"):
-            return {"_nrt": False}
+        return {name: value for name, value in options.items() if hasattr(DefaultOptions, name)}
     return {}

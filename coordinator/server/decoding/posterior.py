@@ -99,6 +99,7 @@ def _average(
     """Average P(cluster) and levels over the points around all modes; see `integrated`."""
     clusters, heaviest = modes.shape[1] // 2, -np.inf
     local, level, log_shares = np.empty((value.size, clusters)), np.empty(clusters), np.empty(clusters)
+    order = np.empty(clusters, np.int64)
     for m in range(len(modes)):
         for s in range(len(points)):
             # Points of component m are drawn from its density q_m alone, but weighed by the whole mixture's density
@@ -106,7 +107,13 @@ def _average(
             # has weight w_m p(x) / q(x), with p the posterior up to a factor. That never exceeds p / q_m, and two
             # maxima that lie close together are not counted twice.
             point = modes[m] + back(factors[m], points[s])
-            order, logits = np.argsort(-point[:clusters]), point[clusters:]
+            logits = point[clusters:]
+            for c in range(clusters):  # by insertion, as there are few
+                place = c
+                while place > 0 and point[order[place - 1]] < point[c]:
+                    order[place] = order[place - 1]
+                    place -= 1
+                order[place] = c
             total = np.log(np.exp(logits - logits.max()).sum()) + logits.max()
             # The L logits hold one number more than the shares. Their sum is given a normal law of its own, which
             # changes no share; and a uniform law of the shares is one of the logits with density prod shares, the
@@ -128,7 +135,8 @@ def _average(
     for item in range(value.size):
         mass = membership[item].sum()
         means[item] /= mass
-        membership[item] /= mass
+        for c in range(clusters):  # by elements: for a row numba compiles an error message, in seconds
+            membership[item, c] /= mass
 
 
 @compiled
