@@ -146,18 +146,6 @@ def test_ones_own_policy_is_found_in_the_working_directory(mine: str, blindrec: 
     assert told.result["undecided"] == 0
 
 
-@pytest.mark.cluster
-@pytest.mark.thorough  # by default a tutorial's policy travels
-def test_ones_own_policy_travels_to_ray_with_its_code(mine: str, lent: None, blindrec: Command, tmp_path: Path) -> None:
-    """The processes there started elsewhere, and do not find its module."""
-    flags = [*OWN, "--policy", f"{mine}:Doubtful", "--json", "-"]
-    far, near = blindrec(*SMALL, *flags, "--backend", "ray", "--out", tmp_path / "out"), blindrec(*HERE, *flags)
-    assert (far.code, far.result["backend"]) == (0, "ray"), far.err
-    for key in ("releases_sha256", "rounds", "answered", "undecided", "accuracy", "policy_error"):
-        assert far.result[key] == near.result[key]
-    assert len(pd.read_parquet(tmp_path / "out" / "rounds.parquet")) == near.result["rounds"]
-
-
 BAD: dict[str, list[str]] = {
     "--policy elimination": ["policy is 'elimination'", "eliminate", "mypackage.mymodule:MyPolicy"],
     "--policy until-learned": ["policy is 'until-learned'", "one-round"],
