@@ -58,16 +58,6 @@ def test_the_table_tells_policy_rounds_and_what_is_undecided(blindrec: Command) 
     assert "rounds" not in alone
 
 
-def test_progress_counts_answers_not_beyond_all_there_are(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
-    flags = ["--policy", "fixed", "--answers-per-device", 2, "--users", 300, "--json", "-"]
-    for line in blindrec(*HERE, *flags).err.splitlines():
-        done, all_of_them = (
-            int(word.replace(",", "")) for word in line.split() if word[0].isdigit() and ":" not in word
-        )
-        assert done <= all_of_them
-
-
 def test_answers_of_one_device_are_predicted_at_their_share_of_epsilon(blindrec: Command) -> None:
     """So many devices that answer m times at epsilon / m are like m times as many at that epsilon."""
     for design in ("maxsense", "multi-maxsense", "pairwise"):
