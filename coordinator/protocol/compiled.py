@@ -7,20 +7,21 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 
 
-def borrowing_options() -> dict[str, bool]:
-    """Return the options of kernels that count no references; none, so that they count, where numba has none such."""
+def private_options(**options: bool) -> dict[str, bool]:
+    """Return those of some options that numba has."""
     # private in numba, tried with its version 0.68; nothing else here is
     with suppress(ImportError):
         from numba.core.options import DefaultOptions  # noqa: PLC0415 (it may go)
 
-        if hasattr(DefaultOptions, "_nrt"):
-            return {"_nrt": False}
+        return {name: value for name, value in options.items() if hasattr(DefaultOptions, name)}
     return {}
 
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_BORROWING = borrowing_options()
+_BORROWING = private_options(_nrt=False)  # counts no references
+# C code calls no kernel, and its entry would take a tenth of the time to compile
+_NO_ENTRY = private_options(no_cfunc_wrapper=True)
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -46,5 +47,5 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _compile(function: Callable[P, R], **options: bool) -> Callable[P, R]:
-    settings: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", **options}
+    settings: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", **_NO_ENTRY, **options}
     return cast("Callable[P, R]", numba.njit(**settings)(function))

@@ -49,24 +49,6 @@ def test_advice_is_the_brute_force_order(data: st.DataObject, items: int, cluste
     assert top.tolist() == [brute_force(model, user, k) for user in users]
 
 
-def test_an_unknown_cluster_stands_between_a_liked_and_a_disliked_one() -> None:
-    model = model_of([0, 0, 1, 1, 2, 2], [9, 8, 7, 6, 5, 4], 3)
-    assert recommend(model, worlds.likes([{0: False, 4: True}], 6), k=6).tolist() == [[5, 2, 3, 1, -1, -1]]
-
-
-def test_ties_between_clusters_go_to_the_higher_public_score() -> None:
-    """One of two liked, two of four liked, and nothing known are all one half."""
-    model = model_of([2, 2, 2, 2, 2, 1, 1, 1, 0], [1, 2, 3, 4, 5, 6, 7, 8, 9], 3)
-    users: list[User] = [{}, {0: True, 1: False}, {0: True, 1: True, 2: False, 3: False, 5: True, 6: False}]
-    assert recommend(model, worlds.likes(users, model.cluster.size), k=3).tolist() == [[8, 7, 6], [8, 7, 6], [8, 7, 4]]
-
-
-def test_one_like_moves_a_cluster_and_more_evidence_outweighs() -> None:
-    model = model_of([0, 0, 0, 1, 1, 1], [6, 5, 4, 3, 2, 1], 2)
-    users: list[User] = [{3: True}, {3: True, 0: True, 1: True}, {3: False}, {0: False, 3: False, 4: False}]
-    assert recommend(model, worlds.likes(users, model.cluster.size), k=1)[:, 0].tolist() == [4, 2, 0, 1]
-
-
 def test_a_rated_item_is_never_advised_and_none_twice() -> None:
     world = worlds.world(items=60, rated=25)
     rng = np.random.default_rng(0)

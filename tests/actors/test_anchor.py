@@ -12,7 +12,6 @@ import worlds
 from anchored import oracle_coins, pair_query, turned_query
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statistical import normal_radius
 from thoroughness import examples
 
 from actors.device import Cohort
@@ -143,30 +142,6 @@ def test_counts_are_those_of_a_naive_sum() -> None:
     assert found.sensed.tolist() == sensed.tolist()
     assert found.scores.tolist() == scores.tolist()
     assert (found.answered, found.ones) == (75, sum(bits))
-
-
-def agreement_of_pairs(share: float = 1.0) -> float:
-    """How many standard errors the mean agreement along the truth lies from g2 times ``share`` of it."""
-    pool, devices = list(range(0, 150, 6)), 100_000
-    query = pair_query(pool, items=150)
-    told = answers(query, devices)
-    one, other = np.triu_indices(len(pool), 1)
-    like, shares = np.array(WORLD.like), np.array(WORLD.shares)
-    liked = 2 * like[:, np.array(WORLD.clusters)[pool]] - 1
-    wanted = np.einsum("k,ki,kj->ij", shares, liked, liked)[one, other]
-    g2 = share * pair_contrast(len(pool), items=150, rated=17, epsilon=None)
-    means = (2 * told.pairs - told.answered) / told.answered
-    return float((means - g2 * wanted) @ wanted / np.sqrt(wanted @ wanted / devices))
-
-
-@pytest.mark.statistical
-def test_pairs_agree_as_their_contrast_says() -> None:
-    """False alarm 1e-6: agreements of pairs are uncorrelated, with variance below 1 a device."""
-    assert abs(agreement_of_pairs()) < normal_radius(1.0)
-
-
-def test_a_contrast_a_third_too_large_is_noticed() -> None:
-    assert abs(agreement_of_pairs(4 / 3)) > normal_radius(1.0)
 
 
 def test_the_contrast_is_that_of_adding_up_all_cases() -> None:

@@ -1,6 +1,5 @@
 """Devices and cohorts release the oracle's bits, bit for bit, however the population is cut."""
 
-import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -30,7 +29,6 @@ from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from scenarios.studies.scrutiny.mechanism import Size, subjects
 
-ONE = ((0.9, 0.1),)
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
 
 CASES: dict[str, tuple[World, float, Epsilon]] = {
@@ -72,15 +70,6 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
         assert alone.unpacked().tolist() == [[expected[device - devices.start]]]
 
 
-def test_the_oracle_tells_the_cases_apart() -> None:
-    """Cases whose bits were all alike would test nothing: most hold both."""
-    mixed = 0
-    for world, theta, epsilon in CASES.values():
-        query = worlds.maxsense_query(items=world.items, sensing=theta / world.rated, epsilon=epsilon)
-        mixed += set(worlds.expected_bits(world, query, range(30))) == {0, 1}
-    assert mixed >= len(CASES) - 2
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("items", "rated", "sensing"), [(600, 1, 0.2), (600, 599, 0.01)])
 def test_long_blocks_keep_devices_apart(items: int, rated: int, sensing: float) -> None:
@@ -102,20 +91,10 @@ def test_another_population_and_another_public_seed_are_the_oracles_too(seed: in
     assert released(worlds.block_ratings(world), query, 0, 150, world.secret) == expected
 
 
-def test_a_release_holds_one_bit_a_device_and_no_more() -> None:
-    world = worlds.world(items=30, rated=6)
-    query = worlds.maxsense_query(items=30, sensing=1 / 6, epsilon=Fraction(1))
-    release = Cohort(worlds.block_ratings(world), world.secret, 0, 77, None).answer(query, 0, 77)
-    assert len(release.bits) == 10
-    assert int(np.frombuffer(release.bits, np.uint8)[-1]) % 8 == 0
-
-
 # What devices refuse to be asked, of every design: in one line, before anything is charged. And who stays silent.
 ITEMS = 12
 OPEN = tuple(name for name, half in public_halves().items() if not half.private)
 RATINGS = worlds.block_ratings(worlds.world(items=ITEMS, rated=4))
-EVERY = dict.fromkeys(range(ITEMS), True)
-STORED = worlds.stored_ratings([{}, {4: True}, {0: True, 8: False, 5: True}, EVERY], [k % 4 for k in range(60)], ITEMS)
 
 
 SUBJECTS = [subject for name in servers_know() for subject in subjects(name) if subject.scenario]
@@ -162,28 +141,6 @@ def test_a_rehearsal_is_of_the_first_device_alone(monkeypatch: pytest.MonkeyPatc
     for query in (QUERIES["maxsense"], totals):
         Cohort(RATINGS, worlds.SECRET, 7, 50, None).rehearse(query)
     assert blocks == [(7, 8), (7, 8)]
-
-
-@pytest.mark.few(8)
-@pytest.mark.parametrize("kind", ["drawn", "stored"])
-@pytest.mark.parametrize("name", QUERIES)
-def test_every_design_has_the_same_releases_however_devices_are_cut(name: str, kind: str) -> None:
-    """In cohorts of any size, and in blocks in any order; a rehearsal charges nothing, and repeats are free."""
-    query, ratings = QUERIES[name], RATINGS if kind == "drawn" else STORED
-    cohort = Cohort(ratings, worlds.SECRET, 0, 60, query.epsilon)
-    cohort.rehearse(query)
-    assert cohort.ledger.spent(0) == 0
-    whole = cohort.answer(query, 0, 60)
-    for cuts in ([7, 7, 8, 31], [1, 59], range(1, 60)):
-        blocks = list(itertools.pairwise([0, *cuts, 60]))
-        apart = [Cohort(ratings, worlds.SECRET, *block, None).answer(query, *block) for block in blocks]
-        again = [cohort.answer(query, *block) for block in reversed(blocks)]
-        for parts in (apart, again[::-1]):
-            assert np.concatenate([part.unpacked() for part in parts]).tolist() == whole.unpacked().tolist()
-            assert np.concatenate([part.answered_mask() for part in parts]).tolist() == whole.answered_mask().tolist()
-            pairs = [part.public_pairs() for part in parts if part.public_pairs() is not None]
-            assert (b"".join(map(bytes, pairs)) if pairs else None) == whole.pairs  # type: ignore[arg-type] # arrays
-    assert cohort.ledger.spending() == [(0, 60, query.epsilon)]
 
 
 def refused(query: Query, *, items: int = ITEMS) -> str:
@@ -381,12 +338,6 @@ def test_silence_tells_nothing_of_ratings_and_is_repeated() -> None:
     assert np.array_equal(part.answered_mask(), mask[1000:3000])
     assert np.array_equal(part.unpacked(), release.unpacked()[1000:3000])
     assert not release.unpacked()[~mask].any()
-
-
-def test_who_is_missing_counts_as_asked_and_not_as_answering() -> None:
-    statistic = aggregate(QUERY, cohort("0.9,0.1").answer(QUERY, 0, USERS))
-    assert (statistic.devices, statistic.refused) == (USERS, 0)
-    assert statistic.missing == USERS - statistic.answered > USERS * 0.4
 
 
 def test_another_query_meets_other_coins() -> None:

@@ -18,7 +18,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import aggregate
-from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
+from coordinator.server.mechanisms.maxsense import MaxSense
 
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
 ITEMS = 11
@@ -62,16 +62,6 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     for device in (devices[0], devices[7], devices[-1]):
         alone = Device(ratings, world.secret, device, epsilon).answer(query)
         assert alone.unpacked().tolist() == [told[device - devices.start]]
-
-
-def test_the_oracle_tells_the_cases_apart() -> None:
-    """Cases whose bits were all alike would test nothing: most hold both in every question."""
-    mixed = 0
-    for world, size, questions, epsilon in CASES.values():
-        query = worlds.partition_query(world.items, size, questions, epsilon)
-        told = np.array([expected(query, world.secret, device, world.ratings(device)) for device in range(20)])
-        mixed += bool((told.any(axis=0) & ~told.all(axis=0)).all())
-    assert mixed >= len(CASES) - 2
 
 
 @settings(max_examples=examples(30))
@@ -124,14 +114,6 @@ def test_the_joint_channel_of_all_bits_has_epsilon(questions: int, epsilon: Frac
     assert ratio >= reference.exp_bounds(epsilon * (1 - Fraction(1, 10**6)))[0]
     if questions > 1:
         assert largest_ratio([bit_channel(epsilon).matrix] * questions) > reference.exp_bounds(epsilon)[1]
-
-
-def test_the_design_asks_about_disjoint_full_sets() -> None:
-    query = MultiMaxSense(items=41, rated=6, questions=5).query(
-        round_number=3, public_seed=worlds.PUBLIC, epsilon=Fraction(1)
-    )
-    assert query == worlds.partition_query(41, 7, 5, Fraction(1), round_number=3)
-    assert query.id == worlds.partition_query(41, 7, 5, Fraction(1), round_number=3).id
 
 
 # MaxSense about a pool of items: bits and sums are the oracle's, and the whole catalogue is one of the pools.
@@ -210,13 +192,6 @@ def test_sums_are_the_oracles(data: st.DataObject, items: int, bits: list[int]) 
     assert (statistic.sensed.tolist(), statistic.scores.tolist()) == brute_force(query, bits, silent)
     assert statistic.sensed.dtype == statistic.scores.dtype == np.int64
     assert (statistic.devices, statistic.answered) == (len(bits), len(bits) - len(silent))
-
-
-@pytest.mark.parametrize("devices", [65_535, 65_536, 140_001])
-def test_counts_beyond_sixteen_bits(devices: int) -> None:
-    query = worlds.maxsense_query(items=5, sensing=1.0, pool=[1, 4])
-    statistic = worlds.scores_of(aggregate(query, worlds.release_of(query, [1] * devices)))
-    assert statistic.sensed.tolist() == statistic.scores.tolist() == [0, devices, 0, 0, devices]
 
 
 def test_the_design_senses_as_many_rated_items_of_a_smaller_pool() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import reference
 import worlds
-from statistical import chi_square_fits, rate_fits, variance_fits
+from statistical import chi_square_fits, rate_fits
 
 from actors.packed_releases import (
     BLOCKS,
@@ -89,31 +89,6 @@ def test_coins_are_held_against_the_threshold_to_the_last_digit() -> None:
     for threshold in (coin, coin + 1):
         bits = drawn(UnaryChannel(IndependentBits(70, COIN - 1, threshold, 1)), [0], first=5)
         assert bits[0, 68] == (threshold > coin)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3)])
-def test_the_own_bit_and_others_have_their_probabilities(epsilon: Fraction) -> None:
-    """Clopper-Pearson, false alarm 1e-6 a rate, 20,000 devices and 100 values; twins err by 0.04 in epsilon."""
-    values, devices = 100, 20_000
-    bits = drawn(unary_channel(epsilon, values=values), [device % values for device in range(devices)])
-    own = int(bits[np.arange(devices), np.arange(devices) % values].sum())
-    others, many = int(bits.sum()) - own, devices * (values - 1)
-
-    def fits(claimed: Fraction) -> bool:
-        mine, other = unary_channel(claimed, values=values).rates
-        return rate_fits(own, devices, float(mine)) and rate_fits(others, many, float(other))
-
-    assert fits(epsilon)
-    assert not fits(epsilon + Fraction(4, 100))
-    assert not fits(epsilon - Fraction(4, 100))
-
-
-def test_bits_of_one_release_are_independent() -> None:
-    """Correlations of 128 bits of 20,000 devices; the largest of 8128 exceeds 6 standard errors with chance 2e-5."""
-    bits = drawn(unary_channel(Fraction(1), values=129), [128] * 20_000)[:, :128].astype(float)
-    correlations = np.corrcoef(bits.T) - np.eye(128)
-    assert np.abs(correlations).max() < 6 / np.sqrt(20_000)
 
 
 def test_without_noise_no_other_bit_is_one() -> None:
@@ -282,32 +257,6 @@ def test_a_subset_starts_with_the_values_whose_digits_are_below_the_share(share:
         numbers |= (1 - np.unpackbits(fair.astype(">u8").view(np.uint8)).astype(np.int64)) << digit
     free = 1 - np.unpackbits(barred.astype(">u8").view(np.uint8))
     assert np.unpackbits(members.astype(">u8").view(np.uint8)).tolist() == ((numbers < share) & free).tolist()
-
-
-def test_noise_grows_with_the_set_and_not_with_its_square() -> None:
-    """Estimates of 400 items that 20,000 devices with sets of 10, 20 and 40 values tell: chi-square, false alarm 1e-6.
-
-    Twins: the variances of sets that are twice and half as large. The variance doubles with the set, by the formula and
-    as measured; that of epsilon split over the set's values would be four times as large.
-    """
-    items, devices, told = 400, 20_000, []
-    for padded, chosen in ((10, 12), (20, 8), (40, 5)):
-        channel = subset_channel(Fraction(1), values=items + padded, padded=padded, subset_size=chosen)
-        own = np.random.default_rng(padded).random((devices, items)).argsort(axis=1)[:, :padded].astype(np.int32)
-        liked = np.bincount(own.ravel(), minlength=items) / devices
-        mine, other = (float(rate) for rate in channel.rates)
-        estimate = (subset_releases(channel, own)[:, :items].mean(axis=0) - other) / (mine - other)
-        rate = other + (mine - other) * padded / items
-        stated = rate * (1 - rate) / (mine - other) ** 2
-        sample = (estimate - liked) * np.sqrt(devices)
-        given = (mine * (1 - mine) * padded + other * (1 - other) * (items - padded)) / items / (mine - other) ** 2
-        assert variance_fits(sample, given)
-        assert not variance_fits(sample, given * 2)
-        assert not variance_fits(sample, given / 2)
-        assert given < stated  # which items were liked is random, too
-        told.append(stated)
-    assert 1.7 < told[1] / told[0] < 2.3
-    assert 1.7 < told[2] / told[1] < 2.3
 
 
 def test_without_noise_a_subset_always_meets_the_set() -> None:

@@ -1,7 +1,6 @@
 """Pairs among public rated items: who can answer, about which pair, with which bit, and what that gives away."""
 
 import itertools
-import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,7 +10,6 @@ import reference
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statistical import chi_square_fits, rate_fits
 from thoroughness import examples
 
 from actors.device import PIECE, Cohort, Device
@@ -20,10 +18,9 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BudgetError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.mechanisms import aggregate, no_release
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.rounds.transcript import digest
-from coordinator.server.statistics.statistic import merge
 
 ITEMS = 9
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=6)
@@ -85,12 +82,6 @@ def test_releases_of_a_block_model_are_the_oracles(agreement: str, rated: int) -
     assert (pairs_in(alone)[0], alone.unpacked()[0].tolist()) == told[3]
 
 
-def test_nobody_with_one_rated_item_can_answer() -> None:
-    release = answer(worlds.block_ratings(worlds.world(items=ITEMS, rated=1)), asked(), 0, 50)
-    assert not release.answered_mask().any()
-    assert {tuple(pair) for pair in pairs_in(release)} == {(-1, -1)}
-
-
 @settings(max_examples=examples(40))
 @given(users=USERS, others=USERS)
 def test_silence_is_a_function_of_the_number_of_rated_items(
@@ -137,24 +128,6 @@ def test_who_cannot_answer_is_missing_and_who_cannot_pay_refuses() -> None:
         Device(ratings, worlds.SECRET, 0, Fraction(1, 2)).answer(query)
 
 
-@settings(max_examples=examples(30))
-@given(cuts=st.lists(st.integers(0, 90), max_size=6), drawn=st.booleans())
-def test_every_cut_gives_the_same_sums(cuts: list[int], drawn: bool) -> None:
-    world = worlds.world(items=ITEMS, rated=5)
-    users = [{}, {4: True}, *(world.ratings(user) for user in range(4))]
-    stored = worlds.stored_ratings(users, [k % 6 for k in range(90)], ITEMS)
-    ratings: Ratings = worlds.block_ratings(world) if drawn else stored
-    query = asked("equal", Fraction(1))
-    whole = answer(ratings, query, 0, 90)
-    parts = [answer(ratings, query, a, b) for a, b in itertools.pairwise([0, *sorted(cuts), 90])]
-    merged = worlds.pairs_of(merge(*(aggregate(query, part) for part in parts), aggregate(query, no_release(query))))
-    once = worlds.pairs_of(aggregate(query, whole))
-    np.testing.assert_array_equal(merged.pairs, once.pairs)
-    np.testing.assert_array_equal(merged.agreed, once.agreed)
-    assert (merged.devices, merged.answered) == (once.devices, once.answered)
-    assert digest(parts) == digest([whole])
-
-
 def test_the_server_counts_the_pairs_that_devices_were_asked_about() -> None:
     users = [{}, {4: True}, {0: True, 8: False, 5: True}, {1: False, 2: False}]
     ratings, query = worlds.stored_ratings(users, [k % 4 for k in range(200)], ITEMS), asked()
@@ -176,39 +149,6 @@ def test_a_release_without_its_pairs_is_no_answer() -> None:
     release = answer(worlds.block_ratings(worlds.world(items=ITEMS, rated=4)), query, 0, 40)
     with pytest.raises(ValueError, match="pair"):
         aggregate(query, replace(release, pairs=None))
-
-
-@pytest.mark.statistical
-def test_pairs_are_uniform_among_rated_items() -> None:
-    """Chi-square over the ten pairs of one user's five items, 200,000 devices; false alarm 1e-6.
-
-    Twin: against a law in which pairs with the first of them are 6 % likelier, the same counts are refused.
-    """
-    mine = [1, 2, 5, 6, 8]
-    release = answer(worlds.stored_ratings([dict.fromkeys(mine, True)], [0] * 200_000, ITEMS), asked(), 0, 200_000)
-    found = release.public_pairs()
-    assert found is not None
-    codes, counts = np.unique(found @ np.array([ITEMS, 1]), return_counts=True)
-    cells = list(itertools.combinations(mine, 2))
-    assert codes.tolist() == [one * ITEMS + other for one, other in cells]
-    assert chi_square_fits(counts, np.ones(10))
-    assert not chi_square_fits(counts, [1.06 if 1 in cell else 1.0 for cell in cells])
-
-
-@pytest.mark.statistical
-def test_given_the_public_pair_the_channel_has_epsilon() -> None:
-    """Rates of 1 from devices that agree and from those that do not, at epsilon 1; false alarm 1e-6 each.
-
-    That the channel's log-ratio is epsilon is shown by enumeration in test_channels; here released bits are seen to go
-    through it once. Twin: the rates of epsilon 1.03 are refused.
-    """
-    count, epsilon = 200_000, Fraction(1)
-    for likes in ((True, True), (True, False)):
-        ratings = worlds.stored_ratings([dict(zip((3, 7), likes, strict=True))], [0] * count, ITEMS)
-        ones = int(answer(ratings, asked(epsilon=epsilon), 0, count).unpacked().sum())
-        for nats, fits in ((1.0, True), (1.03, False)):
-            keep = 1 / (1 + math.exp(-nats))
-            assert rate_fits(ones, count, keep if likes[0] == likes[1] else 1 - keep) == fits
 
 
 def test_the_digest_covers_public_pairs() -> None:

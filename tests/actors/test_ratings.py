@@ -1,9 +1,6 @@
 """Ratings that devices draw for themselves follow the block model, and are the same whoever asks and when."""
 
 import itertools
-import math
-import pickle
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,12 +9,12 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import World
-from statistical import chi_square_fits, normal_radius, rate_fits
+from statistical import chi_square_fits, rate_fits
 from thoroughness import examples
 
 from actors.device import Cohort, Device
 from actors.ratings import StoredRatings
-from coordinator.protocol.arrays import Bools2, Floats, Indices2, Ints
+from coordinator.protocol.arrays import Bools2, Indices2, Ints
 from coordinator.protocol.coins import as_words
 
 MASTER = as_words(worlds.SECRET)
@@ -52,21 +49,6 @@ def test_drawn_ratings_are_the_oracles(data: st.DataObject, items: int, first: i
         assert chosen[k].tolist() == world.rated_items(first + k)
 
 
-def test_ratings_are_the_same_in_every_query() -> None:
-    """Everything is sensed and nothing flipped: a new round, another block and a repetition change no bit."""
-    world = worlds.world(items=30, rated=2)
-    ratings = worlds.block_ratings(world)
-    chosen, likes = drawn(world, 200)
-    for first, count in ((0, 200), (150, 50), (199, 1)):
-        again = ratings.rated(MASTER, first, count)
-        np.testing.assert_array_equal(again.items.reshape(count, 2), chosen[first : first + count])
-        np.testing.assert_array_equal(again.values.reshape(count, 2), likes[first : first + count])
-    cohort = Cohort(ratings, world.secret, 0, 200, None)
-    for round_number in range(4):
-        query = worlds.maxsense_query(items=30, sensing=1.0, round_number=round_number)
-        np.testing.assert_array_equal(cohort.answer(query, 0, 200).unpacked()[:, 0], likes.any(axis=1))
-
-
 def test_would_like_is_the_rating_of_rated_items_and_the_oracles_of_others() -> None:
     world = worlds.world(items=25, rated=6, like=((0.8, 0.2), (0.3, 0.6)), shares=(0.5, 0.5))
     ratings = worlds.block_ratings(world)
@@ -92,29 +74,6 @@ def test_subsets_are_uniform(items: int, rated: int) -> None:
     assert not chi_square_fits(counts, tilted)
 
 
-def item_fit(world: World, count: int, weights: Floats) -> float:
-    """Normal score of Pearson's statistic over items; drawn without replacement, its mean is N - 1 after scaling."""
-    chosen, _ = drawn(world, count)
-    share = world.rated / world.items
-    expected = count * world.rated * weights / weights.sum()
-    seen = np.bincount(chosen.ravel(), minlength=world.items)
-    scaled = (np.square(seen - expected) / expected).sum() / (1 - share) * (world.items - 1) / world.items
-    return float((scaled - (world.items - 1)) / math.sqrt(2 * (world.items - 1)))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("items", "rated"), [(1000, 30), (1023, 700)])
-def test_items_of_a_large_catalogue_are_equally_likely(items: int, rated: int) -> None:
-    """Pearson's statistic over items as a normal, twice the radius of false alarm 1e-6 for its skew.
-
-    Twin: against weights that rise by 8 % from the first item to the last, the same counts are refused.
-    """
-    world, radius = worlds.world(items=items, rated=rated), 2 * normal_radius(1.0)
-    count = 60_000 if rated < items / 2 else 3_000
-    assert abs(item_fit(world, count, np.ones(items))) < radius
-    assert item_fit(world, count, np.linspace(0.96, 1.04, items)) > radius
-
-
 @pytest.mark.statistical
 def test_likes_follow_classes_and_clusters() -> None:
     """Rates of single likes and of pairs of likes, 200,000 devices; false alarm 1e-6 each.
@@ -138,29 +97,6 @@ def test_likes_follow_classes_and_clusters() -> None:
         assert rate_fits(int(likes[:, list(items)].all(axis=1).sum()), 200_000, rate)
     assert not rate_fits(int(likes[:, [0, 2]].all(axis=1).sum()), 200_000, 0.32 * 0.81 + 0.68 * 0.09)
     assert not rate_fits(int(likes[:, 3].sum()), 200_000, 0.28 * 0.2 + 0.72 * 0.6)
-
-
-@pytest.mark.statistical
-def test_what_is_rated_says_nothing_about_how() -> None:
-    """Like rate given that item 0 is rated or not, 200,000 devices: same rate; false alarm 1e-6 each."""
-    chosen, likes = drawn(worlds.world(items=10, rated=3, like=((0.7,),)), 200_000)
-    with_zero = chosen[:, 0] == 0
-    for group in (with_zero, ~with_zero):
-        assert rate_fits(int(likes[group, 1:].sum()), 2 * int(group.sum()), 0.7)
-        assert not rate_fits(int(likes[group, 1:].sum()), 2 * int(group.sum()), 0.715)
-
-
-def test_certain_likes_are_certain() -> None:
-    _, likes = drawn(worlds.world(items=8, rated=8, like=((1.0, 0.0),)), 5_000)
-    assert likes[:, ::2].all()
-    assert not likes[:, 1::2].any()
-
-
-def test_populations_of_other_secrets_rate_other_items() -> None:
-    world = worlds.world(items=1000, rated=5)
-    other = worlds.world(items=1000, rated=5, secret=reference.derive(1, "devices"))
-    same = (drawn(world, 500)[0] == drawn(other, 500)[0]).all(axis=1)
-    assert int(same.sum()) == 0
 
 
 # Stored ratings, CSR with users that stand behind several devices, against the oracle; and nothing shows them.
@@ -220,11 +156,3 @@ def test_nothing_that_is_printed_shows_ratings_or_secrets() -> None:
             assert "array" not in told
             shows = [part in told for part in ("0.8125", "0.1875", "True", "False", "11", "[", worlds.SECRET.hex())]
             assert not any(shows)
-
-
-def test_ratings_survive_the_journey_to_another_process() -> None:
-    ratings = stored([{3: True, 7: False}, {1: True}], [1, 0, 1])
-    query = worlds.maxsense_query(items=ITEMS, sensing=0.5, epsilon=Fraction(1))
-    there = Cohort(pickle.loads(pickle.dumps(ratings)), worlds.SECRET, 0, 3, None)
-    here = Cohort(ratings, worlds.SECRET, 0, 3, None)
-    assert there.answer(pickle.loads(pickle.dumps(query)), 0, 3) == here.answer(query, 0, 3)

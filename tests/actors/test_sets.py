@@ -9,7 +9,6 @@ import pytest
 import worlds
 from statistical import chi_square_fits
 
-from actors.device import Cohort
 from actors.mechanisms import half_of as device_half
 from actors.mechanisms.sets import liked_pairs, liked_sets
 from actors.ratings import Ratings
@@ -135,26 +134,6 @@ def test_no_two_devices_are_farther_apart_than_epsilon_and_some_are_as_far(epsil
     unpadded = [subset_channel(epsilon, values=9, padded=size, subset_size=2) for size in (1, 3)]
     alone, full = (one.chances(np.array(own)) for one, own in zip(unpadded, ([5], [0, 1, 3]), strict=True))
     assert max(one / other for one, other in zip(alone, full, strict=True) if other) > odds_within(epsilon) * 103 / 100
-
-
-@pytest.mark.statistical
-def test_releases_of_devices_follow_the_channel() -> None:
-    """Pearson's test over all 36 subsets, false alarm 1e-6; the twin's epsilon is a tenth larger."""
-    devices, query = 200_000, pairs_query()
-    ratings = worlds.stored_ratings([{0: True, 1: True, 3: True, 4: False, 8: True}], [0] * devices, PAIR_ITEMS)
-    release = Cohort(ratings, worlds.SECRET, 0, devices, None).answer(query, 0, devices)
-    weights = 1 << np.arange(query.bits)[::-1]
-    counts = np.bincount(release.unpacked() @ weights, minlength=1 << query.bits)
-    own = liked_pairs(np.array([[0, 1, 3]], np.int32), 4)[0]
-
-    def fits(epsilon: Fraction) -> bool:
-        chances = np.array([float(chance) for chance in channel_of(pairs_query(epsilon=epsilon)).chances(own)])
-        assert not counts[chances == 0].any()
-        return chi_square_fits(counts[chances > 0], chances[chances > 0])
-
-    assert np.count_nonzero(counts) == 36
-    assert fits(Fraction(1))
-    assert not fits(Fraction(11, 10))
 
 
 def test_a_query_about_items_is_the_set_mechanisms() -> None:

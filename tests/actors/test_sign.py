@@ -1,7 +1,6 @@
 """Sign sensing's sums and bits are the oracle's, bit for bit, whatever the pool and however the devices are cut."""
 
 import itertools
-from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -10,17 +9,16 @@ import pytest
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statistical import chi_square_fits
 from thoroughness import examples
 
 from actors.block_model import Room, list_rated, mark_subset, room_for
 from actors.device import Cohort, Device
 from actors.mechanisms import half_of
-from actors.mechanisms.sign import OUTSIDE, choose, places_in
+from actors.mechanisms.sign import choose
 from actors.ratings import Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.mechanisms.sign import from_bits, to_bits
+from coordinator.protocol.mechanisms.sign import to_bits
 from coordinator.protocol.messages import Query
 from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
@@ -42,16 +40,6 @@ def sums_of(ratings: Ratings, query: Query, first: int, count: int) -> list[list
     assert private.dtype == np.int32
     rows: list[list[int]] = private.tolist()
     return rows
-
-
-@pytest.mark.parametrize("pool", ["whole", "half", "one item", "last item"])
-@pytest.mark.parametrize("name", WORLDS)
-def test_synthetic_sums_are_the_oracles(name: str, pool: str) -> None:
-    world, first = WORLDS[name], 10**9
-    for vectors in (1, 4):
-        query = worlds.sign_query(worlds.pools(world.items)[pool], items=world.items, vectors=vectors)
-        expected = [worlds.signed_sums(query, device, world.ratings(device)) for device in range(first, first + 20)]
-        assert sums_of(worlds.block_ratings(world, 2 * first), query, first, 20) == expected
 
 
 @settings(max_examples=examples(40))
@@ -103,15 +91,6 @@ def test_a_list_of_rated_items_is_the_marked_set(data: st.DataObject, items: int
     assert set(room.marks[-64:].tolist()) in ({7}, {0})  # all marks are cleared when stamps are used up
 
 
-@settings(max_examples=examples(40))
-@given(data=st.data(), items=st.integers(1, 60))
-def test_places_in_a_pool(data: st.DataObject, items: int) -> None:
-    pool = sorted(data.draw(st.sets(st.integers(0, items - 1), min_size=1)))
-    places = places_in(np.array(pool, np.int32), items)
-    assert places.tolist() == [pool.index(item) if item in pool else OUTSIDE for item in range(items)]
-    assert places.dtype == np.int32
-
-
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize(("vectors", "kept"), [(1, 1), (2, 1), (4, 3), (8, 8)])
 def test_released_bits_are_the_oracles(name: str, vectors: int, kept: int) -> None:
@@ -141,7 +120,6 @@ def test_a_long_block_keeps_devices_apart(vectors: int) -> None:
 
 # Sign sensing is private: its whole channel, from ratings to release, in exact fractions; and devices follow it.
 ITEMS = 4
-DEVICES = 200_000
 
 
 def all_ratings() -> list[dict[int, bool]]:
@@ -201,49 +179,6 @@ def test_no_sums_at_all_give_away_more(vectors: int) -> None:
         assert set(rows[(0,) * vectors]) == {Fraction(1, 2 * vectors)}
 
 
-SUMS = {
-    "clear": [[3], [5, -2], [1, -3, 2, 7]],
-    "a tie for the best": [[0], [2, 2], [-4, 4, 1, 4]],
-    "a tie across the edge": [[0], [1, -1], [6, 3, -3, 3]],
-    "ties at zero": [[0], [0, 3], [0, 0, 2, 0]],
-}
-
-
-def counted(sums: Sequence[int], channel: ChoiceChannel, seed: int) -> list[int]:
-    """How often each signed vector is named by devices that all hold the same sums."""
-    query = worlds.sign_query([0], items=1, vectors=len(sums), kept=channel.best_count, round_number=seed)
-    held = np.tile(np.array(sums, np.int32), (DEVICES, 1))
-    positive, vector = choose(held, channel, Coins(MASTER, 1000 * seed, DEVICES, query.words))
-    return [int(count) for count in np.bincount(2 * vector + ~positive, minlength=2 * len(sums))]
-
-
-def fits(counts: list[int], row: worlds.Row) -> bool:
-    never = [share == 0 for share in row]
-    assert all(count == 0 for count, none in zip(counts, never, strict=True) if none)
-    heard = [(count, float(share)) for count, share in zip(counts, row, strict=True) if share]
-    return len(heard) == 1 or chi_square_fits(*zip(*heard, strict=True))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", SUMS)
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_devices_follow_the_channel(name: str, place: int) -> None:
-    """Chi-square over all signed vectors, 200,000 devices; false alarm 1e-6 for each number that is kept.
-
-    Twin: against an epsilon larger or smaller by 0.1 the same counts are refused, where the sums leave a preference.
-    """
-    sums = SUMS[name][place]
-    for kept in range(1, len(sums) + 1):
-        channel = choice_channel(Fraction(1), choices=2 * len(sums), best_count=kept)
-        counts = counted(sums, channel, seed=kept)
-        assert fits(counts, worlds.row_of(sums, channel))
-        for wrong in (Fraction(9, 10), Fraction(11, 10)):
-            row = worlds.row_of(sums, choice_channel(wrong, choices=2 * len(sums), best_count=kept))
-            assert not fits(counts, row) or len(set(row)) == 1
-        quiet = choice_channel(None, choices=2 * len(sums), best_count=kept)  # one of the best, always
-        assert fits(counted(sums, quiet, seed=9 + kept), worlds.row_of(sums, quiet))
-
-
 @settings(max_examples=examples(40))
 @given(data=st.data(), power=st.integers(0, 6), first=st.integers(0, 10**12))
 def test_choices_are_the_oracles(data: st.DataObject, power: int, first: int) -> None:
@@ -264,26 +199,3 @@ def test_choices_are_the_oracles(data: st.DataObject, power: int, first: int) ->
     for k in range(len(sums)):
         alone = to_bits(*choose(sums[k : k + 1], channel, Coins(MASTER, first + k, 1, query.words)), vectors)
         assert alone.tolist() == bits[k : k + 1].tolist()
-
-
-@settings(max_examples=examples(60))
-@given(data=st.data(), power=st.integers(0, 6))
-def test_a_named_vector_comes_back(data: st.DataObject, power: int) -> None:
-    answers = data.draw(st.lists(st.tuples(st.booleans(), st.integers(0, (1 << power) - 1)), max_size=20))
-    positive = np.array([sign for sign, _ in answers], np.bool_)
-    vector = np.array([number for _, number in answers], np.int64)
-    bits = to_bits(positive, vector, 1 << power)
-    assert bits.shape == (len(answers), power + 1)
-    assert bits.dtype == np.uint8
-    assert ["".join(map(str, row)) for row in bits.tolist()] == [
-        f"{int(sign)}{number:0{power}b}" if power else f"{int(sign)}" for sign, number in answers
-    ]
-    again = from_bits(bits)
-    assert (again[0].tolist(), again[1].tolist()) == (positive.tolist(), vector.tolist())
-
-
-def test_no_device_names_nothing() -> None:
-    query = worlds.sign_query([0], items=1, vectors=2)
-    channel = choice_channel(None, choices=4, best_count=1)
-    positive, vector = choose(np.empty((0, 2), np.int32), channel, Coins(MASTER, 0, 0, query.words))
-    assert to_bits(positive, vector, 2).shape == (0, 2)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +12,13 @@ import reference
 from deaf import Deaf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statistical import binomial_bounds, chi_square_fits
 from thoroughness import examples
 
 from actors.host import DeviceHost
 from actors.keeper import Keeper, UnreachableError
-from actors.voters import Client, ClientCohort, PlantedVoters, RatingVoters, TableVoters, VoterCohort, Voters
+from actors.voters import Client, PlantedVoters, RatingVoters, TableVoters, VoterCohort, Voters
 from coordinator.protocol.arrays import Bits2
-from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
+from coordinator.protocol.ballots import Ballot, Service, Votes
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError, LedgerError
@@ -194,48 +192,6 @@ def test_peers_err_in_r_rounds_of_their_own_at_most(objects: int, radius: int, d
     if diversity == 0:
         assert set(far.tolist()) == {radius}
     assert (other[~diverse].sum(axis=0) <= radius).all()
-
-
-@pytest.mark.statistical
-def test_rounds_in_which_peers_err_are_uniform_and_so_is_the_error() -> None:
-    """False alarm 1e-6 each: every round is one of the R of T for R/T of the peers, and errors are fair."""
-    rounds, users, radius, objects = 12, 20_000, 5, 4
-    voters = planted(users=users, rounds=rounds, objects=objects, radius=radius, diversity=0, peers=range(users))
-    votes = cast(voters, announced(rounds, objects), range(users))
-    step = (votes.astype(int) - voters.taste[voters.client].T) % objects
-    low, high = binomial_bounds(users, radius / rounds, comparisons=rounds)
-    errors = (step > 0).sum(axis=1)
-    assert low <= errors.min() <= errors.max() <= high
-    assert chi_square_fits(np.bincount(step[step > 0])[1:], [1, 1, 1])
-    together = int(((step[0] > 0) & (step[1] > 0)).sum())
-    low, high = binomial_bounds(users, radius / rounds * (radius - 1) / (rounds - 1))
-    assert low <= together <= high
-    independent = binomial_bounds(users, (radius / rounds) ** 2)  # the twin: rounds drawn with replacement
-    assert not independent[0] <= together <= independent[1]
-
-
-@pytest.mark.statistical
-def test_all_others_vote_at_random() -> None:
-    """False alarm 1e-6 each: counts of votes, of pairs of rounds and of neighbours; a bias of 5 % would be noticed."""
-    objects = 3
-    voters = planted(users=20_000, rounds=6, objects=objects, radius=0, diversity=0, peers=[])
-    votes = cast(voters, announced(6, objects), range(20_000)).astype(int)
-    assert chi_square_fits(np.bincount(votes.ravel()), np.ones(objects))
-    assert chi_square_fits(np.bincount((votes[::2] * objects + votes[1::2]).ravel()), np.ones(objects**2))
-    assert chi_square_fits(np.bincount((votes[:, ::2] * objects + votes[:, 1::2]).ravel()), np.ones(objects**2))
-    assert not chi_square_fits(np.bincount(votes.ravel()), [1.05, 0.975, 0.975])
-
-
-@pytest.mark.statistical
-def test_peers_choose_fairly_between_two_liked_objects() -> None:
-    """False alarm 1e-6; a coin of 0.52 would be noticed."""
-    voters = planted(users=20_000, rounds=4, objects=3, radius=0, diversity=4, peers=range(20_000))
-    votes = cast(voters, announced(4, 3), range(20_000))[:, voters.client == 0]
-    first = int((votes == voters.taste[0][:, None]).sum())
-    low, high = binomial_bounds(votes.size, 0.5)
-    assert low <= first <= high
-    low, high = binomial_bounds(votes.size, 0.52)
-    assert not low <= first <= high
 
 
 @pytest.mark.parametrize("kind", ["planted", "rating", "table"])
@@ -413,19 +369,6 @@ def test_votes_are_the_same_in_any_cohorts(cuts: list[int]) -> None:
 def test_a_cohort_is_a_part_of_the_voters(first: int, stop: int) -> None:
     with pytest.raises(IndexError, match="10 voters"):
         cohort(first=first, stop=stop)
-
-
-def test_a_host_of_clients_knows_them_by_number() -> None:
-    class Fickle:
-        number = 3
-
-        def answer(self, round_number: int, chosen: int) -> bool:
-            return chosen == round_number
-
-    fickle: Any = Fickle()  # it does what a client can do
-    host = ClientCohort({3: fickle}, b"", 0, 8)
-    offers = [Offer(client=3, round=0, recommendation=chosen) for chosen in (0, 1)]
-    assert [host.ask(offer, 3, 4) for offer in offers] == [True, False]
 
 
 # The client's device: it answers, one recommendation at a time, and shows nothing.

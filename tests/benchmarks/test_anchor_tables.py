@@ -1,7 +1,6 @@
 """Emulated sums of anchor sensing have the distribution of what real devices' releases add up to."""
 
 import functools
-import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -11,26 +10,19 @@ import pytest
 import worlds
 from anchored import pair_query, turned_query
 from scipy import stats
-from statistical import FALSE_ALARM, normal_radius
+from statistical import FALSE_ALARM
 
 from actors.device import Cohort
 from benchmarks.anchor_tables import Crowd
 from coordinator.protocol.arrays import Floats, Ints
-from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import LEVELS, SENSED
 from coordinator.protocol.messages import Query
-from coordinator.server.anchor import policy as two_class
-from coordinator.server.anchor.anchor_queries import AnchorHistory, AnchorSensing, history_of
-from coordinator.server.anchor.policy import DEVICES, AnchorPolicy, TwoClasses
 from coordinator.server.mechanisms import aggregate
-from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.signs import AnchorStatistic
 
 pytestmark = pytest.mark.thorough  # a benchmark's crowd, which takes ten seconds to compile
 ITEMS, USERS, EPSILON = 24, 200_000, Fraction(3)
 LIKE, SHARES = np.array([[0.95, 0.1], [0.1, 0.9], [0.6, 0.4]]), np.array([0.5, 0.3, 0.2])
-CROSSED = np.array([[0.8, 0.2], [0.2, 0.8]])
 CROWD: dict[str, Any] = {"items": ITEMS, "rated": 18, "like": LIKE, "shares": SHARES, "seed": 1}
 PAIRS = replace(pair_query([1, 4, 8, 20], items=ITEMS), epsilon=EPSILON)
 TURNED = replace(turned_query(3, ITEMS, 16, np.random.default_rng(2)), epsilon=EPSILON)
@@ -102,45 +94,3 @@ def test_items_sensed_a_little_more_often_are_noticed() -> None:
     told = TURNED.arrays[SENSED]
     more = replace(TURNED, arrays={**TURNED.arrays, SENSED: told + (told == 7)})
     assert not fits(TURNED, emulated=more)
-
-
-@functools.cache
-def courses(runs: int = 16) -> list[tuple[Crowd, AnchorHistory]]:
-    """Rounds that 10,000 devices of mirrored classes answer who rated 35 of 100 items; none of these is decided yet."""
-    design, found = AnchorSensing(items=100, rated=35), []
-    for seed in range(runs):
-        crowd = Crowd(items=100, rated=35, like=CROSSED, shares=np.full(2, 0.5), seed=seed)
-        setting = Setting(
-            design=design, epsilon=EPSILON, public_seed=derive(seed, "public"), clusters=2, confidence=1 - 1e-9
-        )
-        learner = TwoClasses(design=design, failure=setting.failure)
-        policy, state = AnchorPolicy(setting=setting, learner=learner), ServerState(devices=10_000)
-        while ask := policy.next_query(state):
-            state = absorb(state, ask, crowd.answer(ask.query, ask.stop - ask.first))
-        found.append((crowd, history_of(state.readings.anchors)))
-    return found
-
-
-def level_error() -> float:
-    """Distance of what all items' estimates say along the truth from the mean rating .6, in standard errors."""
-    learner, off, information = TwoClasses(design=AnchorSensing(items=100, rated=35), failure=0.05), 0.0, 0.0
-    for crowd, course in courses():
-        estimates, known = learner.believe(course).estimates, float(CROSSED[0, 0] - CROSSED[0, 1])
-        off += abs(float(estimates.weighted @ (1 - 2 * crowd.cluster))) - known * float(estimates.information.sum())
-        information += float(estimates.information.sum())
-    return off / math.sqrt(information)
-
-
-@pytest.mark.thorough  # by default golden results hold what the learner reads
-@pytest.mark.statistical
-def test_estimates_of_mean_ratings_are_right_where_users_rated_a_third_of_the_items() -> None:
-    """False alarm 1e-6: estimates are normal; errors of the readings' synthetic devices are up to a third of theirs."""
-    assert abs(level_error()) < normal_radius(1 + 1 / 3)
-
-
-@pytest.mark.thorough  # the twin of the one above
-def test_two_readings_of_the_same_rounds_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These put levels too low, and what an answer tells too high, so that doubts were too small."""
-    monkeypatch.setattr(two_class, "READS", (DEVICES,) * 2)
-    monkeypatch.setattr(two_class, "STEP", 1.0)
-    assert level_error() < -normal_radius(1 + 1 / 3)

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import kills
 from benchmarks.families import FAMILIES, End
-from benchmarks.kept_kills import keep, read, table
+from benchmarks.kept_kills import read, table
 from benchmarks.killing import Kill, RunRecord
 from benchmarks.kills import ATTEMPTS, EARLIEST, LATEST, kinds_of, measure, plan, rows
 
@@ -92,27 +92,6 @@ def test_a_soak_goes_on_where_it_was_cut_off(tmp_path: Path, capsys: pytest.Capt
     assert first.whole_ones == again.whole_ones == names
     assert len(read(file)) == 3 * len(names)
     assert file.read_bytes().startswith(content)
-
-
-def test_rows_of_another_version_are_not_added_to() -> None:
-    kept = list(rows(plan(RUN, 1, 0), Played(END)))
-    with pytest.raises(RuntimeError, match="undisturbed, run ends otherwise than in the kept rows; begin a new file"):
-        next(rows(plan(RUN, 2, 0), Played(END, whole=END | {"answered": 5}), kept))
-    assert next(rows(plan(["online"], 1, 0), Played(None, whole=END | {"answered": 5}), kept))["family"] == "online"
-
-
-def test_the_table_tells_victims_and_moments(tmp_path: Path) -> None:
-    one = {"family": "run", "kind": "node", "killed": True, "moment": 0.0, "identical": True}
-    for other in ({}, {"moment": 0.19}, {"moment": 0.2, "identical": False}, {"moment": 1.0}, {"kind": "driver"}):
-        keep(tmp_path / "rows", one | other)
-    keep(tmp_path / "rows", one | {"killed": False, "identical": False})
-    assert table(read(tmp_path / "rows"))[2:] == [
-        "| run | driver | 1 of 1 |  |  |  |  | 1 of 1 |  |",
-        "| run | node | 2 of 2 | 0 of 1 |  |  | 1 of 1 | 3 of 4 | 1 |",
-    ]
-    assert table([])[0] == (
-        "| family | victim | 0 to 20 % | 20 to 40 % | 40 to 60 % | 60 to 80 % | 80 to 100 % | all | over before |"
-    )
 
 
 @pytest.mark.parametrize("end", OTHERS)

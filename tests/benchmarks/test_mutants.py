@@ -2,10 +2,7 @@
 
 import ast
 import importlib
-import json
-import os
 import signal
-import subprocess
 import sys
 import tomllib
 import types
@@ -18,7 +15,6 @@ import pytest
 from benchmarks.kept_kills import read
 from benchmarks.laboratory import ROOT, hand_over
 from benchmarks.mutants import Mutant, died, ended, table
-from benchmarks.nearest_tests import Imports
 
 LEDGER = "actors/ledger.py"
 
@@ -77,43 +73,6 @@ def write(root: Path, files: dict[str, str]) -> None:
         (root / name).write_text(content)
 
 
-def test_near_tests_come_first_also_of_what_is_found_by_itself(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            "actors/__init__.py": "",
-            "actors/one.py": "",
-            "actors/two.py": "def late():\n    from actors import one\n",
-            "actors/room/__init__.py": "from coordinator.protocol.finding import declared\n",
-            "actors/room/found.py": "",
-            "coordinator/protocol/finding.py": "",
-            "tests/helping.py": "import actors.two\n",
-            "tests/test_both.py": "from actors import one, two\n",
-            "tests/test_one.py": "import actors.one\n",
-            "tests/test_helped.py": "from helping import anything\n",
-            "tests/test_room.py": "import actors.room\n",
-            "tests/actors/test_all.py": "import rooms\n",
-            "tests/rooms.py": "from actors import room, two\n",
-            "tests/test_found.py": "import test_room\n",
-        },
-    )
-    imports = Imports(tmp_path)
-    assert imports.tests("actors/one.py") == [
-        "tests/test_one.py",
-        "tests/test_both.py",
-        "tests/actors/test_all.py",
-        "tests/test_helped.py",
-    ]
-    assert imports.tests("actors/two.py") == [
-        "tests/test_both.py",
-        "tests/actors/test_all.py",
-        "tests/test_helped.py",
-    ]
-    found = ["tests/test_found.py", "tests/actors/test_all.py", "tests/test_room.py"]
-    assert imports.tests("actors/room/found.py") == found, "its namesake first, however far away"
-    assert imports.distances("actors/one.py")["helping"] == 2
-
-
 def test_kernels_of_a_copy_serve_the_next_one_unless_they_depend_on_the_mutant(tmp_path: Path) -> None:
     copy, clean = tmp_path / "copy", tmp_path / "clean"
     write(copy, {f"actors/__pycache__/{name}.py311.1.nbc": "new" for name in ("same.f-1", "mutant.f-1")})
@@ -122,37 +81,6 @@ def test_kernels_of_a_copy_serve_the_next_one_unless_they_depend_on_the_mutant(t
         hand_over(copy, clean, {"mutant"})
         assert (clean / "actors/__pycache__/same.f-1.py311.1.nbc").read_text() == "new"
         assert (clean / "actors/__pycache__/mutant.f-1.py311.1.nbc").read_text() == "old"
-
-
-@pytest.mark.thorough
-def test_tests_run_in_the_tree_they_are_given(tmp_path: Path) -> None:
-    """Modules of ours that the starting process knows are not what they get, also where these have the same name."""
-    tree = tmp_path / "tree"
-    write(
-        tree,
-        {
-            "pytest.ini": "[pytest]\nmarkers = cluster\n",
-            "coordinator/__init__.py": "",
-            "coordinator/protocol.py": "two = 2\n",
-            "test_it.py": "from coordinator import protocol\n\ndef test_two():\n    assert protocol.two == 2\n",
-            "test_bad.py": "def test_bad():\n    assert False\n",
-            "test_slow.py": "def test_slow():\n    while True:\n        pass\n",
-        },
-    )
-    code = """if True:
-        import sys, json, coordinator.protocol.errors
-        from pathlib import Path
-        from benchmarks.laboratory import run
-        print(json.dumps([run(Path(sys.argv[1]), [file], 2) for file in sys.argv[2:]]))"""
-    command = [sys.executable, "-c", code, str(tree), "test_it.py", "test_bad.py", "test_slow.py"]
-    ran = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": ""}
-    )
-    (good, bad, slow) = json.loads(ran.stdout)
-    assert (good[0], good[2]) == (0, "")
-    assert (bad[0], bad[2]) == (1, "test_bad.py::test_bad")
-    assert slow[0] == -signal.SIGXCPU
-    assert slow[1] >= 2
 
 
 @pytest.fixture

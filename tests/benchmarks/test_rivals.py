@@ -2,7 +2,6 @@
 
 import ast
 import math
-import os
 import stat
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +20,6 @@ from benchmarks.rivals.inside.one_bit import OneBit
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.blocks import BlockParameters, maxsense_moments
 
 JOB = OneBit(items=1000, rated=30, epsilon=1.0)
 FLOWER = {"clients": 100, "version": "1", "seconds": [0.5, 0.4], "start_seconds": 1.6, "answered": 200, "ones": 90}
@@ -49,23 +47,6 @@ def test_the_rivals_channel_is_ours(epsilon: str) -> None:
         below = math.nextafter(job.flip_probability, 0)
         assert [job.released(bit, coin) for coin in (0.0, below)] == [not bit] * 2
         assert [job.released(bit, coin) for coin in (job.flip_probability, 1 - 2**-53)] == [bit] * 2
-
-
-def answer_rate(epsilon: float) -> float:
-    world = BlockParameters(
-        rated=JOB.rated, like=np.array([JOB.like]), class_shares=np.ones(1), cluster_sizes=np.array([500, 500])
-    )
-    return maxsense_moments(world, sensing=1 / 30, epsilon=epsilon).answer_rate
-
-
-@pytest.mark.thorough
-@pytest.mark.statistical
-def test_the_rivals_clients_answer_as_our_devices() -> None:
-    """One Clopper-Pearson interval, false alarm 1e-6; a channel of a quarter of the epsilon is told from ours."""
-    clients = 20_000
-    ones = sum(JOB.answer(client) for client in range(clients))
-    assert rate_fits(ones, clients, answer_rate(1.0))
-    assert not rate_fits(ones, clients, answer_rate(0.25))
 
 
 @pytest.mark.statistical
@@ -124,43 +105,6 @@ def script(path: Path, text: str) -> Path:
 def test_the_last_line_of_a_script_is_what_it_found(tmp_path: Path) -> None:
     python = script(tmp_path / "bin" / "python", """echo noise; echo '{"users": 3}'""")
     assert environments.outside("Flower", python, "flower_job", {}) == {"users": 3}
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("echo 'Traceback' >&2; echo 'ImportError: no numpy' >&2; exit 1", "Flower failed: ImportError: no numpy; rem"),
-        ("exit 3", "Flower failed: exit code 3; remove"),
-        ("echo nothing", "Flower ended with 'nothing' instead of its figures as JSON; remove"),
-        ("sleep 5", "Flower failed: it took more than 0.1 seconds; remove"),
-    ],
-)
-def test_a_rival_that_fails_is_one_line(text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "sleep" in text:
-        monkeypatch.setattr(environments, "RUNNING", 0.1)
-    python = script(tmp_path / "bin" / "python", text)
-    with pytest.raises(InputError) as caught:
-        environments.outside("Flower", python, "flower_job", {})
-    assert str(caught.value).startswith(said)
-    assert "\n" not in str(caught.value)
-
-
-def test_an_environment_that_cannot_be_made_is_one_line_and_made_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake = script(tmp_path / "fake", f'mkdir -p "$3/bin"; cp {tmp_path}/pip "$3/bin/python"')
-    script(tmp_path / "pip", "echo 'ERROR: No matching distribution found for flwr' >&2; exit 1")
-    monkeypatch.setattr("sys.executable", str(fake))
-    ran = CliRunner().invoke(cli(), ["--environments", str(tmp_path / "made"), "--devices", "10"])
-    assert ran.exit_code == 2
-    last = ran.output.strip().splitlines()[-1]
-    assert last.startswith("blindrec: the environment of flower in ")
-    assert "cannot be made: ERROR: No matching distribution found for flwr; see that pip" in last
-    script(tmp_path / "pip", "exit 0")
-    python = environments.environment("flower", tmp_path / "made")
-    assert os.access(python, os.X_OK)
-    script(tmp_path / "fake", "exit 1")
-    assert environments.environment("flower", tmp_path / "made") == python
 
 
 def test_bad_input_is_told_before_anything_is_installed(tmp_path: Path) -> None:
@@ -286,23 +230,3 @@ def test_a_rival_that_releases_otherwise_is_refused() -> None:
 
     with pytest.raises(InputError, match=r"pure-ldp's grr reports the held value .* the two do not release alike"):
         oracles.compare(RIVAL_JOB, honest, lambda _: None)
-
-
-def test_the_command_runs_the_part_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
-
-    def environment(name: str, folder: Path) -> Path:
-        made.append(name)
-        return folder
-
-    figures = {"items": 40, "epsilon": 1.0, "users_per_second": {"set": 2e6}, "rivals": []}
-    monkeypatch.setattr(command, "environment", environment)
-    monkeypatch.setattr(oracles, "compare", lambda *_: figures)
-    app = Typer()
-    app.command()(command.main)
-    found = tmp_path / "figures.json"
-    ran = CliRunner().invoke(app, ["--part", "oracles", "--items", "40", "--rated", "5", "--json", str(found)])
-    assert ran.exit_code == 0, ran.output
-    assert made == ["hadamard", "opendp"]
-    assert "| set | 2,000,000 |" in ran.output
-    assert '"oracles"' in found.read_text(encoding="utf-8")

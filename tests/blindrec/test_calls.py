@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -213,46 +211,6 @@ def test_progress_can_be_left_out(capsys: pytest.CaptureFixture[str], monkeypatc
     blindrec.run(SMALL, HERE)
     out, err = capsys.readouterr()
     assert (out, "of 600 devices answered" in err) == ("", True)
-
-
-ON_RAY = """
-import json
-import re
-import blindrec
-
-
-class Thrice:
-    def __init__(self, setting):
-        self.setting = setting
-
-    def next_query(self, state):
-        return self.setting.ask(state, users=200) if len(state.asked) < 3 else None
-
-
-def main():
-    scenario = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600, policy="__main__:Thrice")
-    places = [blindrec.Ray(workers=1), blindrec.InProcess(workers=2)]
-    results = [blindrec.run(scenario, place, progress=False) for place in places]
-    told = [[one["backend"], one["workers"], one["rounds"], one["releases_sha256"]] for one in results]
-    print(json.dumps(told))
-
-
-if __name__ == "__main__":
-    main()
-"""
-
-
-@pytest.mark.cluster
-@pytest.mark.slow
-@pytest.mark.thorough  # by default a tutorial calls Ray, and a command that starts and ends it is interrupted
-def test_ray_starts_and_ends_with_a_call(tmp_path: Path) -> None:
-    """With a policy of the script itself."""
-    (tmp_path / "script.py").write_text(ON_RAY)
-    command = [sys.executable, "script.py"]
-    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300)
-    told = json.loads(said.stdout)
-    assert [one[:3] for one in told] == [["ray", 1, 3], ["inprocess", 2, 3]]
-    assert len({one[3] for one in told}) == 1
 
 
 @pytest.mark.cluster

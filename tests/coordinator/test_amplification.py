@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
-from thoroughness import sample
 
 from coordinator.protocol import amplification
 from coordinator.protocol.amplification import (
@@ -155,16 +154,6 @@ def test_the_largest_local_epsilon_is_that_of_the_table(
         assert (1000 * local).denominator == 1
         randomizer = of_bits(float(local)) if bound is of_bits else AnyRandomizer()
         assert shuffled_delta(randomizer, epsilon=epsilon, local_epsilon=local, devices=devices) <= DELTA
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "devices", "bits"),
-    sample([(epsilon, devices, bits) for epsilon, devices, _, bits in CELLS if devices < 10**6], 5),
-)
-def test_the_levels_of_bits_give_the_same(epsilon: Fraction, devices: int, bits: float) -> None:
-    local = largest_local_epsilon(one_bit_levels(), epsilon=epsilon, devices=devices, delta=DELTA)
-    assert float(local) == pytest.approx(bits, abs=2e-3)
-    assert shuffled_delta(one_bit_levels(), epsilon=epsilon, local_epsilon=local, devices=devices) <= DELTA
 
 
 @pytest.mark.parametrize(("devices", "local"), [(10**4, 5.212), (10**5, 7.187), (10**6, 9.243)])
@@ -484,14 +473,6 @@ def test_a_matrix_bounds_no_worse_than_its_levels(
     assert FiniteChannel(rows).local_epsilon == pytest.approx(1.5, abs=1e-9)
 
 
-def test_a_matrix_has_its_own_epsilon() -> None:
-    channel = FiniteChannel(kary_rows(3, 1.2))
-    assert shuffled_epsilon(channel, devices=500, delta=1e-4) == pytest.approx(
-        shuffled_epsilon(kary_levels(3), local_epsilon=1.2, devices=500, delta=1e-4), abs=1e-4
-    )
-    assert shuffled_delta(channel, epsilon=1.3, devices=500) == 0
-
-
 def test_channels_of_few_inputs_are_bounded_as_matrices() -> None:
     """Of independent bits all inputs with at most so many ones; equal rows are one, and 32 inputs are too many."""
     half, fourth = COIN // 2, COIN // 4
@@ -544,14 +525,6 @@ def test_delta_falls_in_devices_and_epsilon_and_rises_in_local_epsilon_and_kappa
         delta(devices, epsilon, local, 0.9 * share),
     ]
     assert max(less) <= base * (1 + 1e-3) + 1e-14
-
-
-@pytest.mark.parametrize("devices", [1, 2, 10, 100, 10**4, 10**8])
-def test_clones_protect_more_the_more_they_are(devices: int) -> None:
-    deltas = [
-        shuffled_delta(AnyRandomizer(), epsilon=0.5, local_epsilon=3, devices=count) for count in (devices, 2 * devices)
-    ]
-    assert deltas[1] <= deltas[0] * (1 + 1e-9) + 1e-13
 
 
 def test_blocks_of_numbers_of_clones_only_raise_delta(monkeypatch: pytest.MonkeyPatch) -> None:

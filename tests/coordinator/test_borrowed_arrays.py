@@ -16,7 +16,7 @@ from thoroughness import sample
 from coordinator import name_kernels_folder
 from coordinator.protocol import compiled as decorators
 from coordinator.protocol.arrays import Ints, Ints2
-from coordinator.protocol.compiled import borrowing, borrowing_options, compiled, inlined
+from coordinator.protocol.compiled import borrowing, compiled, inlined, private_options
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,8 +59,8 @@ def test_where_numba_has_no_such_option_kernels_give_the_same(monkeypatch: pytes
     table = np.arange(12).reshape(3, 4)
     borrowed = [fresh(kind, sum_of_row)(table, 2) for kind in (borrowing, inlined)]
     monkeypatch.delattr("numba.core.options.DefaultOptions._nrt")
-    assert borrowing_options() == {}
-    monkeypatch.setattr(decorators, "_BORROWING", borrowing_options())
+    assert private_options(_nrt=False) == {}
+    monkeypatch.setattr(decorators, "_BORROWING", private_options(_nrt=False))
     counting = [fresh(kind, sum_of_row) for kind in (borrowing, inlined)]
     assert [function(table, 2) for function in counting] == borrowed == [38, 38]
     assert all(references(function) for function in counting)

@@ -1,7 +1,6 @@
 """Completion by EM, models as they are announced, and what two-tier mechanisms' releases are folded to."""
 
 import ast
-import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -11,22 +10,19 @@ import numpy as np
 import pytest
 import tiers
 from completions import Planted, complete, complete_many, equation_2, features_of, fitted, planted, soft_impute
-from statistical import hoeffding_radius
-from thoroughness import sample, size
+from thoroughness import sample
 
 import actors.second_order
 import coordinator.protocol
 import coordinator.server.completion
 import scenarios.families.two_tier
 from actors.second_order import mechanisms as devices
-from coordinator.protocol.arrays import Bools, Floats, Floats2
+from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.channels import ExactChannel
 from coordinator.protocol.coins import BITS, on_grid, round_up, significant, step_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, tastes
-from coordinator.protocol.second_order import SecondOrderRelease
-from coordinator.protocol.second_order_channels import basis_of
-from coordinator.protocol.second_order_mechanisms import A_RELEASE, second_order_public_halves
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from coordinator.server.completion import fitting as spectrum
 from coordinator.server.completion import mechanisms as server
 from coordinator.server.completion.batches import VECTOR_BITS, announced, canonical, gridded
@@ -84,20 +80,6 @@ def test_em_prox_never_rises_and_ends_at_the_optimum_of_equation_2(ratings: Plan
     best = equation_2(ratings, mean, soft_impute(ratings, mean, KAPPA), KAPPA)
     assert objectives[-1] == pytest.approx(best, abs=1e-6)
     assert equation_2(ratings, mean, fit_of(ratings, optimum.features), KAPPA) == pytest.approx(best, abs=1e-6)
-
-
-def test_the_optimum_has_its_certificates(ratings: Planted, optimum: FittedModel) -> None:
-    mean = optimum.features.mean
-    fit = fit_of(ratings, optimum.features)
-    error = np.where(ratings.seen, ratings.dense(mean) - fit, 0)
-    left, values, right = np.linalg.svd(fit, full_matrices=False)
-    rank = int((values > 1e-6).sum())
-    assert 0 < rank < 30
-    assert np.linalg.norm(error, 2) <= KAPPA * (1 + 1e-6)
-    assert np.abs(error @ right[:rank].T - KAPPA * left[:, :rank]).max() < 1e-4
-    dual = error * min(1.0, KAPPA / np.linalg.norm(error, 2))
-    value = 2 * float((dual * ratings.dense(mean)).sum()) - float(np.square(dual).sum())
-    assert equation_2(ratings, mean, fit, KAPPA) - value == pytest.approx(0, abs=1e-4)
 
 
 def test_corrected_equation_3_is_stationary_in_scale_and_the_printed_one_is_not(
@@ -239,7 +221,6 @@ def test_the_digest_covers_everything_that_devices_use() -> None:
     assert replace(one).digest == one.digest
 
 
-WITH_EPSILON = [name for name, half in second_order_public_halves().items() if half.takes_epsilon]
 MODEL = tiers.features(items=12, rank=2)
 
 
@@ -288,56 +269,6 @@ def test_an_epsilon_has_an_exact_channel_that_is_checked(name: str) -> None:
     for wrong in (half.smallest / 2, Fraction(half.largest) * 2):
         with pytest.raises(InputError, match=f"the coins of {name} can express"):
             tiers.query(MODEL, name, epsilon=wrong)
-
-
-MANY = size(10_000, 5_000)
-BASIS = basis_of(MODEL)
-FAR = (100 * BASIS[:, 0], -100 * BASIS[:, 0], 100 * BASIS[:, 1])
-"""Private vectors as different as there are: opposite, and in another direction."""
-
-
-def shares(name: str, private: Floats, one: Floats, other: Floats) -> Bools:
-    """For every release of devices that all hold ``private``, whether it looks more like ``one`` than ``other``."""
-    half, query = second_order_public_halves()[name], tiers.query(MODEL, name)
-    residuals = np.tile(private, (MANY, 1))
-    payloads = devices.half_of(name).payloads(residuals, query, MODEL, tiers.coins(MANY))
-    told = []
-    for device, payload in enumerate(payloads):
-        release = SecondOrderRelease(query_id=query.id, device=device, mechanism=name, payload=payload)
-        if half.moment:
-            moment: Floats2 = BASIS.T @ (np.outer(one, one) - np.outer(other, other)) @ BASIS
-            told.append(float((release.as_moment(MODEL, query) * moment).sum()))
-        else:
-            parts = release.as_vector(MODEL, query) * (one - other)
-            told.append(float(parts.sum()) if half.epsilon_of == A_RELEASE else float(parts[0]))
-    return np.array(told) > 0
-
-
-def rates(name: str) -> list[tuple[float, float]]:
-    """How often devices that hold the one vector, and the other, are taken for the one, at epsilon 1."""
-    pairs = ((FAR[0], FAR[1]), (FAR[0], FAR[2]))
-    told = [[float(shares(name, own, *pair).mean()) for own in pair] for pair in pairs]
-    return [(right, wrong) for right, wrong in told]
-
-
-def excess(found_out: list[tuple[float, float]], claimed: float) -> float:
-    """By how much guesses are better than under the claimed epsilon, less what chance allows; above 0 is an alarm."""
-    slack = hoeffding_radius(MANY, false_alarm=1e-7) * (1 + math.exp(claimed))
-    return max(right - math.exp(claimed) * wrong for right, wrong in found_out) - slack
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", WITH_EPSILON)
-def test_what_devices_say_tells_no_more_than_epsilon(name: str) -> None:
-    """Guesses between vectors that are far apart, `MANY` devices each (Hoeffding); false alarm 1e-6.
-
-    What an epsilon counts for is looked at: the release, or its first coordinate or bit. Twin: a claim of a quarter of
-    the epsilon that devices answer under; a bit of a release that lies on either side tells nothing alone.
-    """
-    found_out = rates(name)
-    assert excess(found_out, 1.0) <= 0
-    if not server.half_of(name).sided:
-        assert excess(found_out, 0.25) > 0
 
 
 NOISE = 1e-13  # More than libraries differ by, as a share of the largest entry

@@ -50,20 +50,6 @@ def statistic_of(world: World, sensing: float, epsilon: Epsilon, devices: int, r
     return worlds.scores_of(aggregate(query, cohort.answer(query, 0, devices)))
 
 
-@pytest.mark.parametrize("decoder", ["centred", "paper"])
-@pytest.mark.parametrize("like", [((0.9, 0.1),), ((0.05, 0.95, 0.5),), ((0.9, 0.1), (0.7, 0.3))])
-def test_planted_clusters_come_back_without_noise(decoder: str, like: tuple[tuple[float, ...], ...]) -> None:
-    """The true clusters, numbered by falling like rate; the items far apart for the number of devices."""
-    shares = [1 / len(like)] * len(like)
-    world = worlds.world(items=60, rated=20, like=like, shares=shares)
-    model = decode(statistic_of(world, 1 / 20, None, 150_000), sensing=1 / 20, clusters=len(like[0]), decoder=decoder)
-    rates = np.mean(like, axis=0)
-    place = np.argsort(np.argsort(-rates))
-    assert model.cluster.tolist() == [place[cluster] for cluster in world.clusters]
-    assert model.clusters == len(like[0])
-    assert (model.score.shape, model.error.shape) == ((60,), (60,))
-
-
 @settings(max_examples=examples(30))
 @given(bits=st.lists(st.integers(0, 1), min_size=2, max_size=25), silent=st.sets(st.integers(0, 24)))
 def test_scores_are_the_papers_sums_message_by_message(bits: list[int], silent: set[int]) -> None:
@@ -118,26 +104,6 @@ def test_scores_scatter_by_their_standard_error(decoder: str) -> None:
     assert not variance_fits(found, (error * 0.95) ** 2)
     other = scatter("paper" if decoder == "centred" else "centred")[1]
     assert not variance_fits(found, other**2)
-
-
-@settings(max_examples=examples(30))
-@given(data=st.data(), clusters=st.integers(2, 5))
-def test_groups_far_apart_are_found_and_numbered_from_the_top(data: st.DataObject, clusters: int) -> None:
-    labels = [*range(clusters), *data.draw(st.lists(st.integers(0, clusters - 1), max_size=20))]
-    offsets = data.draw(st.lists(st.floats(0, 1), min_size=len(labels), max_size=len(labels)))
-    scores = np.array([offset - 100.0 * label for label, offset in zip(labels, offsets, strict=True)])
-    found = kmeans_on_line(scores, clusters)
-    assert found.tolist() == labels
-    assert found.dtype == np.int32
-
-
-@given(scores=st.lists(st.sampled_from([0.0, 1.0, 5.0]), min_size=2, max_size=12), clusters=st.integers(2, 8))
-@settings(max_examples=examples(30))
-def test_fewer_distinct_scores_are_fewer_clusters(scores: list[float], clusters: int) -> None:
-    found = kmeans_on_line(np.array(scores), clusters)
-    highest_first = sorted(set(scores), reverse=True)
-    if len(highest_first) <= clusters:
-        assert found.tolist() == [highest_first.index(score) for score in scores]
 
 
 @given(
@@ -244,33 +210,6 @@ def test_the_law_sums_to_one_and_has_its_variance(budget: Fraction, sensitivity:
     law = np.exp(log_pmf(noise, values))
     assert law.sum() == pytest.approx(1, rel=1e-9)
     assert law @ values**2 == pytest.approx(noise.variance, rel=1e-9)
-
-
-@settings(max_examples=examples(60))
-@given(RATES, st.integers(1, 50))
-def test_the_largest_log_ratio_of_neighbours_is_epsilon(budget: Fraction, sensitivity: int) -> None:
-    """One total moved by the whole sensitivity: the ratio is ``budget`` wherever noise has not the moved sign."""
-    noise = DiscreteLaplace(budget=budget, sensitivity=sensitivity)
-    outcomes = np.arange(-3 * sensitivity, 3 * sensitivity + 1)
-    ratios = log_pmf(noise, outcomes) - log_pmf(noise, outcomes - sensitivity)
-    assert np.abs(ratios).max() == pytest.approx(float(budget), rel=1e-12)
-    assert noise.epsilon(sensitivity) == budget
-    assert noise.epsilon(2 * sensitivity) == 2 * budget
-
-
-def test_neighbouring_users_on_every_outcome_of_tiny_totals() -> None:
-    """Three items, w = 2: whatever a user adds, released triples differ in probability by epsilon at most, and do."""
-    rated, budget = 2, Fraction(3, 2)
-    noise = DiscreteLaplace(budget=budget, sensitivity=item_sensitivity(rated, neighbours=ADD_REMOVE))
-    outcomes = np.array(list(itertools.product(range(-4, 5), repeat=3)))
-    losses = []
-    for items in itertools.combinations(range(3), rated):
-        for signs in itertools.product((-1, 1), repeat=rated):
-            added = np.zeros(3, int)
-            added[list(items)] = signs
-            ratio = log_pmf(noise, outcomes).sum(axis=1) - log_pmf(noise, outcomes - added).sum(axis=1)
-            losses.append(np.abs(ratio).max())
-    assert losses == pytest.approx([1.5] * 12, rel=1e-12)
 
 
 def changes(name: str, items: int, rated: int, neighbours: str) -> Ints:
@@ -434,22 +373,6 @@ def test_noise_is_that_of_the_seed_and_comes_once(name: str, neighbours: str, se
     np.testing.assert_array_equal(model.score, bare.score + noise)
     assert same(model, published(name, BASE, neighbours=neighbours))
     assert not np.array_equal(model.score, published(name, BASE, neighbours=neighbours, seed=bytes(16)).score)
-
-
-def test_without_noise_the_scores_are_the_totals() -> None:
-    items = [sum(2 * user[item] - 1 for user in BASE if item in user) for item in range(ITEMS)]
-    assert published("curator-items", BASE, epsilon=None).score.tolist() == items
-    pairs = [
-        sum(
-            1 if user[item] is like else -1
-            for user in BASE
-            if item in user
-            for other, like in user.items()
-            if other != item
-        )
-        for item in range(ITEMS)
-    ]
-    assert published("curator-pairs", BASE, epsilon=None).score.tolist() == pairs
 
 
 @pytest.mark.parametrize("name", DESIGNS)

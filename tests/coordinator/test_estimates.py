@@ -190,17 +190,6 @@ def test_rounds_add_up_by_their_precision(seed: int) -> None:
         assert total.error[item] == pytest.approx(weight**-0.5 if told else np.inf)
 
 
-def test_two_rounds_of_half_the_devices_are_one_of_all() -> None:
-    query = asked("some", 4)
-    one, other, whole = (
-        read_signs(query, statistic, rated=8)
-        for blocks, each in ((2, 5_000), (1, 10_000))
-        for statistic in answers(CLASSES, query, blocks=blocks, each=each)
-    )
-    np.testing.assert_allclose((one + other).value, whole.value, rtol=1e-12)
-    np.testing.assert_allclose((one + other).error, whole.error, rtol=1e-12)
-
-
 @pytest.mark.parametrize("told", [0, 50])
 def test_statistics_that_tell_nothing(told: int) -> None:
     """Nobody answered; everybody answered 1, or 0; everything was sensed: no estimate, and no warning either."""

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from runs import Command, here, refused, small
+from runs import Command, refused
 from scipy import stats
 from statistical import FALSE_ALARM, binomial_bounds, chi_square_fits
-from thoroughness import size
 
 from actors.device import Cohort
 from actors.ratings import StoredRatings
-from coordinator.protocol.arrays import Floats, Indices, Ints, Words
+from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add
 from coordinator.protocol.channels import COIN, flipped_bits, unary_channel
 from coordinator.protocol.errors import InputError
@@ -29,7 +28,6 @@ from coordinator.server.mechanisms.oracles import FrequencyDesign, FrequencyHalf
 from coordinator.server.statistics.counts import CountStatistic, Rates
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
-from scenarios.families.main.main_seed import record
 
 ORACLES = {
     name: half
@@ -167,16 +165,6 @@ def test_one_transform_counts_what_looking_at_every_device_and_value_counts(rows
         assert sums[value] >> rows == (own == told).sum()
 
 
-@pytest.mark.statistical
-def test_two_values_have_the_same_signs_as_often_as_rows_have_combinations() -> None:
-    """Over 2^18 devices, false alarm 1e-6 together; a twin with one row less is far off."""
-    streams: Words = device_streams(np.array([7, 8], np.uint64), 0, 1 << 18)
-    for values in ((0, 1), (3, 5), (0, 100), (99, 100)):
-        one, other = (signs_of(streams, np.full(streams.size, value, np.int32), 3, 128) for value in values)
-        low, high = binomial_bounds(streams.size, 1 / 8, comparisons=4)
-        assert low <= int((one == other).sum()) <= high < streams.size / 4
-
-
 LIKES = [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [4, 5, 6, 7, 8], []]  # What six kinds of devices like, of 12 items
 TRUE = np.array([sum((item in row) / len(row) for row in LIKES if row) / len(LIKES) for item in range(12)])
 RUNS = 12
@@ -228,17 +216,6 @@ def test_information_is_one_over_the_errors_square_where_items_are_told_alike(na
     line, rates = (0.4, 0.1), design.reports(query)
     _, error = popularity(query, rates, statistic)
     np.testing.assert_allclose(read_items(query, rates, statistic, line).information, (0.4 / error) ** 2, rtol=0.03)
-
-
-@pytest.mark.thorough
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", ["grr", "hadamard"])
-def test_adaptive_rounds_about_rated_items_are_as_sure_as_they_say(name: str) -> None:
-    """Confidence 0.95 a run: of 60 (20) runs 49 (13) or fewer have all labels right with probability 3e-5."""
-    told = {"design": name, "told": "rated", "items": 16, "rated": 6, "users": 60_000, "epsilon": 3}
-    runs = [record(here(small(**told, policy="eliminate", seed=seed))) for seed in range(size(60, 20))]
-    assert all(run["undecided"] == 0 and run["rounds"] > 3 for run in runs)
-    assert sum(run["exact"] for run in runs) > size(49, 13)
 
 
 @pytest.mark.parametrize("name", [*ORACLES, "set"])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise, permutations
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -29,7 +29,6 @@ from coordinator.server.anchor.like_tables import (
     RoundEstimates,
     TableFit,
     TableLearner,
-    asks_guess,
     fit_tables,
     guess_tables,
     of_signs,
@@ -292,7 +291,6 @@ def test_first_order_signs_alone_may_be_a_start() -> None:
 TABLED_ITEMS, TABLED_RATED, TABLED_EPSILON = 48, 24, Fraction(3)
 SURE = 0.9999  # Confidence of the runs, so that a wrong item is no chance that a seed has
 WEAK = ((0.9, 0.25), (0.2, 0.7))
-OWN = ((0.9, 0.1, 0.1), (0.1, 0.9, 0.1), (0.1, 0.1, 0.9))
 
 
 def tabled(many: int = 2, how: str = "tables") -> Setting:
@@ -306,23 +304,6 @@ def wrong(outcome: Outcome, clusters: int) -> int:
     truth = np.arange(TABLED_ITEMS) % clusters
     names = (np.array(names) for names in permutations(range(clusters)))
     return min(int((one[outcome.model.cluster] != truth).sum()) for one in names)
-
-
-@pytest.mark.thorough  # the run below does, and goes on as well
-@pytest.mark.parametrize(("like", "shares", "how"), [(WEAK, (0.35, 0.65), "mixed"), (OWN, (0.4, 0.3, 0.3), "tables")])
-def test_a_run_decides_every_item_knowing_nothing_of_like_rates(
-    like: tuple[tuple[float, ...], ...], shares: tuple[float, ...], how: str
-) -> None:
-    outcome, _ = run(tabled(len(like), how), like, shares, 300_000)
-    assert wrong(outcome, len(like)) == 0
-    assert outcome.posterior is not None
-    assert outcome.posterior.decided(0.05).all()
-    assert outcome.state.fresh < 300_000
-    kinds = [AnchorRound(one.query, one.statistic) for one in outcome.state.readings.anchors]
-    assert kinds[0].plain == (how == "mixed")
-    turned = [asks_guess(told) for told in kinds if told.turned and not told.plain]
-    if len(like) > 2:
-        assert all(one or other for one, other in pairwise(turned[:8]))  # each of the first rounds knows its shares
 
 
 def test_a_resumed_run_asks_what_it_would_have_asked() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import Command, refused
 from scipy import optimize, stats
-from scipy.stats import hypergeom, norm
+from scipy.stats import norm
 from statistical import chi_square_fits
 from thoroughness import examples
 
@@ -41,7 +41,6 @@ from coordinator.server.moments.count_moments import (
     liked_shares,
     likes_of,
     rated_shares,
-    set_share,
     set_shares,
 )
 from coordinator.server.moments.probabilities import binomial_mass, hypergeometric_masses, root_between
@@ -129,12 +128,6 @@ def test_mean_product_equals_exact_integers(over_1024: tuple[int, int], sizes: t
     exact = Fraction(total, math.comb(sum(sizes), chosen) * 1024**chosen)
     found = mean_product(np.array(over_1024) / 1024, np.array(sizes), chosen)
     assert abs(Fraction(found) / exact - 1) < Fraction(1, 10**10)
-
-
-def test_ten_clusters_equal_two_when_their_factors_coincide() -> None:
-    two = mean_product(np.array([0.9997, 0.9999]), np.array([400_000, 600_000]), 3000)
-    ten = mean_product(np.repeat([0.9997, 0.9999], [4, 6]), np.full(10, 100_000), 3000)
-    assert ten == pytest.approx(two, rel=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -293,26 +286,6 @@ def test_effects_are_exact_where_differences_of_rates_would_not_be() -> None:
     np.testing.assert_allclose(moments.effect, [expected, -expected], rtol=1e-9)
 
 
-def test_one_question_of_a_large_catalogue_is_maxsense_up_to_a_shift() -> None:
-    """Fixed or binomial set sizes differ by terms of order 1/N: here the contrast and noise within 1 %."""
-    model = block(10_000, 30)
-    fixed = multi_maxsense_moments(model, set_size=300, questions=1, epsilon=1)
-    binomial = maxsense_moments(model, sensing=0.03, epsilon=1)
-    assert np.ptp(fixed.effect) == pytest.approx(np.ptp(binomial.effect), rel=0.01)
-    assert fixed.noise_paper == pytest.approx(binomial.noise_paper, rel=0.01)
-    assert fixed.noise_centred == pytest.approx(binomial.noise_centred, rel=0.01)
-    assert fixed.effect.sum() == pytest.approx(0, abs=1e-12)
-    assert binomial.effect.sum() > 0.1 * np.ptp(binomial.effect)
-
-
-def test_with_every_set_asked_both_scores_have_the_same_noise() -> None:
-    """Then they differ by Q mean(S), the same for every item. One set less, and they do not."""
-    whole = multi_maxsense_moments(block(120, 10), set_size=12, questions=10, epsilon=3)
-    assert whole.noise_paper == pytest.approx(whole.noise_centred, rel=1e-12)
-    nine = multi_maxsense_moments(block(120, 10), set_size=12, questions=9, epsilon=3)
-    assert nine.noise_paper > 1.02 * nine.noise_centred
-
-
 def test_a_smaller_last_set_counts_as_a_full_one() -> None:
     """ceil(N / s) questions are allowed and cover every item once; the rates are those of full sets."""
     partial = multi_maxsense_moments(block(100, 10), set_size=30, questions=4, epsilon=4)
@@ -322,26 +295,6 @@ def test_a_smaller_last_set_counts_as_a_full_one() -> None:
     np.testing.assert_array_equal(partial.effect, full.effect)
     nearly = multi_maxsense_moments(block(100, 10), set_size=25, questions=4, epsilon=4)
     assert partial.noise_centred == pytest.approx(nearly.noise_centred, rel=0.05)
-
-
-def test_a_set_of_all_items_or_a_single_item_tells_nothing() -> None:
-    for model, size in ((block(10, 3), 10), (block(10, 10), 10)):
-        moments = multi_maxsense_moments(model, set_size=size, questions=1, epsilon=1)
-        assert moments.effect.tolist() == [0, 0]
-        assert moments.noise_centred == pytest.approx(0, abs=1e-15)
-    one = BlockParameters(rated=1, like=np.array([[0.5]]), class_shares=np.ones(1), cluster_sizes=np.ones(1, np.int64))
-    assert multi_maxsense_moments(one, set_size=1, questions=1, epsilon=1).effect.tolist() == [0]
-
-
-@pytest.mark.parametrize(("population", "marked", "drawn"), [(40, 7, 12), (40, 30, 25), (5000, 900, 700), (9, 0, 4)])
-def test_mean_over_a_set_equals_the_hypergeometric_sum(population: int, marked: int, drawn: int) -> None:
-    """One cluster: the product is x^r, whose mean is a sum over the library's masses."""
-    factor = 0.97
-    both = np.arange(min(marked, drawn) + 1)
-    expected = float(hypergeom.pmf(both, population, marked, drawn) @ factor**both)
-    sizes = np.array([population])
-    found = mean_product_in_a_set(np.array([factor]), sizes, population=population, marked=marked, set_size=drawn)
-    assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_design_that_does_not_fit_is_refused_with_one_line() -> None:
@@ -456,22 +409,6 @@ def test_how_often_an_item_is_kept_is_exact(padded: int) -> None:
     assert set_shares(BLOCK, padded)[cluster] == pytest.approx(shares, rel=1e-12)
 
 
-def test_a_set_of_one_is_a_random_item() -> None:
-    assert set_shares(BLOCK, 1) == pytest.approx(liked_shares(BLOCK), rel=1e-12)
-    for likes in (0.1, 0.5, 1.0):
-        one = set_share(30, items=200, rated=40, likes=likes, padded=1)
-        assert one == pytest.approx(item_share(30, items=200, rated=40, likes=likes), rel=1e-11)
-    assert set_share(30, items=200, rated=40, likes=0.4, padded=40) == pytest.approx(40 / 200, rel=1e-11)
-
-
-@pytest.mark.parametrize(("sizes", "rated"), [([5, 0], 3), ([2, 3], 5), ([4, 6], 0), ([300, 700], 200)])
-def test_numbers_of_likes_are_a_distribution_with_its_mean(sizes: list[int], rated: int) -> None:
-    found = likes_of(np.array([0.8, 0.3]), np.array(sizes), rated)
-    assert found.sum() == pytest.approx(1, abs=1e-12)
-    mean = rated * float(np.average([0.8, 0.3], weights=sizes))
-    assert found @ np.arange(rated + 1) == pytest.approx(mean, abs=1e-9)
-
-
 @pytest.mark.parametrize(("items", "rated", "pool"), [(20_000, 200, 2_000), (2_000, 1_900, 500), (300, 150, 100)])
 def test_likes_of_a_pool_that_is_liked_for_certain_are_hypergeometric(items: int, rated: int, pool: int) -> None:
     """Exact to rounding, also where a user rates few items of many or nearly all."""
@@ -519,12 +456,6 @@ def test_the_sizes_that_are_chosen_have_the_least_noise(epsilon: Fraction) -> No
     for own in (1, 9):
         best = min(range(1, 41), key=lambda many: noise(own, many))
         assert best_sizes(pool, rated=rated, epsilon=epsilon, padded=own) == (own, best)
-
-
-def test_one_value_takes_as_many_as_unary_encoding_expects() -> None:
-    for epsilon in (Fraction(1, 2), Fraction(1), Fraction(2)):
-        _, many = best_sizes(3706, rated=77, epsilon=epsilon, padded=1)
-        assert many == pytest.approx(3707 / (math.exp(epsilon) + 1), abs=1)
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import ive
 from statistical import chi_square_fits
-from thoroughness import size
 
 from coordinator.protocol import noise as noise_module
 from coordinator.protocol.arrays import Floats, Ints
@@ -103,29 +102,6 @@ def test_draws_follow_their_law(law: NoiseLaw) -> None:
 )
 def test_draws_of_a_law_that_is_slightly_wrong_do_not(law: NoiseLaw, twin: NoiseLaw) -> None:
     assert not fits(twin.draw(SEED, 0, DRAWS), *law.probabilities())
-
-
-def test_shares_of_a_thousand_devices_are_one_dose() -> None:
-    """Sums of Pólya shares against discrete Laplace, chi-square, false alarm 1e-6; twin: shares for half as many."""
-    devices, coordinates = 1000, size(40_000, 4000)
-    dose = discrete_laplace(1, sensitivity=20)
-
-    def total(honest: int) -> Ints:
-        share = polya_share(1, sensitivity=20, honest=honest)
-        return sum(
-            (share.draw(derive(SEED, f"device {device}"), 0, coordinates) for device in range(devices)),
-            np.zeros(coordinates, np.int64),
-        )
-
-    def near(noise: Ints) -> bool:
-        values, chances = dose.probabilities()
-        bins = np.arange(-100, 101, 10)
-        expected = [chances[(values >= low) & (values < low + 10)].sum() for low in bins[:-1]]
-        counts = [np.count_nonzero((noise >= low) & (noise < low + 10)) for low in bins[:-1]]
-        return chi_square_fits(np.array([*counts, noise.size - sum(counts)]), [*expected, 1 - sum(expected)])
-
-    assert near(total(devices))
-    assert not near(total(devices // 2))
 
 
 def test_polya_shares_add_up_exactly() -> None:
@@ -313,18 +289,6 @@ def test_dummies_are_those_of_the_table(devices: int, coins: int, rate: float, p
     assert math.sqrt(total * dummies.rate * (1 - dummies.rate)) == pytest.approx(42.3, abs=0.06)
     assert dummies_delta(total, dummies.rate, likes=50, epsilon=1) <= 1e-6
     assert dummies_delta(total, dummies.rate * 0.995, likes=50, epsilon=1) > 1e-6
-
-
-def test_deltas_of_noise_fall_in_epsilon_and_noise_and_rise_in_changes() -> None:
-    for delta in (gaussian_delta, skellam_delta):
-        for deviation, epsilon, changes in product((3.0, 12.0), (0.3, 1.0, 4.0), (2, 20)):
-            base = delta(deviation, changes=changes, epsilon=epsilon)
-            less = (
-                delta(1.1 * deviation, changes=changes, epsilon=epsilon),
-                delta(deviation, changes=changes - 1, epsilon=epsilon),
-                delta(deviation, changes=changes, epsilon=1.1 * epsilon),
-            )
-            assert max(less) <= base * (1 + 1e-3) + 1e-30
 
 
 def test_a_tiny_delta_does_not_drown_in_rounding() -> None:

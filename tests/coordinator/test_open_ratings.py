@@ -3,8 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from fractions import Fraction
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import reference
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statistical import chi_square_fits, rate_fits
+from statistical import chi_square_fits
 from thoroughness import examples
 
 from actors.device import Cohort, Device
@@ -24,9 +23,7 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import item_queries, random_subset, reveals
 from coordinator.server.decoding.line import decode_shares
 from coordinator.server.design import Decoding
-from coordinator.server.mechanisms import aggregate, half_of, no_release
-from coordinator.server.mechanisms.maxsense import MultiMaxSense
-from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, Reveal, UntilLearned, round_users, toy_share
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.rounds import Outcome, conduct
@@ -197,16 +194,6 @@ def test_rounds_do_not_slow_down_with_the_rounds_before(monkeypatch: pytest.Monk
     assert additions <= 6 * len(transport.asked)
 
 
-def test_any_layout_gives_the_same_rounds_digest_and_model() -> None:
-    ratings = worlds.block_ratings(worlds.world(items=30, rated=5, like=((0.9, 0.2),)))
-    runs = [learned(ratings, 5000, rated=5, answers=4, block=block)[1] for block in (1, 7, 64, 10_000)]
-    assert len({run.releases_sha256 for run in runs}) == 1
-    for run in runs[1:]:
-        assert run.state.asked == runs[0].state.asked
-        np.testing.assert_array_equal(run.model.score, runs[0].model.score)
-        np.testing.assert_array_equal(run.model.cluster, runs[0].model.cluster)
-
-
 @pytest.mark.parametrize(("pool", "items", "rated", "users"), [(8, 8, 2, 16), (1, 8, 3, 2), (1, 2, 2, 1), (7, 7, 7, 4)])
 def test_the_size_of_a_round(pool: int, items: int, rated: int, users: int) -> None:
     """A quarter of the users that one yes an item takes on average, rounded up; never none."""
@@ -288,28 +275,6 @@ def test_bits_of_a_block_model_are_the_oracles_of_reveals(name: str, rated: int,
     assert alone.unpacked()[0].tolist() == release.unpacked()[5].tolist()
 
 
-PAIRS = Pairwise(items=ITEMS).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
-SETS = MultiMaxSense(items=ITEMS, rated=5, questions=4).query(
-    round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(5)
-)
-MERGED = [asked(), PAIRS, SETS, *(reveals_asked(name, most=3, share=0.5) for name in NAMES)]
-
-
-@pytest.mark.parametrize("query", MERGED, ids=str)
-def test_blocks_merge_to_the_whole_in_any_order(query: Query) -> None:
-    ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5))
-    release = answer(ratings, query, 0, 120)
-    cuts = list(itertools.pairwise([0, 1, 9, 9, 70, 120]))
-    parts = [answer(ratings, query, a, b) for a, b in cuts]
-    np.testing.assert_array_equal(np.concatenate([part.unpacked() for part in parts]), release.unpacked())
-    whole = aggregate(query, release)
-    for order in (parts, parts[::-1]):
-        merged = merge(aggregate(query, no_release(query)), *(aggregate(query, part) for part in order))
-        for part in fields(whole):
-            np.testing.assert_array_equal(getattr(merged, part.name), getattr(whole, part.name))
-        assert (merged.answered, merged.ones) == (120, whole.ones)
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize(("size", "most"), [(5, 2), (5, 1), (4, 3)])
 def test_truncation_keeps_a_uniform_subset_of_exactly_most(size: int, most: int) -> None:
@@ -334,26 +299,6 @@ def test_short_lists_are_kept_whole(sizes: list[int], most: int) -> None:
     for stream, size, a, b in zip(STREAMS, sizes, starts, starts[1:], strict=False):
         assert np.flatnonzero(keep[a:b]).tolist() == reference.kept(int(stream), range(size), most)
         assert keep[a:b].sum() == min(most, size)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
-def test_a_share_of_the_devices_tells(share: float) -> None:
-    """Clopper-Pearson, 120,000 devices; false alarm 1e-6. Twin: a share off by 0.01 is refused."""
-    tell = int(reveals(STREAMS, share).sum())
-    assert rate_fits(tell, STREAMS.size, share)
-    assert not rate_fits(tell, STREAMS.size, share + 0.01)
-    assert not rate_fits(tell, STREAMS.size, share - 0.01)
-
-
-@pytest.mark.statistical
-def test_who_tells_says_nothing_about_what_is_kept() -> None:
-    """The first of two entries is kept by half of those who tell and half of those who do not; false alarm 1e-6."""
-    first = random_subset(STREAMS, np.arange(STREAMS.size + 1) * 2, 1)[::2]
-    tell = reveals(STREAMS, 0.5)
-    for group in (tell, ~tell):
-        assert rate_fits(int(first[group].sum()), int(group.sum()), 0.5)
-        assert not rate_fits(int(first[group].sum()), int(group.sum()), 0.52)
 
 
 def test_everybody_tells_at_share_1_and_the_toys_share_is_one_bit_a_user() -> None:

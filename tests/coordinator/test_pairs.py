@@ -12,7 +12,7 @@ import worlds
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
@@ -86,44 +86,6 @@ def test_bits_and_statistic_are_those_of_the_ratings(agreement: str, rated: int)
     assert np.array_equal(statistic.pairs, pairs)
     assert np.array_equal(statistic.agreed, agreed)
     assert (statistic.devices, statistic.answered, statistic.ones) == (users, users, agreed.sum())
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("agreement", AGREEMENTS)
-def test_agreement_happens_as_often_as_the_exact_moments_say(agreement: str) -> None:
-    """False alarm 1e-6 for each of four cells (Clopper-Pearson); epsilon wrong by 15 % is rejected somewhere."""
-    users, epsilon = 400_000, Fraction(2)
-    query = asked(12, agreement, epsilon)
-    _, statistic = answers(query, 6, users)
-    parameters = BlockParameters(
-        rated=6, like=np.array(LIKE), class_shares=np.array(SHARES), cluster_sizes=np.array([6, 6])
-    )
-    cluster = np.arange(12) % 2
-
-    def fits(nats: float) -> bool:
-        expected = pair_agreement(parameters, agreement=agreement, epsilon=nats)
-        cells = [(cluster[:, None] == one) & (cluster[None, :] == other) for one in (0, 1) for other in (0, 1)]
-        return all(
-            statistical.rate_fits(int(statistic.agreed[cell].sum()), int(statistic.pairs[cell].sum()), rate)
-            for cell, rate in zip(cells, expected.ravel(), strict=True)
-        )
-
-    assert fits(as_float(epsilon))
-    assert not fits(as_float(epsilon) * 1.15)
-
-
-@pytest.mark.parametrize("decoder", ["centred", "paper"])
-def test_planted_clusters_are_recovered_without_noise(decoder: str) -> None:
-    """All 30 items right where every pair was asked hundreds of times; cluster 0 has the highest mean score."""
-    query = asked(30)
-    world = worlds.world(items=30, rated=30, like=((0.9, 0.1), (0.1, 0.9)), shares=(0.5, 0.5))
-    cohort = Cohort(worlds.block_ratings(world, 100_000), worlds.SECRET, 0, 100_000, None)
-    statistic = aggregate(query, cohort.answer(query, 0, 100_000))
-    assert isinstance(statistic, PairStatistic)
-    model = decode_pairs(statistic, clusters=2, decoder=decoder)
-    found = model.cluster == np.arange(30) % 2
-    assert found.all() or not found.any()
-    assert model.score[model.cluster == 0].mean() >= model.score[model.cluster == 1].mean()
 
 
 def test_affinity_is_symmetric_and_centred_sums_to_nothing() -> None:

@@ -384,30 +384,6 @@ def test_decided_items_are_those_of_the_largest_threshold(parts: list[int], allo
     assert not replace(posterior, apart=False).decided(float(failure)).any()
 
 
-@settings(max_examples=examples(100))
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.floats(1e-6, 1))
-def test_the_union_bound_holds(doubts: list[float], failure: float) -> None:
-    """Doubts of what is decided, and the threshold for each of the others, stay within what is allowed."""
-    posterior = posterior_of(doubts)
-    decided = posterior.decided(failure)
-    threshold = posterior.threshold(failure)
-    spent = posterior.doubt[decided].sum() + (~decided).sum() * threshold
-    if not decided.all():
-        assert spent == pytest.approx(failure)
-        assert posterior.doubt[~decided].min() >= threshold * (1 - 1e-9)
-    assert posterior.doubt[decided].sum() <= failure * (1 + 1e-9)
-    more = posterior.decided(min(2 * failure, 1.0))
-    assert (more | ~decided).all()
-
-
-def test_none_and_all_decided() -> None:
-    assert posterior_of([0.2, 0.3]).decided(0.1).tolist() == [False, False]
-    assert posterior_of([0.2, 0.3]).threshold(0.1) == pytest.approx(0.05)
-    assert posterior_of([1e-9, 1e-8, 0.0]).decided(0.05).tolist() == [True] * 3
-    assert posterior_of([1e-9, 1e-8, 0.0]).threshold(0.05) == 1
-    assert posterior_of([1e-9, 1e-8, 0.0], apart=False).decided(0.05).tolist() == [False] * 3
-
-
 @pytest.mark.parametrize("clusters", [2, 3])
 def test_items_that_were_in_no_pool_keep_all_undecided(clusters: int) -> None:
     sample = draw(POSTERIORS_PLANTED["halves"], items=30, apart=9, seed=0)
@@ -552,17 +528,6 @@ def test_a_maximum_that_two_fits_reached_counts_once(monkeypatch: pytest.MonkeyP
     for several in ([near], [near, near], [near, replace(near, levels=near.levels + 1e-9)]):
         integrated(sample.value, sample.error, several, np.arange(12, dtype=np.int32))
     assert modes == [1, 1, 1]
-
-
-@pytest.mark.parametrize(("by", "times"), [(5.0, 1.0), (-0.7, 0.01)])
-def test_a_shift_and_a_unit_of_all_estimates_change_levels_only(by: float, times: float) -> None:
-    sample = draw(Planted((0.8, -0.8), (0.5, 0.5)), items=12, apart=5, seed=0)
-    some = np.arange(12, dtype=np.int32)
-    told, means = integrated(sample.value, sample.error, fits(sample.value, sample.error, 2), some)
-    value, error = by + times * sample.value, times * sample.error
-    moved, levels = integrated(value, error, fits(value, error, 2), some)
-    np.testing.assert_allclose(moved, told, rtol=1e-6)
-    np.testing.assert_allclose(levels, by + times * means, rtol=1e-6)
 
 
 def test_only_some_items_tell_levels() -> None:

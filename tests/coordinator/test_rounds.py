@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import itertools
 import pickle
@@ -136,17 +135,6 @@ def test_lost_and_doubled_releases_do_not_pass(damage: str) -> None:
         conduct(POLICY, LEARNER, Damaged(), devices=400)
 
 
-def test_states_are_values() -> None:
-    state = ServerState(devices=10)
-    ask = POLICY.next_query(state)
-    assert ask is not None
-    later = absorb(state, ask, worlds.empty_statistic(12))
-    assert (state.asked, state.counts, state.fresh) == ((), (), 0)
-    assert (later.asked, later.devices, later.fresh) == ((ask,), 10, 10)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        state.devices = 3  # type: ignore[misc]  # what is tried
-
-
 class Pairs:
     """Pairs of items, round by round, for a round's statistic of megabytes."""
 
@@ -173,13 +161,6 @@ def test_what_the_server_holds_does_not_grow_with_its_rounds() -> None:
 def test_nothing_asked_is_nothing_learned() -> None:
     with pytest.raises(ValueError, match="asked nothing"):
         LEARNER.learn(ServerState(devices=10))
-
-
-def test_a_wrong_learner_is_an_input_error() -> None:
-    with pytest.raises(InputError, match="decoder"):
-        conduct(
-            POLICY, SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="best")), Oracle(), devices=40
-        )
 
 
 def test_a_design_other_than_the_runs_is_refused_under_every_decoder() -> None:

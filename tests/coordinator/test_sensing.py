@@ -2,7 +2,6 @@
 
 import math
 from decimal import Decimal, localcontext
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,12 +10,11 @@ import worlds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference import law_of
-from scipy import stats
-from statistical import binomial_bounds, chi_square_fits, normal_radius, rate_fits
+from statistical import chi_square_fits, normal_radius
 from thoroughness import examples
 
 from actors.device import Cohort
-from coordinator.protocol.arrays import Bools, Counts, Floats, Ints
+from coordinator.protocol.arrays import Bools, Counts, Ints
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import below, device_streams
@@ -24,12 +22,8 @@ from coordinator.protocol.mechanisms.maxsense import partition_size
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.public_draws import random_order
 from coordinator.protocol.sensing import sensing_table
-from coordinator.server.decoding.line import decode
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MultiMaxSense
-from coordinator.server.moments.blocks import BlockParameters, SketchMoments, multi_maxsense_moments
-from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.statistic import merge
 
 PROBABILITIES = st.one_of(
     st.floats(0, 1, exclude_min=True), st.floats(1e-5, 0.2), st.integers(1, 5000).map(lambda w: 1 / w)
@@ -139,50 +133,6 @@ def test_everything_is_sensed_at_one_and_nothing_at_almost_zero() -> None:
     for items in (1, 30, 255, 256, 1000):
         assert sensed_counts(worlds.maxsense_query(items=items, sensing=1.0), 500).tolist() == [500] * items
         assert not sensed_counts(worlds.maxsense_query(items=items, sensing=1e-300), 500).any()
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("items", "sensing"), [(2000, 0.002), (300, 1 / 30), (40, 0.7)])
-def test_every_item_is_sensed_at_its_probability(items: int, sensing: float) -> None:
-    """Counts of each item and of all, 60,000 devices; exact bounds, false alarm 1e-6 each.
-
-    Twin: a probability wrong by 2 % is refused.
-    """
-    devices = 60_000
-    counts = sensed_counts(worlds.maxsense_query(items=items, sensing=sensing), devices)
-    low, high = binomial_bounds(devices, sensing, comparisons=items)
-    assert low <= counts.min() <= counts.max() <= high
-    assert rate_fits(int(counts.sum()), devices * items, sensing)
-    assert not rate_fits(int(counts.sum()), devices * items, sensing * 1.02)
-
-
-def pairs_fit(senses: Bools, sensing: float) -> bool:
-    """Whether every pair of items is sensed together at p^2; false alarm 1e-6 in all."""
-    devices, items = senses.shape
-    together = senses.T.astype(float) @ senses
-    pairs = items * (items - 1) // 2
-    return all(
-        rate_fits(int(together[one, other]), devices, sensing**2, false_alarm=1e-6 / pairs)
-        for one in range(items)
-        for other in range(one)
-    )
-
-
-@pytest.mark.statistical
-def test_items_are_sensed_independently() -> None:
-    """All pairs of 16 items, and the size of the set against the binomial law; false alarm 1e-6 each.
-
-    Twins: sets in which an item copies its neighbour in one device of thirty, and a probability wrong by 0.01.
-    """
-    sensing, devices = 0.3, 100_000
-    senses = inclusion(worlds.maxsense_query(items=16, sensing=sensing), devices)
-    assert pairs_fit(senses, sensing)
-    sizes = np.bincount(senses.sum(axis=1).clip(0, 11), minlength=12)
-    for law, right in ((stats.binom(16, 0.3), True), (stats.binom(16, 0.31), False)):
-        assert chi_square_fits(sizes, np.append(law.pmf(np.arange(11)), law.sf(10))) is right
-    assert not pairs_fit(senses, sensing + 0.01)
-    senses[::30, 8] = senses[::30, 7]
-    assert not pairs_fit(senses, sensing)
 
 
 @pytest.mark.statistical
@@ -296,80 +246,3 @@ def test_the_statistic_is_the_oracles(data: st.DataObject, items: int, count: in
     answered = count if heard is None else sum(heard)
     assert (found.devices, found.answered, found.answers) == (count, answered, answered * questions)
     assert found.answer_rate == (found.ones / found.answers if found.answers else 0)
-
-
-BATCH, BATCHES = 200, 2000
-WORLD = worlds.world(items=14, rated=5, like=((0.9, 0.2), (0.3, 0.6)), shares=(0.7, 0.3))
-MODEL = BlockParameters(
-    rated=5, like=np.array(WORLD.like), class_shares=np.array(WORLD.shares), cluster_sizes=np.array([7, 7])
-)
-
-
-@pytest.fixture(scope="module")
-def batches() -> list[ScoreStatistic]:
-    """Statistics of independent batches of devices, three sets of four items each at epsilon 3."""
-    query, users = worlds.partition_query(14, 4, 3, Fraction(3)), BATCH * BATCHES
-    cohort = Cohort(worlds.block_ratings(WORLD, users), worlds.SECRET, 0, users, None)
-    releases = (cohort.answer(query, first, first + BATCH) for first in range(0, users, BATCH))
-    return [worlds.scores_of(aggregate(query, release)) for release in releases]
-
-
-def centred_on(batches: list[ScoreStatistic], moments: SketchMoments, decoder: str) -> Floats:
-    """Each batch's item scores less what the moments expect, shape (batches, items)."""
-    rate, effect = moments.answer_rate, moments.effect[np.arange(14) % 2]
-    sensed = np.array([one.sensed for one in batches])
-    scores = np.array([one.scores for one in batches]) - (rate * sensed if decoder == "centred" else 0)
-    return np.asarray(scores - BATCH * moments.sensing * (effect + (rate if decoder == "paper" else 0)))
-
-
-def strays(sample: Floats, comparisons: int) -> bool:
-    """Whether the mean of independent values, one a row, lies too far from 0 in any column (normal)."""
-    scores = sample.mean(axis=0) / (sample.std(axis=0, ddof=1) / math.sqrt(len(sample)))
-    return bool(np.abs(scores).max() > normal_radius(1.0, comparisons=comparisons))
-
-
-def moments_at(epsilon: float, questions: int = 3) -> SketchMoments:
-    return multi_maxsense_moments(MODEL, set_size=4, questions=questions, epsilon=epsilon)
-
-
-@pytest.mark.few(1)
-@pytest.mark.statistical
-@pytest.mark.parametrize("decoder", ["centred", "paper"])
-def test_measured_scores_have_the_exact_mean(batches: list[ScoreStatistic], decoder: str) -> None:
-    """Sums of scores by cluster, 2000 batches of 200 devices; false alarm 1e-6.
-
-    Twin: the moments of an epsilon that is a fifth larger or smaller are refused.
-    """
-
-    def fits(epsilon: float) -> bool:
-        rest = centred_on(batches, moments_at(epsilon), decoder)
-        return not strays(np.stack([rest[:, ::2].sum(axis=1), rest[:, 1::2].sum(axis=1)], axis=1), 2)
-
-    assert fits(3)
-    assert not fits(3.6)
-    assert not fits(2.4)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("decoder", ["centred", "paper"])
-def test_measured_scores_have_the_exact_noise(batches: list[ScoreStatistic], decoder: str) -> None:
-    """Variance between items of a batch, 2000 batches; false alarm 1e-6.
-
-    Twin: a noise that is a tenth larger or smaller is refused.
-    """
-    moments = moments_at(3)
-    noise = moments.noise_paper if decoder == "paper" else moments.noise_centred
-    measured = centred_on(batches, moments, decoder).var(axis=1, ddof=1)[:, None] / BATCH
-    assert not strays(measured - noise, 1)
-    assert strays(measured - 1.1 * noise, 1)
-    assert strays(measured - 0.9 * noise, 1)
-
-
-@pytest.mark.parametrize("decoder", ["centred", "paper"])
-def test_the_models_error_is_that_noise(batches: list[ScoreStatistic], decoder: str) -> None:
-    """The decoder leaves small terms out; a tenth would be large."""
-    statistic, moments = worlds.scores_of(merge(*batches)), moments_at(3)
-    noise = moments.noise_paper if decoder == "paper" else moments.noise_centred
-    model = decode(statistic, sensing=4 / 14, clusters=2, decoder=decoder)
-    assert model.cluster.tolist() == [item % 2 for item in range(14)]
-    assert model.error[0] == pytest.approx(math.sqrt(BATCH * BATCHES * noise), rel=0.1)

@@ -28,7 +28,6 @@ from coordinator.server.moments.sign_moments import optimal_best_count, sign_con
 from coordinator.server.statistics.scores import ScoreStatistic, aggregate_scores
 from coordinator.server.statistics.signs import count_agreements
 from coordinator.server.statistics.slices import column_counts, subset_counts
-from coordinator.server.statistics.statistic import merge
 
 
 def brute_force(query: Query, bits: list[int], silent: set[int], first: int) -> dict[str, object]:
@@ -78,26 +77,6 @@ def test_blocks_merge_to_the_whole_in_any_order_and_grouping(data: st.DataObject
     assert worlds.as_numbers(sum(parts, start=worlds.empty_statistic(7))) == whole
 
 
-def test_merging_changes_neither_part() -> None:
-    query = worlds.maxsense_query(items=4, sensing=1.0)
-    one, two = (aggregate_scores(query, worlds.release_of(query, [1, 0], first=first)) for first in (0, 2))
-    before = worlds.as_numbers(one)
-    assert worlds.as_numbers(one + two)["scores"] == [2] * 4
-    assert worlds.as_numbers(one) == before
-    empty = worlds.empty_statistic(4)
-    assert worlds.as_numbers(empty + one) == before
-    assert not empty.sensed.any()
-
-
-@pytest.mark.parametrize("devices", [65_534, 65_535, 65_536, 131_071, 200_003])
-def test_counts_beyond_sixteen_bits(devices: int) -> None:
-    """Everybody senses everything and answers 1: each count is the number of devices."""
-    query = worlds.maxsense_query(items=2, sensing=1.0)
-    statistic = aggregate_scores(query, worlds.release_of(query, [1] * devices))
-    assert statistic.sensed.tolist() == statistic.scores.tolist() == [devices] * 2
-    assert statistic.ones == devices
-
-
 def test_silent_devices_do_not_count_towards_large_counts() -> None:
     query = worlds.maxsense_query(items=2, sensing=1.0)
     silent = range(0, 150_000, 2)
@@ -135,14 +114,6 @@ def test_no_device_at_all() -> None:
     everybody_silent = aggregate_scores(query, worlds.release_of(query, [1, 1], silent=[0, 1]))
     assert everybody_silent.answer_rate == 0
     assert everybody_silent.refused == 2
-
-
-def test_missing_are_those_who_neither_answered_nor_refused() -> None:
-    nothing = np.zeros(2, np.int64)
-    statistic = ScoreStatistic(sensed=nothing, scores=nothing, devices=10, answered=5, refused=2, ones=4)
-    assert statistic.missing == 3
-    assert statistic.answer_rate == 0.8
-    assert (statistic + statistic).missing == 6
 
 
 def release_of(query_id: bytes, bits: Bits2, heard: Bools | None, first: int = 3) -> Release:
@@ -277,17 +248,6 @@ def test_counts_are_those_of_a_naive_sum(devices: int, pool: int) -> None:
         assert found.dtype == np.int64
 
 
-@settings(max_examples=examples(60))
-@given(data=st.data(), pool=st.integers(1, 140), devices=st.integers(0, 40), vectors=st.sampled_from([1, 2, 8, 64]))
-def test_counts_of_any_answers(data: st.DataObject, pool: int, devices: int, vectors: int) -> None:
-    query, first = query_about(pool, vectors), data.draw(st.integers(0, 10**12))
-    bits = np.array(
-        data.draw(st.lists(st.integers(0, 1), min_size=devices * query.bits, max_size=devices * query.bits)), np.uint8
-    ).reshape(devices, query.bits)
-    heard = np.array(data.draw(st.lists(st.booleans(), min_size=devices, max_size=devices)), np.bool_)
-    assert agreements_of(query, first, bits, heard).tolist() == naive(query, first, bits, heard).tolist()
-
-
 @pytest.mark.parametrize("devices", [2**k + more for k in (1, 2, 3, 4, 9, 12) for more in (-1, 0, 1)])
 def test_no_carry_is_lost_where_everybody_agrees(devices: int) -> None:
     """All planes fill up: each device names the sign that item 0 has, so that its count is the number of devices."""
@@ -310,32 +270,6 @@ def test_the_statistic_tells_of_the_pool_and_counts_who_answered() -> None:
     assert found.refused + found.missing == int((~heard).sum())
     assert found.ones == int(bits[heard, 0].sum())
     assert found.answer_rate == pytest.approx(bits[heard, 0].mean())
-
-
-def test_scores_are_sums_of_signs() -> None:
-    """``sum_u H_ui S_u = 2 scores - sensed``, with the oracle's signs."""
-    query = worlds.sign_query(range(0, 90, 7), items=90)
-    bits, _ = answers(query, 60)
-    found = summed(query, bits, None)
-    sums = np.zeros(90, np.int64)
-    for device, bit in enumerate(bits[:, 0].tolist()):
-        for place, item in enumerate(range(0, 90, 7)):
-            sums[item] += reference.sign(worlds.public_stream(query, device), 0, place, 13) * (1 if bit else -1)
-    np.testing.assert_array_equal(2 * found.scores - found.sensed, sums)
-
-
-@settings(max_examples=examples(30))
-@given(cuts=st.lists(st.integers(0, 150), max_size=6), vectors=st.sampled_from([1, 4]), all_heard=st.booleans())
-def test_blocks_merge_to_the_whole_in_any_order(cuts: list[int], vectors: int, all_heard: bool) -> None:
-    query = query_about(65, vectors)
-    bits, heard = answers(query, 150)
-    blocks = list(itertools.pairwise([0, *sorted(cuts), 150]))
-    parts = [summed(query, bits[a:b], None if all_heard else heard[a:b], first=a) for a, b in blocks]
-    whole = summed(query, bits, None if all_heard else heard)
-    for order in (parts, parts[::-1]):
-        merged = worlds.scores_of(merge(aggregate(query, no_release(query)), *order))
-        assert (merged.sensed.tolist(), merged.scores.tolist()) == (whole.sensed.tolist(), whole.scores.tolist())
-        assert (merged.devices, merged.answered, merged.ones) == (150, whole.answered, whole.ones)
 
 
 def test_devices_that_did_not_answer_do_not_count_whatever_their_bits() -> None:
@@ -488,15 +422,3 @@ def test_more_is_kept_where_there_is_more_noise() -> None:
     assert kept == sorted(kept, reverse=True)
     assert kept[0] > 1
     assert kept[-1] == 1
-
-
-@pytest.mark.parametrize("rated", [1, 2, 7, 30])
-def test_more_vectors_tell_more(rated: int) -> None:
-    """At the same epsilon, each with the best number kept."""
-    contrasts = []
-    for vectors in (1, 2, 4, 8, 16, 32, 64):
-        kept = optimal_best_count(90, items=100, rated=rated, vectors=vectors, epsilon=Fraction(1))
-        contrasts.append(
-            sign_contrast(90, items=100, rated=rated, vectors=vectors, best_count=kept, epsilon=Fraction(1))
-        )
-    assert contrasts == sorted(contrasts)

@@ -141,18 +141,6 @@ def response(values: int, epsilon: float) -> list[list[float]]:
     return [[(odds if i == j else 1) / (odds + values - 1) for j in range(values)] for i in range(values)]
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("values", [2, 3, 5, 8])
-def test_a_matrix_is_followed_row_by_row(values: int) -> None:
-    """Chi-square, 200,000 devices a row, false alarm 1e-6 each. Twin: the row of epsilon 1.1 is refused."""
-    channel, other = (matrix_channel(response(values, epsilon), None) for epsilon in (1, 1.1))
-    for row in range(values):
-        bits = channel.draw(np.full((DEVICES, 1), row, np.int32), coin_of(row, DEVICES))
-        assert bits.shape == (DEVICES, channel.bits)
-        assert fits(bits, channel.chances(np.array([row])))
-        assert not fits(bits, other.chances(np.array([row])))
-
-
 def test_a_block_of_mixed_values_is_drawn_as_each_alone() -> None:
     channel, private = matrix_channel(response(5, 2), Fraction(2)), np.arange(1000, dtype=np.int32)[:, None] * 7 % 5
     coin = coin_of(1, 1000)
@@ -169,19 +157,6 @@ def test_every_coin_at_an_edge_falls_on_its_side() -> None:
     for row, edges in enumerate(([0, 4, 5, COIN - 8, COIN - 7, COIN - 1], [0, COIN - 1], [0, 1], [0, COIN - 1])):
         told = channel.draw(np.full((len(edges), 1), row, np.int32), these(edges))
         assert numbers(told).tolist() == ([0, 0, 1, 1, 2, 2], [2, 2], [1, 3], [0, 0])[row]
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("sketch", [[0, 0, 0], [1, 0, 0], [0, 0, 1]])
-def test_independent_bits_are_followed(sketch: list[int]) -> None:
-    """Chi-square over all eight releases, 200,000 devices, false alarm 1e-6. Twin: epsilon 1.1 is refused."""
-    channel, other = (
-        independent_bits(count=3, if_one=0.5, if_zero=1 / (math.exp(epsilon) + 1), epsilon=None, ones=1)
-        for epsilon in (1, 1.1)
-    )
-    bits = channel.draw(np.tile(np.array(sketch, np.uint8), (DEVICES, 1)), coin_of(3, DEVICES))
-    assert fits(bits, channel.chances(np.array(sketch)))
-    assert not fits(bits, other.chances(np.array(sketch)))
 
 
 def test_bits_fall_on_their_side_of_every_edge() -> None:

@@ -17,6 +17,7 @@ from coordinator.server.decoding.estimates import Estimates
 
 STEPS, TRIES = 100, 40
 SETTLED = 1e-16  # The climb ends once a step gains less than this, as a share of one and the log-likelihood
+TINY = 1e-200
 FAR = 2.0  # Most that a step changes a logit
 
 
@@ -114,19 +115,11 @@ def back(lower: Floats2, right: Floats) -> Floats:
     return x
 
 
-@compiled
 def start_at(value: Floats, precision: Floats, labels: Ints, clusters: int) -> Floats:
     """Return the point of some labels, shape (N,): the mean of each cluster's estimates, and how many there are."""
-    point, weights = np.zeros(2 * clusters), np.full(clusters, 1e-200)
-    for item in range(value.size):
-        c = labels[item]
-        weights[c] += precision[item]
-        point[c] += precision[item] * value[item]
-        point[clusters + c] += 1.0
-    point[:clusters] /= weights
-    point[clusters:] = np.log(point[clusters:] + 1e-6)
-    point[clusters:] -= point[clusters:].mean()
-    return point
+    weights = np.bincount(labels, precision, clusters) + TINY
+    logits = np.log(np.bincount(labels, minlength=clusters) + 1e-6)
+    return np.concatenate((np.bincount(labels, precision * value, clusters) / weights, logits - logits.mean()))
 
 
 @compiled
@@ -146,8 +139,9 @@ def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve:
         moved = False
         gain = 0.0
         for _ in range(TRIES):
-            bent[:] = curve
-            for k in range(size):
+            for k in range(size):  # by elements: for `bent[:] = curve` numba compiles an error message, in seconds
+                for j in range(size):
+                    bent[k, j] = curve[k, j]
                 bent[k, k] += damp * information[k] + 1e-12 * (information.max() + 1e-300)
             if factor(bent, lower):
                 step = solve(lower, slope)
@@ -155,7 +149,8 @@ def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve:
                 longest = np.abs(step[clusters:]).max()
                 if longest > FAR:
                     step *= FAR / longest
-                ahead[:] = point + step
+                for k in range(size):
+                    ahead[k] = point[k] + step[k]
                 there = height(value, precision, ahead, prior, ahead_slope, ahead_curve, ahead_information)
                 if there >= here - 1e-13 * (1 + abs(here)):
                     moved = True
@@ -164,15 +159,18 @@ def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve:
         if not moved:
             break
         damp /= 8
-        point[:], slope[:], information[:], curve[:] = ahead, ahead_slope, ahead_information, ahead_curve
+        for k in range(size):
+            point[k], slope[k], information[k] = ahead[k], ahead_slope[k], ahead_information[k]
+            for j in range(size):
+                curve[k, j] = ahead_curve[k, j]
         here = there
         if gain < SETTLED * (1 + abs(here)):
             break
-    inside[:] = information[:clusters]
+    for c in range(clusters):
+        inside[c] = information[c]
     return here
 
 
-TINY = 1e-200
 ENDS: dict[int, list[tuple[float, ...]]] = {2: [(0.1,), (0.9,)], 3: [(0.1, 0.9), (0.1, 0.4), (0.6, 0.9)]}
 """For two and three clusters: shares of the items above each cut, for starts with small clusters."""
 NO_PRIOR = np.zeros(3)
@@ -324,6 +322,7 @@ def _average(
     """Average P(cluster) and levels over the points around all modes; see `integrated`."""
     clusters, heaviest = modes.shape[1] // 2, -np.inf
     local, level, log_shares = np.empty((value.size, clusters)), np.empty(clusters), np.empty(clusters)
+    order = np.empty(clusters, np.int64)
     for m in range(len(modes)):
         for s in range(len(points)):
             # Points of component m are drawn from its density q_m alone, but weighed by the whole mixture's density
@@ -331,7 +330,13 @@ def _average(
             # has weight w_m p(x) / q(x), with p the posterior up to a factor. That never exceeds p / q_m, and two
             # maxima that lie close together are not counted twice.
             point = modes[m] + back(factors[m], points[s])
-            order, logits = np.argsort(-point[:clusters]), point[clusters:]
+            logits = point[clusters:]
+            for c in range(clusters):  # by insertion, as there are few
+                place = c
+                while place > 0 and point[order[place - 1]] < point[c]:
+                    order[place] = order[place - 1]
+                    place -= 1
+                order[place] = c
             total = np.log(np.exp(logits - logits.max()).sum()) + logits.max()
             # The L logits hold one number more than the shares. Their sum is given a normal law of its own, which
             # changes no share; and a uniform law of the shares is one of the logits with density prod shares, the
@@ -353,7 +358,8 @@ def _average(
     for item in range(value.size):
         mass = membership[item].sum()
         means[item] /= mass
-        membership[item] /= mass
+        for c in range(clusters):  # by elements: for a row numba compiles an error message, in seconds
+            membership[item, c] /= mass
 
 
 @compiled

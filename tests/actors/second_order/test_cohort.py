@@ -68,17 +68,6 @@ def test_releases_are_the_same_in_every_layout(mechanism: str, monkeypatch: pyte
     assert late[::-1] == whole
 
 
-@pytest.mark.parametrize("mechanism", second_order_public_halves())
-def test_payloads_are_what_the_server_reads(mechanism: str) -> None:
-    model = tiers.features(unseen=10)
-    query = tiers.query(model, mechanism, epsilon=Fraction(1))
-    for one in answered(mechanism, model=model):
-        if second_order_public_halves()[mechanism].moment:
-            assert one.as_moment(model, query).shape == (model.rank, model.rank)
-        else:
-            assert np.isfinite(one.as_vector(model, query)).all()
-
-
 def test_exact_releases_are_the_completed_vectors_and_pmcs_are_their_signs() -> None:
     model = tiers.features()
     rows = complete_many(model, *OF) - model.mean

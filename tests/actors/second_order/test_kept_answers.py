@@ -42,14 +42,6 @@ def test_a_new_process_resends_the_kept_bytes_in_any_layout(tmp_path: Path) -> N
     assert answered(tmp_path / "new", 0, DEVICES, OTHER_SECRET) != before
 
 
-def test_a_restart_answers_for_those_only_that_had_not(tmp_path: Path) -> None:
-    early = answered(tmp_path, 2, 4) + answered(tmp_path, 6, 7)
-    later = answered(tmp_path, 0, DEVICES, OTHER_SECRET)
-    assert [later[2], later[3], later[6]] == early
-    assert later[0] != answered(tmp_path / "new", 0, 1)[0]
-    assert answered(tmp_path, 0, DEVICES) == later
-
-
 def test_the_folder_remembers_the_model_and_the_ledger(tmp_path: Path) -> None:
     answered(tmp_path, 0, DEVICES)
     again = tiers.cohort(OF, 3, 5, keeper=Keeper(tmp_path))

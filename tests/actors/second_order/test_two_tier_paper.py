@@ -1,7 +1,6 @@
 """PMC's bits: the sign vector or its opposite, fair at every item alone, with fair coins where there is no sign."""
 
 import itertools
-import math
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from statistical import chi_square_fits, rate_fits
+from statistical import rate_fits
 from thoroughness import examples
 
 from actors.second_order.mechanisms.paper import (
@@ -63,39 +62,6 @@ def test_randomized_response_flips_the_bits_whose_own_coin_says_so() -> None:
     assert np.array_equal(pure, signs(mine, tiers.coins(5)))
     for k, item in np.ndindex(5, 30):
         assert (pure[k, item] != told[k, item]) == (coin(k, PLACE, item) < threshold)
-
-
-def unlike(told: Bits2, mine: Floats2) -> Bits2:
-    """Where bits differ from the residuals' signs."""
-    return (told ^ (mine > 0)).astype(np.uint8)
-
-
-@pytest.mark.statistical
-def test_every_bit_alone_is_fair_and_all_signs_flip_together() -> None:
-    """Counts over 16,384 devices of one vector; false alarm 1e-6 each (Clopper-Pearson).
-
-    Twin: a device in twenty that never flips.
-    """
-    mine = np.tile(residuals(1, 10), (MANY, 1))
-    told = signs(mine, tiers.coins(MANY))
-    assert all(rate_fits(int(column.sum()), MANY, 0.5) for column in told.T)
-    seen = unlike(told, mine)[:, mine[0] != 0]
-    assert np.array_equal(seen.min(axis=1), seen.max(axis=1))
-    told[::20] = mine[::20] > 0
-    assert not any(rate_fits(int(column.sum()), MANY, 0.5) for column in told[:, mine[0] != 0].T)
-
-
-@pytest.mark.statistical
-def test_randomized_response_flips_as_often_as_its_channel_says() -> None:
-    """All bits of 16,384 devices against ``1 / (1 + e^epsilon)``; false alarm 1e-6.
-
-    Twin: the same bits against epsilon two hundredths larger.
-    """
-    mine = np.ones((MANY, 20))
-    coins, epsilon = tiers.coins(MANY), Fraction(3, 2)
-    flips = int((flipped_signs(mine, coins, epsilon) ^ signs(mine, coins)).sum())
-    assert rate_fits(flips, MANY * 20, 1 / (1 + math.exp(1.5)))
-    assert not rate_fits(flips, MANY * 20, 1 / (1 + math.exp(1.52)))
 
 
 @pytest.mark.statistical
@@ -168,15 +134,6 @@ def test_every_item_holds_a_permutation_and_the_sums_are_right(
     np.testing.assert_allclose(products, residual @ held, rtol=1e-9, atol=1e-12)
 
 
-def test_the_split_objective_is_the_expected_squared_norm() -> None:
-    values, residual = world(9, 4, 1, 3)
-    made = make(values, residual, 5)
-    held = np.take_along_axis(values, made.order.astype(np.intp), axis=1).T
-    gaps = [np.outer(one, one) - np.outer(residual, residual) for one in held]
-    printed = float(np.mean([np.square(gap).sum() for gap in gaps]))
-    assert printed == pytest.approx(objective(made.norms, made.products) + float(residual @ residual) ** 2)
-
-
 def test_swaps_only_lower_the_objective_and_end_where_no_swap_helps() -> None:
     values, residual = world(30, 5, 1, 1)
     found = [objective(*make(values, residual, 11, passes=passes)[1:]) for passes in (0, 1, 2, 5, 40, 41)]
@@ -233,23 +190,6 @@ def test_a_device_releases_the_candidate_that_its_own_coin_names() -> None:
         words = [int(word) for word in coins.query_id]
         chosen = reference.below(reference.siphash_words(secret, int(WHOLE), *words, 0), 0, 5)
         assert np.array_equal(told[k], made.order[:, chosen])
-
-
-@pytest.mark.statistical
-def test_releases_are_uniform_at_every_item_whatever_the_ratings() -> None:
-    """Counts of the five ratings at four items over 40,000 devices of one vector; false alarm 1e-6 each.
-
-    Twin: a device in twenty that tells its own rating.
-    """
-    mine = np.array([0.9, -1.4, 0.0, 2.0])
-    values = np.array([1.0, 2, 3, 4, 5])[None, :] - np.array([3.0, 3.5, 2.8, 2.2])[:, None]
-    many = 40_000
-    told = candidate(np.tile(mine, (many, 1)), values, tiers.coins(many))
-    counts = np.stack([np.bincount(column, minlength=5) for column in told.T])
-    assert all(chi_square_fits(row, np.full(5, 0.2)) for row in counts)
-    told[::20] = np.abs(values - mine[:, None]).argmin(axis=1)
-    leaning = np.stack([np.bincount(column, minlength=5) for column in told.T])
-    assert not any(chi_square_fits(row, np.full(5, 0.2)) for row in leaning)
 
 
 # What PMC and PMD minimise, by linear programming over all laws on small grids.

@@ -1,6 +1,5 @@
 """Laplace noise on a grid: what the channel is, and that the sampler follows it coin by coin."""
 
-import dataclasses
 import itertools
 import math
 from dataclasses import replace
@@ -13,13 +12,13 @@ import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special
-from statistical import chi_square_fits, hoeffding_radius, normal_radius, rate_fits
+from statistical import hoeffding_radius
 from thoroughness import examples
 
 from actors.second_order.mechanisms.rivals import Sslp, corners, directions, named, noisy_places
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words, Words2
-from coordinator.protocol.channels import COIN, bit_channel
+from coordinator.protocol.arrays import Floats, Floats2, Ints, Words, Words2
+from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.public_draws import candidate, candidates_key
@@ -45,17 +44,6 @@ class Given(Coins):
     def places(self, many: int) -> Words2:
         assert self.named.shape == (self.devices, many)
         return self.named
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(5), Fraction(20)])
-def test_rows_are_laws_and_the_largest_log_ratio_is_epsilon(epsilon: Fraction) -> None:
-    """That it is never exceeded, test_channels.py shows."""
-    channel = grid_laplace(epsilon)
-    assert channel.epsilon == pytest.approx(float(epsilon), rel=1e-6)
-    for place in (0, channel.steps // 3, channel.steps):
-        row = channel.row(place)
-        assert sum(row) == 1
-        assert min(row) > 0
 
 
 def test_the_noise_is_the_two_sided_geometric_one() -> None:
@@ -85,17 +73,6 @@ def expected(channel: GridLaplace, place: int, cuts: list[int]) -> list[float]:
     return [float(part.sum()) for part in np.split(row, [cut + channel.beyond for cut in cuts])]
 
 
-@pytest.mark.statistical
-def test_the_sampler_follows_the_channel() -> None:
-    """Ten bins over 200,000 coordinates (Pearson); false alarm 1e-6. Twin: epsilon three hundredths larger."""
-    channel, cuts = grid_laplace(Fraction(1)), [-150, -80, -40, -10, 0, 10, 25, 60, 140]
-    told = noisy_places(np.full((400, 500), 0.125), channel, tiers.coins(400)).ravel()
-    counts = np.bincount(np.searchsorted(cuts, told, side="right"))
-    assert chi_square_fits(counts, expected(channel, 8, cuts))
-    tails = ((channel.at_least / 2.0**63) ** 1.03 * 2.0**63).astype(np.uint64)
-    assert not chi_square_fits(counts, expected(dataclasses.replace(channel, at_least=tails), 8, cuts))
-
-
 def test_coordinates_off_the_range_and_what_is_no_number_are_clipped() -> None:
     """Otherwise a model that overflows on some devices alone would tell them by a release outside of all noise."""
     channel = grid_laplace(Fraction(20))
@@ -111,8 +88,6 @@ def test_an_epsilon_that_coins_cannot_express_is_refused() -> None:
                 make(epsilon)
 
 
-# PrivUnit over public candidates: exact, finite, unbiased, as good as infinitely many; and the device follows it.
-MANY, WIDE = 40_000, 10
 QUERY = bytes(range(16))
 
 
@@ -247,63 +222,6 @@ def test_candidates_are_the_streams_gaussians_on_the_sphere() -> None:
         np.testing.assert_allclose(np.linalg.norm(told, axis=1), 1, atol=1e-12)
 
 
-def ranks(private: Floats, vector: Floats, channel: CapChannel) -> Indices:
-    """The place of each device's answer among all answers, those nearest to ``vector`` first."""
-    found: list[int] = []
-    for first in range(0, MANY, 2000):
-        told = named(np.tile(private, (2000, 1)), channel, QUERY, tiers.coins(2000, first=first))
-        cosines = oracle(np.arange(first, first + 2000), channel.vectors, vector.size) @ vector
-        mine = cosines[np.arange(2000), told // 2] * (1 - 2.0 * (told % 2))
-        found += ((cosines > mine[:, None]).sum(axis=1) + (-cosines > mine[:, None]).sum(axis=1)).tolist()
-    return np.array(found, np.int32)
-
-
-@pytest.mark.statistical
-def test_devices_follow_the_channel() -> None:
-    """Ranks of 40,000 answers: the rate of the kept, and eight parts of each side (Pearson); false alarm 1e-6 each.
-
-    Twins: epsilon a tenth larger; devices whose vector is off by an angle of .3.
-    """
-    vector = np.array([0.1, -0.3, 0.5, 0.5, -0.4, 0.0])
-    vector[5] = math.sqrt(1 - vector @ vector)
-    channel = cap_channel(Fraction(1), 6)
-    kept, choices = channel.choice.best_count, channel.choice.choices
-    found = ranks(vector, vector, channel)
-    larger = choice_channel(Fraction(11, 10), choices=choices, best_count=kept)
-    assert rate_fits(int((found < kept).sum()), MANY, 1 - channel.choice.misses / COIN)
-    assert not rate_fits(int((found < kept).sum()), MANY, 1 - larger.misses / COIN)
-    edges = [*np.linspace(0, kept, 9).astype(int), *np.linspace(kept, choices, 9).astype(int)[1:]]
-    best, rest = (float(one) for one in channel.choice.probabilities)
-    law = [(stop - start) * (best if stop <= kept else rest) for start, stop in itertools.pairwise(edges)]
-    assert chi_square_fits(np.histogram(found, edges)[0], law)
-    aside = math.cos(0.3) * vector + math.sin(0.3) * np.array([vector[1], -vector[0], 0, 0, 0, 0]) / math.sqrt(0.1)
-    assert not chi_square_fits(np.histogram(ranks(aside, vector, channel), edges)[0], law)
-
-
-def released(vector: Floats, channel: CapChannel) -> Floats2:
-    """What the server reads from the answers of 20,000 devices."""
-    told = named(np.tile(vector, (20_000, 1)), channel, QUERY, tiers.coins(20_000)).tolist()
-    rows = [candidate(QUERY, k, answer // 2, vector.size) * (1 - 2 * (answer % 2)) for k, answer in enumerate(told)]
-    return np.array(rows) / channel.length
-
-
-@pytest.mark.thorough  # the law of ranks, above, says more
-@pytest.mark.statistical
-def test_releases_are_unbiased_with_the_stated_second_moment() -> None:
-    """All ten means over 20,000 devices, as normals; false alarm 1e-6. Twins: a longer vector, and none at all."""
-    private = np.random.default_rng(4).normal(size=WIDE)
-    private /= np.linalg.norm(private)
-    channel = cap_channel(Fraction(2), WIDE)
-    told = released(private, channel)
-    np.testing.assert_allclose(np.square(told).sum(axis=1), channel.second_moment)
-    radius = normal_radius(1.3 * math.sqrt(channel.second_moment / WIDE / 20_000), comparisons=WIDE)
-    assert np.abs(told.mean(axis=0) - private).max() < radius
-    assert np.abs(told.mean(axis=0) - 1.2 * private).max() > radius
-    silent = released(np.zeros(WIDE), channel).mean(axis=0)
-    assert np.abs(silent).max() < radius
-    assert np.abs(silent - private).max() > radius
-
-
 def test_directions_are_unit_moments_in_the_models_basis() -> None:
     model = tiers.features(items=40, unseen=10)
     mine = np.random.default_rng(0).normal(size=(3, 40))
@@ -396,15 +314,6 @@ def test_the_release_is_unbiased_and_its_second_moment_tells_nothing(d: int, eps
         np.testing.assert_allclose(second, np.eye(d), atol=1e-12)
 
 
-@pytest.mark.parametrize("d", [2, 3, 4, 5])
-def test_the_largest_likelihood_ratio_is_e_to_the_epsilon(d: int) -> None:
-    epsilon = bit_channel(EPSILON).epsilon
-    laws = np.array([law(private, epsilon) for private in cube(d)])
-    assert math.log((laws.max(axis=0) / laws.min(axis=0)).max()) == pytest.approx(epsilon, abs=1e-12)
-    within = np.array([law(private, epsilon) for private in np.random.default_rng(d).uniform(-1, 1, (40, d))])
-    assert math.log((within.max(axis=0) / within.min(axis=0)).max()) < epsilon
-
-
 class CornerOf(Coins):
     """Coins that a test names: whether corners are turned, and the uniform corners."""
 
@@ -446,23 +355,6 @@ def test_the_samplers_own_law_is_exactly_within_epsilon(d: int) -> None:
     assert ratio == 1 / channel.flip_probability - 1 <= reference.exp_bounds(EPSILON)[0]
 
 
-def counts(shares: Floats, epsilon: Fraction, many: int) -> Floats:
-    """How often the sampler releases every corner of `cube`."""
-    told = corners(np.tile(shares, (many, 1)), bit_channel(epsilon), tiers.coins(many))
-    numbers = told.astype(np.int64) @ (1 << np.arange(shares.size)[::-1])
-    return np.bincount(numbers, minlength=2**shares.size).astype(np.float64)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("shares", [(0.3, -0.8, 1.0), (0.9, 0.9, -0.5, 0.0)])
-def test_the_sampler_follows_the_law(shares: tuple[float, ...]) -> None:
-    """All corners over 200,000 devices (Pearson); false alarm 1e-6. Twin: epsilon a twentieth larger."""
-    private = np.array(shares)
-    found = counts(private, EPSILON, 200_000)
-    assert chi_square_fits(found, law(private, 1.5))
-    assert not chi_square_fits(found, law(private, 1.575))
-
-
 def test_the_bound_is_the_specifications_at_movielens_10m() -> None:
     """Half stars, m = 10,677, epsilon 5: B = 295."""
     stars = replace(tiers.features(items=10_677, rank=1), lowest=0.5, highest=5.0)
@@ -479,8 +371,3 @@ def test_a_device_clips_its_residuals_at_half_the_range() -> None:
     )
     assert edge == far
     assert half != edge
-
-
-def test_vectors_beyond_the_bound_are_clipped() -> None:
-    far, edge = (corners(np.full((300, 5), one), bit_channel(EPSILON), tiers.coins(300)) for one in (7.0, 1.0))
-    assert np.array_equal(far, edge)

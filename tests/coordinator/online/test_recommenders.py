@@ -12,8 +12,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from service_script import Written, liking, served
-from statistical import FALSE_ALARM, chi_square_fits
+from service_script import Written, served
 from thoroughness import examples
 
 from coordinator.protocol.arrays import Bits
@@ -55,13 +54,6 @@ def after(rule: Rule, votes: Bits, recommended: list[int], liked: list[bool]) ->
 )
 def test_limits_at_diversity_2_and_radius_3(rule: Limits, expected: tuple[int, int, int]) -> None:
     assert rule(2, 3) == expected
-
-
-@pytest.mark.parametrize("rule", [*SOUND, RULES["literal"]])
-def test_without_diversity_and_radius_the_first_strike_kills(rule: Limits) -> None:
-    votes = np.array([[0, 1]], np.uint8)
-    assert after(rule(0, 0), votes, [0], [True]).alive.tolist() == [True, False]
-    assert after(rule(0, 0), votes, [0], [False]).alive.tolist() == [False, True]
 
 
 def kicked_out(rule: Limits, rounds: int, objects: int = 2) -> int:
@@ -174,15 +166,6 @@ def test_survivors_take_new_seats_where_only_they_are_asked() -> None:
     electorate.learn(survivors, 2, (1.0, 1.0), liked=False)
     assert electorate.survivors.tolist() == [2, 4]
     assert electorate.second_strikes.tolist() == [1, 0, 0, 0, 0]
-
-
-def test_weights_stay_with_their_voters_where_others_are_kicked_out() -> None:
-    """Both at once: no recommender of the list does that, but nothing forbids it."""
-    electorate = Electorate(3, RULES["strict"](0, 0))
-    votes = np.array([1, 0, 0], np.uint8)
-    electorate.learn(votes, 1, (0.5, 2.0), liked=False)
-    assert electorate.survivors.tolist() == [1, 2]
-    assert electorate.sums(np.array([0, 0, 1], np.uint8), 2, 1).tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(("votes", "voter", "vote"), [([0, 1, 2], 2, 2), ([255, 0, 0], 0, 255), ([1, 9, 8], 1, 9)])
@@ -512,48 +495,3 @@ def test_no_peer_is_ever_kicked_out(name: str) -> None:
         if name != "p-rec-sharp" or told.objects == 2:
             over = served(name, written, sequence, **fields(told))
             assert over.alive.sum() == peers, f"seed {seed}"
-
-
-@pytest.mark.thorough
-def test_the_literal_rule_kicks_peers_out_and_only_where_r_exceeds_d() -> None:
-    kicked = {False: 0, True: 0}
-    for seed in range(400):
-        written, told, sequence, peers = environment(seed)
-        over = served("p-rec-literal", written, sequence, **fields(told))
-        kicked[told.radius > told.diversity] += peers - int(over.alive.sum())
-    assert kicked[False] == 0
-    assert kicked[True] > 20
-
-
-@pytest.fixture(scope="module")
-def sequences() -> tuple[list[int], dict[float, list[float]]]:
-    """How often 6000 seeds recommend each sequence of three rounds, and the law: as it is, and with another lambda."""
-    votes = [[0, 0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1, 0, 0], [1, 0, 1, 0, 0, 1, 0, 0, 1]]
-    written, told = Written(votes, liking(2, [0, 1], [1], [0])), Promise(rounds=20, objects=2, diversity=1, radius=0)
-    kinds = list(itertools.product((0, 1), repeat=3))
-    counts = dict.fromkeys(kinds, 0)
-    for seed in range(6000):
-        over = served("p-rec", written, by_coin(reference.derive(seed, "recommender")), **fields(told))
-        counts[tuple(over.chosen.tolist())] += 1
-    laws = {
-        steeper: [math.exp(oracle("p-rec", written, kind, told, steeper).log_likelihood) for kind in kinds]
-        for steeper in (1.0, 0.85, 1.15)
-    }
-    return list(counts.values()), laws
-
-
-@pytest.mark.thorough  # the oracle follows it, too
-@pytest.mark.statistical
-def test_recommendations_follow_equation_2(sequences: tuple[list[int], dict[float, list[float]]]) -> None:
-    """Pearson's test over the eight sequences of three rounds, survivors' deaths included; false alarm: 1e-6."""
-    counts, laws = sequences
-    assert sum(laws[1.0]) == pytest.approx(1, abs=1e-12)
-    assert chi_square_fits(counts, laws[1.0], false_alarm=FALSE_ALARM)
-
-
-@pytest.mark.parametrize("steeper", [0.85, 1.15])
-def test_the_test_of_equation_2_would_notice_another_lambda(
-    steeper: float, sequences: tuple[list[int], dict[float, list[float]]]
-) -> None:
-    counts, laws = sequences
-    assert not chi_square_fits(counts, laws[steeper], false_alarm=FALSE_ALARM)

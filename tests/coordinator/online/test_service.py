@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
+from mortal import DEATHS, Actor, Fate, at, lives, stand_in
 from service_script import Written, liking, served
-from thoroughness import sample, size
+from thoroughness import sample
 
 from actors.host import DeviceHost
 from actors.keeper import Keeper
@@ -281,12 +281,3 @@ def test_voters_that_forget_know_from_their_keeper(coordinators: int) -> None:
         for name, number in called.items():
             for k in {*sample(range(number), 12), number - 1}:
                 assert run(at(name, k, how), coordinators) == (undisturbed, 1), (how, name, k)
-
-
-def test_voters_that_die_by_chance_change_nothing() -> None:
-    undisturbed, deaths = run()[0], 0
-    for seed in range(size(150, 40)):
-        seen, died = run(by_chance(seed, share=0.05))
-        assert seen == undisturbed, seed
-        deaths += died
-    assert deaths > size(100, 20)

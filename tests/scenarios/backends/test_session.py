@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from runs import alike, here, small
+from runs import here, small
 
 from actors.absence import PRESENT, Absence
 from actors.device import Cohort, Device
@@ -33,7 +33,7 @@ from scenarios.backends.session import InMemoryRounds, silent, stop_if_abandoned
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
-from scenarios.families.main.run import Job, MainResult, run_job
+from scenarios.families.main.run import Job, run_job
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)
 
@@ -48,12 +48,6 @@ def digest_by_hand(scenario: Scenario) -> str:
     bits = [bit for release in releases for bit in release.unpacked()[0].tolist()]
     packed = np.packbits(np.ones(len(releases), np.uint8)).tobytes() + np.packbits(bits).tobytes()
     return hashlib.sha256(packed).hexdigest()
-
-
-@pytest.fixture(scope="module")
-def whole() -> MainResult:
-    """The run that all layouts must repeat."""
-    return here(TWO_CLASSES)
 
 
 @pytest.fixture
@@ -74,29 +68,6 @@ IN_ONE_ROUND = [
 def test_the_digest_is_that_of_one_device_a_user(changes: dict[str, Any]) -> None:
     scenario = small(**changes)
     assert here(scenario, devices_per_actor=7).outcome.releases_sha256 == digest_by_hand(scenario)
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("devices_per_actor", [1, 7, 1000, 1201, None])
-def test_layouts_do_not_change_anything(workers: int, devices_per_actor: int | None, whole: MainResult) -> None:
-    run = here(TWO_CLASSES, workers=workers, devices_per_actor=devices_per_actor)
-    assert alike(run, whole)
-    assert run.job.layout.workers == workers
-    assert run.job.layout.devices_per_actor == devices_per_actor or devices_per_actor is None
-
-
-@pytest.mark.parametrize("changed", [{"seed": 12}, {"epsilon": Fraction(9, 10)}, {"theta": 1.5}, {"users": 1200}])
-def test_what_is_no_layout_changes_the_digest(changed: dict[str, object], whole: MainResult) -> None:
-    other = here(Scenario.model_validate({**TWO_CLASSES.flat(), **changed}))
-    assert other.outcome.releases_sha256 != whole.outcome.releases_sha256
-    assert not alike(other, whole)
-
-
-def test_the_decoder_sees_the_same_releases(whole: MainResult) -> None:
-    other = here(TWO_CLASSES.model_copy(update={"decoder": "paper"}))
-    assert other.outcome.releases_sha256 == whole.outcome.releases_sha256
-    assert not np.array_equal(other.outcome.model.score, whole.outcome.model.score)
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -220,6 +220,14 @@ def test_the_address_that_is_given_counts(service: Service, blindrec: Command, m
     assert "http://127.0.0.1:1 " in refused(blindrec, "status", "x")
 
 
+def test_a_folder_that_is_there_is_not_fetched_over(
+    service: Service, job: Answers, blindrec: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "here").write_text("mine")
+    line = refused(blindrec, "fetch", "job1", "--out", tmp_path / "here", "--address", service.url)
+    assert line == f"{tmp_path / 'here'} is there already; name a new folder as --out\n"
+
+
 def test_bad_commands_are_refused_before_a_head_is_asked(service: Service, blindrec: Command) -> None:
     assert "userz" in refused(blindrec, "submit", "run", "--userz", 3, "--address", service.url)
     assert "data is not sent" in refused(blindrec, "submit", "run", "--ratings", "r.csv", "--address", service.url)

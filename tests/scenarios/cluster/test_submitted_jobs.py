@@ -138,34 +138,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def told(cluster: Cluster) -> dict[str, Ended]:
-    """What commands leave that are sent at the same time."""
-    small = ["submit", "run", "small.toml"]
-    started = {
-        "good": cluster.start(*small, *OWN, "--out", str(cluster.folder.parent / "kept")),
-        "refused": cluster.start(*small, RAY_AUTH_TOKEN_PATH=str(cluster.folder.parent / "other")),
-    }
-    return {name: ended(process) for name, process in started.items()}
+def told(cluster: Cluster) -> Ended:
+    """What a command leaves that submits a small run."""
+    return cluster.blindrec("submit", "run", "small.toml", *OWN, "--out", str(cluster.folder.parent / "kept"))
 
 
-@pytest.fixture(scope="module")
-def joined(cluster: Cluster, told: dict[str, Ended]) -> tuple[Ended, dict[psutil.Process, str]]:
-    """What a command leaves that joins the Ray that runs, and this Ray's own processes before."""
-    before = {one: line for one, line in below(cluster.process).items() if "gcs_server" in line or RAYLET in line}
-    return ended(cluster.start("run", "small.toml", *OWN, joining=True)), before
-
-
-def test_a_job_and_a_run_that_joins_bring_a_mechanism_of_ones_own_and_their_results_come_here(
-    cluster: Cluster, told: dict[str, Ended], joined: tuple[Ended, dict[psutil.Process, str]]
-) -> None:
-    """Its file lies in the folder that is submitted; the cluster has never heard of it."""
+def require_own_run(cluster: Cluster, said: Ended) -> None:
+    """Its mechanism's file lies in the working directory; the cluster has never heard of it."""
     wanted = of_file(cluster.folder.parent / "ratings.csv", design=foreign_mechanisms.OUE())
-    near = here(wanted).outcome.releases_sha256
-    for said in (told["good"], joined[0]):
-        assert (said.code, "Traceback" in said.err) == (0, False), said.err
-        assert (said.result["backend"], said.result["workers"], said.result["answered"]) == ("ray", 1, 200)
-        assert said.result["releases_sha256"] == near
-    assert "blindrec run, theirs:OUE, ray" in told["good"].err
+    assert (said.code, "Traceback" in said.err) == (0, False), said.err
+    assert (said.result["backend"], said.result["workers"], said.result["answered"]) == ("ray", 1, 200)
+    assert said.result["releases_sha256"] == here(wanted).outcome.releases_sha256
+
+
+def test_a_job_brings_a_mechanism_of_ones_own_and_its_result_comes_here(cluster: Cluster, told: Ended) -> None:
+    require_own_run(cluster, told)
+    assert "blindrec run, theirs:OUE, ray" in told.err
 
 
 @pytest.mark.thorough  # by default a stopped job's comes back
@@ -176,8 +164,8 @@ def test_a_failing_jobs_exit_code_comes_back(cluster: Cluster) -> None:
     assert said.err.splitlines()[-1].endswith("failed with exit code 2")
 
 
-def test_the_folder_of_a_job_is_fetched(cluster: Cluster, told: dict[str, Ended]) -> None:
-    (job,) = re.findall(r"job (\S+) is submitted", told["good"].err)
+def test_the_folder_of_a_job_is_fetched(cluster: Cluster, told: Ended) -> None:
+    (job,) = re.findall(r"job (\S+) is submitted", told.err)
     said = cluster.blindrec("fetch", job, "--out", "here")
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith("7 files, ")
@@ -186,8 +174,6 @@ def test_the_folder_of_a_job_is_fetched(cluster: Cluster, told: dict[str, Ended]
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == {
         path.name: path.read_bytes() for path in here_.iterdir()
     }
-    again = cluster.blindrec("fetch", job, "--out", "here")
-    assert (again.code, again.err) == (2, "blindrec: here is there already; name a new folder as --out\n")
 
 
 def scraped(address: str) -> dict[str, float]:
@@ -219,18 +205,18 @@ def test_a_job_is_left_looked_at_scraped_and_stopped(cluster: Cluster) -> None:
     assert watched.err.startswith(f"blindrec: job {job} was stopped")
 
 
-def test_another_token_is_refused(cluster: Cluster, told: dict[str, Ended]) -> None:
-    said = told["refused"]
+@pytest.mark.thorough  # by default a head is one of the tests' own (test_heads)
+def test_another_token_is_refused(cluster: Cluster) -> None:
+    said = ended(cluster.start("stop", "any", RAY_AUTH_TOKEN_PATH=str(cluster.folder.parent / "other")))
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"blindrec: the head at {cluster.address} refuses the token")
     assert said.err.count("\n") == 1
 
 
-def test_a_ray_that_runs_already_is_joined_and_outlives_the_run(
-    cluster: Cluster, joined: tuple[Ended, dict[psutil.Process, str]]
-) -> None:
-    """What the run says is another test's."""
-    before = joined[1]
+@pytest.mark.thorough  # by default a job joins the Ray that it runs in, and another one finds this there
+def test_a_ray_that_runs_already_is_joined_and_outlives_the_run(cluster: Cluster) -> None:
+    before = {one: line for one, line in below(cluster.process).items() if "gcs_server" in line or RAYLET in line}
     assert len(before) == 2
+    require_own_run(cluster, ended(cluster.start("run", "small.toml", *OWN, joining=True)))
     assert set(alive(before)) == set(before)
     assert holds_within(20, lambda: not any("ray::DeviceHost" in line for line in below(cluster.process).values()))

@@ -41,34 +41,6 @@ def test_the_demo(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert result["accuracy"] > 0.7
 
 
-def test_flags_win_over_the_file(blindrec: Command, tmp_path: Path) -> None:
-    file = tmp_path / "scenario.toml"
-    file.write_text('items = 30\nrated = 4\nusers = 500\nepsilon = "inf"\nlike = [[0.8, 0.1], [0.2, 0.7]]\nseed = 9\n')
-    told = blindrec("run", file, "--backend", "inprocess", "--items", 36, "--seed", 0, "--json", "-").result
-    assert (told["items"], told["rated"], told["users"], told["epsilon"], told["seed"]) == (36, 4, 500, "inf", 0)
-    assert told["random_liked"] == pytest.approx(0.45)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("layout", [("--workers", 2), ("--devices-per-actor", 1), ("--devices-per-actor", 700)])
-def test_speed_flags_do_not_change_the_releases(layout: tuple[str, int], blindrec: Command) -> None:
-    first, second = (blindrec("run", *SMALL, *more, "--json", "-").result for more in ((), layout))
-    assert first["releases_sha256"] == second["releases_sha256"]
-    assert first["accuracy"] == second["accuracy"]
-    assert (first["workers"], first["devices_per_actor"]) != (second["workers"], second["devices_per_actor"])
-
-
-def test_the_folder_of_a_run_opens_with_pandas(blindrec: Command, tmp_path: Path) -> None:
-    out = tmp_path / "deep" / "run"
-    assert blindrec("run", *SMALL, "--out", out).code == 0
-    assert json.loads((out / "scenario.json").read_text())["users"] == 2000
-    items = pd.read_parquet(out / "items.parquet")
-    assert list(items.columns) == ["item", "score", "standard_error", "cluster", "rank", "popularity"]
-    assert len(items) == 40
-    assert set(items["cluster"]) == {0, 1}
-    assert pd.read_parquet(out / "rounds.parquet")["answered"].tolist() == [2000]
-
-
 def test_progress_goes_to_standard_error(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
     told = blindrec("run", *SMALL, "--repeat", 2)
@@ -160,19 +132,6 @@ def test_data_tells_what_is_in_a_file(
     shown = blindrec("data", path, *flags)
     assert shown.out.startswith(f"blindrec data {name}")
     assert "above each user's own mean" in shown.out
-
-
-@pytest.mark.few(3)
-@pytest.mark.parametrize("name", FORMATS)
-def test_every_format_gives_the_same_releases(name: str, blindrec: Command, tmp_path: Path) -> None:
-    """But for Jester's, whose catalogue is larger."""
-    path, flags = write_format(tmp_path, name)
-    told = blindrec("run", "--backend", "inprocess", "--ratings", path, *flags, "--json", "-").result
-    reference = "jester.csv" if name.startswith("jester") else "ratings.csv"
-    other, _ = write_format(tmp_path, reference)
-    again = blindrec("run", "--backend", "inprocess", "--ratings", other, "--json", "-").result
-    assert told["releases_sha256"] == again["releases_sha256"]
-    assert told["answered"] == 25
 
 
 def test_like_from_is_a_threshold(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from runs import Command, planted_ratings, refused, write_movielens
 
-from coordinator.server.mechanisms import server_halves
-from coordinator.server.server_half import TRUST_TWO_SERVERS
 from scenarios.studies.planner import plan as planning
 from scenarios.studies.planner.least_users import Candidate, candidates, users_needed
 
@@ -21,24 +19,6 @@ HERE = ("--backend", "inprocess", "--workers", 1)
 def ratings(tmp_path: Path) -> Path:
     """A file with two planted clusters."""
     return write_movielens(tmp_path / "ratings.csv", planted_ratings(users=200, items=12, each=5))
-
-
-@pytest.mark.thorough  # golden results hold a whole plan
-def test_a_whole_plan(blindrec: Command) -> None:
-    """One rated item: sets and pairs of rated items tell nothing, and what is left is quick to plan."""
-    made = blindrec("plan", "--items", 40, "--rated", 1, "--accuracy", 0.9, "--json", "-").result
-    for row in made["designs"]:
-        assert {"design", "decoder", "users", "accuracy", "epsilon"} <= row.keys()
-    planned = {name for name, half in server_halves().items() if half.trust != TRUST_TWO_SERVERS}
-    assert {row["design"] for row in made["designs"]} == planned
-    for row in made["bounds"]:
-        assert {"name", "users", "valid"} <= row.keys()
-    best = made["recommended"]
-    assert best in made["designs"]
-    assert (best["design"], best["decoder"], best["private"]) == ("sign", "posterior", True)
-    assert best["accuracy"] >= 0.9
-    assert best["users"] > max(row["users"] for row in made["bounds"] if row["valid"])
-    assert best["users"] > min(row["users"] for row in made["designs"] if row["users"])
 
 
 def test_the_table(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:

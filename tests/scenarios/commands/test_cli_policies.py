@@ -58,16 +58,6 @@ def test_the_table_tells_policy_rounds_and_what_is_undecided(blindrec: Command) 
     assert "rounds" not in alone
 
 
-def test_progress_counts_answers_not_beyond_all_there_are(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
-    flags = ["--policy", "fixed", "--answers-per-device", 2, "--users", 300, "--json", "-"]
-    for line in blindrec(*HERE, *flags).err.splitlines():
-        done, all_of_them = (
-            int(word.replace(",", "")) for word in line.split() if word[0].isdigit() and ":" not in word
-        )
-        assert done <= all_of_them
-
-
 def test_answers_of_one_device_are_predicted_at_their_share_of_epsilon(blindrec: Command) -> None:
     """So many devices that answer m times at epsilon / m are like m times as many at that epsilon."""
     for design in ("maxsense", "multi-maxsense", "pairwise"):
@@ -144,18 +134,6 @@ def test_ones_own_policy_is_found_in_the_working_directory(mine: str, blindrec: 
     assert 2 < told.result["rounds"] < 30
     assert told.result["answered"] == 200 * (told.result["rounds"] + 1)
     assert told.result["undecided"] == 0
-
-
-@pytest.mark.cluster
-@pytest.mark.thorough  # by default a tutorial's policy travels
-def test_ones_own_policy_travels_to_ray_with_its_code(mine: str, lent: None, blindrec: Command, tmp_path: Path) -> None:
-    """The processes there started elsewhere, and do not find its module."""
-    flags = [*OWN, "--policy", f"{mine}:Doubtful", "--json", "-"]
-    far, near = blindrec(*SMALL, *flags, "--backend", "ray", "--out", tmp_path / "out"), blindrec(*HERE, *flags)
-    assert (far.code, far.result["backend"]) == (0, "ray"), far.err
-    for key in ("releases_sha256", "rounds", "answered", "undecided", "accuracy", "policy_error"):
-        assert far.result[key] == near.result[key]
-    assert len(pd.read_parquet(tmp_path / "out" / "rounds.parquet")) == near.result["rounds"]
 
 
 BAD: dict[str, list[str]] = {

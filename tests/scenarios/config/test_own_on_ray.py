@@ -3,8 +3,6 @@
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import foreign_bad as bad
@@ -12,21 +10,18 @@ import foreign_mechanisms as foreign
 import psutil
 import pytest
 import ray
-from foreign_jobs import USERS, job
+from foreign_jobs import job
 from foreign_jobs import outcome as here
 from runs import present
 
 from benchmarks.victims import below
-from coordinator.protocol.custom import Mechanism, MechanismError
 from coordinator.server.fleet.coordinator_actor import start_coordinator
 from coordinator.server.rounds.rounds import Outcome, Round
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends import on_ray as place
 from scenarios.backends.on_ray import OnRay
-from scenarios.backends.ray_instance import on_ray
 from scenarios.backends.session import InMemoryRounds
 from scenarios.families.main.run import Job, _packages, run_job
-from scenarios.store.journal import Journal
 
 pytestmark = pytest.mark.cluster
 
@@ -93,21 +88,6 @@ def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None
     assert not [name for name in loaded if name.partition(".")[0] in {"actors", "scenarios", "foreign_mechanisms"}]
 
 
-@pytest.mark.thorough  # by default processes die of a design of ours (test_survival)
-@pytest.mark.parametrize("victim", ["ray::DeviceHost", "ray::Coordinator"])
-def test_processes_that_die_change_nothing(ray_session: OnRay, tmp_path: Path, victim: str) -> None:
-    killed: list[psutil.Process] = []
-
-    def progress(tally: RunProgress) -> None:
-        if not killed and tally.count >= USERS // 4:
-            killed.extend(one for one, line in below(psutil.Process()).items() if line.startswith(victim))
-            killed[0].kill()
-
-    of = replace(job(foreign.OUE(), rounds=4), rounds=Journal(tmp_path, 0), ledger=Journal(tmp_path, 0).ledger)
-    assert there(ray_session, of, progress).releases_sha256 == here(job(foreign.OUE(), rounds=4)).releases_sha256
-    assert killed
-
-
 class Unlucky(InMemoryRounds):
     """Dies with the second round that it is told."""
 
@@ -138,12 +118,3 @@ def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[ba
     assert far.failure == near.failure
     assert str(far.failure).startswith(f"mechanism {kind.__name__}, method sketch, round 2: ")
     assert far.releases_sha256 == near.releases_sha256
-
-
-@pytest.mark.thorough  # by default an error of the server arrives (test_ray)
-@pytest.mark.parametrize("kind", [bad.Outside, bad.CountsFloats])
-def test_what_goes_wrong_at_once_is_one_line(lent: None, kind: type[Mechanism]) -> None:
-    with pytest.raises(MechanismError) as error, on_ray(address=None, workers=1) as session:
-        there(session, job(kind(), workers=1))
-    assert str(error.value).startswith(f"mechanism {kind.__name__}, method ")
-    assert "\n" not in str(error.value)

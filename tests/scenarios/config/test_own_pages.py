@@ -38,15 +38,6 @@ def test_the_class_is_short_and_the_same_on_every_layout(blindrec: Command, fold
     assert result(blindrec, "run", "oue.toml", "--allow-code", *HERE)["releases_sha256"] == kept
 
 
-@pytest.mark.cluster
-@pytest.mark.thorough  # by default other classes run there (test_own_on_ray)
-def test_the_same_on_ray(lent: None, blindrec: Command) -> None:
-    assert (
-        result(blindrec, *RUN, "--backend", "ray")["releases_sha256"]
-        == result(blindrec, *RUN, *HERE)["releases_sha256"]
-    )
-
-
 @pytest.mark.thorough
 @pytest.mark.statistical
 def test_what_must_hold_of_every_mechanism_holds_of_it(blindrec: Command) -> None:

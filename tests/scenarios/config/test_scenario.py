@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from runs import Command, complains, refused
 
 import blindrec
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms import server_halves as mechanisms
 from scenarios.config.run_spec import RunSpec, load_scenario
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settle
@@ -48,67 +46,11 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
-    found = load_scenario(written(tmp_path, FULL), {})
-    assert {name: found.value(name) for name in Scenario.flat_names()} == {
-        **{name: field.default for half in mechanisms().values() for name, field in half.settings.model_fields.items()},
-        "design": "maxsense",
-        "decoder": "paper",
-        "policy": "one-round",
-        "rounds": 2,
-        "confidence": 0.95,
-        "answers_per_device": 1,
-        "most_rounds": 10_000,
-        "pool_size": None,
-        "assume_malicious": None,
-        "verify": None,
-        "malicious": 0.02,
-        "attack": "promote:5",
-        "trust": "local",
-        "delta": None,
-        "expected_answers": None,
-        "short_rounds": None,
-        "smallest_round": None,
-        "own_questions": False,
-        "items": 60,
-        "rated": 6,
-        "users": 700,
-        "clusters": 3,
-        "like": ((0.9, 0.5, 0.1), (0.2, 0.4, 0.8)),
-        "class_shares": (0.25, 0.75),
-        "cluster_shares": (0.5, 0.3, 0.2),
-        "theta": 2.5,
-        "epsilon": Fraction(1, 10),
-        "seed": 7,
-        "dropout": 0.1,
-        "straggler_share": 0.2,
-        "straggler_delay": 30.0,
-        "deadline": 20.0,
-        "ratings": None,
-        "columns": None,
-        "duplicates": None,
-        "bad_lines": "refuse",
-        "like_from": None,
-        "features": None,
-        "public": 0,
-        "held_out": 0.2,
-        "split_by": "random",
-    }
-
-
 def test_flags_say_the_same_as_a_file(tmp_path: Path) -> None:
     lists = {"like": "0.9,0.5,0.1;0.2,0.4,0.8", "class_shares": "0.25,0.75", "cluster_shares": "0.5,0.3,0.2"}
     flags = {**tomllib.loads(FULL), **lists, "epsilon": "0.1", "ratings": None}
     del flags["design"]
     assert load_scenario(None, flags) == load_scenario(written(tmp_path, FULL), {})
-
-
-@pytest.mark.parametrize(("name", "flag"), [("items", 61), ("epsilon", "inf"), ("seed", 0), ("like", "1,0,0;0,0,1")])
-def test_a_flag_wins_over_the_file_and_changes_nothing_else(name: str, flag: Any, tmp_path: Path) -> None:
-    path = written(tmp_path, FULL)
-    changed, before = load_scenario(path, {name: flag, "users": None}).flat(), load_scenario(path, {}).flat()
-    assert changed.pop(name) != before.pop(name)
-    assert changed == before
 
 
 def test_defaults_are_those_that_the_help_names() -> None:
@@ -171,11 +113,6 @@ def test_epsilon_is_exact(upper: int, lower: int) -> None:
     exact = Fraction(upper, lower)
     if exact <= 30:
         assert load_scenario(None, {"epsilon": f"{upper}/{lower}"}).epsilon == exact
-
-
-def test_a_scenario_cannot_be_changed() -> None:
-    with pytest.raises(ValidationError):
-        Scenario().items = 3
 
 
 MULTI: dict[str, Any] = {"design": "multi-maxsense", "items": 40, "rated": 5}

@@ -231,33 +231,6 @@ def test_the_page_has_a_section_for_each_family(page: str, subjects: list[Path])
     assert set(families) == {"run", "two-tier", "online", "sweep", "plan", "compare", "data", "audit"}
 
 
-@pytest.mark.thorough  # that it is the first picture is shown elsewhere
-def test_the_ladder_stands_before_everything_else(blindrec: Command, tmp_path: Path) -> None:
-    """Where there are rungs and several epsilons; of one epsilon it is no curve, and stands below the tables."""
-    ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=50, items=30, each=16))
-    models = ("--trust-models", "none,curator,two-servers,shuffled,two-tier,local", "--mechanisms", "popularity,set")
-    few = ("--backend", "inprocess", "--like-from", 4, "--likes", 8, "--devices", 0, "--scale", "1,1000")
-    titles: list[list[str]] = []
-    for name, epsilon in (("one", "2"), ("several", "1,2")):
-        out = tmp_path / name
-        assert blindrec("compare", ratings, *few, *models, "--epsilon", epsilon, "--out", out).code == 0
-        page = report_of([out])
-        assert faults_of(page, [out]) == []
-        section = next(one for one in tree_of(page).iter("section"))
-        parts = [one for one in section if one.tag in ("h3", "figure")]
-        titles.append([words_of(one).rsplit(".", 1)[-1].strip() for one in parts])
-        if name == "several":
-            columns = {words_of(one) for one in section.iter("th")}
-            assert {"neighbours", "delta", "likes that one liar is worth"} <= columns
-    asked = "What was asked, and of whom"
-    for shown in titles:
-        assert [title for title in shown if title.endswith("The ladder of trust")]
-    assert titles[0][0] == asked
-    assert titles[1][0].endswith("The ladder of trust")
-    assert titles[1][1] == asked
-    assert not titles[1][-1].endswith("The ladder of trust") or len(titles[1]) == len({*titles[1]})
-
-
 # Results that liars are about.
 
 

@@ -276,14 +276,6 @@ def test_a_run_whose_ledger_lacks_what_devices_answered_is_refused(blindrec: Com
     ends_alike(blindrec, out)
 
 
-@pytest.mark.parametrize("kept", [0, 1])
-def test_a_damaged_round_is_asked_again(kept: int, blindrec: Command, tmp_path: Path) -> None:
-    journal, out = interrupted(tmp_path / "out", 2), tmp_path / "out"
-    (journal.folder / f"{kept:06d}.npz").write_bytes(b"half a rou")
-    resumed = ends_alike(blindrec, out)
-    assert f"{kept:06d}.npz is damaged; going on from the round before it" in " ".join(resumed.err.split())
-
-
 def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) -> None:
     assert "holds no interrupted run" in refused(blindrec, "resume", tmp_path / "nowhere", *FLAGS)
     interrupted(out := tmp_path / "out", 2)

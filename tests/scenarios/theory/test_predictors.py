@@ -12,7 +12,7 @@ import pytest
 from runs import Command, here, small
 from scipy import stats
 from scipy.integrate import quad
-from statistical import binomial_bounds, clopper_pearson, normal_radius, rate_fits
+from statistical import binomial_bounds, normal_radius
 from thoroughness import sample
 
 from coordinator.protocol.arrays import Floats, Ints
@@ -21,11 +21,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from coordinator.server.decoding.curator import DiscreteLaplace, noisy_totals
 from coordinator.server.decoding.line import kmeans_on_line
-from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.maxsense import MultiMaxSenseSettings
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.sign_moments import sign_contrast
-from coordinator.server.server_half import ServerHalf
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import known_world, settle
@@ -50,49 +48,6 @@ def predicted(**settings: Any) -> Predictor:
     found = predictor(settle(Scenario.model_validate(settings).complete()))
     assert found is not None
     return found
-
-
-WITH_MOMENTS = [name for name, half in server_halves().items() if type(half).moments is not ServerHalf.moments]
-
-
-@pytest.mark.few(5)
-@pytest.mark.parametrize("design", [name for name in WITH_MOMENTS if name != "anchor"])  # whose rounds are played
-def test_every_design_with_moments_is_predicted(design: str) -> None:
-    found = predicted(design=design, items=40, rated=20, answers_per_item=3 if design == "item-query" else 1)
-    few, many = 50, 500_000
-    assert 0 <= found.exact(few) <= found.accuracy(few) <= 1
-    assert found.accuracy(many) >= found.accuracy(few)
-    if design != "item-query":
-        assert found.accuracy(many) > 0.98
-        assert found.exact(few) < 0.5 < found.exact(many)
-
-
-@pytest.mark.few(2)
-@pytest.mark.statistical
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"design": "maxsense", "users": 2500},
-        {"design": "maxsense", "users": 4000, "decoder": "paper"},
-        {"design": "multi-maxsense", "questions": 2, "epsilon": 4, "users": 1200},
-        {"design": "curator-items", "users": 60},
-        {"design": "full-reveal", "users": 60},
-        {"design": "curator-pairs", "users": 300, "epsilon": 4},
-        {"design": "curator-pairs", "users": 300, "rated": 40},
-        {"design": "pairwise", "users": 700, "rated_items": "public"},
-    ],
-)
-def test_simulated_populations_meet_the_prediction(settings: dict[str, Any]) -> None:
-    """30 seeds: mean within 5 standard errors and 0.005, false alarm below 1e-4 each by Student's law.
-
-    The twin: half of the users would not have met it.
-    """
-    wanted = {"items": 40, "rated": 10, "epsilon": "inf" if settings["design"] == "full-reveal" else 2, **settings}
-    found, users = predicted(**wanted), wanted["users"]
-    shares = np.array([record(here(small(**wanted, seed=seed)), None)["accuracy"] for seed in range(30)])
-    error = 5 * float(shares.std(ddof=1)) / math.sqrt(30) + 0.005
-    assert abs(float(shares.mean()) - found.accuracy(users)) < error
-    assert abs(float(shares.mean()) - found.accuracy(users // 2)) > error
 
 
 @pytest.mark.few(1)
@@ -236,31 +191,6 @@ def test_density_and_lattice_agree_where_both_hold(epsilon: Epsilon, monkeypatch
     monkeypatch.setattr(predictors, "LATTICE", 0)
     assert totals_accuracy(parameters, users=users, epsilon=epsilon) == pytest.approx(lattice, abs=1e-4)
     assert 0.8 < lattice < 0.99999
-
-
-@pytest.mark.few(2)
-@pytest.mark.statistical
-@pytest.mark.parametrize(
-    ("like", "sizes", "rated", "users", "epsilon"),
-    [
-        ([[0.9, 0.1]], [300, 300], 20, 1500, Fraction(1)),
-        ([[0.9, 0.2], [0.6, 0.1]], [360, 240], 60, 900, Fraction(2)),
-        ([[0.8, 0.5, 0.2]], [200, 200, 200], 20, 1000, Fraction(2)),
-        ([[1.0, 0.0]], [300, 300], 3, 500, None),
-    ],
-)
-def test_kmeans_on_simulated_totals(
-    like: list[list[float]], sizes: list[int], rated: int, users: int, epsilon: Epsilon
-) -> None:
-    """Mean share of 12 runs, six standard errors: false alarm below 1e-4 (Student's t), at a fixed seed.
-
-    5e-4 more is for the finite number of items. The twin, at a third fewer users, lies outside.
-    """
-    parameters = model(like, sizes, rated)
-    shares = simulated(parameters, users, epsilon, 12)
-    radius = 6 * float(shares.std(ddof=1)) / math.sqrt(shares.size) + 5e-4
-    assert abs(totals_accuracy(parameters, users=users, epsilon=epsilon) - shares.mean()) < radius
-    assert abs(totals_accuracy(parameters, users=users * 2 // 3, epsilon=epsilon) - shares.mean()) > radius
 
 
 @pytest.mark.statistical
@@ -407,38 +337,6 @@ def test_what_the_server_must_learn_counts_where_labels_are_uncertain(items: int
     halves = model([[0.9, 0.1]], [items // 2, items // 2], rated)
     contrast = sign_contrast(items, items=items, rated=rated, vectors=1, best_count=1, epsilon=Fraction(1))
     assert 1 - mistakes(halves, contrast=contrast, users=users).mean() > mean + radius
-
-
-SHARES = 60  # Seeds a scenario
-WORLDS: dict[str, Scenario] = {
-    "alike": small(design="sign", items=60, rated=8, users=20_000),
-    "unequal": small(design="sign", items=60, rated=8, users=20_000, cluster_shares="0.3,0.7"),
-    "three": small(design="sign", items=60, rated=8, users=26_000, epsilon=2, like="0.95,0.5,0.05"),
-    "three rounds of vectors": small(
-        design="sign", items=60, rated=8, users=4000, epsilon=3, vectors=4, policy="fixed", rounds=3
-    ),
-}
-
-
-@pytest.mark.thorough  # and populations of every prediction, above
-@pytest.mark.parametrize("name", sample(list(WORLDS), 2))
-@pytest.mark.statistical
-def test_predictions_hold_for_devices(name: str) -> None:
-    """False alarm: 1e-6 for the mean accuracy (normal), and for the share of runs with all right (Clopper-Pearson).
-
-    The prediction knows levels and shares, the server fits them: that costs it less than half a point where nearly all
-    items are right. The twin: two thirds of the users, and twice as many, are noticed.
-    """
-    scenario = WORLDS[name]
-    accuracies, told = accuracies_of(scenario, SHARES), predictor(scenario.complete())
-    exact = int((accuracies == 1).sum())
-    assert told is not None
-    users, mean = scenario.users or 0, float(accuracies.mean())
-    radius = normal_radius(float(accuracies.std(ddof=1)) / np.sqrt(SHARES))
-    assert mean - radius < told.accuracy(users) < mean + radius + 0.005
-    assert rate_fits(exact, SHARES, told.exact(users))
-    assert told.accuracy(users * 2 // 3) < mean - radius
-    assert clopper_pearson(exact, SHARES)[1] < told.exact(2 * users)
 
 
 ALIKE = "0.9,0.1;0.1,0.9"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pytest
 from going_on import stopped
-from golden.inside import share
 from runs import Command, here, of_file, planted_ratings, present, refused, small, write_movielens
 
 from actors.ratings import StoredRatings
@@ -25,10 +23,6 @@ from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.local import SET
 from scenarios.studies.compare.rows.public_users import split_people
 from scenarios.studies.compare.worlds import world_of
-
-if TYPE_CHECKING:
-    from scenarios.backends.on_ray import OnRay
-
 
 HERE = ("--backend", "inprocess", "--workers", "1")
 OF_SETS: tuple[str, ...] = ("run", "--design", "set", "--epsilon", "4", "--users", "3000", "--like-from", "4")
@@ -142,18 +136,6 @@ def test_a_run_goes_on_after_any_round(rounds: int, tastes: Path, blindrec: Comm
         assert resumed[name] == whole[name]
     for name in ("rounds.parquet", "items.parquet"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
-@pytest.mark.cluster
-@pytest.mark.thorough  # by default other designs show it
-def test_ray_releases_the_same(
-    tastes: Path, blindrec: Command, ray_session: OnRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    share(ray_session, monkeypatch)
-    far, near = (blindrec(*OF_PAIRS, "--ratings", tastes, "--backend", place).result for place in ("ray", "inprocess"))
-    assert (far["backend"], near["backend"]) == ("ray", "inprocess")
-    for name in ("releases_sha256", "ndcg", "hit_rate", "top_50", "spent_max"):
-        assert far[name] == near[name]
 
 
 def test_lists_follow_taste_where_popularity_says_nothing(tastes: Path) -> None:

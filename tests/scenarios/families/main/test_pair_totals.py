@@ -273,10 +273,3 @@ def test_devices_noise_that_falls_short_in_the_second_round_leaves_popularity() 
     model = half.learn(first.statistic, [first.ask.query], learner.how)  # type: ignore[attr-defined] # of sums
     assert model.near is None
     assert np.array_equal(model.score, first.statistic.of(RANKED).sums)  # type: ignore[attr-defined] # of groups
-
-
-@pytest.mark.cluster
-@pytest.mark.thorough  # by default two servers add up totals there (test_two_servers_on_ray)
-def test_ray_repeats_a_run_in_process(ray_session: Any) -> None:
-    scenario = shared(noise="devices", dropout=0.05)
-    assert digests(run(scenario, ray_session, devices_per_actor=200)) == digests(here(scenario))

@@ -88,13 +88,6 @@ def test_the_clusters_of_a_planted_file_are_found_and_help_its_users(tmp_path: P
     assert found["hit_rate"] > found["random_hit_rate"] + 3 * found["hit_rate_error"]
 
 
-@pytest.mark.parametrize("epsilon", ["1", "inf"])
-def test_a_record_is_strict_json(epsilon: str, file: Path) -> None:
-    for scenario in (small(epsilon=epsilon), of_file(file, epsilon=epsilon, held_out=0)):
-        found = record(here(scenario))
-        assert json.loads(to_json(found), parse_constant=pytest.fail) == found
-
-
 @pytest.mark.few(4)  # golden results hold every design's record
 @pytest.mark.parametrize("name", server_halves())
 def test_the_record_of_every_design(name: str, file: Path) -> None:

@@ -80,16 +80,6 @@ def test_convergence_is_told_iteration_by_iteration(blindrec: Command) -> None:
     assert result["change"] == steps[-1]["change"] < steps[5]["change"] / 3
 
 
-def test_settings_that_are_not_given_are_validated_on_public_users(blindrec: Command) -> None:
-    ended = blindrec(*PLANTED, "--public", "16", "--private", "5", "--mechanism", "laplace", "--json", "-")
-    result = ended.result
-    tried = result["validated"]
-    assert len(tried) >= 3
-    best = min(tried, key=lambda one: one["rmse"])
-    assert (best["rank"], best["regularisation"]) == (result["rank"], result["regularisation"])
-    assert result["weight"] in (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
-
-
 BAD: dict[str, list[str]] = {
     "--public 0": ["public", "0", "whole number"],
     "--public 1.5": ["public", "1.5", "share"],

@@ -143,21 +143,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "candidates", lambda world, *_: [Candidate(world=world, settings=settings)])
 
 
-@pytest.mark.thorough  # that data and plan agree is test_one_protocol's
-@pytest.mark.usefixtures("quick")
-def test_data_and_plan_tell_it_with_features(wanted: Comparison, blindrec: Command) -> None:
-    told = (str(wanted.ratings), "--like-from", 4, "--features", str(wanted.features), "--json", "-")
-    of_data = blindrec("data", *told).result["worth"]
-    of_plan = blindrec("plan", "--ratings", *told, "--epsilon", 4).result["worth"]
-    assert [row for row in of_data if row["epsilon"] == 4] == of_plan
-    assert [row["features"] for row in of_plan] == [False, True, False, True]
-    several = blindrec("plan", "--ratings", *told, "--users", 10**6, "--worth", 0.9, "--accuracy", 0.9).result["worth"]
-    assert {row["epsilon"] for row in several} == {1, 2, 4}
-    assert {(row["users_here"], row["worth"]) for row in several} == {(10**6, 0.9)}
-    shown = blindrec("plan", "--ratings", *told[:-2], "--epsilon", 4).words
-    assert shown.index("what private advice takes") < shown.index("for a block model of the file's shape")
-
-
 @pytest.mark.usefixtures("quick")
 def test_what_cannot_be_told_is_said(tmp_path: Path, blindrec: Command) -> None:
     few = write_movielens(tmp_path / "few.csv", planted_ratings(users=50, items=12, each=8))

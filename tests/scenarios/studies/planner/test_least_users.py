@@ -35,27 +35,6 @@ def needed(one: Candidate, epsilon: Any, target: Target) -> int:
     return users
 
 
-@pytest.mark.parametrize(
-    ("decoder", "millions"),
-    [("centred", {0.5: 6.8, 0.95: 10.0, 0.99: 12.0}), ("paper", {0.5: 12.3, 0.95: 18.2, 0.99: 22.0})],
-)
-def test_the_standard_setting(decoder: str, millions: dict[float, float]) -> None:
-    """The recorded users, to 2 % (and the rounding of the record)."""
-    one = candidate("maxsense", decoder=decoder)
-    users = {success: needed(one, Fraction(1), Target(success=success, accuracy=None)) / 1e6 for success in millions}
-    assert users == pytest.approx(millions, rel=0.02)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("items", "users"), [(100, 7368), (200, 16955)])
-def test_pairs_of_public_ratings_where_everything_is_rated(items: int, users: int) -> None:
-    """All right with probability 0.98 at 16 N ln N, as recorded from simulations, to 15 %."""
-    world = Scenario(items=items, rated=items)
-    assert users == round(16 * items * math.log(items))
-    found = needed(candidate("pairwise", world), Fraction(1), Target(success=0.98, accuracy=None))
-    assert found == pytest.approx(users, rel=0.15)
-
-
 ABLE = [
     ("maxsense", {"decoder": "centred"}),
     ("maxsense", {"decoder": "paper"}),
@@ -100,30 +79,6 @@ def test_no_smaller_epsilon_is_skipped_where_the_need_jumps() -> None:
     found = epsilon_needed(one, SURE, (at + above) // 2)
     assert found is not None
     assert found < 2
-
-
-def test_users_and_epsilon_are_inverse() -> None:
-    one = candidate("maxsense")
-    users = needed(one, Fraction(3, 2), SURE)
-    found = epsilon_needed(one, SURE, users)
-    assert found is not None
-    assert float(found) == pytest.approx(1.5, rel=3e-4)
-    assert epsilon_needed(one, SURE, 1) is None
-
-
-def test_what_asks_for_more_needs_more() -> None:
-    one = candidate("maxsense", Scenario(items=100, rated=10))
-    by_epsilon = [needed(one, epsilon, SURE) for epsilon in (Fraction(1, 2), Fraction(1), None)]
-    assert by_epsilon == sorted(by_epsilon, reverse=True)
-    successes = [needed(one, Fraction(1), Target(success=p, accuracy=None)) for p in (0.01, 0.5, 0.99)]
-    assert successes == sorted(successes)
-    shares = [needed(one, Fraction(1), Target(success=None, accuracy=p)) for p in (0.6, 0.9, 0.999)]
-    assert shares == sorted(shares)
-    both = needed(one, Fraction(1), Target(success=0.5, accuracy=0.9))
-    assert both == pytest.approx(successes[1], rel=2e-4)
-    assert both > shares[1]
-    few = needed(candidate("maxsense", Scenario(items=50, rated=10)), Fraction(1), SURE)
-    assert few < by_epsilon[1]
 
 
 def planted(middle: float) -> tuple[Predictor, list[int]]:

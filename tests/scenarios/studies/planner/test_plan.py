@@ -257,15 +257,6 @@ def test_the_quick_recommendation_is_that_of_the_plan(shape: str) -> None:
     assert design in (None, best and best["design"])
 
 
-@pytest.mark.thorough  # tables of figures hold the number
-def test_sign_sensing_is_considered() -> None:
-    """The best for latest-small's shape was said to be Multi-MaxSense with 1.59 thousand million users."""
-    best = quick_best(Scenario.model_validate(LATEST_SMALL), Target(success=None, accuracy=0.99), users=610)
-    assert best is not None
-    assert (best["design"], best["users_here"]) == ("sign", 610)
-    assert best["users"] == pytest.approx(852_295_483, rel=1e-3)
-
-
 def test_rows_tell_which_users_their_shares_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 500 users of many more that are needed, no row tells a share that only the needed ones would have."""
     made = planned(monkeypatch, {"maxsense", "item-query"}, HALF, users=500)
@@ -384,17 +375,6 @@ def test_liars_lie_at_the_epsilon_that_a_plan_found() -> None:
     alone = influence_of(Scenario(design="sign", items=20, rated=5, epsilon=parse_epsilon(sign["epsilon"])).complete())
     assert alone is not None
     assert sign["tipping_share"] == alone.tipping(1)
-
-
-@pytest.mark.thorough  # seconds for one corner; other tests ask what withstands liars, too
-def test_sets_of_several_questions_do_not_overlap_at_another_theta() -> None:
-    """At epsilon 20 "auto" asks nine questions, which leave no room for 2 rated items a set of 10."""
-    made = plan(Scenario(items=200, rated=10, epsilon=20, **any_design()), ALL_RIGHT)
-    found = withstanding(made, 0.01, None)["designs"]
-    thetas = {name: {row["theta"] for row in found if row["design"].startswith(name)} for name in ("maxsense", "multi")}
-    assert 2.0 in thetas["maxsense"]
-    assert thetas["multi"]
-    assert 2.0 not in thetas["multi"]
 
 
 def test_where_clusters_are_liked_alike_no_advice_is_given() -> None:

@@ -161,13 +161,6 @@ def test_every_design_that_a_shuffler_can_hide_is_audited() -> None:
     assert {"maxsense", "sign"} <= set(shuffled_names(own_questions=True))
 
 
-@pytest.mark.thorough  # amplification's own tests invert it
-@pytest.mark.parametrize("central", [0.5, 1.0])
-def test_the_local_epsilon_follows_from_the_central_one(central: float) -> None:
-    result = shuffled_audit("set", users=50, epsilon=central, delta=1e-3, releases=10_000)
-    assert central * 0.98 < result.epsilon <= central < result.epsilon_local
-
-
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [

@@ -3,7 +3,6 @@
 import json
 import math
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,15 +12,10 @@ from runs import Command, complains, refused
 
 import blindrec
 from blindrec import Amplification, Mechanism, amplified, independent_bits, local_epsilon, matrix_channel
-from coordinator.protocol.amplification import FiniteChannel, TwoLevels, shuffled_epsilon
 from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.value_channels import kary_channel
-from scenarios.config.mechanism_settings import server_half
-from scenarios.studies.scrutiny.mechanism import Size, every_rating, subject_of
-from scenarios.studies.scrutiny.release_laws import ClaimedLaw
 
 SHUFFLED = ("grr", "oue", "subset", "set")
-SMALL = Size(items=4, rated=2, users=1000)
 
 
 @pytest.mark.parametrize(
@@ -34,30 +28,6 @@ def test_central_epsilons_are_those_of_the_formulas(design: str, local: int, cen
     assert result.epsilon == pytest.approx(central, abs=2e-4)
     assert (result.epsilon_local, result.delta, result.neighbours) == (local, 1e-6, "replace")
     assert result.epsilon_at_least is None or 0 < result.epsilon_at_least <= result.epsilon
-
-
-@pytest.mark.parametrize("design", SHUFFLED)
-def test_levels_are_those_of_the_exact_channel(design: str) -> None:
-    """Among all sketches of a tiny catalogue, pi is one number, and kappa is not below what two sketches share."""
-    subject = subject_of(server_half(design), {}, size=SMALL)
-    query = subject.query(SMALL, Fraction(2))
-    levels, law = subject.public.levels(query), ClaimedLaw(subject, query)
-    assert levels is not None
-    tables = law.enumeration(every_rating(SMALL), 64).comparable
-    rows = np.array([[float(one) for one in row] for shares in tables for row in shares.values()])
-    rows = rows[:, rows.max(axis=0) > 0] / rows.sum(axis=1, keepdims=True)
-    odds = math.exp(2)
-    scale = 1 + (odds - 1) * levels.pi
-    ratio = rows / rows.min(axis=0)
-    alike = np.flatnonzero(ratio.max(axis=0) < 1.001)  # every input meets such a report, or none
-    fits = []
-    for every in product((False, True), repeat=alike.size):
-        met = ratio > math.sqrt(odds)
-        met[:, alike] = every
-        omega = (np.where(met, rows / odds, rows) * scale).max(axis=0)
-        kappa = max(float((one & ~other) @ omega) for one in met for other in met)
-        fits.append(np.allclose([omega.sum(), *(met @ omega), kappa], [1, *[levels.pi] * len(rows), levels.kappa]))
-    assert any(fits)
 
 
 def test_the_local_epsilon_keeps_the_central_one_and_no_larger_one_does() -> None:
@@ -187,10 +157,3 @@ def test_the_command_says_what_is_left_if_the_shuffler_lies(blindrec: Command, t
     assert f"{record['epsilon_local']:.4f}" in ended.out
     assert "if the shuffler tells" in ended.out
     assert ("the shuffler is all there is" in " ".join(ended.out.split())) == (record["epsilon_local"] > 5)
-
-
-def test_two_levels_and_a_matrix_agree_on_bits() -> None:
-    flip = 1 / (1 + math.e)
-    matrix = FiniteChannel([[1 - flip, flip], [flip, 1 - flip]])
-    levels = shuffled_epsilon(TwoLevels(0.5, 0.5), local_epsilon=Fraction(1), devices=1000, delta=1e-6)
-    assert shuffled_epsilon(matrix, devices=1000, delta=1e-6) == pytest.approx(levels, rel=1e-4)

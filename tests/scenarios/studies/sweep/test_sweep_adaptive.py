@@ -121,23 +121,6 @@ def test_more_seeds_and_fewer_schemes_go_on(swept: Command, out: Path) -> None:
     assert swept("--schemes", "sign", "--out", out, "--seeds", 2, "--json", "-").result["trajectory"] is None
 
 
-@pytest.mark.thorough
-@pytest.mark.usefixtures("nobody_asks")
-def test_without_devices(swept: Command, tmp_path: Path) -> None:
-    command = ("--statistic", "moments", "--seeds", 4, "--out", tmp_path / "moments")
-    told = swept(*command, "--json", "-")
-    rows = rows_of(told.result)
-    for name, row in rows.items():
-        emulated = SCHEMES[name].emulated
-        assert row["seeds"] == (4 if emulated else 0)
-        assert (row["users"] is not None) == emulated
-        assert (row["predicted"] is None) == row["adaptive"]
-    assert rows["paper"]["ratio_predicted"] > rows["centred"]["ratio_predicted"] > rows["sign"]["ratio_predicted"]
-    assert rows["sign"]["low"] <= rows["sign"]["users"]
-    assert told.result["trajectory"]["scheme"] == "adaptive-sign"
-    assert swept(*command).out.count("not emulated") == 4
-
-
 @pytest.mark.usefixtures("nobody_asks")
 def test_what_is_wrong_is_refused_in_one_line_before_anything_runs(swept: Command, out: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"

@@ -21,7 +21,6 @@ from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.show import sweep_figures as pictures
 from scenarios.show.drawing import draw_picture
 from scenarios.show.records import pictures_of
-from scenarios.store.manifest import FOLDER
 from scenarios.store.whole_files import tables_in
 from scenarios.studies.sweep.online_sweep import AXES, HALVING, OnlineSetting, OnlineSweep, compared_on, parse_axes
 from scenarios.studies.sweep.sweep_folder import claim, measure_units
@@ -29,7 +28,6 @@ from scenarios.studies.sweep.sweep_folder import claim, measure_units
 if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
 
-SWEEP = ("online",)
 BASE = ("--rounds", 60, "--voters", 16, "--peers", 2, "--diversity", 1, "--radius", 1)
 VALUES = "rounds=60,ratio=2,4,radius=0,1,diversity=0,4,epsilon-rounds=30,60,epsilon-peers=2"
 TINY = (*BASE, "--axes", VALUES)
@@ -77,14 +75,6 @@ def test_a_sweep_from_end_to_end(whole: Path) -> None:
     assert row["loss"] == pytest.approx(mine["loss"].mean())
     assert row["privacy_loss_most"] == pytest.approx(mine["privacy_loss"].max())
     assert row["epsilon_proved"] == next(row["epsilon_proved"] for row in told if row["recommender"] == "p-rec")
-
-
-def test_the_same_folder_goes_on_with_other_axes(whole: Path, swept: Command, tmp_path: Path) -> None:
-    shutil.copytree(whole / FOLDER, tmp_path / "part" / FOLDER)
-    more = swept(*BASE, "--axes", "ratio=2", "--seeds", 3, "--out", tmp_path / "part", "--json", "-")
-    assert more.err == "10 of 15 units were done before; going on\n"
-    for other in (("--voters", 32), ("--radius", 2), ("--objects", 3)):
-        assert "another sweep" in refused(swept, *TINY, "--out", tmp_path / "part", *other)
 
 
 @pytest.mark.few(1)
@@ -148,34 +138,6 @@ def test_a_unit_is_a_run_on_every_backend(whole: Path, ray_session: OnRay) -> No
     for session in (InProcess(2), ray_session):
         for place, measured in session.each(OnlineSweep.measure, list(units.values())):
             assert measured.recommendations_sha256 == every[list(units)[place]]["recommendations_sha256"]
-
-
-@pytest.mark.thorough  # golden results hold such a sweep
-def test_clients_of_a_file(served: Path, whole: Path, ratings: Path) -> None:
-    assert {path.name for path in served.iterdir()} == {path.name for path in whole.iterdir()}
-    told, units = result_in(served), pd.read_parquet(served / "units.parquet")
-    assert len(units) == 8 * 2 * 4
-    for _, same in units.groupby(["seed", "client"]):
-        assert len(same) == 8
-        assert all(same[name].nunique() == 1 for name in ("rounds", "peers", "diversity", "radius", "loss_random"))
-    means = units.groupby(["recommender", "client"]).mean(numeric_only=True)
-    mine, plurality = means.xs("p-rec"), means.xs("plurality")
-    rows = {row["recommender"]: row for row in told["recommenders"]}
-    assert told["distinct_clients"] == len(mine) == rows["p-rec"]["clients"]
-    assert rows["p-rec"]["to_plurality"] == pytest.approx((mine["loss"] - plurality["loss"]).mean())
-    assert rows["p-rec"]["to_random"] == pytest.approx((mine["loss"] - mine["loss_random"]).mean())
-    assert rows["p-rec"]["share"] == pytest.approx((mine["loss"] / mine["rounds"]).mean())
-    assert rows["plurality"]["to_plurality"] == 0.0
-    assert rows["p-rec"]["to_random_high"] < 0  # planted tastes: everybody likes the same half
-    medians = [rows[name]["epsilon_median"] for name in ("p-rec-sharp", "p-rec-lean", "p-rec")]
-    assert medians == sorted(set(medians))
-    assert rows["p-rec"]["privacy_loss_most"] <= rows["p-rec"]["epsilon_most"]
-    assert rows["dsybil"]["epsilon_mean"] is None
-    assert told["world"]["voters"]["least"] == 23
-    assert told["world"]["rounds"]["least"] >= 20
-    shown = (served.parent / "shown.txt").read_text()
-    assert all(words in shown for words in ("radius R", "p-rec-sharp", "less plurality", "2 seeds", "[nats]"))
-    assert str(ratings) not in "".join((served / name).read_text() for name in ("rounds/scenario.json", "result.json"))
 
 
 def test_a_file_is_known_by_its_content(served: Path, swept: Command, ratings: Path, tmp_path: Path) -> None:

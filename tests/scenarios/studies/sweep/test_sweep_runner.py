@@ -1,16 +1,12 @@
 """Sweeps as they run: what is finished stays, Ctrl-C and crashes lose nothing else, and the same command goes on."""
 
 import shutil
-import signal
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import Command, holds_within, refused, result_in, sweep_into
-from runs import lines_of_units as lines
+from runs import Command, refused, result_in, sweep_into
 
 from coordinator.protocol.errors import InputError
 from scenarios.backends.on_ray import OnRay
@@ -155,26 +151,6 @@ def test_help_teaches(name: str, taught: tuple[str, ...], blindrec: Command) -> 
     assert [words for words in (*taught, "Ctrl-C", "result.json") if words not in told.out] == []
     assert name in blindrec("sweep").out
     assert name in blindrec("sweep", "--help").out
-
-
-@pytest.mark.thorough  # runs are signalled by default
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_the_process(number: signal.Signals, grid: Path, tmp_path: Path) -> None:
-    out = tmp_path / "sweep"
-    command = [sys.executable, "-m", "scenarios", "sweep", "sample-complexity", str(grid), "--seeds", "5000"]
-    command += ["--backend", "inprocess", "--workers", "2", "--out", str(out)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as sweep:
-        try:
-            assert holds_within(120, lambda: sweep.poll() is not None or bool(lines(out)))
-            assert holds_within(60, lambda: sweep.poll() is not None or len(lines(out)) > 1)
-            sweep.send_signal(number)
-            said, err = sweep.communicate(timeout=60)
-        finally:
-            sweep.kill()
-    assert (sweep.returncode, said) == (3, "")
-    assert err.splitlines()[-1].startswith("blindrec: interrupted; ")
-    assert f"interrupted; {len(lines(out))} units are kept in" in err.splitlines()[-1]
 
 
 @pytest.mark.cluster

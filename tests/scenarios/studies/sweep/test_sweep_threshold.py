@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import here, of_file, planted_ratings, small, write_movielens
-from scipy import stats
-from statistical import FALSE_ALARM, normal_radius, variance_fits
-from thoroughness import size
+from statistical import normal_radius, variance_fits
 from worlds import scores_of
 
 from actors.device import Cohort
@@ -391,51 +389,6 @@ def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
     assert ((told[1].scores <= told[0].scores) & (told[0].scores <= told[3].scores)).all()
     for blocks in (7, 2):
         assert np.array_equal(again.statistic(blocks).scores, grown.statistic(blocks).scores)
-
-
-def alike(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Fisher's exact test of two shares, successes and trials each, at the suite's false alarm."""
-    table = np.array([[successes, count - successes] for successes, count in (one, other)])
-    return float(stats.fisher_exact(table).pvalue) > FALSE_ALARM
-
-
-@pytest.mark.thorough
-@pytest.mark.statistical
-def test_one_round_succeeds_as_often_by_devices_as_from_moments() -> None:
-    """False alarm: one in a million; the twin has twice the users."""
-
-    def emulated_share(users: int) -> tuple[int, int]:
-        runs = [EmulatedPrefixes(signs(users=10**6, seed=seed, epsilon=4), block=users) for seed in range(80)]
-        return sum(one.scores(1, "posterior").exact for one in runs), 80
-
-    users = round(predicted_users(signs(epsilon=4)) or 0)
-    runs = [Prefixes(signs(users=users, seed=seed, epsilon=4)) for seed in range(60)]
-    devices = sum(one.scores(users, "posterior").exact for one in runs), 60
-    assert 0.2 < devices[0] / 60 < 0.8
-    assert alike(devices, emulated_share(users))
-    assert not alike(devices, emulated_share(2 * users))
-
-
-def same_mean(one: list[int], other: list[int]) -> bool:
-    """Welch's test of two means at a false alarm of one in ten thousand."""
-    return float(stats.ttest_ind(one, other, equal_var=False).pvalue) > 1e-4
-
-
-@pytest.mark.thorough  # sums are compared above
-@pytest.mark.statistical
-def test_adaptive_runs_ask_as_many_users_by_devices_as_from_moments() -> None:
-    """False alarm: one in ten thousand; the twin is emulated under a larger epsilon."""
-
-    def adaptive(seed: int, epsilon: float) -> Scenario:
-        sizes = {"items": size(60, 40), "rated": size(20, 10)}
-        return signs(policy="eliminate", users=10**6, seed=seed, epsilon=epsilon, **sizes)
-
-    def moments(epsilon: float) -> list[int]:
-        return [emulate(populate(adaptive(seed, epsilon))).state.answers_asked for seed in range(9)]
-
-    devices = [here(adaptive(seed, 1)).outcome.state.answers_asked for seed in range(9)]
-    assert same_mean(devices, moments(1))
-    assert not same_mean(devices, moments(1.5))
 
 
 def test_an_emulated_run_learns_and_is_the_same_again() -> None:
