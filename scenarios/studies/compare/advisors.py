@@ -33,19 +33,13 @@ _COLUMNS = 1 << 25  # Number of similarities that are computed at a time
 def neighbours(likes: Any, count: int) -> Scorer:
     """Return item kNN of likes (people, N): a score sums the cosines with the liked ones of ``count`` neighbours."""
     sizes = np.sqrt(likes.sum(axis=0))
-    scaled = (likes / np.where(sizes > 0, sizes, 1)).tocsc()
-    blocks, items = [], likes.shape[1]
-    for first in range(0, items, max(1, _COLUMNS // items)):
-        stop = min(first + max(1, _COLUMNS // items), items)
-        cosines = (scaled[:, first:stop].T @ scaled).tocsr()
-        cosines.data[cosines.indices == np.repeat(np.arange(first, stop), np.diff(cosines.indptr))] = 0
-        for row in np.flatnonzero(np.diff(cosines.indptr) > count):
-            cosines_of_row = cosines.data[cosines.indptr[row] : cosines.indptr[row + 1]]  # shares memory
-            cosines_of_row[
-                cosines_of_row < np.partition(cosines_of_row, cosines_of_row.size - count)[cosines_of_row.size - count]
-            ] = 0
-        cosines.eliminate_zeros()
-        blocks.append(cosines)
+    scaled = (likes / np.where(sizes > 0, sizes, 1)).tocsr()
+    ends, starts = ((one := scaled.T.tocsr()).indptr.astype(np.int64), scaled.indptr.astype(np.int64))
+    blocks, items, size = [], likes.shape[1], max(1, _COLUMNS // likes.shape[1])
+    for first in range(0, items, size):
+        cosines = np.zeros((min(size, items - first), items), np.float32)
+        _nearest(ends, one.indices, one.data, starts, scaled.indices, scaled.data, count, first, cosines)
+        blocks.append(sparse.csr_array(cosines))
     to_items = sparse.vstack(blocks).T.tocsr()
 
     def scores(own: Any) -> Any:
@@ -55,6 +49,37 @@ def neighbours(likes: Any, count: int) -> Scorer:
         return sums
 
     return scores
+
+
+@compiled
+def _nearest(
+    ends: Ints,
+    people: Indices,
+    parts: NDArray[np.float32],
+    starts: Ints,
+    items: Indices,
+    scaled: NDArray[np.float32],
+    count: int,
+    first: int,
+    cosines: NDArray[np.float32],
+) -> None:
+    """Write the cosines of some items with their ``count`` nearest ones, and with all that are as near as the last."""
+    positive = np.empty(cosines.shape[1], np.float32)
+    for place in range(cosines.shape[0]):
+        row, inside = cosines[place], 0
+        for owner in range(ends[first + place], ends[first + place + 1]):
+            person, part = people[owner], parts[owner]
+            for other in range(starts[person], starts[person + 1]):
+                row[items[other]] += part * scaled[other]
+        row[first + place] = 0
+        for value in row:
+            if value > 0:
+                positive[inside] = value
+                inside += 1
+        if inside > count:
+            least = np.partition(positive[:inside], inside - count)[inside - count]
+            for other in range(row.size):
+                row[other] = row[other] if row[other] >= least else 0
 
 
 @compiled
