@@ -501,7 +501,8 @@ def _measured(
     sweep: Sweep[Any, Any], backend: BackendChoice | None, out: str | Path | None, *, progress: bool
 ) -> SweepResult:
     with lasting_folder(_folder(out)) as folder, _interruptible(out):
-        return SweepResult(swept(sweep, opened(backend or InProcess()), folder, _console(progress)))
+        opening, lasting = opened(backend or InProcess()), out is not None
+        return SweepResult(swept(sweep, opening, folder, _console(progress), lasting=lasting))
 
 
 def _folder(path: str | Path | None) -> Path | None:

@@ -181,7 +181,8 @@ def compare(
     if lists and out is None:
         raise InputError("lists is True, but there is no folder to write them into; give --out")
     with lasting_folder(out) as folder:
-        done = swept(sweep, place.session(sweep.work, sharing=True), folder, console())
+        opening = place.session(sweep.work, sharing=True)
+        done = swept(sweep, opening, folder, console(), lasting=out is not None)
         if lists:
             write_lists(folder, sweep.settings, done.units)
     output.deliver(sweep.family, done.result, lambda: sweep.show(printed(), done.result, "blindrec compare"))

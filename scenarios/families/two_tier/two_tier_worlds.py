@@ -206,7 +206,7 @@ RANKS = (5, 10, 20)
 START, STEPS_DOWN, STEPS_UP = 1, -4, 8
 """Kappas are the ratings' spread times a power of 2, from the 1st on downhill within these powers."""
 GAIN = 1e-4  # Share of the error that a step lowers at least: by less it only follows the noise of who is held out
-ITERATIONS = 12  # EM iterations of a trial
+ITERATIONS = 8  # EM iterations of a trial: 12 chose the same on five splits of two files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -286,12 +286,14 @@ def choose_fitting(
 
 
 def downhill(tried: Callable[[Sequence[int]], list[float]], start: int) -> int:
-    """Return a power beside which no error is lower by `GAIN`: from ``start`` on, step by step, as long as one is."""
-    at = start
-    while True:
-        powers = [at, *(power for power in (at - 1, at + 1) if STEPS_DOWN <= power <= STEPS_UP)]
-        errors = tried(powers)
-        best = int(np.argmin(errors))
-        if errors[best] >= errors[0] * (1 - GAIN):
-            return at
-        at = powers[best]
+    """Return a power beside which no error is lower by `GAIN`: upwards from ``start`` as far as one is, or downwards."""
+    at, (least,) = start, tried([start])
+    for step in (1, -1):
+        while True:
+            (error,) = tried([at + step]) if STEPS_DOWN <= at + step <= STEPS_UP else (math.inf,)
+            if error >= least * (1 - GAIN):
+                break
+            at, least = at + step, error
+        if at != start:
+            break
+    return at

@@ -33,19 +33,13 @@ _COLUMNS = 1 << 25  # Number of similarities that are computed at a time
 def neighbours(likes: Any, count: int) -> Scorer:
     """Return item kNN of likes (people, N): a score sums the cosines with the liked ones of ``count`` neighbours."""
     sizes = np.sqrt(likes.sum(axis=0))
-    scaled = (likes / np.where(sizes > 0, sizes, 1)).tocsc()
-    blocks, items = [], likes.shape[1]
-    for first in range(0, items, max(1, _COLUMNS // items)):
-        stop = min(first + max(1, _COLUMNS // items), items)
-        cosines = (scaled[:, first:stop].T @ scaled).tocsr()
-        cosines.data[cosines.indices == np.repeat(np.arange(first, stop), np.diff(cosines.indptr))] = 0
-        for row in np.flatnonzero(np.diff(cosines.indptr) > count):
-            cosines_of_row = cosines.data[cosines.indptr[row] : cosines.indptr[row + 1]]  # shares memory
-            cosines_of_row[
-                cosines_of_row < np.partition(cosines_of_row, cosines_of_row.size - count)[cosines_of_row.size - count]
-            ] = 0
-        cosines.eliminate_zeros()
-        blocks.append(cosines)
+    scaled = (likes / np.where(sizes > 0, sizes, 1)).tocsr()
+    ends, starts = ((one := scaled.T.tocsr()).indptr.astype(np.int64), scaled.indptr.astype(np.int64))
+    blocks, items, size = [], likes.shape[1], max(1, _COLUMNS // likes.shape[1])
+    for first in range(0, items, size):
+        cosines = np.zeros((min(size, items - first), items), np.float32)
+        _nearest(ends, one.indices, one.data, starts, scaled.indices, scaled.data, count, first, cosines)
+        blocks.append(sparse.csr_array(cosines))
     to_items = sparse.vstack(blocks).T.tocsr()
 
     def scores(own: Any) -> Any:
@@ -55,6 +49,37 @@ def neighbours(likes: Any, count: int) -> Scorer:
         return sums
 
     return scores
+
+
+@compiled
+def _nearest(
+    ends: Ints,
+    people: Indices,
+    parts: NDArray[np.float32],
+    starts: Ints,
+    items: Indices,
+    scaled: NDArray[np.float32],
+    count: int,
+    first: int,
+    cosines: NDArray[np.float32],
+) -> None:
+    """Write the cosines of some items with their ``count`` nearest ones, and with all that are as near as the last."""
+    positive = np.empty(cosines.shape[1], np.float32)
+    for place in range(cosines.shape[0]):
+        row, inside = cosines[place], 0
+        for owner in range(ends[first + place], ends[first + place + 1]):
+            person, part = people[owner], parts[owner]
+            for other in range(starts[person], starts[person + 1]):
+                row[items[other]] += part * scaled[other]
+        row[first + place] = 0
+        for value in row:
+            if value > 0:
+                positive[inside] = value
+                inside += 1
+        if inside > count:
+            least = np.partition(positive[:inside], inside - count)[inside - count]
+            for other in range(row.size):
+                row[other] = row[other] if row[other] >= least else 0
 
 
 @compiled
@@ -111,9 +136,9 @@ def ease(likes: Any, ridge: float, counts: Floats2 | None = None) -> Scorer:
     own_counts = counts is None
     counts = ease_counts(likes) if counts is None else counts
     if people >= items:
-        return partial(sums_of_rows, of_gram(counts, ridge, overwrite=own_counts).astype(np.float32))
+        return partial(sums_of_rows, of_gram(counts, ridge, overwrite=own_counts).astype(np.float32, copy=False))
     with one_thread():
-        among = inverse_of(counts, ridge, overwrite=own_counts).astype(np.float32)
+        among = inverse_of(counts, ridge, overwrite=own_counts).astype(np.float32, copy=False)
     transposed = likes.T.tocsr()
     solved = sums_of_rows(among, transposed).T
     diagonal = 1 - likes.multiply(solved).sum(axis=0)
@@ -135,6 +160,11 @@ def ease_counts(likes: Any) -> Floats2:
     """Return the matrix to which EASE adds a ridge: of items, or of people where there are fewer of them."""
     people, items = likes.shape
     return co_liked(likes if people >= items else likes.T.tocsr())
+
+
+def _narrow_counts(likes: Any) -> Any:
+    """Return `ease_counts` for choosing a ridge, which single precision tells in half the time."""
+    return ease_counts(likes).astype(np.float32)
 
 
 def sums_of_rows(weights: NDArray[np.float32], own: Any) -> Any:
@@ -189,14 +219,15 @@ def _mirror(lower: Floats2) -> None:
 
 def inverse_of(gram: Floats2, ridge: float, *, overwrite: bool = False) -> Floats2:
     """Return the inverse of a symmetric matrix plus a ridge; by Cholesky, in half the time, where it is positive."""
-    whole = gram if overwrite else np.array(gram, np.float64, order="C")
-    np.fill_diagonal(whole, diagonal := np.diag(whole) + ridge)
-    factor, failure = scipy.linalg.lapack.dpotrf(whole.T, lower=1, clean=0, overwrite_a=1)
+    whole = gram if overwrite else np.array(gram, order="C")
+    np.fill_diagonal(whole, diagonal := np.diag(whole) + whole.dtype.type(ridge))
+    potrf, potri = scipy.linalg.get_lapack_funcs(("potrf", "potri"), dtype=whole.dtype)
+    factor, failure = potrf(whole.T, lower=1, clean=0, overwrite_a=1)
     if failure:  # it is not positive, and what is below its diagonal was not written
         _mirror(whole)
         np.fill_diagonal(whole, diagonal)
         return np.asarray(scipy.linalg.inv(whole))
-    inverse: Floats2 = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
+    inverse: Floats2 = potri(factor, lower=1, overwrite_c=1)[0]
     _mirror(inverse)
     return inverse.T  # the same, row by row in memory
 
@@ -260,7 +291,7 @@ class TunableModel(NamedTuple):
 MODELS = {
     "item kNN": TunableModel(lambda likes, count: neighbours(likes, int(count)), "neighbours"),
     "SVD": TunableModel(lambda likes, rank: decomposed(likes, int(rank)), "rank", RANKS, RANK),
-    "EASE": TunableModel(ease, "ridge", RIDGES, RIDGE, lambda likes: (ease_counts(likes),)),
+    "EASE": TunableModel(ease, "ridge", RIDGES, RIDGE, lambda likes: (_narrow_counts(likes),)),
     "ALS": TunableModel(lambda likes, rank: alternating(likes, int(rank), 1.0), "rank", (), RANK),
 }
 """Models by their names in tables."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError, name_choices
@@ -42,7 +42,7 @@ def rarity(world: FileWorld) -> Floats:
 
     The most popular item has rank 1, and items that equally many people like share theirs. Nan where nothing is liked.
     """
-    ranks, liked = stats.rankdata(-world.popularity), world.fold.liked
+    ranks, liked = scipy.stats.rankdata(-world.popularity), world.fold.liked
     totals = np.bincount(liked.owners, ranks[liked.items], minlength=world.people)
     rare: Floats = np.divide(totals, liked.degrees, out=np.full(world.people, np.nan), where=liked.degrees > 0)
     return rare

@@ -69,7 +69,9 @@ class Swept:
         return self.sweep.plotted_tables(self.units, self.result)
 
 
-def swept(sweep: Sweep[K, M], opening: AbstractContextManager[Backend], out: Path, console: Console) -> Swept:
+def swept(
+    sweep: Sweep[K, M], opening: AbstractContextManager[Backend], out: Path, console: Console, *, lasting: bool = True
+) -> Swept:
     """Measure every unit that the folder does not hold yet, and write what all of them say there. The units stay."""
     with in_run_folder(
         out,
@@ -77,11 +79,12 @@ def swept(sweep: Sweep[K, M], opening: AbstractContextManager[Backend], out: Pat
         claim=lambda folder: claim(folder, sweep.content()),
         work=lambda session: measure_units(sweep, session, out, console),
     ) as units:
-        result = sweep.result(units)
+        done = Swept(sweep=sweep, units=units, result=(result := sweep.result(units)))
+        if not lasting:  # nobody sees what is written: to draw pictures alone takes two seconds
+            return done
         for name, table in zip(sweep.tables, (sweep.table(units), sweep.rows(result)), strict=True):
             if not table.empty:
                 write_table(out / name, table)
-        done = Swept(sweep=sweep, units=units, result=result)
         for picture in pictures_of(sweep.family, result, done.plotted_tables()):
             if picture.points is not None:
                 write_table(out / f"{picture.name}.csv", picture.points)

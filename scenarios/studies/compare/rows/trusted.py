@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy
-from scipy import sparse
+from scipy import sparse, special
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon, as_float
@@ -85,8 +85,7 @@ def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -
 
     def excess(log_noise: float) -> float:
         half, more = 0.5 / math.exp(log_noise), nats * math.exp(log_noise)
-        normal = scipy.stats.norm
-        return float(normal.cdf(half - more) - math.exp(nats + normal.logcdf(-half - more))) - delta
+        return float(special.ndtr(half - more) - math.exp(nats + special.log_ndtr(-half - more))) - delta
 
     return sensitivity * math.exp(scipy.optimize.brentq(excess, math.log(1e-3), math.log(1e6)))
 
