@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from rich.console import Console
 
 from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
@@ -20,6 +19,9 @@ from scenarios.config.settings import TIMED, BadLines, Duplicates
 from scenarios.data.formats import Columns, open_ratings
 from scenarios.data.readers import RatingColumns, read_columns
 from scenarios.log import step
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _INTEGER = r"^-?[0-9]{1,18}$"
 

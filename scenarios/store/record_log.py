@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-from rich.console import Console
 
 from actors.durable_log import FORMAT, Log, LogKind, count_lines, make_folder
 from actors.keeper import Keeper, LedgerClient
@@ -26,6 +25,9 @@ from coordinator.protocol.limits import open_regular, read_whole
 from scenarios.config.files import read_arrays
 from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, UNCLAIMED, bound, read_manifest
 from scenarios.store.whole_files import write_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 K = TypeVar("K")
 M = TypeVar("M")

@@ -1,15 +1,16 @@
 """One online run: a world, its clients served one after the other, each kept as soon as it is over."""
 
+from __future__ import annotations
+
 import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from actors.voters import ClientCohort, VoterCohort
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
@@ -49,6 +50,9 @@ from scenarios.families.online.online_worlds import (
 from scenarios.show.tables import Average, finite, joined
 from scenarios.store.journal import AnsweredRange, require_booked
 from scenarios.store.record_log import Codec, Numbers, RecordLog
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def _answered(one: ServedClient) -> AnsweredRange:
@@ -325,6 +329,7 @@ def digest(run: OnlineResult) -> str:
 
 def tables_of(run: OnlineResult) -> dict[str, pd.DataFrame]:
     """Return the tables of a run's folder by their names: clients; their rounds; and their voters."""
+    import pandas as pd  # noqa: PLC0415 (only a run has tables)
 
     def of_clients(columns: Callable[[ClientWorld, Served], dict[str, Any]]) -> pd.DataFrame:
         parts = (pd.DataFrame({"client": one.world.name, **columns(one.world, one.served)}) for one in run.clients)
