@@ -628,9 +628,14 @@ def _require_devices(devices: int) -> None:
     require_whole("number of devices that answer", devices, 1, MOST_ANSWERS)
 
 
-def _require_delta(delta: float, devices: int, *, any_delta: bool) -> None:
+def require_chance(delta: float) -> None:
+    """Refuse a delta that is no chance."""
     if type(delta) not in {float, np.float64} or not 0 < delta < 1:
         raise InputError(f"delta is {shown(delta)}; give a number between 0 and 1, such as 1e-6")
+
+
+def _require_delta(delta: float, devices: int, *, any_delta: bool) -> None:
+    require_chance(delta)
     if delta * devices > 1 and not any_delta:
         raise InputError(
             f"delta is {delta:g}, above 1 / {devices} devices: it would allow publishing all that some device holds; "
