@@ -166,8 +166,7 @@ class Release(Checked):
     # that did not answer are 0
     bits: bytes
     answered: bytes | None = None  # ``count`` packed bits, 1 where the device answered; None where all did
-    # Devices that refused, for lack of budget or because their keeper did not answer; they are among those that did not
-    # answer
+    # Devices that refused, for lack of budget or because their keeper did not answer, among those that did not answer
     refused: int = 0
     # Where rated items are public: ``count`` public pairs of items that the bits are about, little-endian int32, -1 of
     # devices without a pair. None where public coins alone decide the question
