@@ -145,9 +145,8 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
     """Return every device's own top ``k`` of the items that it has not rated."""
     # Clusters are ordered by the device's own share of likes among its ratings of them. One like and one dislike are
     # added to each, so that an unknown cluster stands at 1/2; ties go to the cluster with the lower number. Within a
-    # cluster items are ordered by public score, so that a model of one cluster is a list by score. A model of items
-    # that go together is followed by `recommend_near` instead, and one of the directions of tastes by
-    # `recommend_featured`.
+    # cluster items are ordered by public score, so that a model of one cluster is a list by score. Models of items
+    # that go together, and of directions of taste, are followed by `recommend_near` and `recommend_featured` instead.
     if model.near is not None:
         return recommend_near(model.near, model.score, rated, k=k)
     if model.tastes is not None:

@@ -142,7 +142,7 @@ class Opinions(NamedTuple):
     """Ratings of a pool's items, CSR: the k-th device rated those at ``places[starts[k]:starts[k + 1]]``."""
 
     starts: Ints
-    places: Indices
+    places: Counts
     likes: Bools
 
 
@@ -150,7 +150,7 @@ class Opinions(NamedTuple):
 def block_model_opinions_of(model: BlockModel, master: Words, first: int, count: int, places: Indices) -> Opinions:
     """Return synthetic devices' ratings of items that have a place, 0 or more, in the order in which they drew them."""
     room, stamp, end, starts = room_for(model.items), 0, 0, np.zeros(count + 1, np.int64)
-    rated, likes = np.empty(count * model.rated, np.int32), np.empty(count * model.rated, np.bool_)
+    rated, likes = np.empty(count * model.rated, np.uint32), np.empty(count * model.rated, np.bool_)
     secret = ratings_streams(master, first, count)
     for k in range(count):
         stream = secret[k]
@@ -171,7 +171,7 @@ def stored_opinions_of(rows: StoredOpinions, first: int, count: int, places: Ind
     for k in range(count):
         user = rows.user[first + k]
         starts[k + 1] = starts[k] + rows.starts[user + 1] - rows.starts[user]
-    rated, likes = np.empty(starts[count], np.int32), np.empty(starts[count], np.bool_)
+    rated, likes = np.empty(starts[count], np.uint32), np.empty(starts[count], np.bool_)
     for k in range(count):
         user = rows.user[first + k]
         for at in range(rows.starts[user], rows.starts[user + 1]):

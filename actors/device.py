@@ -55,8 +55,7 @@ class ChargedQuery:
     query: Query  # The query that they are charged for
     first: int  # First device
     stop: int  # One more than the last device
-    # Ranges ``[first, stop)`` of devices that refuse, because their budget is too small or the keeper does not
-    # answer
+    # Ranges ``[first, stop)`` of devices that refuse: their budget is too small, or the keeper does not answer
     refused: Sequence[tuple[int, int]]
     present: Bits | None  # 1 for devices that answer in time, 0 for those that drop out or are late; None if all answer
 

@@ -25,15 +25,9 @@ class Sketch(NamedTuple):
 
 
 class DeviceHalf:
-    """What devices do with one kind of query, or several; all of it works on a block of devices at once.
+    """What devices do with one kind of query, or several; all of it works on a block of devices at once."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The designs (`Query.design`) of the queries that it answers.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # The designs (`Query.design`) of the queries that it answers
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return the sketches of the devices of ``coins``; the query's public half has checked it."""

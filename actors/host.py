@@ -2,7 +2,6 @@
 
 import hmac
 from bisect import bisect_right
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.errors import BlindrecError, PermitError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.trust import BookActor
 
 
 class DeviceHost:
@@ -94,20 +94,16 @@ WAIT = 60.0  # Seconds that devices wait for their keeper before they refuse
 _UNREACHABLE = losses.errors(ray.exceptions, losses.LOST, losses.ENDS, losses.WAITS)
 
 
-class HostedKeeper:
+class HostedKeeper(BookActor):
     """A keeper behind an actor; see `actors.keeper.LedgerClient`. Hosts of devices get it, the server never does."""
 
     def __init__(self, actor: Any) -> None:
+        super().__init__(actor, _result_of)
         self.actor = actor
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
         """Return the entries after ``since``; see `Keeper.read`."""
-        return _result_of(self.actor.read.remote(first, stop, since))
-
-    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """Book lines; see `Keeper.book`."""
-        # If the answer is lost, the lines may have been booked, and the next call returns them.
-        return _result_of(self.actor.book.remote(first, stop, position, lines))
+        return self.book(first, stop, since, ())
 
 
 def _result_of(answer: Any) -> tuple[int, list[str]]:

@@ -109,15 +109,13 @@ class Keeper:
             if position > len(self._lines):
                 counts = f"the keeper's book has {len(self._lines)} entries, devices knew {position}"
                 raise LedgerError(f"{counts}; {LEDGER.remedy}")
-            new_lines = self._since(first, stop, position)
+            firsts, stops = self._bounds[:, position : len(self._lines)]
+            new = np.flatnonzero((firsts < stop) & (stops > first))
+            new_lines = [self._lines[position + place] for place in new]
             if lines and not new_lines:
                 self._write(entries)
                 self._hold(first, stop, lines)
             return len(self._lines), new_lines
-
-    def _since(self, first: int, stop: int, position: int) -> list[str]:
-        firsts, stops = self._bounds[:, position : len(self._lines)]
-        return [self._lines[position + place] for place in np.flatnonzero((firsts < stop) & (stops > first))]
 
     def _write(self, entries: list[str]) -> None:
         """Write lines to the disk. After a failure its contents are unknown, so this process books nothing more."""

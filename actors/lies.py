@@ -51,8 +51,7 @@ class Collusion:
 
     # Share of the devices that lie in a query about M items, at place M, from 0 to 1; shape (N + 1,)
     shares: Floats = field(repr=False)
-    # 1 for items that should seem liked more than they are, -1 for those that should seem liked less, 0 for others;
-    # shape (N,)
+    # shape (N,); 1 for items that should seem liked more than they are, -1 for less, 0 for others
     wishes: Indices = field(repr=False)
     # 1 for items that are liked more than usual, else -1; shape (N,). The spec lets liars know it, so the harm that
     # they do is an upper bound

@@ -5,7 +5,7 @@ likes, at once or group after group. Private devices of two tiers made up one ve
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -85,8 +85,16 @@ class LyingCohort(Cohort):
         lie, makes_up = lies.lie_about(query.design), self.collusion.makes_up
         if lie is None or makes_up == lies.RATINGS or (makes_up == lies.SKETCHES and not lie.sketched):
             return self._of_made_up_ratings(query, coins, liars)
-        view = lies.LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
-        return self._of_sketches(lie, view) if makes_up == lies.SKETCHES else self._of_answers(lie, view)
+        half = half_of(query.design)
+        private, able, pairs = half.sketch(query, self._ratings, coins)
+        own_pairs = None if pairs is None else pairs[liars]
+        view = lies.LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars, pairs=own_pairs)
+        if makes_up == lies.SKETCHES:  # the local randomizer gets the sketch that they choose
+            private[liars] = lie.sketches(view, private[liars])
+        bits = half.packed(private, query, coins)
+        if makes_up != lies.SKETCHES:
+            lies.put_rows(bits, liars, lie.answers(view, lies.rows_of(bits, query.bits, liars)))
+        return Reports(bits, able, pairs)
 
     def _vectors(self, query: Query, half: SharedVector, coins: Coins, heard: Bits) -> Words32:
         """Return devices' vectors; liars add no noise to theirs, which nobody counts on."""
@@ -121,27 +129,6 @@ class LyingCohort(Cohort):
         if pairs is not None and made_up_reports.pairs is not None:
             pairs[liars] = made_up_reports.pairs[liars]
         return Reports(honest.bits, able, pairs)
-
-    def _of_sketches(self, lie: lies.Lie, view: lies.LiarsView) -> Reports:
-        """Return the reports if liars choose the sketch that the local randomizer gets."""
-        half = half_of(view.query.design)
-        private, able, pairs = half.sketch(view.query, self._ratings, view.coins)
-        view = _about(view, pairs)
-        private[view.liars] = lie.sketches(view, private[view.liars])
-        return Reports(half.packed(private, view.query, view.coins), able, pairs)
-
-    def _of_answers(self, lie: lies.Lie, view: lies.LiarsView) -> Reports:
-        """Return the reports if liars choose their releases."""
-        reports = reports_of(view.query, self._ratings, view.coins)
-        view = _about(view, reports.pairs)
-        honest_rows = lies.rows_of(reports.bits, view.query.bits, view.liars)
-        lies.put_rows(reports.bits, view.liars, lie.answers(view, honest_rows))
-        return reports
-
-
-def _about(view: lies.LiarsView, pairs: Indices2 | None) -> lies.LiarsView:
-    """Return the liars' view with their pairs, if there are any."""
-    return view if pairs is None else replace(view, pairs=pairs[view.liars])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

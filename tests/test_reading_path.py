@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import actors.mechanisms.maxsense as device_half
+import actors.block_model as device_half
 import blindrec
 from scenarios.backends import in_process
 from scenarios.cli import main

@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import int32, int64, uint64
 
-from actors.block_model import Opinions
+from actors.block_model import BlockModel, Opinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, Sketch
 from actors.mechanisms.sign import centres_of, places_in
-from actors.ratings import Ratings
-from actors.seeds import Coins
-from coordinator.protocol.arrays import Bits, Indices, Indices2, Ints, Words
+from actors.ratings import BlockRatings, Ratings
+from actors.seeds import Coins, ratings_streams
+from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import below, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
@@ -64,8 +64,10 @@ def _turned_bit(
     tables: TurnedQuery,
     public: np.uint64,
     coin: np.uint64,
-    opinions: Opinions,
-    device: int,
+    rated: Counts,
+    likes: Bools,
+    start: int,
+    stop: int,
     sensed_ratings: Ints,
     scores: Ints,
 ) -> int:
@@ -74,8 +76,8 @@ def _turned_bit(
     count = 0
     for k in range(scores.size):
         scores[k] = tables.prior[k]
-    for at in range(opinions.starts[device], opinions.starts[device + 1]):
-        item, row = int(opinions.places[at]), int(opinions.likes[at])
+    for at in range(start, stop):
+        item, row = int(rated[at]), int(likes[at])
         sign, senses = item_coins(public, item, tables.sensed[item], tables.bits)
         if senses:
             sensed_ratings[count] = sign * (2 * item + row + 1)  # never 0
@@ -127,11 +129,30 @@ def _paired_bit(
 
 
 @compiled
-def turned_bits(opinions: Opinions, public: Words, coins: Words, tables: TurnedQuery, bits: Bits) -> None:
-    """Write devices' private bits, uint8, shape (devices,); ``public`` holds their public streams."""
-    sensed_ratings, scores = np.empty(tables.sensed.size, np.int64), np.empty(tables.prior.size, np.int64)
+def block_model_turned(
+    model: BlockModel, master: Words, public: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
+) -> None:
+    """Write synthetic devices' private bits, uint8, shape (devices,); ``public`` holds their public streams."""
+    # in one loop, which takes a tenth less time than `turned_bits` on their tiles
+    room, stamp, likes = room_for(model.items), 0, np.empty(model.rated, np.bool_)
+    sensed_ratings, scores = np.empty(model.rated, np.int64), np.empty(tables.prior.size, np.int64)
+    rated, secret = room.subset, ratings_streams(master, first, bits.size)
     for k in range(bits.size):
-        bits[k] = _turned_bit(tables, public[k], coins[k], opinions, k, sensed_ratings, scores)
+        stamp = list_rated(secret[k], model.items, model.rated, room, stamp)
+        own_class = device_class(secret[k], model.class_marks)
+        for at in range(model.rated):
+            likes[at] = likes_item(model, secret[k], own_class, rated[at])
+        bits[k] = _turned_bit(tables, public[k], coins[k], rated, likes, 0, model.rated, sensed_ratings, scores)
+
+
+@compiled
+def turned_bits(opinions: Opinions, public: Words, coins: Words, tables: TurnedQuery, bits: Bits) -> None:
+    """Write devices' private bits; see `block_model_turned`."""
+    sensed_ratings, scores = np.empty(tables.sensed.size, np.int64), np.empty(tables.prior.size, np.int64)
+    starts, items, likes = opinions
+    for k in range(bits.size):
+        start, stop = starts[k], starts[k + 1]
+        bits[k] = _turned_bit(tables, public[k], coins[k], items, likes, start, stop, sensed_ratings, scores)
 
 
 @compiled
@@ -165,6 +186,9 @@ class Anchor(DeviceHalf):
         prior, guess, counts, lean, sensed = (query.arrays[name] for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED))
         tables = TurnedQuery(prior, guess, counts, lean, sensed, level_bits(int(query.parameters[LEVELS])))
         public, own, bits = coins.streams(query), coins.choices(), np.empty(coins.devices, np.uint8)
+        if isinstance(ratings, BlockRatings):
+            block_model_turned(ratings.model(), coins.master, public, own, tables, coins.first, bits)
+            return Sketch(bits[:, None])
         for tile, opinions in ratings.tiles(coins, np.arange(ratings.items, dtype=np.int32)):
             turned_bits(opinions, public[tile], own[tile], tables, bits[tile])
         return Sketch(bits[:, None])

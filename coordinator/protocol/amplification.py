@@ -71,8 +71,7 @@ class TwoLevels:
     """
 
     pi: float  # Chance under omega that a report meets an input, the same for every input; above 0 and below 1
-    # Largest chance under omega, over two inputs, that a report meets the first and not the second; 0 to the smaller of
-    # pi and 1 - pi
+    # Largest chance under omega, over two inputs, that a report meets the first only; 0 to the smaller of pi and 1 - pi
     kappa: float
     # Chance under omega that a report meets three different inputs, None if unknown; for `LevelsFromBelow`
     common: float | None = None
@@ -536,8 +535,7 @@ def rough_local_epsilon(levels: TwoLevels, *, epsilon: float, devices: int, delt
 
 def rough_devices(bound: ShufflerBound, *, local_epsilon: float, epsilon: float, delta: float) -> float:
     """Return about the fewest devices among which a local epsilon keeps a central one: for plans, never for a claim."""
-    # It is the inverse of `rough_local_epsilon`. What is no channel of two levels takes about twice the devices of a
-    # bit.
+    # The inverse of `rough_local_epsilon`. What is no channel of two levels takes about twice the devices of a bit.
     levels, times = (bound, 1) if isinstance(bound, TwoLevels) else (one_bit_levels(), 2)
     odds = math.expm1(local_epsilon)
     summand = 2 * levels.kappa * odds**2 / (1 + odds * levels.pi)
@@ -628,9 +626,14 @@ def _require_devices(devices: int) -> None:
     require_whole("number of devices that answer", devices, 1, MOST_ANSWERS)
 
 
-def _require_delta(delta: float, devices: int, *, any_delta: bool) -> None:
+def require_chance(delta: float) -> None:
+    """Refuse a delta that is no chance."""
     if type(delta) not in {float, np.float64} or not 0 < delta < 1:
         raise InputError(f"delta is {shown(delta)}; give a number between 0 and 1, such as 1e-6")
+
+
+def _require_delta(delta: float, devices: int, *, any_delta: bool) -> None:
+    require_chance(delta)
     if delta * devices > 1 and not any_delta:
         raise InputError(
             f"delta is {delta:g}, above 1 / {devices} devices: it would allow publishing all that some device holds; "

@@ -29,8 +29,7 @@ class Service(Checked):
     objects: int
     # What the client may learn about a voter, in all rounds together [nats]; None where nothing is proved
     epsilon: Epsilon
-    # shape (T, m); Where objects are titles of a catalogue: which ones; else a round's objects are new and have no
-    # names
+    # shape (T, m); Where objects are titles of a catalogue: which ones; None where they are new and have no names
     titles: Indices2 | None = field(default=None, repr=False)
     # Address of the client's own device, where it is among the voters' devices: it does not vote here
     own_device: int | None = None

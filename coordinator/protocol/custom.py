@@ -7,7 +7,7 @@ import copyreg
 import math
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol, TypeAlias, dataclass_transform
 
@@ -391,11 +391,6 @@ def hold(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
         raise own.fail("channel", query.round, f"{problem} {float(query.epsilon):.9g}; {remedy}")
 
 
-def _anew(channel: CustomChannel) -> CustomChannel:
-    """Return a channel built from another one's fields: checked, and nobody else's to change."""
-    return type(channel)(**{field.name: getattr(channel, field.name) for field in fields(channel)})
-
-
 @lru_cache(maxsize=16)
 def stated(own: CustomMechanism, query: Query) -> CustomChannel:
     """Return the channel that a class states for a query: of an exact type, built anew, not yet held to its epsilon."""
@@ -408,7 +403,8 @@ def fitted(own: CustomMechanism, query: Query, answer: object) -> CustomChannel:
     if type(answer) not in CHANNELS:
         problem = "it returned no MatrixChannel, IndependentBits or Likelihood, nor may it be of a class derived"
         raise own.fail("channel", query.round, f"{problem} from one; return one of these three")
-    channel: CustomChannel = guarded(own.mechanism, "channel", query.round, answer, function=_anew)
+    # from its fields: checked, and nobody else's to change
+    channel: CustomChannel = guarded(own.mechanism, "channel", query.round, answer, function=replace)
     _fit(own, query, channel)
     return channel
 

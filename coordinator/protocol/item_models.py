@@ -58,8 +58,7 @@ class Tastes(Checked):
 
     rated: Floats = field(repr=False)  # shape (N,); Estimated share of people who rated each item, above 0 and below 1
     liked: Floats = field(repr=False)  # shape (N,); Estimated mean rating of each, above -1 and below 1
-    # shape (N, k); Directions V, in C order: two ratings go together by ``V V^T`` beyond `liked`. There may be none, k
-    # = 0
+    # shape (N, k); Directions V, in C order, or none: two ratings go together by ``V V^T`` beyond `liked`
     vectors: Floats2 = field(repr=False)
     ridge: float  # What a rating varies by itself, above 0
 

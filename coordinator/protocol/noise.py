@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.protocol.amplification import Summand, sum_law, transform_size
+from coordinator.protocol.amplification import Summand, require_chance, sum_law, transform_size
 from coordinator.protocol.arrays import Floats, Ints, Words
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.checked import MOST_ITEMS, require_whole, shown
@@ -316,7 +316,7 @@ def least_dummies(*, devices: int, likes: int, epsilon: Fraction | float, delta:
     1
     """
     require_whole("devices that send dummies", devices, 1, MOST_ITEMS)
-    _require_chance(delta)
+    require_chance(delta)
 
     def holds(coins: int, rate: float) -> bool:
         return dummies_delta(coins * devices, rate, likes=likes, epsilon=epsilon) <= delta
@@ -408,7 +408,7 @@ def _tilt(summands: Sequence[Summand], edge: float) -> float:
 
 def _least(delta_of: Callable[[float], float], delta: float, start: float) -> float:
     """Return the least argument, to a hundred-thousandth, at which a falling delta was evaluated and holds."""
-    _require_chance(delta)
+    require_chance(delta)
     high = start
     while delta_of(high) > delta:
         high *= 2
@@ -428,11 +428,6 @@ def _require_epsilon(epsilon: Fraction | float) -> Fraction:
     if exact is None:
         raise InputError("epsilon of noise is inf; give a number above 0, or add no noise")
     return exact
-
-
-def _require_chance(delta: float) -> None:
-    if type(delta) not in {float, np.float64} or not 0 < delta < 1:
-        raise InputError(f"delta is {shown(delta)}; give a number between 0 and 1, such as 1e-6")
 
 
 def _require_deviation(deviation: float) -> None:

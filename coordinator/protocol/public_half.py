@@ -19,40 +19,24 @@ NOT_PRIVATE = "none: this design is not private, ratings are told as they are"
 
 
 class PublicHalf:
-    """What anyone may know of one kind of query; both sides hold a query against it before they use it.
+    """What anyone may know of one kind of query; both sides hold a query against it before they use it."""
 
-    Attributes
-    ----------
-    name : str
-        What queries of this kind are called, `Query.design`.
-    promise : str
-        What a device is promised at a finite epsilon, in words.
-    private : bool
-        Whether answers go through a local randomizer; what is not private is asked without an epsilon only.
-    names_rated : bool
-        Whether the release names items that the device rated; only where that is public.
-    parameters, arrays : frozenset of str
-        Names of the numbers and of the public arrays that a query must bring, no more and no less.
-    pooled : bool or None
-        Whether the query must name a pool of items (True), must not (False), or may (None).
-    centred : bool
-        Whether the query may bring centres that ratings of the pool's items are counted from.
-    by_address : bool
-        Whether a device's question follows from its public address, as a sensing set does, unless the query has devices
-        draw their own. Where it follows, whoever reads a report must know its sender, and a shuffler cannot hide it.
-    shares : bool
-        Whether devices answer in shares alone, which two servers add up; see `coordinator.protocol.mechanisms.totals`.
-    """
-
-    name: str
-    promise: ClassVar[str] = LOCAL
+    name: str  # What queries of this kind are called, `Query.design`
+    promise: ClassVar[str] = LOCAL  # What a device is promised at a finite epsilon, in words
+    # Whether answers go through a local randomizer; what is not private is asked without an epsilon only
     private: ClassVar[bool] = True
-    names_rated: bool = False
+    names_rated: bool = False  # Whether the release names items that the device rated; only where that is public
+    # Names of the numbers and of the public arrays that a query must bring, no more and no less
     parameters: ClassVar[frozenset[str]] = frozenset()
     arrays: ClassVar[frozenset[str]] = frozenset()
+    # Whether the query must name a pool of items (True), must not (False), or may (None)
     pooled: ClassVar[bool | None] = False
+    # Whether the query may bring centres that ratings of the pool's items are counted from
     centred: ClassVar[bool] = False
+    # Whether a device's question follows from its public address, as a sensing set does, unless the query has devices
+    # draw their own. Where it follows, whoever reads a report must know its sender, and a shuffler cannot hide it
     by_address: ClassVar[bool] = False
+    # Whether devices answer in shares alone, which two servers add up; see `coordinator.protocol.mechanisms.totals`
     shares: ClassVar[bool] = False
 
     def promise_under(self, neighbours: str) -> str:

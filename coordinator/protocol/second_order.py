@@ -32,8 +32,7 @@ class SecondOrderQuery(Checked):
     mechanism: str  # A name of `coordinator.protocol.second_order_mechanisms.second_order_public_halves`
     epsilon: Epsilon = None  # The mechanism's privacy parameter [nats]; None where it has none
     batch: int = 0  # Which batch of devices, from 0
-    # Signs of one size: the device releases its own h instead of the public one, in full precision; nothing is private
-    # then
+    # Signs of one size: the device releases its own h in full precision, not the public one; nothing is private then
     own_h: bool = False
 
     def check(self) -> None:

@@ -63,7 +63,6 @@ def cap_channel(epsilon: Epsilon, dimension: int) -> CapChannel:
     >>> channel.vectors, channel.choice.best_count, round(channel.second_moment / 55, 2)
     (512, 34, 0.3)
     """
-    # ``epsilon`` in nats.
     nats = as_float(epsilon)
     if epsilon is None or epsilon > LARGEST_EPSILON:
         raise InputError(f"epsilon {nats:g} of one vector is above {LARGEST_EPSILON}; lower it, or use exact")
@@ -156,7 +155,6 @@ def grid_laplace(epsilon: Epsilon) -> GridLaplace:
     """Return the channel of one coordinate."""
     # Noise that is ``steps`` larger gets its coins by division by ``e**epsilon``, rounded up; so no rounding, however
     # small epsilon is, makes two releases' odds exceed it.
-    # ``epsilon`` in nats.
     if epsilon is None or epsilon > LARGEST_GRID_EPSILON:
         raise InputError(
             f"epsilon {as_float(epsilon):g} of one coordinate is above {LARGEST_GRID_EPSILON}; lower it, or use exact"

@@ -131,47 +131,28 @@ class Settings(BaseModel):
 
 
 class ServerHalf:
-    """What the server does with one mechanism; a module of `coordinator.server.mechanisms` declares it in ``SERVER``.
+    """What the server does with one mechanism; a module of `coordinator.server.mechanisms` has it in ``SERVER``."""
 
-    Attributes
-    ----------
-    name, title : str
-        Its name on the command line, and its name in the papers.
-    settings : type of Settings
-        Its own settings.
-    decoders, policies : tuple of str
-        Names of its decoders and of the policies that it can follow, the default first.
-    all_policies_with : str
-        The setting that lets it follow all of them, if some settings do not; for errors.
-    trust : {"local", "curator", "two-servers"}
-        Who is untrusted; see the threat model.
-    private : bool
-        Whether it has a guarantee at finite epsilon.
-    learns_all : bool
-        Whether its policy goes on until every item is learned, so that nobody chooses the number of users.
-    bounded : bool
-        Whether lower bounds apply to it, because its answers are private towards the server or have one bit.
-    paired : bool
-        Whether it learns from pairs of items, and so can distinguish clusters that single items cannot.
-    ranks : bool
-        Whether an item's score grows with the number of devices that like it, so that scores rank items by popularity.
-    groups : tuple of str
-        What its design can ask besides `Design.query`, by a method ``of_NAME`` each, where its policy asks groups of
-        devices different things.
-    """
-
-    name: str
+    name: str  # Its name on the command line, and its name in the papers
     title: str
-    settings: type[Settings] = Settings
+    settings: type[Settings] = Settings  # Its own settings
+    # Names of its decoders and of the policies that it can follow, the default first
     decoders: ClassVar[tuple[str, ...]]
     policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED)
+    # The setting that lets it follow all of them, if some settings do not; for errors
     all_policies_with: ClassVar[str] = ""
-    trust: ClassVar[str] = TRUST_LOCAL
-    private: ClassVar[bool] = True
+    trust: ClassVar[str] = TRUST_LOCAL  # "local", "curator", "two-servers"; Who is untrusted; see the threat model
+    private: ClassVar[bool] = True  # Whether it has a guarantee at finite epsilon
+    # Whether its policy goes on until every item is learned, so that nobody chooses the number of users
     learns_all: ClassVar[bool] = False
+    # Whether lower bounds apply to it, because its answers are private towards the server or have one bit
     bounded: ClassVar[bool] = True
+    # Whether it learns from pairs of items, and so can distinguish clusters that single items cannot
     paired: ClassVar[bool] = False
+    # Whether an item's score grows with the number of devices that like it, so that scores rank items by popularity
     ranks: ClassVar[bool] = False
+    # What its design can ask besides `Design.query`, by a method ``of_NAME`` each, where its policy asks groups of
+    # devices different things
     groups: ClassVar[tuple[str, ...]] = ()
 
     @property

@@ -30,8 +30,7 @@ class Tables:
 
     # shape (K,); Score of each class before any rating, and what is added to the sum where it was guessed
     prior: Indices
-    # shape (2 K, N); Row ``2 k + r``: what a rating r adds to the score of class k, and to the sum where class k was
-    # guessed
+    # shape (2 K, N); Row ``2 k + r``: what a rating r adds to the score of class k, and to the sum if k was guessed
     guess: Indices2
     counts: Indices2
     lean: Indices

@@ -343,8 +343,7 @@ def _average(
             # determinant of the softmax up to a factor (PRIOR[2] = 1).
             log_weight = -(logits.sum() ** 2) / 2 - np.log(_proposed(modes, factors, shares, point)) + np.log(shares[m])
             for c in range(clusters):
-                # posterior and prior are the same in every order of the clusters, so the highest level is made cluster
-                # 0
+                # posterior and prior are the same in every order of the clusters: cluster 0 has the highest level
                 level[c], log_shares[c] = point[order[c]], logits[order[c]] - total
                 log_weight += PRIOR[2] * log_shares[c] - PRIOR[1] * (level[c] - PRIOR[0]) ** 2 / 2
             log_weight += _belongs(value, precision, counted, level, log_shares, local)

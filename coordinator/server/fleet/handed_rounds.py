@@ -53,7 +53,8 @@ def read_published(ask: Ask, words: PublishedSum, seeds: PublishedSum) -> tuple[
     query, roll = ask.query, words.roll
     totals = opened(words, seeds)
     if (roll.query_id, roll.first, roll.count) != (query.id, ask.first, ask.stop - ask.first):
-        raise _stranger(query, roll)
+        empty = Release(query_id=query.id, first=roll.first, count=0, width=query.bits, bits=b"")
+        raise no_answer(query, empty, "two servers published the sum of another round")
     counts = CountStatistic(
         sums=totals,
         ones=0,  # of answers that nobody sees
@@ -71,12 +72,6 @@ def read_published(ask: Ask, words: PublishedSum, seeds: PublishedSum) -> tuple[
         transcripts=(words.transcript.hex(), seeds.transcript.hex()),
     )
     return of_published(query, counts), [sealed]
-
-
-def _stranger(query: Query, roll: ShareRoll) -> Exception:
-    """Return the error for sums of another round."""
-    empty = Release(query_id=query.id, first=roll.first, count=0, width=query.bits, bits=b"")
-    return no_answer(query, empty, "two servers published the sum of another round")
 
 
 def read_shuffled(

@@ -10,11 +10,11 @@ from pydantic import Field
 
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
+from coordinator.protocol.mechanisms.pairwise import AGREEMENTS, OF_RATED
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.design import Decoding, RoundTerms, World, query_of
 from coordinator.server.server_half import SETS, ServerHalf, Settings
-from coordinator.server.statistics.counts import OF_RATED, PairStatistic, aggregate_pairs, check_items
+from coordinator.server.statistics.counts import PairStatistic, aggregate_pairs, check_items
 
 if TYPE_CHECKING:
     from coordinator.server.moments.blocks import PairMoments

@@ -46,8 +46,7 @@ class SignSensing:
 
     items: int  # Number of items N, at least 1
     rated: int  # Number of items w that a user rated: public, typical where users differ; 1 to N
-    # Sign vectors m that a device chooses among, a power of two up to `MOST_VECTORS`. The answer has ``1 + log2 m``
-    # bits
+    # Sign vectors m that a device chooses among, a power of two up to `MOST_VECTORS`; answers have ``1 + log2 m`` bits
     vectors: int = 1
     # Whether ratings are counted from their expected values once the server has any; see `centred_moments`. With
     # several sign vectors they are counted from 0

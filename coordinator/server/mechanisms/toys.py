@@ -76,15 +76,11 @@ class UntilLearned:
         query = self.design.query(
             round_number=state.round_number, public_seed=self.public_seed, epsilon=None, pool=pool
         )
-        stop = first + (
-            round_users(pool.size, items=self.design.items, rated=self.design.rated) << self._doublings(state)
-        )
-        return Ask(query=query, first=first, stop=min(stop, state.devices))
-
-    def _doublings(self, state: ServerState) -> int:
-        """Return how often a round is doubled: once for every `DRY_ROUNDS` rounds in a row without a yes."""
-        # an item that nobody rated is never learned: without doubling, small rounds about it would go on for ever
-        return sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // DRY_ROUNDS
+        # a round is doubled for every `DRY_ROUNDS` rounds in a row without a yes: an item that nobody rated is never
+        # learned, and small rounds about it would go on for ever
+        doublings = sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // DRY_ROUNDS
+        users = round_users(pool.size, items=self.design.items, rated=self.design.rated) << doublings
+        return Ask(query=query, first=first, stop=min(first + users, state.devices))
 
     def _unlearned(self, state: ServerState) -> Indices:
         if not state.round_number:

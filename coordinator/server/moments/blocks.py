@@ -151,14 +151,13 @@ class SketchMoments:
 
     def score_deviation(self, users: int, decoder: str) -> float:
         """Give the standard deviation of an item's score, around shifts common to all items."""
-        # Arguments as `expected_score`. For MaxSense ``sqrt(U p (1-p) q)``; centred ``sqrt(U p (1-p) q (1-q))``.
+        # For MaxSense ``sqrt(U p (1-p) q)``; centred ``sqrt(U p (1-p) q (1-q))``.
         noise = self.noise_paper if _checked(users, decoder) == "paper" else self.noise_centred
         return math.sqrt(users * noise)
 
     def estimate_deviation(self, users: int, decoder: str) -> float:
         """Give the standard deviation of ``B_i / (U p)``, which estimates ``P(S = 1 | i sensed)`` up to a shift."""
-        # Arguments as `expected_score`. For MaxSense ``sqrt(q (1-p) / (U p))``; centred ``sqrt(q (1-q) (1-p) / (U
-        # p))``.
+        # For MaxSense ``sqrt(q (1-p) / (U p))``; centred ``sqrt(q (1-q) (1-p) / (U p))``.
         return self.score_deviation(users, decoder) / (users * self.sensing)
 
 

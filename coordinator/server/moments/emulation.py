@@ -102,8 +102,7 @@ def draw_totals(signal: BlockSignal, coins: np.random.Generator) -> Floats:
 def draw_reveals(parameters: BlockParameters, *, users: int, coins: np.random.Generator) -> tuple[Ints, Ints]:
     """Draw how many of the users that reveal everything rated each item, and how many liked it, shape (N,)."""
     cluster = np.repeat(np.arange(parameters.cluster_sizes.size), parameters.cluster_sizes)
-    # That every user rates exactly w items is left out: it moves numbers of ratings by a part in N, shares of likes
-    # not.
+    # That every user rates exactly w items is left out: it moves numbers of ratings by a part in N, and no shares.
     classes = coins.multinomial(users, parameters.class_shares)[:, None]
     rated = coins.binomial(classes, parameters.rated / parameters.items, (classes.size, cluster.size))
     return rated.sum(axis=0), coins.binomial(rated, parameters.like[:, cluster]).sum(axis=0)

@@ -72,13 +72,6 @@ def strike(
 
 
 @compiled
-def reweigh(votes: Bits, place: Indices, weight: Floats, recommendation: int, inside: float, outside: float) -> None:
-    """Multiply the weights of those that vote for ``recommendation`` by ``inside``, all others' by ``outside``."""
-    for k in range(place.size):
-        weight[k] *= inside if votes[place[k]] == recommendation else outside
-
-
-@compiled
 def expose(votes: Bits, place: Indices, number: Indices, ratios: Floats, exposure: Floats) -> None:
     """Add to every survivor's exposure the log-likelihood ratio that its vote makes in this round."""
     for k in range(place.size):
@@ -136,7 +129,7 @@ class Electorate:
     def learn(self, votes: Bits, recommendation: int, factors: tuple[float, float], *, liked: bool) -> None:
         """Take in the client's answer."""
         if factors != (1.0, 1.0):
-            reweigh(votes, self._place, self._weight, recommendation, *factors)
+            self._weight *= np.where(votes[self._place] == recommendation, *factors)
         if self._kicks:
             ranks, strikes = (self._place, self._number, self._weight), (self.first_strikes, self.second_strikes)
             survivors = strike(votes, *ranks, *strikes, recommendation, liked, self._rule)

@@ -8,6 +8,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.pairwise import OF_RATED
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
@@ -117,7 +118,6 @@ class Rates(NamedTuple):
         return self.spread(liked) + self.spread(disliked) + alone + 2 * self.both * liked * disliked
 
 
-OF_RATED = "-of-rated"  # Ends the name of designs whose pairs are among a device's public rated items
 MOST_PAIRED_ITEMS = 5000  # The statistic holds two numbers a pair: 200 MB at this many items
 
 

@@ -86,8 +86,7 @@ class AnchorStatistic(Statistic):
     counts: ClassVar[tuple[str, ...]] = ("pairs", "sensed", "scores")
     padded: ClassVar[tuple[str, ...]] = counts
 
-    # shape (M (M - 1) / 2,); Devices whose bit was the public sign of a pair of the pool, as an upper triangle has its
-    # rows
+    # shape (M (M - 1) / 2,); Devices whose bit was the public sign of a pair of the pool, by an upper triangle's rows
     pairs: Ints
     # shape (N,); Devices whose public coin had them sense an item, and those of them whose bit was its public sign
     sensed: Ints
