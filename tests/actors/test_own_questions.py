@@ -75,11 +75,6 @@ def as_values(statistic: Statistic) -> dict[str, Any]:
     return {name: one.tolist() if isinstance(one, np.ndarray) else one for name, one in values.items()}
 
 
-def words_of(query: Query, first: int = FIRST, devices: int = DEVICES) -> Words:
-    """What the devices draw."""
-    return Coins(as_words(worlds.SECRET), first, devices, query.words).streams(query)
-
-
 def test_all_designs_by_address_are_cases_or_refused() -> None:
     designs = {query_of(case).design for case in CASES}
     by_address = {name for name, half in public_halves().items() if half.by_address}
@@ -125,16 +120,6 @@ def uniform(words: Words) -> bool:
     counts = np.stack([np.bincount(column, minlength=256) for column in words.view(np.uint8).reshape(-1, 8).T])
     expected = len(words) / 256
     return bool((((counts - expected) ** 2 / expected).sum(axis=1) < chi2.isf(1e-6 / 8, 255)).all())
-
-
-@pytest.mark.statistical
-def test_questions_are_uniform() -> None:
-    """False alarm 1e-6 (chi-square); the twin, in which one word of fifty has its lowest bit set, is rejected."""
-    words = words_of(query_of("maxsense"), devices=400_000)
-    assert uniform(words)
-    twin = words.copy()
-    twin[::50] |= np.uint64(1)
-    assert not uniform(twin)
 
 
 @pytest.mark.parametrize("synthetic", [True, False])

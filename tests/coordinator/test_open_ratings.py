@@ -20,7 +20,7 @@ from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.public_draws import item_queries, random_subset, reveals
+from coordinator.protocol.public_draws import random_subset, reveals
 from coordinator.server.decoding.line import decode_shares
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of
@@ -88,20 +88,6 @@ def test_bits_of_a_block_model_are_the_oracles(rated: int) -> None:
     told = [expected(query, device, world.ratings(device)) for device in range(400, 480)]
     assert answer(ratings, query, 400, 480).unpacked()[:, 0].tolist() == told
     assert Device(ratings, worlds.SECRET, 407, None).answer(query).unpacked()[0, 0] == told[7]
-
-
-@pytest.mark.statistical
-def test_questions_are_uniform_over_the_pool_and_the_two_values() -> None:
-    """Chi-square over five items and two values, 200,000 devices; false alarm 1e-6.
-
-    Twin: against a law in which "is it liked?" is 3 % likelier, the same counts are refused.
-    """
-    pool: Indices = np.array([1, 2, 5, 6, 9], np.int32)
-    items, values = item_queries(round_key(worlds.PUBLIC, 0), 0, 200_000, pool)
-    counts = np.bincount(2 * np.searchsorted(pool, items) + values, minlength=10)
-    assert np.isin(items, pool).all()
-    assert chi_square_fits(counts, np.ones(10))
-    assert not chi_square_fits(counts, [1.0, 1.03] * 5)
 
 
 @dataclass

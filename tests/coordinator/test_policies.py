@@ -123,24 +123,6 @@ def test_policies_are_pure(adaptive: tuple[Setting, int, Watched, Outcome, list[
     assert pickle.dumps(watched.states) == told
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("sets", [False, True])
-@pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.statistical
-def test_eliminate_learns_from_devices_whatever_the_sketch(times: int, sets: bool) -> None:
-    """A wrong label is the false alarm, less than 1e-6. Nobody refuses, nobody spends more than the budget."""
-    setting = setting_of(sets=sets, epsilon=Fraction(3), answers_per_device=times)
-    outcome, devices = on_devices(Eliminate(setting=setting), setting, users=60_000 if sets else 20_000)
-    assert outcome.failure is None
-    assert outcome.posterior is not None
-    assert outcome.posterior.decided(setting.failure).all()
-    assert outcome.model.cluster.tolist() == [item % 2 for item in range(20)]
-    assert sum(statistic.refused for statistic in outcome.state.counts) == 0
-    spent = {devices.cohort.ledger.spent(device) for device in range(devices.cohort.stop)}
-    assert spent <= {Fraction(3 * k, times) for k in range(times + 1)}
-    assert len({ask.query.pool.size for ask in outcome.state.asked if ask.query.pool is not None}) > 3
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("sets", [False, True])
 @pytest.mark.statistical

@@ -10,7 +10,7 @@ import worlds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference import law_of
-from statistical import chi_square_fits, normal_radius
+from statistical import chi_square_fits
 from thoroughness import examples
 
 from actors.device import Cohort
@@ -133,19 +133,6 @@ def test_everything_is_sensed_at_one_and_nothing_at_almost_zero() -> None:
     for items in (1, 30, 255, 256, 1000):
         assert sensed_counts(worlds.maxsense_query(items=items, sensing=1.0), 500).tolist() == [500] * items
         assert not sensed_counts(worlds.maxsense_query(items=items, sensing=1e-300), 500).any()
-
-
-@pytest.mark.statistical
-def test_sets_of_neighbours_and_rounds_are_unrelated() -> None:
-    """Correlations of sets of devices next to each other, and of one device in two rounds; false alarm 1e-6 in all."""
-    devices, items, sensing = 50_000, 8, 0.4
-    first = inclusion(worlds.maxsense_query(items=items, sensing=sensing), devices) - sensing
-    second = inclusion(worlds.maxsense_query(items=items, sensing=sensing, round_number=1), devices) - sensing
-    radius = normal_radius(sensing * (1 - sensing) / math.sqrt(devices - 1), comparisons=3 * items**2)
-    for one, other in ((first[:-1], first[1:]), (first[:-2], first[2:]), (first, second)):
-        assert np.abs(one.T @ other / len(one)).max() < radius
-    second[::25] = first[::25]
-    assert np.abs(first.T @ second / devices).max() > radius
 
 
 STREAMS = device_streams(round_key(worlds.PUBLIC, 0), 0, 120_000)

@@ -33,7 +33,6 @@ from coordinator.protocol.errors import InputError, LostError, PermitError, With
 from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanisms.totals import HONEST, Totals
 from coordinator.protocol.messages import Query
-from coordinator.protocol.noise import polya_share
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
     WORDS_SERVER,
@@ -54,7 +53,6 @@ from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.rounds.state import Ask
 
 SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6
-CLUSTERS = (np.arange(ITEMS) % 2).astype(np.int32)
 
 
 def ratings_of(like: float = 0.7, items: int = ITEMS, devices: int = DEVICES) -> BlockRatings:
@@ -222,26 +220,6 @@ def test_each_server_adds_a_whole_dose_of_the_stated_law(delta: float) -> None:
         assert variance_fits(noise, law.deviation**2)
 
 
-@pytest.mark.statistical
-def test_devices_draw_their_shares_of_noise_from_the_stated_law() -> None:
-    """False alarm 1e-6. The twin: shares for twice as many honest devices."""
-    law, twin = (polya_share(Fraction(1), sensitivity=4, honest=honest) for honest in (5, 10))
-    words = np.zeros((100, 500), np.uint32)
-    keys = np.random.default_rng(1).integers(1 << 63, size=(100, 2)).astype(np.uint64)
-    add_noise(law.high, law.low, law.lowest, keys, np.ones(100, np.uint8), words, law.two_sided)
-    noise = words.view(np.int32)
-    values, chances = law.probabilities()
-    top = 12
-    observed = np.bincount(np.clip(noise, -top, top).ravel() + top, minlength=2 * top + 1)
-
-    def shares(one: Any) -> Any:
-        return np.bincount(np.clip(one.probabilities()[0], -top, top) + top, one.probabilities()[1])
-
-    assert values.size == chances.size
-    assert chi_square_fits(observed, shares(law))
-    assert not chi_square_fits(observed, shares(twin))
-
-
 def world_of(**changes: Any) -> World:
     facts = {"items": ITEMS, "rated": MOST, "users": DEVICES, "clusters": 2, "epsilon": Fraction(1), "delta": 1e-6}
     return World(**{**facts, **changes})
@@ -322,20 +300,6 @@ def test_every_share_of_noise_is_the_number_of_thresholds_below_its_coin(size: i
         [9 + number(lanes[:2]) - (number(lanes[2:]) if two_sided else -lowest) for lanes in device] for device in coins
     ]
     assert words.view(np.int32).tolist() == [*exact, [9] * width], "and a silent device adds none"
-
-
-@pytest.mark.statistical
-def test_shares_of_noise_of_the_honest_devices_are_a_dose() -> None:
-    """Of 40 devices 30 are enough: variance 4/3 of a dose. False alarm 1e-6; the twin: that of a dose."""
-    items, devices = 3000, 40
-    ratings = ratings_of(items=items, devices=devices)
-    query = asked(items, honest=30, least_answers=30)
-    totals = opened(*published(query, *servers_of(cohort_of(ratings)), devices))
-    noise = totals - vectors(ratings).sum(axis=0).astype(np.int64)
-    dose = query.parameters["deviation"] ** 2
-    assert variance_fits(noise, dose * 4 / 3)
-    assert not variance_fits(noise, dose)
-    assert Totals().deviation(query, devices) ** 2 == pytest.approx(dose * 4 / 3)
 
 
 def test_a_server_that_was_started_anew_publishes_the_same_noise() -> None:

@@ -4,7 +4,6 @@ import io
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -76,28 +75,6 @@ def test_every_seed_of_a_command_is_named(blindrec: Command) -> None:
     lines = [line for line in blindrec(*RUN, "--repeat", 3).err.splitlines() if line.endswith(" s so far")]
     assert all(line.startswith("blindrec run, ") for line in lines)
     assert all(any(f"seed {number} of 3" in line for line in lines) for number in (1, 2, 3))
-
-
-def test_every_mechanism_of_an_audit_is_named() -> None:
-    from scenarios.commands.scrutiny_commands import _audits  # noqa: PLC0415 (numerical)
-
-    named: list[Any] = _audits(lambda name, **_: (name, *(line() for line in log._silence.steps)), ["grr", "oue"])
-    assert named == [("grr", "grr, 1 of 2"), ("oue", "oue, 2 of 2")]
-
-
-def test_a_check_is_named_with_its_mechanism() -> None:
-    from scenarios.studies.scrutiny.checks import Check, conformance  # noqa: PLC0415 (numerical)
-    from scenarios.studies.scrutiny.mechanism import subjects  # noqa: PLC0415 (same)
-
-    steps: list[str] = []
-
-    def look(_: object) -> str:
-        steps.extend(line() for line in log._silence.steps)
-        return ""
-
-    conformance(subjects("oue", None), [Check("levels", "", look)])
-    assert steps
-    assert all(step.startswith("levels of oue") for step in steps)
 
 
 @pytest.mark.parametrize(

@@ -158,12 +158,6 @@ def test_what_is_refused_and_why(changes: dict[str, Any], words: tuple[str, ...]
         RunSpec(behind(**changes))
 
 
-def test_the_layout_changes_nothing() -> None:
-    one = here(behind(seed=5))
-    for workers, size in ((2, 700), (1, 64)):
-        assert alike(here(behind(seed=5), workers=workers, devices_per_actor=size), one)
-
-
 def test_reports_count_as_they_would_without_a_shuffler() -> None:
     through = here(behind(seed=5, dropout=0.05))
     local = here(through.spec.local_scenario)
@@ -274,18 +268,6 @@ def test_the_record_says_why_rounds_are_no_smaller() -> None:
     assert values["smallest_round_reason"].startswith("a 10th of the users")
     others: list[dict[str, Any]] = [{**changes, "smallest_round": 300}, {}, {"design": "pairs"}]
     assert not any("smallest_round_reason" in record(here(behind(**one))) for one in others)
-
-
-def test_a_custom_mechanism_is_amplified_by_its_own_channel() -> None:
-    changes: dict[str, Any] = {"design": "foreign_mechanisms:GRR", "users": 2000}
-    spec = settled(**changes)
-    promise = spec.shuffled
-    assert promise is not None
-    other = local_epsilon("foreign_mechanisms:GRR", 1800, epsilon=1, items=40, rated=5)
-    assert float(promise.local) == other.epsilon_local > 1
-    run = here(behind(**changes, seed=5))
-    assert run.statistic.answered == 2000
-    assert alike(here(behind(**changes, seed=5), devices_per_actor=300), run)
 
 
 def test_a_custom_mechanism_that_looks_at_addresses_is_refused() -> None:

@@ -12,18 +12,15 @@ from foreign_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WO
 from runs import present
 
 from actors.device import Cohort
-from actors.ratings import BlockRatings
-from coordinator.protocol.channels import IndependentBits
 from coordinator.protocol.custom import UNCHECKED, CustomMechanism, Mechanism, MechanismError, admitted
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
 from coordinator.server.custom import KMEANS, CustomDesign, estimated
 from coordinator.server.design import Decoding, World
-from coordinator.server.mechanisms import aggregate, half_of, no_release
+from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
-from coordinator.server.statistics.statistic import merge
 from scenarios.backends.session import InMemoryRounds
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
 from scenarios.store.journal import Journal
@@ -61,15 +58,6 @@ def test_estimates_lie_around_the_truth_as_their_errors_say(kind: type[Mechanism
     assert np.array_equal(model.cluster, RATINGS.clusters)
     assert np.array_equal(model.score, value)
     assert np.array_equal(model.error, error)
-
-
-@pytest.mark.parametrize("kind", HONEST)
-def test_blocks_add_up_to_what_all_say_at_once(kind: type[Mechanism]) -> None:
-    _, _, query = asked(kind())
-    whole = answered(query)
-    parts = [answered(query, first=first, stop=stop) for first, stop in ((0, 8), (8, 7001), (7001, USERS))]
-    assert np.array_equal(merge(*parts).__dict__["sums"], whole.sums)
-    assert merge(*parts).ones == whole.ones > 0
 
 
 def test_without_noise_nothing_but_sampling_is_left() -> None:
@@ -150,35 +138,6 @@ def test_nobody_answers_a_query_of_a_mechanism_that_was_not_admitted() -> None:
     assert admitted(stranger.design) is None
     with pytest.raises(InputError, match="is unknown to devices"):
         Cohort(RATINGS, SECRET, 0, 8, EPSILON).answer(stranger, 0, 8)
-
-
-@pytest.mark.statistical
-def test_releases_follow_the_exact_channel_in_a_small_catalogue() -> None:
-    """OUE of two items, one private sketch: all 16 releases, each count within 6.5 deviations; false alarm < 2e-9."""
-    world = World(items=2, rated=1, users=USERS, clusters=2, epsilon=EPSILON)
-    _, _, query = asked(foreign.OUE(), world=world)
-    ratings = BlockRatings(
-        users=USERS, rated_items=1, like=np.array([[1.0, 1.0]]), class_shares=np.ones(1), clusters=np.zeros(2, np.int32)
-    )
-    release = Cohort(ratings, SECRET, 0, USERS, EPSILON).answer(query, 0, USERS)
-    seen = np.bincount(release.unpacked() @ (1 << np.arange(3, -1, -1)), minlength=16)
-    channel = check_question(query).channel(query)
-    assert isinstance(channel, IndependentBits)
-    rows = [channel.chances(np.array(row)) for row in ([1, 0, 0, 0], [0, 1, 0, 0])]
-    mean = np.array([float(sum(cells)) / 2 for cells in zip(*rows, strict=True)])
-    assert sum(rows[0]) == 1
-    assert (np.abs(seen - USERS * mean) < 6.5 * np.sqrt(USERS * mean)).all()
-
-
-def test_no_devices_count_nothing() -> None:
-    for kind in HONEST:
-        _, design, query = asked(kind())
-        statistic = aggregate(query, no_release(query))
-        assert isinstance(statistic, CountStatistic)
-        assert not statistic.sums.any()
-        value, error = estimated(design.own, query, statistic)
-        assert not value.any()
-        assert np.isinf(error).all()
 
 
 @pytest.mark.few(1)

@@ -9,11 +9,9 @@ import pytest
 from pydantic.fields import FieldInfo
 from runs import complains, small
 
-from actors.mechanisms import registered as devices_know
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import half_of
 from coordinator.server.anchor.policy import AnchorPolicy
-from coordinator.server.decoding.line import DECODERS, Curator
+from coordinator.server.decoding.line import Curator
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
@@ -44,18 +42,6 @@ def test_a_name_is_enough(name: str) -> None:
     assert scenario.epsilon == (None if name in OPEN else 1)
     assert RunSpec(scenario).design.items == 40
     assert load_scenario(None, {"design": name}) == Scenario(design=name)
-
-
-def test_decoders_are_those_that_there_are() -> None:
-    listed = {
-        "maxsense": ("centred", "paper", "posterior"),
-        "sign": ("posterior",),
-        **dict.fromkeys(("multi-maxsense", "pairwise"), ("centred", "paper")),
-        **dict.fromkeys(OPEN, ("shares",)),
-        **dict.fromkeys(CURATOR, ("totals",)),
-    }
-    assert {name: server_halves()[name].decoders for name in listed} == listed
-    assert set(DECODERS) == {"centred", "paper"}
 
 
 @pytest.mark.parametrize("name", OPEN)
@@ -89,16 +75,6 @@ def test_the_papers_number_of_questions_is_epsilon_rounded_up_but_at_most_1_over
     design = RunSpec(filled(design="multi-maxsense", epsilon=epsilon)).design
     assert isinstance(design, MultiMaxSense)
     assert (design.questions, design.set_size) == (questions, 8)
-
-
-def test_every_design_asks_what_devices_know() -> None:
-    for name in NAMES:
-        for public in ("private", "public") if name == "pairwise" else ("private",):
-            design = RunSpec(filled(design=name, rated_items=public)).design
-            query = design.query(round_number=0, public_seed=bytes(16), epsilon=None)
-            assert query.design in devices_know()
-            assert query.parameters.keys() == half_of(query.design).parameters
-            assert half_of(query.design).private == (name not in OPEN + CURATOR)
 
 
 def curator_of(scenario: Scenario) -> Curator | None:

@@ -81,23 +81,6 @@ def test_settings_count() -> None:
     assert identity(foreign.GRR(shift=0)) == identity(foreign.GRR())
 
 
-HELPED = """
-from {package}.helping import share
-from coordinator.protocol.custom import Mechanism
-class Mine(Mechanism):
-    def query(self, catalogue): return share(catalogue)
-"""
-HELPING = "def share(catalogue): return {number}\n"
-
-
-def test_modules_of_its_own_package_count(folder: Path) -> None:
-    one = package(folder, "first", mine=HELPED.format(package="first"), helping=HELPING.format(number=1))
-    before = identity(one.Mine())
-    (folder / "first" / "helping.py").write_text(HELPING.format(number=2), encoding="utf-8")
-    assert identity(one.Mine()) == before  # a process does what it imported
-    assert identity(anew("first.mine").Mine()) != before
-
-
 def test_helper_packages_count_where_they_are_named(folder: Path) -> None:
     package(folder, "tools")
     one = package(folder, "second")

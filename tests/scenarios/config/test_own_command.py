@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import foreign_mechanisms as foreign
-import numpy as np
 import pytest
 from own_pages import result
 from runs import Command, refused
@@ -248,12 +247,3 @@ def test_a_sweep_says_how_far_a_channel_was_checked(blindrec: Command, folder: P
     told = json.loads((folder / "sw" / "result.json").read_text(encoding="utf-8"))["settings"]
     assert {row["channel"] for row in told} == {channel}
     assert channel in (folder / "sw" / "settings.csv").read_text(encoding="utf-8")
-
-
-def test_real_ratings_are_fine(blindrec: Command, folder: Path) -> None:
-    world = np.random.default_rng(0)
-    rows = {(int(user), int(item)) for user, item in world.integers(0, (60, 12), (900, 2))}
-    lines = [f"{user},{item},{world.integers(1, 6)}" for user, item in sorted(rows)]
-    (folder / "ratings.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    told = result(blindrec, "run", "--design", "theirs.good:OUE", "--ratings", "ratings.csv", "--backend", "inprocess")
-    assert told["answered"] == told["users"]

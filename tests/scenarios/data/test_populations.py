@@ -5,16 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import statistical
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import of_file, planted_ratings, small, write_movielens
 
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Words
-from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
-from scenarios.config.scenario import Scenario
 from scenarios.data.populations import Population, class_shares, cluster_sizes, exact_sizes, populate
 
 USERS, ITEMS, EACH = 30, 16, 6
@@ -68,26 +65,6 @@ def stored(population: Population) -> StoredRatings:
 def test_one_seed_is_one_world_and_another_seed_another() -> None:
     first, again, other = (np.asarray(populate(small(seed=seed)).truth).tolist() for seed in (5, 5, 6))
     assert first == again != other
-
-
-def likes_by_cluster(scenario: Scenario, cluster: int, devices: int) -> tuple[int, int]:
-    """How many ratings of one cluster the devices gave, and how many of them are likes."""
-    population = populate(scenario)
-    assert population.truth is not None
-    secret = as_words(derive(scenario.seed, "devices"))
-    told = population.ratings.rated(secret, 0, devices)
-    mine = population.truth[told.items] == cluster
-    return int(mine.sum()), int(told.values[mine].sum())
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("cluster", "liked"), [(0, 0.25 * 0.9 + 0.75 * 0.2), (1, 0.25 * 0.1 + 0.75 * 0.6)])
-def test_devices_like_as_the_scenario_says(cluster: int, liked: float) -> None:
-    """False alarm: at most 1e-6 a cluster, by a design effect of w = 5 ratings a user in Hoeffding's inequality."""
-    given_, likes = likes_by_cluster(small(like="0.9,0.1;0.2,0.6", class_shares="0.25,0.75"), cluster, 40_000)
-    radius = statistical.hoeffding_radius(given_ // 5)
-    assert abs(likes / given_ - liked) < radius
-    assert abs(likes / given_ - (liked + 0.03)) > radius
 
 
 def test_a_population_shows_no_data(file: Path) -> None:

@@ -6,7 +6,7 @@ from itertools import accumulate
 import numpy as np
 import pytest
 from scipy import stats
-from statistical import FALSE_ALARM, clopper_pearson, rate_fits
+from statistical import clopper_pearson
 
 from scenarios.show.intervals import (
     mean_interval,
@@ -47,21 +47,6 @@ def test_when_an_interval_opens() -> None:
     assert quantile_interval([*(float(n) for n in range(99)), math.nan], 0.95) == (94.0, 89.0, None)
 
 
-@pytest.mark.statistical
-def test_a_quantiles_interval_covers_it() -> None:
-    """Each end misses as often as the binomial says; false alarm: one in a million. The twin misses 2 % more often."""
-    values, below = np.random.default_rng(3).random((1500, 100)), at_most(100, 0.95)
-    found = [quantile_interval(row.tolist(), 0.95) for row in values]
-    _, low_rank, high_rank = quantile_ranks(100, 0.95)
-    for misses, chance in (
-        (sum((low or 0) > 0.95 for _, low, _ in found), below[(low_rank or 0) - 1]),
-        (sum((high or 1) < 0.95 for _, _, high in found), 1 - below[(high_rank or 0) - 1]),
-    ):
-        assert chance <= 0.025
-        assert rate_fits(misses, 1500, chance)
-        assert not rate_fits(misses + 40, 1500, chance)
-
-
 def test_means_and_shares() -> None:
     values = [3.0, 4.0, 8.0]
     mean, low, high = mean_interval(values)
@@ -88,20 +73,6 @@ def test_ranks_are_those_of_the_tables(count: int, ranks: tuple[int, int]) -> No
     assert (low, high) == ranks
     assert level == pytest.approx(max(0.0, 1 - 2 * stats.binom.cdf(low - 1, count, 0.5)))
     assert (level >= 0.95) == (count >= 6)
-
-
-@pytest.mark.parametrize("count", [7, 20])
-def test_intervals_cover_the_median_as_often_as_they_say(count: int) -> None:
-    """Log-normal thresholds: the share of covering intervals fits the level (false alarm 1e-6 each)."""
-    trials = 4000
-    draws = np.exp(np.random.default_rng(1).standard_normal((trials, count)))
-    low, high, level = median_ranks(count)
-    ordered = np.sort(draws, axis=1)
-    covered = int(((ordered[:, low - 1] <= 1) & (ordered[:, high - 1] >= 1)).sum())
-    least, most = clopper_pearson(covered, trials, false_alarm=FALSE_ALARM)
-    assert least <= level <= most
-    narrower = int(((ordered[:, low] <= 1) & (ordered[:, high - 2] >= 1)).sum())
-    assert level > clopper_pearson(narrower, trials, false_alarm=FALSE_ALARM)[1]
 
 
 def test_the_median_is_the_population_that_half_of_the_seeds_succeed_at() -> None:

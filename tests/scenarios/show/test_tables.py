@@ -55,13 +55,6 @@ def test_the_table_tells_trust_model_guarantee_measure_and_prediction() -> None:
     assert row(text, "SHA-256 of all releases") == result["releases_sha256"]
 
 
-def test_without_noise_the_table_says_that_nothing_is_private() -> None:
-    console, sheet = paper()
-    report.show(console, record(here(small(epsilon="inf"))), "a run", COLUMNS)
-    assert row(sheet.getvalue(), "guarantee") == "none: epsilon is infinite, answers are not private"
-    assert row(sheet.getvalue(), "epsilon of a device [nats]") == "inf"
-
-
 def test_what_is_null_or_absent_has_no_row() -> None:
     console, sheet = paper()
     report.show(console, {"users": 3, "accuracy": None}, "a run", COLUMNS)

@@ -19,8 +19,7 @@ from actors.durable_log import make_folder
 from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
 from scenarios.experiment import experiment as finishing
-from scenarios.show import records
-from scenarios.store import manifest, run_folder, whole_files
+from scenarios.store import run_folder, whole_files
 from scenarios.store.journal import Journal
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.record_log import UNIT, UNITS, count_records
@@ -130,21 +129,6 @@ def test_a_disk_that_fills_up_leaves_what_was_kept(
     assert f"results cannot be written to {out} (No space left on device); 4 rounds are kept" in ended.err
     monkeypatch.undo()
     ends_alike(blindrec, out)
-
-
-def test_a_disk_that_is_full_from_the_start_is_told(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (records, manifest):
-        monkeypatch.setattr(module, "write_json", full)
-    monkeypatch.setattr(records, "write_bytes", full)
-    ended, out = blindrec(*RUN, "--out", tmp_path / "out"), tmp_path / "out"
-    assert (ended.code, ended.out) == (3, "")
-    line = f"output folder {out} cannot be written (No space left on device); free space there"
-    assert ended.err == f"blindrec: {line}\n"
-    ended = blindrec(*RUN[:-1], tmp_path / "result.json")
-    assert ended.code == 3
-    assert f"json file {tmp_path / 'result.json'} cannot be written (No space left on device)" in ended.err
 
 
 def test_a_ledger_that_cannot_be_written_stops_the_run_where_it_can_be_resumed(

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from runs import here, small
 from thoroughness import size
 
@@ -12,7 +11,6 @@ from coordinator.protocol.value_channels import PADDED
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.moments.count_moments import set_shares
 from scenarios.data.populations import block_parameters
-from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import MainResult
 
 USERS, ITEMS = size(20_000, 5000), 200
@@ -49,23 +47,3 @@ def test_shuffled_sets_have_the_counts_of_their_law() -> None:
     assert np.mean(np.abs(deviations(run, shares)) < 4) >= 0.999
     assert abs(deviations(run, shares).sum()) < 5 * np.sqrt(ITEMS)
     assert abs(deviations(run, 1.2 * shares).sum()) > 5 * np.sqrt(ITEMS)
-
-
-def test_two_servers_publish_totals_of_their_law() -> None:
-    """A twin whose noise has half the deviation is caught by the counts' spread."""
-    run = ran(design="totals", trust="two-servers", epsilon=0.1)
-    shares = shares_liked(run, ITEMS)
-    sums, noise = run.statistic.sums, record(run)["noise_deviation"]  # type: ignore[attr-defined] # of counts
-    for deviation, passes in ((noise, True), (noise / 2, False)):
-        spread = np.sqrt(USERS * shares * (1 - shares) + deviation**2)
-        off = (sums[:ITEMS] - USERS * shares) / spread
-        assert (np.mean(np.abs(off) < 4) >= 0.999 and float(np.mean(off**2)) < 1.5) == passes
-
-
-@pytest.mark.parametrize(("design", "trust"), [("set", "shuffled"), ("totals", "two-servers")])
-def test_one_and_three_workers_have_one_digest(design: str, trust: str) -> None:
-    runs = [
-        here(small(design=design, trust=trust, users=3000, seed=4), workers=workers, devices_per_actor=each)
-        for workers, each in ((1, None), (3, 700))
-    ]
-    assert runs[0].outcome.releases_sha256 == runs[1].outcome.releases_sha256

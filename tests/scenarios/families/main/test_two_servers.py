@@ -1,12 +1,11 @@
 """Runs with two servers: the same on every layout, promises that results state, and liars with proofs or none."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from boundary import SEED, shows_a_secret
-from runs import here, of_file, planted_ratings, small, write_movielens
+from runs import here, small
 from statistical import normal_radius
 
 from coordinator.protocol.coins import derive
@@ -105,13 +104,6 @@ def test_nothing_that_the_server_holds_shows_a_secret() -> None:
         assert secret_of(SEED, side) not in {derive(SEED, "devices"), derive(SEED, "public")}
         assert secret_of(SEED, side).hex() not in repr(held)
         assert secret_of(SEED, side).hex() not in repr(result.job)
-
-
-def test_it_runs_on_a_file_and_ranks_by_popularity(tmp_path: Path) -> None:
-    file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=100, items=40, each=12))
-    result = record(here(of_file(file, design="totals", epsilon=4, delta=0)))
-    assert result["rank_correlation"] is not None
-    assert result["hit_rate"] is not None
 
 
 @pytest.mark.parametrize(

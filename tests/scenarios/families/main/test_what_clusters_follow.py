@@ -148,15 +148,6 @@ def test_the_verdict(popularity: float, taste: float, ari: float, chance: tuple[
     assert found.verdict == verdict
 
 
-def test_the_share_between_by_hand() -> None:
-    pairs = np.array([0, 0, 1, 1], np.int32)
-    assert share_between(np.array([1.0, 2.0, 3.0, 4.0]), pairs) == pytest.approx(0.8)
-    assert share_between(np.array([1.0, 1.0, 7.0, 7.0]), pairs) == pytest.approx(1)
-    assert share_between(np.array([3.0, 3.0, 3.0, 3.0]), pairs) == 0
-    assert share_between(np.array([1.0, 2.0, 3.0, 4.0]), pairs * 5) == pytest.approx(0.8)
-    assert share_between(np.array([]), pairs[:0]) == 0
-
-
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=2, max_size=12))
 def test_the_share_between_is_what_lies_not_within(pairs: list[tuple[int, int]]) -> None:
     values = [value for value, _ in pairs]

@@ -125,14 +125,6 @@ def test_nobody_is_guilty_at_any_epsilon_and_a_twin_with_a_hair_less_noise_is(na
     assert unseen > size(5, 1) or name == "laplace"
 
 
-def test_the_command_acquits_maxsense_and_tells_the_epsilon_that_was_asked(blindrec: Command, tmp_path: Path) -> None:
-    for epsilon in ("1.3", "0.9"):
-        flags = ("--design", "maxsense", "--epsilon", epsilon, "--releases", "1000", "--rounds", "2")
-        _, record = told_of(blindrec, tmp_path, *flags)
-        assert (record["claimed"], record["exact"], record["failures"]) == (float(epsilon), float(epsilon), [])
-        assert -1e-17 < record["excess"] < 0
-
-
 def game(leak: float, share: float, plays: int, coins: np.random.Generator) -> bool:
     """Whether one attack at epsilon 1 finds that a share of the answers gives away ``leak``."""
     secret, leaks = coins.random(plays) < 0.5, coins.random(plays) < share

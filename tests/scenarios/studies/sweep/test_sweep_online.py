@@ -28,6 +28,7 @@ from scenarios.studies.sweep.sweep_folder import claim, measure_units
 if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
 
+SWEEP = ("online",)
 BASE = ("--rounds", 60, "--voters", 16, "--peers", 2, "--diversity", 1, "--radius", 1)
 VALUES = "rounds=60,ratio=2,4,radius=0,1,diversity=0,4,epsilon-rounds=30,60,epsilon-peers=2"
 TINY = (*BASE, "--axes", VALUES)
@@ -125,6 +126,7 @@ def test_bounds_are_on_their_sides(whole: Path) -> None:
     assert (kept["peers_alive"] == kept["peers"]).all()
 
 
+@pytest.mark.cluster
 def test_a_unit_is_a_run_on_every_backend(whole: Path, ray_session: OnRay) -> None:
     named = ["recommender", *OnlineSetting._fields, "seed"]
     every = pd.read_parquet(whole / "units.parquet").set_index(named).to_dict("index")
