@@ -436,7 +436,9 @@ def _coefficients(summands: Sequence[Summand], size: int) -> tuple[Ints, Any, fl
     logarithm = phase = slope = np.zeros(1)
     for place, (places, chances, count) in enumerate(summands):
         spectrum = np.fft.rfft(np.bincount(places % size, chances, size))
-        if not place:  # most coefficients are nothing, and squares tell which: their logarithms would take the most time
+        if (
+            not place
+        ):  # most coefficients are nothing, and squares tell which: their logarithms would take the most time
             squares = np.square(spectrum.real) + np.square(spectrum.imag)
             large = np.flatnonzero(squares > math.exp(2 * _BOTTOM / count - _SLACK))
         spectrum = spectrum[large]
@@ -496,7 +498,7 @@ def _mean_excess(values: Floats, chances: Floats, count: int) -> float:
 
 
 def _tilted_mean(summand: Summand, circle: int, theta: float) -> float:
-    """Return the sum of ``s exp(-theta s)`` times the chance of s, over sums from 1 to half of the circle, from above."""
+    """Return the sum of ``s exp(-theta s)`` times the chance of s, over sums s from 1 to half a circle, from above."""
     half = circle // 2
     if theta * half < _DECAY:
         law, error = sum_law([summand], circle)
