@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import permutations
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -348,25 +348,40 @@ def sum_law(summands: Sequence[Summand], size: int) -> tuple[Floats, float]:
     Summands are independent whole numbers; sums that differ by a multiple of ``size`` share a place. There is a
     transform there for each law, and one back.
     """
-    logarithm, phase, slope = (np.zeros(size // 2 + 1) for _ in range(3))
-    for places, chances, count in summands:
-        spectrum = np.fft.rfft(np.bincount(places % size, chances, size))
-        magnitude = np.maximum(np.abs(spectrum), 1e-300)
-        logarithm += count * np.log(magnitude)
-        slope += count / magnitude
-        large = np.flatnonzero(logarithm > _BOTTOM)
-        phase[large] += count * np.angle(spectrum[large])
-    # A coefficient z errs by some units in the last place times the log of the size, its power by count |z|^(count-1)
-    # times that; and an entry of the law errs by no more than coefficients do in the mean. Powers below e^-80 are left
-    # out: most of them are.
-    power = np.exp(logarithm[large])
-    error = _UNIT * (math.log2(size) + 4) * float(((1 + slope[large]) * power).sum()) * 2 / size + math.exp(_BOTTOM)
+    large, coefficients, error = _coefficients(summands, size)
     spectrum = np.zeros(size // 2 + 1, np.complex128)
-    spectrum[large] = power * np.exp(1j * phase[large])
+    spectrum[large] = coefficients
     return np.fft.irfft(spectrum, size), error
 
 
+def _coefficients(summands: Sequence[Summand], size: int) -> tuple[Ints, Any, float]:
+    """Return which coefficients of a sum's transform are not nothing, they, and the error of an entry of its law."""
+    large: Ints | slice = slice(None)
+    logarithm = phase = slope = np.zeros(1)
+    for place, (places, chances, count) in enumerate(summands):
+        spectrum = np.fft.rfft(np.bincount(places % size, chances, size))
+        if (
+            not place
+        ):  # most coefficients are nothing, and squares tell which: their logarithms would take the most time
+            squares = np.square(spectrum.real) + np.square(spectrum.imag)
+            large = np.flatnonzero(squares > math.exp(2 * _BOTTOM / count - _SLACK))
+        spectrum = spectrum[large]
+        magnitude = np.maximum(np.abs(spectrum), 1e-300)
+        logarithm = logarithm + count * np.log(magnitude)
+        some = logarithm > _BOTTOM
+        phase = (phase + count * np.angle(spectrum))[some]
+        slope = (slope + count / magnitude)[some]
+        logarithm, large = logarithm[some], large[some]
+    # A coefficient z errs by some units in the last place times the log of the size, its power by count |z|^(count-1)
+    # times that; and an entry of the law errs by no more than coefficients do in the mean. Powers below e^-80 are left
+    # out: most of them are.
+    power = np.exp(logarithm)
+    error = _UNIT * (math.log2(size) + 4) * float(((1 + slope) * power).sum()) * 2 / size + math.exp(_BOTTOM)
+    return large, power * np.exp(1j * phase), error
+
+
 _BOTTOM = -80.0  # Logarithm of what is nothing beside all sums
+_DECAY = 20.0  # Logarithm by which weights fall over half a circle, so that closed sums lose no digits
 
 
 def transform_size(least: int) -> int:
@@ -398,12 +413,26 @@ def _mean_excess(values: Floats, chances: Floats, count: int) -> float:
     places, split = places[split > 0], split[split > 0]
     theta, log_mass, deviation = _tilt(places.astype(float), split)
     tilted = split * np.exp(theta * places - log_mass)
-    law, error = sum_law([(places, tilted, count)], circle)
-    sums = np.arange(1, circle // 2 + 1)
-    mean = float((sums * np.exp(-theta * sums)) @ (law[sums] + error))
+    mean = _tilted_mean((places, tilted, count), circle, theta)
     if size != whole:  # Sums from below that wrap only add; those above half the circle are missing
         mean += _beyond(places, tilted, count, theta, deviation, circle // 2)
     return min(1.0, grid * mean / count * math.exp(min(count * log_mass + _SLACK + 4 * _UNIT * count, 700)))
+
+
+def _tilted_mean(summand: Summand, circle: int, theta: float) -> float:
+    """Return the sum of ``s exp(-theta s)`` times the chance of s, over sums s from 1 to half a circle, from above."""
+    half = circle // 2
+    if theta * half < _DECAY:
+        law, error = sum_law([summand], circle)
+        sums = np.arange(1, half + 1)
+        return float((sums * np.exp(-theta * sums)) @ (law[sums] + error))
+    # Few coefficients are not nothing, and for each the sum of s z^s has a closed form: no transform back is needed
+    large, coefficients, error = _coefficients([summand], circle)
+    exponents = np.append(2j * math.pi * large / circle, 0) - theta
+    z, last = np.exp(exponents), np.exp(half * exponents)
+    sums_of_powers = z * (1 - (half + 1) * last + half * last * z) / np.square(np.expm1(exponents))
+    twice = np.where((large == 0) | (2 * large == circle), 1, 2) / circle
+    return float((twice * coefficients * sums_of_powers[:-1]).real.sum() + error * sums_of_powers[-1].real)
 
 
 def _tilt(values: Floats, chances: Floats) -> tuple[float, float, float]:
@@ -416,7 +445,7 @@ def _tilt(values: Floats, chances: Floats) -> tuple[float, float, float]:
     low, high = 0.0, 1 / float(np.abs(values).max())
     while mean(high) < 0:
         low, high = high, 2 * high
-    for _ in range(50 if mean(0) < 0 else 0):
+    for _ in range(26 if mean(0) < 0 else 0):  # any theta gives the same bound, but for rounding
         middle = (low + high) / 2
         low, high = (middle, high) if mean(middle) < 0 else (low, middle)
     log_mass = math.log1p(float(chances @ np.expm1(low * values)))

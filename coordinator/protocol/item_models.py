@@ -46,6 +46,7 @@ def scores(model: ItemToItem, likes: Bools2) -> Floats2:
 
 LEAST_SPREAD, MOST_POWER, HALVINGS = 1e-6, 8.0, 30
 """A probability at least; the most that shares are raised to, and how often that is halved to find it."""
+_CLOSE = 1e-10  # A last step of Newton's method, after which the next is nothing
 MOST_DIRECTIONS = 64  # Directions at most: a device holds a number for each pair of them
 
 
@@ -85,12 +86,17 @@ def powers(rated: Floats, numbers: Ints) -> Floats:
     # that rated less, that it will be one of those that most people rate.
     # Shapes: ``rated`` (N,); ``numbers`` (devices,).
     different, place = np.unique(numbers, return_inverse=True)
-    low, high, logs = np.zeros(different.size), np.full(different.size, MOST_POWER), np.log(rated)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        over = np.array([np.exp(exponent * logs).sum() for exponent in middle]) > different
-        low, high = np.where(over, middle, low), np.where(over, high, middle)
-    exponents: Floats = ((low + high) / 2)[place]
+    roots, moves = np.where(different > 0, 0.0, MOST_POWER), np.ones(different.size)
+    logs, targets = np.log(rated), np.log(np.maximum(different, 1))
+    # Newton's method on the logarithm of the sum, which is convex and falls: from 0 on it never passes the root
+    while (open_ones := np.flatnonzero((moves > _CLOSE) & (roots < MOST_POWER))).size:
+        for one in open_ones:
+            weights = np.exp(roots[one] * logs)
+            total = weights.sum()
+            moves[one] = (np.log(total) - targets[one]) * total / -(weights @ logs)
+        roots[open_ones] += np.maximum(moves[open_ones], 0)
+    cells = 2.0**HALVINGS / MOST_POWER  # on a grid, so that last bits decide nothing
+    exponents: Floats = ((np.floor(np.clip(roots * cells, 0, 2.0**HALVINGS - 1)) + 0.5) / cells)[place]
     return exponents
 
 

@@ -17,7 +17,7 @@ from scipy import sparse
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, residuals, rows_of, tastes
+from coordinator.protocol.features import ItemFeatures, rows_of, tastes
 from coordinator.protocol.rating_table import Rows
 from coordinator.server.fleet.cohorts import spread_here
 from coordinator.server.rounds.conductor import Block, Fleet, Hosts
@@ -150,6 +150,27 @@ def moment_of(rows: Floats2) -> Floats2:
     return moment
 
 
+@compiled
+def sizes_of(vectors: Floats2, tastes: Floats2, starts: Ints, items: Indices, centred: Floats) -> float:
+    """Return the sum of all absolute completed residuals, user by user: no row but one is in memory."""
+    (count, rank), across, total = vectors.shape, np.ascontiguousarray(vectors.T), 0.0
+    row, parts, whole = np.empty(count), np.zeros(8), count // 8 * 8
+    for user in range(tastes.shape[0]):
+        row[:] = 0.0
+        for k in range(rank):
+            taste, column = tastes[user, k], across[k]
+            for item in range(count):
+                row[item] += taste * column[item]
+        for place in range(starts[user], starts[user + 1]):
+            row[items[place]] = centred[place]
+        for first in range(0, whole, 8):
+            for k in range(8):  # a number of them that is known becomes vector code
+                parts[k] += abs(row[first + k])
+        for item in range(whole, count):
+            total += abs(row[item])
+    return float(total + parts.sum())
+
+
 class Expected(NamedTuple):
     """Sums of an E-step."""
 
@@ -237,12 +258,10 @@ class PublicCohort:
 
     def sizes(self, features: ItemFeatures, every: int) -> tuple[float, int]:
         """Return the sum over every ``every``-th user of the mean absolute residual, and their number."""
-        total, users = 0.0, np.arange(0, self._rows.users, every)
-        for first in range(0, users.size, MOMENT_USERS):
-            rows = residuals(features, self._rows.of(users[first : first + MOMENT_USERS]))
-            for size in np.abs(rows).mean(axis=1).tolist():
-                total += size
-        return total, users.size
+        rows = self._rows.of(np.arange(0, self._rows.users, every))
+        centred = rows.values - features.mean[rows.items]
+        own = tastes(features, rows.starts, rows.items, centred)
+        return sizes_of(features.vectors, own, rows.starts, rows.items, centred) / features.items, rows.users
 
 
 def cut_users(rows: Rows) -> list[tuple[int, int]]:

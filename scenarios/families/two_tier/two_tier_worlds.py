@@ -286,7 +286,7 @@ def choose_fitting(
 
 
 def downhill(tried: Callable[[Sequence[int]], list[float]], start: int) -> int:
-    """Return a power beside which no error is lower by `GAIN`: upwards from ``start`` as far as one is, or downwards."""
+    """Return a power beside which no error is lower by `GAIN`: upwards from ``start`` while one is, else downwards."""
     at, (least,) = start, tried([start])
     for step in (1, -1):
         while True:

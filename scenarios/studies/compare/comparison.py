@@ -36,6 +36,9 @@ from scenarios.studies.compare.worlds import dated, left_out, sampled, table_of
 from scenarios.studies.sweep.online_sweep import ClientsKey, ClientsMeasurement
 from scenarios.studies.sweep.sweeps import Sweep
 
+LONG = ("trace norm", "EASE", "PMC", "PMD")
+"""Mechanisms whose units take longest; of the first the others take what public people's ratings say."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
@@ -77,6 +80,14 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         few = settings.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
         more = sorted(_refining(settings, rows, table.users, done).items(), key=lambda one: one[0].seed)
         return every | {key: partial(measure, few if by_law else settings, key) for key, by_law in more}
+
+    def order(self, keys: list[CompareKey]) -> list[CompareKey]:
+        """Return units seed by seed, the long ones first, so that processors end together."""
+
+        def place(key: CompareKey) -> tuple[int, int, float]:
+            return key.seed, LONG.index(key.mechanism) if key.mechanism in LONG else len(LONG), -float(key.public or 0)
+
+        return sorted(keys, key=place)
 
     def in_words(self, rows: pd.DataFrame) -> str:
         """Return how many rows there are."""

@@ -23,6 +23,7 @@ from scenarios.data.rating_split import GLOBAL_TIME, LikesFold, earlier, fold_of
 from scenarios.studies.compare.comparison_settings import Comparison
 
 BLOCK = 1 << 22  # Number of scores that are computed at a time
+SMALL = 2_500_000  # Ratings of a file of which eight worlds take no more memory than one row
 EVALUATED = 50_000  # People whose lists are scored, at most: the standard error of a hit rate is .002 then
 _ONE = threading.Lock()
 _ANY: dict[str, Any] = {
@@ -102,11 +103,19 @@ class FileWorld:
 
 
 def world_of(settings: Comparison, seed: int) -> FileWorld:
-    """Return the world of a seed; the last two are cached, since all rows of a seed share one."""
+    """Return the world of a seed; the last two are cached, since all rows of a seed share one, and more of small files.
+
+    Numbers of people are located in all seeds in turn, so that two worlds alone would be made again and again.
+    """
     with _ONE:  # threads that begin together wait for the first
-        return _world(
-            settings.model_copy(update=_ANY), seed, version_of(settings.ratings), version_of(settings.features)
-        )
+        settings = settings.model_copy(update=_ANY)
+        world = _small_world if _read(settings).ratings <= SMALL else _world
+        return world(settings, seed, version_of(settings.ratings), version_of(settings.features))
+
+
+@lru_cache(maxsize=8)
+def _small_world(*names: Any) -> FileWorld:
+    return _world.__wrapped__(*names)
 
 
 @lru_cache(maxsize=2)

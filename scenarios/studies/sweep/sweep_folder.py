@@ -108,7 +108,7 @@ def measure_units(sweep: Sweep[K, M], session: Backend, out: Path, console: Cons
     done = dict(stored)
     before, units = set(done), sweep.units(done)
     while True:
-        keys = [key for key in units if key not in done]
+        keys = sweep.order([key for key in units if key not in done])
         with counted(reporter, len(units) - len(keys), len(units), before=len(before & set(units))) as count_unit:
             for place, measurement in session.each(sweep.measure, [units[key] for key in keys]):
                 stored.keep(keys[place], measurement)

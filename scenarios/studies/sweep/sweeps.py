@@ -71,6 +71,10 @@ unit), {rows} and every figure as a picture; all its points, bounds included, st
         # A unit is a function of a module with all its arguments (`functools.partial`), which travels to its process.
         # They go seed by seed, so that an unfinished sweep says something about all settings.
 
+    def order(self, keys: list[K]) -> list[K]:
+        """Return units that are to be measured in the order in which they are."""
+        return keys
+
     @abstractmethod
     def result(self, units: Mapping[K, M]) -> dict[str, Any]:
         """Return what `--json` prints."""

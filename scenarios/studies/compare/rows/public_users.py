@@ -1,5 +1,6 @@
 """Rows where some people's ratings are public: models learned from these, combined with private devices' answers."""
 
+import threading
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -178,9 +179,17 @@ def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
     return two_tier.model_copy(update={"batch": PRIVATE // 4}) if how == NONE else two_tier
 
 
-@lru_cache(maxsize=8)
+_LOCKS: dict[tuple[float, int], threading.Lock] = {}
+
+
 def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting, FittedModel]:
     """Return who is public, how their ratings are fitted, and them fitted; rank and kappa are validated."""
+    with _LOCKS.setdefault((public, seed), threading.Lock()):  # of two rows at once the second waits for the first
+        return _settled(settings, public, seed)
+
+
+@lru_cache(maxsize=8)
+def _settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting, FittedModel]:
     world, table = world_of(settings, seed), table_of(settings)
     people = public_people(world.people, public, seed)
     rows = ratings_left(table, world)
