@@ -147,7 +147,9 @@ class Opinions(NamedTuple):
 
 
 @compiled
-def block_model_opinions_of(model: BlockModel, master: Words, first: int, count: int, places: Indices) -> Opinions:
+def block_model_opinions_of(
+    model: BlockModel, master: Words, first: int, count: int, places: Indices, only_likes: bool
+) -> Opinions:
     """Return synthetic devices' ratings of items that have a place, 0 or more, in the order in which they drew them."""
     room, stamp, end, starts = room_for(model.items), 0, 0, np.zeros(count + 1, np.int64)
     rated, likes = np.empty(count * model.rated, np.uint32), np.empty(count * model.rated, np.bool_)
@@ -159,7 +161,7 @@ def block_model_opinions_of(model: BlockModel, master: Words, first: int, count:
         for item in room.subset[: model.rated]:
             if places[item] >= 0:
                 rated[end], likes[end] = places[item], likes_item(model, stream, own_class, item)
-                end += 1
+                end += not only_likes or likes[end]
         starts[k + 1] = end
     return Opinions(starts, rated, likes)
 

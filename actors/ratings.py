@@ -77,11 +77,14 @@ class BlockRatings:
         block_model.block_model_opinions(self.model(), master, first, items, opinions)
         return opinions
 
-    def tiles(self, coins: Coins, places: Indices) -> Iterator[tuple[slice, block_model.Opinions]]:
-        """Yield devices of those that draw, and their ratings of items that have a place, 0 or more."""
-        model = self.model()
+    def tiles(
+        self, coins: Coins, places: Indices, *, only_likes: bool = False
+    ) -> Iterator[tuple[slice, block_model.Opinions]]:
+        """Yield devices of those that draw, and their ratings, or likes, of items that have a place, 0 or more."""
+        model, master = self.model(), coins.master
         for first, count in _tiles(coins, self.items):
-            opinions = block_model.block_model_opinions_of(model, coins.master, coins.first + first, count, places)
+            start = coins.first + first
+            opinions = block_model.block_model_opinions_of(model, master, start, count, places, only_likes)
             yield slice(first, first + count), opinions
 
     def would_like(self, secret: bytes, items: Indices2) -> Bools2:
@@ -119,17 +122,24 @@ class StoredRatings:
         """All ratings as compiled code reads them."""
         return block_model.StoredOpinions(self.rows.starts, self.rows.items, self.rows.values, self.user)
 
-    def tiles(self, coins: Coins, places: Indices) -> Iterator[tuple[slice, block_model.Opinions]]:
+    def tiles(
+        self, coins: Coins, places: Indices, *, only_likes: bool = False
+    ) -> Iterator[tuple[slice, block_model.Opinions]]:
         """Yield devices and their ratings; see `BlockRatings.tiles`."""
+        rows = self._liked_rows if only_likes else self.rows
+        stored = block_model.StoredOpinions(rows.starts, rows.items, rows.values, self.user)
         for first, count in _tiles(coins, self.items):
-            opinions = block_model.stored_opinions_of(self.stored_opinions, coins.first + first, count, places)
+            opinions = block_model.stored_opinions_of(stored, coins.first + first, count, places)
             yield slice(first, first + count), opinions
+
+    @cached_property
+    def _liked_rows(self) -> Likes:
+        return self.rows.where(self.rows.values)
 
     @cached_property
     def liked(self) -> block_model.StoredLikes:
         """Liked items as compiled code reads them."""
-        liked = self.rows.where(self.rows.values)
-        return block_model.StoredLikes(self.items, liked.starts, liked.items, self.user)
+        return block_model.StoredLikes(self.items, self._liked_rows.starts, self._liked_rows.items, self.user)
 
     def rated(self, master: Words, first: int, count: int) -> Likes:  # noqa: ARG002 (stored)
         """Return rated items and likes; see `BlockRatings.rated`."""

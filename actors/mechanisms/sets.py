@@ -24,7 +24,7 @@ def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0)
     # (devices, 1); see `coordinator.protocol.mechanisms.sets.ranges_of`.
     places, streams = places_in(pool_of(query), ratings.items), coins.sketch()
     own = np.empty((coins.devices, int(query.parameters[PADDED])), np.int32)
-    for tile, opinions in ratings.tiles(coins, places):
+    for tile, opinions in ratings.tiles(coins, places, only_likes=True):
         _fill_sets(opinions, streams[tile], pool_size(query), ranges, own[tile])
     return own
 
@@ -68,14 +68,9 @@ def _keep(coins: np.uint64, liked: Counts, count: int, dummies: int, ranges: int
 @compiled
 def _fill_sets(opinions: Opinions, coins: Words, pool_size: int, ranges: int, own: Indices2) -> None:
     """Write devices' sets; ``coins`` holds a private stream a device."""
-    liked = np.empty(pool_size, np.uint32)
     for k in range(len(own)):
-        count = 0
-        for at in range(opinions.starts[k], opinions.starts[k + 1]):
-            if opinions.likes[at]:
-                liked[count] = opinions.places[at]
-                count += 1
-        _keep(coins[k], liked, count, pool_size, ranges, own[k])
+        liked = opinions.places[opinions.starts[k] : opinions.starts[k + 1]]
+        _keep(coins[k], liked, liked.size, pool_size, ranges, own[k])
 
 
 class Set(PackedHalf):

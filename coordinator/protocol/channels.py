@@ -120,18 +120,10 @@ class ExactChannel:
         return float(self.log_ratio)
 
     def chances(self, private: Ints) -> list[Fraction]:
-        """Return the exact probability of every release, given one device's private sketch; they sum to 1.
+        """Return the exact probability of every release, given one device's private sketch, shape (k,); they sum to 1.
 
-        Parameters
-        ----------
-        private : ndarray of whole numbers, shape (k,)
-            As `actors.device_half.DeviceHalf.sketch` makes it, one row.
-
-        Returns
-        -------
-        list of Fraction
-            Place ``i`` is the release whose bits, most significant first, are the whole number ``i``; releases beyond
-            the last one never happen.
+        The sketch is one row as `actors.device_half.DeviceHalf.sketch` makes it. Place ``i`` is the release whose bits,
+        most significant first, are the whole number ``i``; releases beyond the last one never happen.
         """
         raise NotImplementedError
 

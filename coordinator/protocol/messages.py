@@ -35,24 +35,48 @@ MOST_BITS_RELEASED = 1 << 32  # Bits that a device releases at most
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Query(Checked):
-    """What the server asks of every device of one round; all of it is public."""
+    """What the server asks of every device of one round; all of it is public.
 
-    design: str  # Name of the sketch that is requested, e.g. ``"maxsense"``
-    items: int  # Number of items N of the catalogue
-    round: int  # Round number, from 0; with the public seed it keys the public coins
-    public_seed: bytes  # Sixteen bytes
-    epsilon: Epsilon  # Privacy parameter of the whole answer, all questions together [nats]; None for no noise
-    questions: int = 1  # Questions that a device answers
-    parameters: dict[str, float] = field(default_factory=dict)  # The design's own numbers, e.g. ``{"sensing": 0.03}``
-    # The items that are asked about, ascending, where a design asks about some of them only
+    Attributes
+    ----------
+    design : str
+        Name of the sketch that is requested, e.g. ``"maxsense"``.
+    items : int
+        Number of items N of the catalogue.
+    round : int
+        Round number, from 0; with the public seed it keys the public coins.
+    public_seed : bytes
+        Sixteen bytes.
+    epsilon : Fraction or None
+        Privacy parameter of the whole answer, all questions together [nats]; None for no noise.
+    questions : int
+        Questions that a device answers.
+    parameters : dict of str to float
+        The design's own numbers, e.g. ``{"sensing": 0.03}``.
+    pool : ndarray of int32, or None
+        The items that are asked about, ascending, where a design asks about some of them only.
+    answer_bits : int
+        Bits of one question's answer.
+    centres : ndarray of int32, shape as ``pool``, or None
+        What ratings of the pool's items are counted from, where a design has it: in units of ``1 / CENTRE_UNIT``.
+    arrays : dict of str to ndarray
+        The design's own public arrays by name: int32, int64, uint64 or finite float64, of one or two dimensions.
+    own_questions : bool
+        Whether devices draw their questions from private coins and report them with their answers, `Release.questions`;
+        otherwise a device's question follows from its public address, or is the same for all.
+    """
+
+    design: str
+    items: int
+    round: int
+    public_seed: bytes
+    epsilon: Epsilon
+    questions: int = 1
+    parameters: dict[str, float] = field(default_factory=dict)
     pool: Indices | None = field(default=None, repr=False)
-    answer_bits: int = 1  # Bits of one question's answer
-    # What ratings of the pool's items are counted from, where a design has it: in units of ``1 / CENTRE_UNIT``
+    answer_bits: int = 1
     centres: Indices | None = field(default=None, repr=False)
-    # The design's own public arrays by name: int32, int64, uint64 or finite float64, of one or two dimensions
     arrays: dict[str, PublicArray] = field(default_factory=dict, repr=False)
-    # Whether devices draw their questions from private coins and report them with their answers, `Release.questions`;
-    # otherwise a device's question follows from its public address, or is the same for all
     own_questions: bool = False
 
     def reals(self) -> dict[str, object]:
@@ -156,23 +180,40 @@ def _digest(array: Indices) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(Checked):
-    """What a block of devices lets out: a few bits a device, packed; nothing else leaves a device."""
+    """What a block of devices lets out: a few bits a device, packed; nothing else leaves a device.
 
-    query_id: bytes  # Which query it answers
-    first: int  # The devices: ``first`` to ``first + count - 1``. A device's index is public, it is how it is addressed
+    Attributes
+    ----------
+    query_id : bytes
+        Which query it answers.
+    first, count : int
+        The devices: ``first`` to ``first + count - 1``. A device's index is public, it is how it is addressed.
+    width : int
+        Bits a device.
+    bits : bytes
+        ``count * width`` bits, device by device, packed most significant bit first, padded with 0. The bits
+        of a device that did not answer are 0.
+    answered : bytes or None
+        ``count`` packed bits, 1 where the device answered; None where all did.
+    refused : int
+        Devices that refused, for lack of budget or because their keeper did not answer; they are among those that did
+        not answer.
+    pairs : bytes or None
+        Where rated items are public: ``count`` public pairs of items that the bits are about, little-endian int32,
+        -1 of devices without a pair. None where public coins alone decide the question.
+    questions : bytes or None
+        Where devices draw their own questions: ``count`` words, little-endian uint64, each the stream that its device's
+        sensing set, signs, hash or rows follow from; 0 of devices that did not answer. None elsewhere.
+    """
+
+    query_id: bytes
+    first: int
     count: int
-    width: int  # Bits a device
-    # ``count * width`` bits, device by device, packed most significant bit first, padded with 0. The bits of a device
-    # that did not answer are 0
+    width: int
     bits: bytes
-    answered: bytes | None = None  # ``count`` packed bits, 1 where the device answered; None where all did
-    # Devices that refused, for lack of budget or because their keeper did not answer, among those that did not answer
+    answered: bytes | None = None
     refused: int = 0
-    # Where rated items are public: ``count`` public pairs of items that the bits are about, little-endian int32, -1 of
-    # devices without a pair. None where public coins alone decide the question
     pairs: bytes | None = None
-    # Where devices draw their own questions: ``count`` words, little-endian uint64, each the stream that its device's
-    # sensing set, signs, hash or rows follow from; 0 of devices that did not answer. None elsewhere
     questions: bytes | None = None
 
     def __getstate__(self) -> list[object]:
