@@ -14,7 +14,7 @@ from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Model
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.mixture import Mixture, back, climb, factor, fit, fits, joint
+from coordinator.server.decoding.mixture import Mixture, assign, back, climb, factor, fit, fits, joint
 
 POINTS, LEAST_POINTS, WORK = 512, 32, 1 << 16
 """Most and fewest points around a maximum; with more items fewer points do, since levels are known better."""
@@ -135,8 +135,7 @@ def _average(
     for item in range(value.size):
         mass = membership[item].sum()
         means[item] /= mass
-        for c in range(clusters):  # by elements: for a row numba compiles an error message, in seconds
-            membership[item, c] /= mass
+        assign(membership[item], membership[item] / mass)
 
 
 @compiled
