@@ -260,21 +260,23 @@ def reveals(streams: Words, share: float) -> Bools:
 
 
 @compiled
-def _ranks_of(streams: Words, starts: Ints) -> Words:
-    ranks = np.empty(starts[-1], np.uint64)
-    for k in range(streams.size):
-        for j in range(starts[k + 1] - starts[k]):
-            ranks[starts[k] + j] = draw(streams[k], _RANKS + uint64(j))
-    return ranks
-
-
 def random_subset(streams: Words, starts: Ints, most: int) -> Bools:
     """Return which entries of each device's list are kept: all of a short list, a uniform ``most`` of a longer one."""
     # Shapes: ``streams`` (count,); ``starts`` (count + 1,).
-    # One sort of all lists, by NumPy: a sort inside a kernel is compiled for two seconds.
-    sizes, keep = np.diff(starts), np.ones(starts[-1], np.bool_)
-    order = np.lexsort((_ranks_of(streams, starts), np.repeat(np.arange(streams.size), sizes)))
-    keep[order[np.arange(keep.size) - np.repeat(starts[:-1], sizes) >= most]] = False
+    keep, lowest = np.ones(starts[-1], np.bool_), np.empty(most, np.uint64)
+    for k in range(streams.size):
+        size, count = starts[k + 1] - starts[k], 0
+        if size > most:
+            for j in range(size):  # ranks are sorted in as they come: NumPy's sort would be compiled for two seconds
+                rank, place = draw(streams[k], _RANKS + uint64(j)), min(count, most - 1)
+                if count < most or rank < lowest[place]:
+                    while place > 0 and lowest[place - 1] > rank:
+                        lowest[place] = lowest[place - 1]
+                        place -= 1
+                    lowest[place] = rank
+                    count = min(count + 1, most)
+            for j in range(size):
+                keep[starts[k] + j] = draw(streams[k], _RANKS + uint64(j)) <= lowest[most - 1]
     return keep
 
 

@@ -155,32 +155,6 @@ def test_what_a_design_cannot_do_is_told() -> None:
         setting_of().believe(state)
 
 
-@dataclass(frozen=True)
-class TopTen:
-    """One's own: a first look at all items, then at the ten that seem to be liked most."""
-
-    setting: Setting
-
-    def next_query(self, state: ServerState) -> Ask | None:
-        if not state.asked:
-            return self.setting.ask(state, users=2000)
-        if state.estimates is None or len(state.asked) > 3:
-            return None
-        best = np.sort(np.argsort(-state.estimates.value)[:10]).astype(np.int32)
-        return self.setting.ask(state, users=2000, pool=best)
-
-
-@pytest.mark.statistical
-def test_ones_own_policy_runs_without_ray() -> None:
-    """The estimate of one liked item, 0.8, is off by six of its standard errors with probability 2e-9."""
-    setting = setting_of(rated=10)
-    outcome, _ = emulated(TopTen(setting), setting, users=10_000)
-    assert [ask.query.pool.size for ask in outcome.state.asked if ask.query.pool is not None] == [20, 10, 10, 10]
-    assert outcome.state.estimates is not None
-    best = outcome.state.estimates.information.argmax()
-    assert abs(outcome.state.estimates.value[best] - 0.8) < 6 * outcome.state.estimates.error[best]
-
-
 TICKS = itertools.count(1)
 
 

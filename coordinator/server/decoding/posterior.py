@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.messages import Model
 from coordinator.server.decoding.estimates import Estimates
 
@@ -122,6 +122,13 @@ def start_at(value: Floats, precision: Floats, labels: Ints, clusters: int) -> F
     return np.concatenate((np.bincount(labels, precision * value, clusters) / weights, logits - logits.mean()))
 
 
+@borrowing
+def assign(target: Floats, source: Floats) -> None:
+    """Copy elements one by one: for ``target[:] = source`` numba compiles an error message, too, in seconds."""
+    for k in range(target.size):
+        target[k] = source[k]
+
+
 @compiled
 def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve: Floats2, inside: Floats) -> float:
     """Move a point to the next maximum of `height` and return its height."""
@@ -139,9 +146,8 @@ def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve:
         moved = False
         gain = 0.0
         for _ in range(TRIES):
-            for k in range(size):  # by elements: for `bent[:] = curve` numba compiles an error message, in seconds
-                for j in range(size):
-                    bent[k, j] = curve[k, j]
+            assign(bent.ravel(), curve.ravel())
+            for k in range(size):
                 bent[k, k] += damp * information[k] + 1e-12 * (information.max() + 1e-300)
             if factor(bent, lower):
                 step = solve(lower, slope)
@@ -149,8 +155,7 @@ def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve:
                 longest = np.abs(step[clusters:]).max()
                 if longest > FAR:
                     step *= FAR / longest
-                for k in range(size):
-                    ahead[k] = point[k] + step[k]
+                assign(ahead, point + step)
                 there = height(value, precision, ahead, prior, ahead_slope, ahead_curve, ahead_information)
                 if there >= here - 1e-13 * (1 + abs(here)):
                     moved = True
@@ -159,15 +164,14 @@ def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve:
         if not moved:
             break
         damp /= 8
-        for k in range(size):
-            point[k], slope[k], information[k] = ahead[k], ahead_slope[k], ahead_information[k]
-            for j in range(size):
-                curve[k, j] = ahead_curve[k, j]
+        assign(point, ahead)
+        assign(slope, ahead_slope)
+        assign(information, ahead_information)
+        assign(curve.ravel(), ahead_curve.ravel())
         here = there
         if gain < SETTLED * (1 + abs(here)):
             break
-    for c in range(clusters):
-        inside[c] = information[c]
+    assign(inside, information[:clusters])
     return here
 
 
@@ -357,8 +361,7 @@ def _average(
     for item in range(value.size):
         mass = membership[item].sum()
         means[item] /= mass
-        for c in range(clusters):  # by elements: for a row numba compiles an error message, in seconds
-            membership[item, c] /= mass
+        assign(membership[item], membership[item] / mass)
 
 
 @compiled
