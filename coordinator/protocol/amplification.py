@@ -356,7 +356,7 @@ def sum_law(summands: Sequence[Summand], size: int) -> tuple[Floats, float]:
 
 def _coefficients(summands: Sequence[Summand], size: int) -> tuple[Ints, Any, float]:
     """Return which coefficients of a sum's transform are not nothing, they, and the error of an entry of its law."""
-    large: Ints | slice = slice(None)
+    large: Ints = np.zeros(0, np.int64)
     logarithm = phase = slope = np.zeros(1)
     for place, (places, chances, count) in enumerate(summands):
         spectrum = np.fft.rfft(np.bincount(places % size, chances, size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -65,11 +66,14 @@ class InProcess:
             end_with(stop)
             return place, function(argument)
 
+        interval = sys.getswitchinterval()
         with ThreadPoolExecutor(self.workers) as threads:
             try:
+                sys.setswitchinterval(SWITCH)
                 for result in as_completed([threads.submit(call, *numbered) for numbered in enumerate(arguments)]):
                     yield result.result()
             finally:
+                sys.setswitchinterval(interval)
                 stop.set()
                 threads.shutdown(cancel_futures=True)
 
@@ -106,6 +110,9 @@ BackendChoice = InProcess | Ray
 
 AUTO = "auto"  # The backend of a command that names none
 FEW_CPUS = 4  # Up to so many, units that share what they read and learn run in threads of one process
+SWITCH = 5e-4
+"""After how long a thread that comes back from compiled code may ask for the interpreter [s]; with Python's own 5 ms
+two threads that compare trust models waited for each other a fifth of their time, and so they do half as long."""
 LONG = 10.0
 """Predicted work above which a local Ray is started [s of one processor]; starting and ending one takes as long."""
 

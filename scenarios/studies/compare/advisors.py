@@ -221,7 +221,8 @@ def inverse_of(gram: Floats2, ridge: float, *, overwrite: bool = False) -> Float
     """Return the inverse of a symmetric matrix plus a ridge; by Cholesky, in half the time, where it is positive."""
     whole = gram if overwrite else np.array(gram, order="C")
     np.fill_diagonal(whole, diagonal := np.diag(whole) + whole.dtype.type(ridge))
-    potrf, potri = scipy.linalg.get_lapack_funcs(("potrf", "potri"), dtype=whole.dtype)
+    routines, single = scipy.linalg.lapack, whole.dtype == np.float32
+    potrf, potri = (routines.spotrf, routines.spotri) if single else (routines.dpotrf, routines.dpotri)
     factor, failure = potrf(whole.T, lower=1, clean=0, overwrite_a=1)
     if failure:  # it is not positive, and what is below its diagonal was not written
         _mirror(whole)
