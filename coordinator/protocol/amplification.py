@@ -360,9 +360,8 @@ def _coefficients(summands: Sequence[Summand], size: int) -> tuple[Ints, Any, fl
     logarithm = phase = slope = np.zeros(1)
     for place, (places, chances, count) in enumerate(summands):
         spectrum = np.fft.rfft(np.bincount(places % size, chances, size))
-        if (
-            not place
-        ):  # most coefficients are nothing, and squares tell which: their logarithms would take the most time
+        if not place:
+            # Most coefficients are nothing, and squares tell which: their logarithms would take the most time
             squares = np.square(spectrum.real) + np.square(spectrum.imag)
             large = np.flatnonzero(squares > math.exp(2 * _BOTTOM / count - _SLACK))
         spectrum = spectrum[large]
