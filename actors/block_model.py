@@ -148,41 +148,34 @@ class Opinions(NamedTuple):
 
 @compiled
 def block_model_opinions_of(
-    model: BlockModel, master: Words, first: int, count: int, places: Indices, only_likes: bool
-) -> Opinions:
-    """Return synthetic devices' ratings of items that have a place, 0 or more, in the order in which they drew them."""
-    room, stamp, end, starts = room_for(model.items), 0, 0, np.zeros(count + 1, np.int64)
-    rated, likes = np.empty(count * model.rated, np.uint32), np.empty(count * model.rated, np.bool_)
-    secret = ratings_streams(master, first, count)
-    for k in range(count):
+    model: BlockModel, master: Words, first: int, places: Indices, only_likes: bool, room: Opinions
+) -> None:
+    """Write synthetic devices' ratings of items that have a place, 0 or more, in the order in which they drew them."""
+    own_room, stamp, end = room_for(model.items), 0, 0
+    secret = ratings_streams(master, first, room.starts.size - 1)
+    for k in range(secret.size):
         stream = secret[k]
-        stamp = list_rated(stream, model.items, model.rated, room, stamp)
+        stamp = list_rated(stream, model.items, model.rated, own_room, stamp)
         own_class = device_class(stream, model.class_marks)
-        for item in room.subset[: model.rated]:
+        for item in own_room.subset[: model.rated]:
             if places[item] >= 0:
-                rated[end], likes[end] = places[item], likes_item(model, stream, own_class, item)
-                end += not only_likes or likes[end]
-        starts[k + 1] = end
-    return Opinions(starts, rated, likes)
+                room.places[end], room.likes[end] = places[item], likes_item(model, stream, own_class, item)
+                end += not only_likes or room.likes[end]
+        room.starts[k + 1] = end
 
 
 @compiled
-def stored_opinions_of(rows: StoredOpinions, first: int, count: int, places: Indices) -> Opinions:
-    """Return real devices' ratings of items that have a place; see `block_model_opinions_of`."""
-    end, starts = 0, np.zeros(count + 1, np.int64)
-    for k in range(count):
-        user = rows.user[first + k]
-        starts[k + 1] = starts[k] + rows.starts[user + 1] - rows.starts[user]
-    rated, likes = np.empty(starts[count], np.uint32), np.empty(starts[count], np.bool_)
-    for k in range(count):
+def stored_opinions_of(rows: StoredOpinions, first: int, places: Indices, room: Opinions) -> None:
+    """Write real devices' ratings of items that have a place; see `block_model_opinions_of`."""
+    end = 0
+    for k in range(room.starts.size - 1):
         user = rows.user[first + k]
         for at in range(rows.starts[user], rows.starts[user + 1]):
             place = places[rows.rated[at]]
             if place >= 0:
-                rated[end], likes[end] = place, rows.likes[at]
+                room.places[end], room.likes[end] = place, rows.likes[at]
                 end += 1
-        starts[k + 1] = end
-    return Opinions(starts, rated, likes)
+        room.starts[k + 1] = end
 
 
 @compiled

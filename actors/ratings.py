@@ -20,11 +20,15 @@ from coordinator.protocol.rating_table import Likes, RowTable
 TILE = 512  # Devices whose ratings are in memory together, more in a large catalogue; a speed parameter
 
 
-def _tiles(coins: Coins, items: int) -> Iterator[tuple[int, int]]:
-    """Yield tiles of the devices that draw, by the first of them and their number."""
-    size = max(TILE, items >> 8)
+def _tiles(coins: Coins, items: int, most: int) -> Iterator[tuple[slice, block_model.Opinions]]:
+    """Yield tiles of the devices that draw, each with room for its ratings, ``most`` a device; all share one room."""
+    size = max(1, min(max(TILE, items >> 8), coins.devices))
+    # Room of its own would be fresh pages for every tile
+    starts, places = np.zeros(size + 1, np.int64), np.empty(size * most, np.uint32)
+    likes = np.empty(size * most, np.bool_)
     for first in range(0, coins.devices, size):
-        yield first, min(size, coins.devices - first)
+        stop = min(first + size, coins.devices)
+        yield slice(first, stop), block_model.Opinions(starts[: stop - first + 1], places, likes)
 
 
 def _in_63_bits(probability: float) -> int:
@@ -81,11 +85,11 @@ class BlockRatings:
         self, coins: Coins, places: Indices, *, only_likes: bool = False
     ) -> Iterator[tuple[slice, block_model.Opinions]]:
         """Yield devices of those that draw, and their ratings, or likes, of items that have a place, 0 or more."""
-        model, master = self.model(), coins.master
-        for first, count in _tiles(coins, self.items):
-            start = coins.first + first
-            opinions = block_model.block_model_opinions_of(model, master, start, count, places, only_likes)
-            yield slice(first, first + count), opinions
+        model = self.model()
+        for tile, room in _tiles(coins, self.items, model.rated):
+            start = coins.first + tile.start
+            block_model.block_model_opinions_of(model, coins.master, start, places, only_likes, room)
+            yield tile, room
 
     def would_like(self, secret: bytes, items: Indices2) -> Bools2:
         """Return whether devices 0, 1, ... would like ``items``, shape (devices, k): the experimenter checks advice."""
@@ -128,9 +132,13 @@ class StoredRatings:
         """Yield devices and their ratings; see `BlockRatings.tiles`."""
         rows = self._liked_rows if only_likes else self.rows
         stored = block_model.StoredOpinions(rows.starts, rows.items, rows.values, self.user)
-        for first, count in _tiles(coins, self.items):
-            opinions = block_model.stored_opinions_of(stored, coins.first + first, count, places)
-            yield slice(first, first + count), opinions
+        for tile, room in _tiles(coins, self.items, self._most):
+            block_model.stored_opinions_of(stored, coins.first + tile.start, places, room)
+            yield tile, room
+
+    @cached_property
+    def _most(self) -> int:
+        return int(self.rows.degrees.max(initial=0))
 
     @cached_property
     def _liked_rows(self) -> Likes:
