@@ -1,11 +1,13 @@
 """Item models that a device applies to its own likes: neighbours, a truncated decomposition, EASE, noisy pairs."""
 
+import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from numba.extending import get_cython_function_address
 from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
@@ -221,16 +223,31 @@ def inverse_of(gram: Floats2, ridge: float, *, overwrite: bool = False) -> Float
     """Return the inverse of a symmetric matrix plus a ridge; by Cholesky, in half the time, where it is positive."""
     whole = gram if overwrite else np.array(gram, order="C")
     np.fill_diagonal(whole, diagonal := np.diag(whole) + whole.dtype.type(ridge))
-    routines, single = scipy.linalg.lapack, whole.dtype == np.float32
-    potrf, potri = (routines.spotrf, routines.spotri) if single else (routines.dpotrf, routines.dpotri)
-    factor, failure = potrf(whole.T, lower=1, clean=0, overwrite_a=1)
-    if failure:  # it is not positive, and what is below its diagonal was not written
+    if not _invert(whole):  # what is below its diagonal was not written
         _mirror(whole)
         np.fill_diagonal(whole, diagonal)
         return np.asarray(scipy.linalg.inv(whole))
-    inverse: Floats2 = potri(factor, lower=1, overwrite_c=1)[0]
-    _mirror(inverse)
-    return inverse.T  # the same, row by row in memory
+    _mirror(whole.T)
+    return whole
+
+
+def _invert(matrix: Floats2 | NDArray[np.float32]) -> bool:
+    """Write a symmetric matrix' inverse in the place of what is above its diagonal, if it is positive; return that."""
+    assert matrix.flags.c_contiguous  # LAPACK reads it column by column, so that its lower part is our upper one
+    size, failure = ctypes.c_int(len(matrix)), ctypes.c_int()
+    for step in ("potrf", "potri"):
+        if not failure.value:
+            routine = _lapack(("s" if matrix.dtype == np.float32 else "d") + step)
+            routine(b"L", ctypes.byref(size), matrix.ctypes.data, ctypes.byref(size), ctypes.byref(failure))
+    return not failure.value
+
+
+@cache
+def _lapack(name: str) -> Any:
+    """Return a function of LAPACK: ``scipy.linalg.lapack`` would hold the interpreter's lock for seconds."""
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(
+        get_cython_function_address("scipy.linalg.cython_lapack", name)
+    )
 
 
 def ease_memory(people: int, items: int) -> int:
@@ -249,10 +266,7 @@ def of_many_items(likes: Any, ridge: float) -> NDArray[np.float32]:
     narrow: Any = weights  # the kernel takes either precision
     add_pairs(likes.indptr.astype(np.int64), likes.indices, np.ones(likes.shape[0]), narrow)  # above the diagonal
     weights.flat[:: len(weights) + 1] = likes.sum(axis=0) + ridge
-    factor, failed = scipy.linalg.lapack.spotrf(weights.T, lower=1, clean=0, overwrite_a=1)
-    if not failed:
-        _, failed = scipy.linalg.lapack.spotri(factor, lower=1, overwrite_c=1)
-    if failed:
+    if not _invert(weights):
         raise InputError(f"ridge is {ridge:g}, too little in single precision; raise --ridge")
     _divide(weights, weights.diagonal().copy())
     return weights
