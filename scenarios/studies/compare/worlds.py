@@ -23,7 +23,7 @@ from scenarios.data.rating_split import GLOBAL_TIME, LikesFold, earlier, fold_of
 from scenarios.studies.compare.comparison_settings import Comparison
 
 BLOCK = 1 << 22  # Number of scores that are computed at a time
-SMALL = 2_500_000  # Ratings of a file of which eight worlds take no more memory than one row
+SMALL = 1_500_000  # Ratings of a file of which eight worlds take no more memory than one row
 EVALUATED = 50_000  # People whose lists are scored, at most: the standard error of a hit rate is .002 then
 _ONE = threading.Lock()
 _ANY: dict[str, Any] = {
