@@ -144,19 +144,23 @@ def weigh_chances(predictions: Floats2, means: Floats, rates: Floats2, place: In
             row[item] = rated[item] * min(max((means[item] + row[item]) / 2, least), 1.0)
 
 
+@borrowing
+def complete(row: Floats, taste: Floats, across: Floats2, items: Indices, centred: Floats) -> None:
+    """Write a user's completed residuals ``V u``, the observed ones kept, in a row of zeros; ``across`` is ``V'``."""
+    for k in range(taste.size):
+        for item in range(row.size):
+            row[item] += taste[k] * across[k, item]
+    for place in range(items.size):
+        row[items[place]] = centred[place]
+
+
 @compiled
 def rows_of(vectors: Floats2, tastes: Floats2, starts: Ints, items: Indices, centred: Floats) -> Floats2:
     """Return completed residuals ``V u`` with the observed ones kept, float64, shape (users, m)."""
-    users, (count, rank) = tastes.shape[0], vectors.shape
-    rows, across = np.zeros((users, count)), np.ascontiguousarray(vectors.T)
-    for user in range(users):
-        row = rows[user]
-        for k in range(rank):
-            taste, column = tastes[user, k], across[k]
-            for item in range(count):
-                row[item] += taste * column[item]
-        for rated in range(starts[user], starts[user + 1]):
-            row[items[rated]] = centred[rated]
+    rows, across = np.zeros((tastes.shape[0], vectors.shape[0])), np.ascontiguousarray(vectors.T)
+    for user in range(len(rows)):
+        first, stop = starts[user], starts[user + 1]
+        complete(rows[user], tastes[user], across, items[first:stop], centred[first:stop])
     return rows
 
 

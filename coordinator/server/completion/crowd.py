@@ -17,7 +17,7 @@ from scipy import sparse
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, rows_of, tastes
+from coordinator.protocol.features import ItemFeatures, complete, rows_of, tastes
 from coordinator.protocol.rating_table import Rows
 from coordinator.server.fleet.cohorts import spread_here
 from coordinator.server.rounds.conductor import Block, Fleet, Hosts
@@ -153,19 +153,15 @@ def moment_of(rows: Floats2) -> Floats2:
 @compiled
 def sizes_of(vectors: Floats2, tastes: Floats2, starts: Ints, items: Indices, centred: Floats) -> float:
     """Return the sum of all absolute completed residuals, user by user: no row but one is in memory."""
-    (count, rank), across, total = vectors.shape, np.ascontiguousarray(vectors.T), 0.0
+    count, across, total = vectors.shape[0], np.ascontiguousarray(vectors.T), 0.0
     row, parts, whole = np.empty(count), np.zeros(8), count // 8 * 8
     for user in range(tastes.shape[0]):
         row[:] = 0.0
-        for k in range(rank):
-            taste, column = tastes[user, k], across[k]
-            for item in range(count):
-                row[item] += taste * column[item]
-        for place in range(starts[user], starts[user + 1]):
-            row[items[place]] = centred[place]
-        for first in range(0, whole, 8):
+        first, stop = starts[user], starts[user + 1]
+        complete(row, tastes[user], across, items[first:stop], centred[first:stop])
+        for place in range(0, whole, 8):
             for k in range(8):  # a number of them that is known becomes vector code
-                parts[k] += abs(row[first + k])
+                parts[k] += abs(row[place + k])
         for item in range(whole, count):
             total += abs(row[item])
     return float(total + parts.sum())

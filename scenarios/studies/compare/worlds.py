@@ -109,16 +109,10 @@ def world_of(settings: Comparison, seed: int) -> FileWorld:
     """
     with _ONE:  # threads that begin together wait for the first
         settings = settings.model_copy(update=_ANY)
-        world = _small_world if _read(settings).ratings <= SMALL else _world
+        world = _world_of_few if _read(settings).ratings <= SMALL else _world_of_many
         return world(settings, seed, version_of(settings.ratings), version_of(settings.features))
 
 
-@lru_cache(maxsize=8)
-def _small_world(*names: Any) -> FileWorld:
-    return _world.__wrapped__(*names)
-
-
-@lru_cache(maxsize=2)
 def _world(settings: Comparison, seed: int, *_: tuple[int, ...]) -> FileWorld:
     table = _read(settings)
     fold = fold_of(
@@ -134,6 +128,9 @@ def _world(settings: Comparison, seed: int, *_: tuple[int, ...]) -> FileWorld:
         None if settings.features is None else _features(settings.features, settings, version_of(settings.features))
     )
     return FileWorld(fold=fold, matrix=matrix_of(fold.liked), features=features)
+
+
+_world_of_few, _world_of_many = lru_cache(maxsize=8)(_world), lru_cache(maxsize=2)(_world)
 
 
 def matrix_of(likes: RowTable[Any]) -> Any:
