@@ -2,6 +2,7 @@
 
 ``python -m benchmarks.comparison_speed [--file NAME] [--seeds N] [--folder DIR]``. Processor time is that of all
 processes, and counts on a busy machine; the clock does on an idle one. Kernels that are not compiled yet add to both.
+Many images set PYTHONDONTWRITEBYTECODE, with which each process compiles pandas and others anew: here it is left out.
 """
 
 import os
@@ -74,14 +75,16 @@ def main(
     folder: Annotated[Path | None, typer.Option(help="Where made files are, or go [a temporary folder].")] = None,
 ) -> None:
     """Make the files, and time the command on each."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as temporary:
         for name in file.split(","):
             path = (folder or Path(temporary)) / f"{name}.csv"
+            path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists():
                 made(*FILES[name]).to_csv(path, index=False)
             flags = ["--trust-models", MODELS, "--epsilon", "1,4", "--scale", "1,10,100", "--like-from", "4"]
             command = [sys.executable, "-m", "blindrec", "compare", str(path), *flags, "--seeds", str(seeds)]
-            one = with_peak(partial(took, command))
+            one = with_peak(partial(took, command, environment=environment))
             print(f"{name}:", ", ".join(f"{what} {number:,.0f}" for what, number in one.items()), os.getloadavg())
 
 

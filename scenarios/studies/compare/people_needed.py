@@ -1,7 +1,9 @@
 """How many people like a file's private advice takes: simulated for more and more people until its worth suffices."""
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -14,6 +16,7 @@ from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.budget import Epsilon, as_json, parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.data.datasets import version_of
@@ -130,14 +133,17 @@ def _forecast(settings: Comparison, *_: tuple[int, ...]) -> Forecast:
 @lru_cache(maxsize=1 << 12)
 def _shares(forecast: Forecast, row: LocalRow, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
     settings = forecast.settings.model_copy(update={"devices": 0})
-    shares: dict[bool, list[Floats]] = {}
-    for split in forecast.splits:
+
+    def in_split(split: ForecastSplit) -> list[Floats]:
         request = RowRequest(settings=settings, epsilon=epsilon, users=users, seed=split.seed)
         learned = row.advise(split.world, request)
-        for features in (False, True) if split.world.features is not None else (False,):
-            worth = _worth(split.world, learned, request, split.people, features=features)
-            shares.setdefault(features, []).append(worth / split.plain)
-    return {features: np.stack(values) for features, values in shares.items()}
+        variants = (False, True) if split.world.features is not None else (False,)
+        return [_worth(split.world, learned, request, split.people, features=one) / split.plain for one in variants]
+
+    splits = forecast.splits
+    with one_thread(), ThreadPoolExecutor(os.cpu_count()) as threads:
+        variants = zip(*threads.map(in_split, splits), strict=True)
+        return dict(zip((False, True), map(np.stack, variants), strict=False))
 
 
 def _worth(world: FileWorld, learned: LearnedScores, request: RowRequest, people: Ints, *, features: bool) -> Floats:
