@@ -197,8 +197,9 @@ def _nystrom(block: Floats2, product: Floats2) -> Spectrum:
     shift = np.finfo(float).eps * max(float(np.linalg.norm(product)), 1e-300)
     shifted = product + shift * block
     inner = block.T @ shifted
-    root = linalg.cholesky((inner + inner.T) / 2, lower=True)
-    left, values, _ = linalg.svd(linalg.solve_triangular(root, shifted.T, lower=True).T, full_matrices=False)
+    # numpy's own are the same routines, and let other threads run
+    root = np.linalg.cholesky((inner + inner.T) / 2)
+    left, values, _ = np.linalg.svd(linalg.solve_triangular(root, shifted.T, lower=True).T, full_matrices=False)
     return np.sqrt(np.maximum(np.square(values) - shift, 0)), left
 
 
