@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -280,22 +280,20 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
 
     def units(self, done: Units) -> dict[SchemeKey, Callable[[], SchemeMeasurement]]:
         """Return a unit each scheme, catalogue and seed; of the first seed with the trajectory."""
-        firsts: dict[tuple[str, int], Callable[..., SchemeMeasurement]] = {}
-        scenarios: dict[tuple[str, int], Scenario] = {}
+        measures: dict[tuple[str, int], tuple[Scenario, Callable[..., SchemeMeasurement]]] = {}
         for items in self.items:
             for name in self.measured:
                 start = round(self.planned(name, items) or 0)  # planned, as checked before
-                most = min(round(GENEROUS * start), MOST_USERS)
-                scenarios[name, items] = self.scenario(name, items, users=most)
-                firsts[name, items] = partial(measure_scheme, statistic=self.statistic, start=start)
+                one = self.scenario(name, items, users=min(round(GENEROUS * start), MOST_USERS))
+                measures[name, items] = one, partial(measure_scheme, statistic=self.statistic, start=start)
         return {
             SchemeKey(*cell, seed): partial(
-                firsts[cell],
+                measure,
                 one.model_copy(update={"seed": seed}),
                 trajectory=SCHEMES[cell[0]].adaptive and seed == 0,
             )
             for seed in range(self.seeds)
-            for cell, one in scenarios.items()
+            for cell, (one, measure) in measures.items()
         }
 
     def table(self, units: Units) -> pd.DataFrame:
@@ -308,12 +306,13 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
         # ``users`` with ``low`` and ``high``: of adaptive schemes the mean over seeds, with Student's interval; of one
         # round the quantile of thresholds at the confidence, with an interval of order statistics. Ends are None where
         # there are too few seeds. Ratios are to adaptive sign sensing; see `intervals.ratio_interval`.
-        rows: list[dict[str, Any]] = []
-        for items in self.items:
-            every = {name: [one for key, one in units.items() if key[:2] == (name, items)] for name in self.schemes}
-            users = {name: self._users(name, of) for name, of in every.items()}
-            base = users.get(BASE, NOTHING)
-            rows += [self._row(name, items, every[name], users[name], base) for name in self.schemes]
+        rows = [self._row(name, items, units) for items in self.items for name in self.schemes]
+        bases = {row["items"]: row for row in rows if row["scheme"] == BASE and row["seeds"]}
+        for row in rows:
+            base, planned = _interval(bases.get(row["items"])), row["predicted"]
+            ratios = ratio_interval(_interval(row), base) if row is not bases.get(row["items"]) else (1.0, 1.0, 1.0)
+            row.update(named(ratios, "ratio"))
+            row.update(named(ratio_interval((planned, planned, planned), base), "ratio_predicted"))
         return {
             **self.content(),
             "items": list(self.items),
@@ -324,23 +323,20 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
             "trajectory": self._trajectory(units),
         }
 
-    def _users(self, name: str, every: Sequence[SchemeMeasurement]) -> Interval:
-        if not every:
-            return NOTHING
-        values = [math.nan if one.users is None else float(one.users) for one in every]
-        return mean_interval(values) if SCHEMES[name].adaptive else quantile_interval(values, self.confidence)
-
-    def _row(
-        self, name: str, items: int, every: Sequence[SchemeMeasurement], users: Interval, base: Interval
-    ) -> dict[str, Any]:
+    def _row(self, name: str, items: int, units: Units) -> dict[str, Any]:
         scheme, setting = SCHEMES[name], self.scenario(name, items)
-        predicted = None if scheme.adaptive else self.planned(name, items)
-        right: Interval = NOTHING
+        every = [one for key, one in units.items() if key[:2] == (name, items)]
+        users = right = NOTHING
+        if every:
+            values = [math.nan if one.users is None else float(one.users) for one in every]
+            users = mean_interval(values) if scheme.adaptive else quantile_interval(values, self.confidence)
         if scheme.adaptive and every:
             right = share_interval(sum(bool(one.right) for one in every), len(every))
-        row = {"items": items, "rated": setting.rated, "scheme": name, "label": self.label(name)}
         return {
-            **row,
+            "items": items,
+            "rated": setting.rated,
+            "scheme": name,
+            "label": self.label(name),
             "adaptive": scheme.adaptive,
             "seeds": len(every),
             **dict(zip(("users", "low", "high"), users, strict=True)),
@@ -348,9 +344,7 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
             "rounds": sum(one.rounds for one in every) / len(every) if every else None,
             "most_rounds": max((one.rounds for one in every), default=None),
             "ran_out": sum(one.users is None or one.undecided > 0 for one in every),
-            "predicted": predicted,
-            **named((1.0, 1.0, 1.0) if name == BASE and every else ratio_interval(users, base), "ratio"),
-            **named(ratio_interval((predicted, predicted, predicted), base), "ratio_predicted"),
+            "predicted": None if scheme.adaptive else self.planned(name, items),
         }
 
     def _bounds(self, items: int) -> list[dict[str, Any]]:
@@ -428,6 +422,10 @@ seeds at thousands of items take minutes. MaxSense is planned only, then.
 
 
 AdaptiveSweep.fields = AdaptiveSweep.model_fields
+
+
+def _interval(row: Row | None) -> Interval:
+    return (row["users"], row["low"], row["high"]) if row else NOTHING
 
 
 def whom(row: Row) -> str:

@@ -7,7 +7,7 @@ import itertools
 import re
 import time
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -156,15 +156,11 @@ def parse_axes(text: str | Mapping[str, Sequence[int]] | None) -> dict[str, tupl
             raise InputError(f"axis is {name!r}; choose among {', '.join(AXES)}")
         if name in axes:
             raise InputError(f"axes is {text!r}; name axis {name} once")
-        axes[name] = _numbers(name, values) if mark else AXES[name].values
+        parts = [part.strip() for part in values.split(",")] if mark else []
+        if not all(part.isascii() and part.isdigit() for part in parts) or len(set(parts)) < len(parts):
+            raise InputError(f"axis {name} has values {values!r}; write whole numbers, each once, like {name}=4,16")
+        axes[name] = tuple(sorted(map(int, parts))) or AXES[name].values
     return axes
-
-
-def _numbers(name: str, text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts) or len(set(parts)) < len(parts):
-        raise InputError(f"axis {name} has values {text!r}; write whole numbers, each once, like {name}=4,16")
-    return tuple(sorted(map(int, parts)))
 
 
 def recommenders_of(value: Any, choices: Iterable[str]) -> tuple[str, ...] | None:
@@ -311,14 +307,22 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """All points, axis by axis."""
-        return tuple(
-            Point(name, value, recommender, setting)
-            for name, values in self.axes.items()
-            for value in values
-            for recommender in self.recommenders or compared_on(name)
-            for setting in _settings(self.base, name, value, recommender)
-            if _applies(recommender, name, setting)
-        )
+        points = list[Point]()
+        for name, value in ((name, value) for name, values in self.axes.items() for value in values):
+            axis, setting = AXES[name], AXES[name].at(self.base, value)
+            for recommender in self.recommenders or compared_on(name):
+                kind = recommender_of(recommender)
+                alike = axis.epsilon and not kind.promised
+                settings = [setting._replace(diversity=0, radius=0) if alike else setting]
+                if axis.halved and recommender in _HALVED and _halves(setting):
+                    settings.append(setting._replace(diversity=0, environment=HALVING))
+                points += [
+                    Point(name, value, recommender, one)
+                    for one in settings
+                    if kind.serves(one.diversity, one.radius) and not (kind.sharp and one.objects != 2)
+                    if kind.bounded or not axis.epsilon  # which is shown where it depends on the setting
+                ]
+        return tuple(points)
 
     def content(self) -> dict[str, Any]:
         """Return what makes it another sweep, as JSON values: its base, not which units there are."""
@@ -413,28 +417,11 @@ expected, exactly) and to plurality, client by client; what P, D and R were meas
 """
 
 
-def _settings(base: OnlineSetting, axis: str, value: int, recommender: str) -> Iterator[OnlineSetting]:
-    """Yield a recommender's setting there, and the same one with the halving adversary where it meets that, too."""
-    setting = AXES[axis].at(base, value)
-    alike = AXES[axis].epsilon and not recommender_of(recommender).promised
-    yield setting._replace(diversity=0, radius=0) if alike else setting
-    if AXES[axis].halved and recommender in _HALVED and _halves(setting):
-        yield setting._replace(diversity=0, environment=HALVING)
-
-
 def _halves(setting: OnlineSetting) -> bool:
     """Return whether Theorem 6's adversary fits: N = P 2^k, and T >= R + k."""
     ratio, rest = divmod(setting.voters, setting.peers)
     power = rest == 0 and ratio > 0 and ratio & (ratio - 1) == 0
     return power and setting.radius + ratio.bit_length() - 1 <= setting.rounds
-
-
-def _applies(recommender: str, axis: str, setting: OnlineSetting) -> bool:
-    """Return whether a recommender is for such a setting; epsilon is shown where it depends on the setting."""
-    kind = recommender_of(recommender)
-    if not kind.serves(setting.diversity, setting.radius) or (kind.sharp and setting.objects != 2):
-        return False
-    return kind.bounded or not AXES[axis].epsilon
 
 
 def _point_row(point: Point, every: Sequence[PlantedMeasurement]) -> dict[str, Any]:
@@ -459,11 +446,16 @@ def _point_row(point: Point, every: Sequence[PlantedMeasurement]) -> dict[str, A
 def _bounds(recommender: str, setting: OnlineSetting) -> dict[str, Any]:
     shape, kind = setting.shape(), recommender_of(recommender)
     exact, bound = epsilon_exact(recommender, **shape), loss_bound(recommender, **shape)
-    # p-REC's own chain, where there is one
-    chained = 0 < setting.diversity + setting.radius <= setting.rounds and setting.voters >= 2 * setting.peers
+    still = setting.diversity + setting.radius == 0
+    # p-REC's own chain, where there is one; p-REC_sim's worst case where the adversary of that very setting is met
+    chained = not still and setting.diversity + setting.radius <= setting.rounds and setting.voters >= 2 * setting.peers
+    played = still and setting.environment == HALVING and "loss" in kind.exact and setting.objects == 2
+    worst = None
+    if played and setting.rounds * setting.voters**2 / 2 <= MOST_STEPS:
+        worst = worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=kind.sharp)
     return {
         "loss_bound": bound,
-        "loss_exact": _worst_loss(recommender, setting),
+        "loss_exact": worst,
         "loss_lower_bound": loss_lower_bound(**{name: one for name, one in shape.items() if name != "diversity"}),
         "epsilon_proved": epsilon_proved(kind.epsilon_of or recommender, **shape),
         "epsilon_exact": exact,
@@ -471,17 +463,6 @@ def _bounds(recommender: str, setting: OnlineSetting) -> dict[str, Any]:
         "epsilon_lower": own_lower_bound(**shape) if chained and kind.bounded else None,
         "epsilon_needed": epsilon_needed(**shape, loss=bound),
     }
-
-
-def _worst_loss(recommender: str, setting: OnlineSetting) -> float | None:
-    """Return p-REC_sim's exact worst case where the adversary of that very setting is played against."""
-    kind = recommender_of(recommender)
-    easy = setting.rounds * setting.voters**2 / 2 <= MOST_STEPS
-    if setting.environment != HALVING or "loss" not in kind.exact or setting.objects != 2 or not easy:
-        return None
-    if setting.diversity + setting.radius > 0:
-        return None
-    return worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=kind.sharp)
 
 
 def rows_table(rows: Sequence[Row]) -> pd.DataFrame:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
+from itertools import takewhile
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -20,11 +21,19 @@ from coordinator.server.completion.batches import CompletionOutcome
 from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.backends.selection import InProcess
 from scenarios.config.settings import names_among, validated
-from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
+from scenarios.data.datasets import lines_skipped, tell_remarks
 from scenarios.data.rating_split import TEST, hold_out
 from scenarios.families.two_tier.two_tier_run import CoursePlan, follow
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
-from scenarios.families.two_tier.two_tier_seed import TwoTierWorld, plan_of, read_table, score_of, settle, world_of
+from scenarios.families.two_tier.two_tier_seed import (
+    TwoTierWorld,
+    plan_of,
+    read_table,
+    score_of,
+    settle,
+    table_of,
+    world_of,
+)
 from scenarios.log import console
 from scenarios.show.intervals import mean_interval, named
 from scenarios.show.records import versions
@@ -35,21 +44,23 @@ LEFT, RIGHT, SECOND, ATTACK, SETTINGS = "1-left", "1-right", "2", "attack", "set
 FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
 
 
-FIRST_PUBLIC = 15
+DOUBLED = [15 << step for step in range(40)]  # Figure 1 left: numbers of public users, and all of them
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # Figure 1 right: shares of all training ratings that public users have
 BASELINE = "items' means"
 TwoTierKey = namedtuple("TwoTierKey", ("figure", "curve", "place", "seed"))
 """A unit; its place on the horizontal axis is 0 where it is a whole curve."""
 
 
-def _mechanisms() -> tuple[str, ...]:
-    """Return the rivals, then what every mechanism is shown at: what has no privacy first."""
-    order = sorted(server.second_order_server_halves(), key=lambda name: public.half_of(name).private)
-    shown = [(name, epsilon) for name in order for epsilon in server.half_of(name).swept]
-    return NONE, FULL, *(f"{name}:{epsilon}" if epsilon else name for name, epsilon in shown)
-
-
-CURVES = _mechanisms()  # Curves of Figure 2: a mechanism, and its epsilon where it has one
+# Curves of Figure 2: the rivals, then what every mechanism is shown at, with its epsilon; what has no privacy first
+CURVES = (
+    NONE,
+    FULL,
+    *(
+        f"{name}:{epsilon}" if epsilon else name
+        for name in sorted(server.second_order_server_halves(), key=lambda name: public.half_of(name).private)
+        for epsilon in server.half_of(name).swept
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +82,12 @@ def measure_two_tier(
 ) -> TwoTierMeasurement:
     """Follow one course in this process, on one thread, with ``every`` private devices between two points."""
     session = InProcess(1)
-    table = _table(scenario.model_copy(update=_ANY if scenario.ratings is None else {**_ANY, "seed": 0}))
-    if budget is not None:
-        scenario = scenario.model_copy(update={"public": _users_for(scenario, table, budget)})
+    table = table_of(scenario)
+    if budget is not None:  # as many public users as have about so many training ratings, at least 2
+        every_user = {"public": table.users, "private": 0, "rank": None}
+        most = world_of(scenario.model_copy(update=every_user), table).split
+        sums = np.cumsum(most.train.degrees[most.public])
+        scenario = scenario.model_copy(update={"public": max(2, int(np.argmin(np.abs(sums - budget))) + 1)})
     world = world_of(scenario, table)
     fitting, _ = settle(world, session)
     rows = world.split.public_rows
@@ -106,27 +120,6 @@ def _guessed(seed: int, world: TwoTierWorld, plan: CoursePlan, course: Completio
     on_scale = levels is not None and len(levels) > 1 and bool(np.isin(plan.private.values, levels).all())
     attacked = [one for one in ATTACKED if on_scale or not needs_scale(one[0])]
     return attack(course.features, plan.server.public, plan.private, seed, attacked=attacked)
-
-
-_ANY: dict[str, Any] = {
-    **dict.fromkeys(("epsilon", "rank", "regularisation", "weight")),
-    "mechanism": NONE,
-    "public": 1,
-    "private": 0,
-    "public_by": "most",
-    "norm": "uniform",
-}
-"""What a table does not depend on."""
-
-
-_table = lru_cache(maxsize=1)(read_table)
-
-
-def _users_for(scenario: TwoTier, table: RatingTable, budget: int) -> int:
-    """Return how many public users have about ``budget`` training ratings: the nearest number, at least 2."""
-    most = world_of(scenario.model_copy(update={"public": table.users, "private": 0, "rank": None}), table)
-    sums = np.cumsum(most.split.train.degrees[most.split.public])
-    return max(2, int(np.argmin(np.abs(sums - budget))) + 1)
 
 
 class TwoTierSweepOptions(BaseModel):
@@ -199,20 +192,28 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
 
     def units(self, done: Units) -> dict[TwoTierKey, Measure]:
         """Return Figure 1's units, and Figure 2's as soon as their rank and kappa are validated."""
-        first = dict(self._first())
-        ready = all(key in done for key in first if key.figure == SETTINGS)
-        return first | (dict(self._second(done)) if ready else {})
+        units = dict(self._first())
+        settings = {key.seed: done.get(key) for key in units if key.figure == SETTINGS}
+        for seed, one in settings.items() if None not in settings.values() else ():
+            assert one is not None  # as just said
+            for curve in self.curves:
+                name, epsilon = read_curve(curve)
+                changes = {"mechanism": name, "epsilon": epsilon, "seed": seed}
+                changes |= {"rank": one.rank, "regularisation": one.kappa}
+                units[TwoTierKey(SECOND, curve, 0, seed)] = self._course(changes, every=self.every)
+        return units
 
     def _first(self) -> Iterator[tuple[TwoTierKey, Measure]]:
         """Yield the units that need no other: Figure 1, and the settings of Figure 2."""
         alone: dict[str, Any] = {"mechanism": NONE, "epsilon": None, "weight": None}
         if ATTACK in self.figures:
             yield TwoTierKey(ATTACK, "", 0, self.base.seed), self._course(alone, attacks=True)
-        for seed in self._every_seed():
+        counts = [*takewhile(lambda count: count < 0.75 * self.users, DOUBLED), self.users]
+        for seed in range(self.base.seed, self.base.seed + self.seeds):
             alone |= {"private": 0, "seed": seed}
             if LEFT in self.figures:
                 for norm in ("uniform", "weighted"):
-                    for count in self._public_counts():
+                    for count in counts:
                         few = {**alone, "norm": norm, "public": count, "public_by": "most"}
                         yield TwoTierKey(LEFT, norm, count, seed), self._course(few)
             if RIGHT in self.figures:
@@ -223,28 +224,8 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
             if SECOND in self.figures:
                 yield TwoTierKey(SETTINGS, "", 0, seed), self._course(alone, settings_only=True)
 
-    def _second(self, done: Units) -> Iterator[tuple[TwoTierKey, Measure]]:
-        """Yield Figure 2's units: every mechanism with the same rank and kappa, validated once a seed."""
-        for seed in self._every_seed() if SECOND in self.figures else ():
-            settings = done[TwoTierKey(SETTINGS, "", 0, seed)]
-            for curve in self.curves:
-                changes = {**dict(zip(("mechanism", "epsilon"), read_curve(curve), strict=True)), "seed": seed}
-                changes |= {"rank": settings.rank, "regularisation": settings.kappa}
-                yield TwoTierKey(SECOND, curve, 0, seed), self._course(changes, every=self.every)
-
     def _course(self, changes: Mapping[str, Any], **how: Any) -> Measure:
         return partial(measure_two_tier, self.base.model_copy(update=changes), **how)
-
-    def _every_seed(self) -> range:
-        return range(self.base.seed, self.base.seed + self.seeds)
-
-    def _public_counts(self) -> list[int]:
-        """Return Figure 1 left's numbers of public users: doubling, and all."""
-        counts, count = [], FIRST_PUBLIC
-        while count < 0.75 * self.users:
-            counts.append(count)
-            count *= 2
-        return [*counts, self.users]
 
     def table(self, units: Units) -> pd.DataFrame:
         """Return every seed's points: figure, curve, x, seed, rmse and the settings behind them."""
