@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from actors.keeper import Spent
-from actors.lies import Collusion
-from actors.ratings import BlockRatings, Ratings, StoredRatings
+from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
 from coordinator.protocol.coins import SEED_BYTES, derive
@@ -34,7 +33,6 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import best_matching, clustering_scores, score_advice, what_clusters_follow
 from scenarios.data.populations import Population, class_shares, cluster_sizes, liked_share, populate
-from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
 from scenarios.store.journal import Journal
@@ -102,13 +100,15 @@ def lying_scores(run: MainResult) -> dict[str, Any]:
     collusion, scenario, model = run.job.collusion, run.spec.local_scenario, run.outcome.model
     if collusion is None:
         return {}
-    nameless = run.spec.half.paired
+    state, nameless = run.outcome.state, run.spec.half.paired
+    sizes = [collusion.wishes.size if ask.query.pool is None else ask.query.pool.size for ask in state.asked]
+    lies = sum(float(collusion.shares[size]) * one.answered for size, one in zip(sizes, state.counts, strict=True))
     promoted = (collusion.wishes > 0) & (collusion.ordered and not nameless)
     scores: dict[str, Any] = {
         "malicious": scenario.malicious,
         "attack": scenario.attack or "untargeted",
         "lied_about": int(np.count_nonzero(collusion.wishes)),
-        "lies": _lies(run, collusion),
+        "lies": lies,
         "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() else None,
     }
     if run.population.truth is None:
@@ -143,15 +143,6 @@ def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
     both = np.bincount(labels * clusters + like, minlength=clusters**2).reshape(clusters, clusters)
     names: Ints = best_matching(both)[1]
     return names[labels]
-
-
-def _lies(run: MainResult, collusion: Collusion) -> float:
-    """Return how many answers should be lies, by the rounds that were asked."""
-    return sum(
-        float(collusion.shares[collusion.wishes.size if ask.query.pool is None else ask.query.pool.size])
-        * counts.answered
-        for ask, counts in zip(run.outcome.state.asked, run.outcome.state.counts, strict=True)
-    )
 
 
 def prediction_of(run: MainResult) -> Prediction | None:
@@ -428,19 +419,15 @@ def lists_table(run: MainResult) -> pd.DataFrame:
     return table.assign(user_id=people, item_id=table["item"], rank=place + 1, score=scores)
 
 
-def holdout_table(split: Split) -> pd.DataFrame:
-    """Return the likes that were held out, as other evaluators read them."""
-    import pandas as pd  # noqa: PLC0415 (only where a folder is written)
-
-    people, items = split.train.user_labels[split.holdout.owners], split.train.item_labels[split.holdout.items]
-    return pd.DataFrame({"user_id": people.astype(str), "item_id": items.astype(str)})
-
-
 def tables_of(run: MainResult) -> dict[str, pd.DataFrame]:
     """Return the tables of a run's folder by their names: items and rounds; each has the digest of its run."""
+    import pandas as pd  # noqa: PLC0415 (only where a folder is written)
+
     tables = {"items": items_table(run), "rounds": rounds_table(run)}
-    if run.population.split is not None:
-        tables["lists"], tables["holdout"] = lists_table(run), holdout_table(run.population.split)
+    if (split := run.population.split) is not None:  # with the likes that were held out, as other evaluators read them
+        people, items = split.train.user_labels[split.holdout.owners], split.train.item_labels[split.holdout.items]
+        tables["lists"] = lists_table(run)
+        tables["holdout"] = pd.DataFrame({"user_id": people.astype(str), "item_id": items.astype(str)})
     for table in tables.values():
         table.attrs["releases_sha256"] = run.outcome.releases_sha256
     return tables
@@ -460,9 +447,11 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
     journal = None if running.out is None else Journal(running.out, filled.seed)
     if journal:
         journal.check(console)
-    if running.session.name == "ray":  # this process has nothing else to do while others start
-        secret = derive(filled.seed, "devices")
-        threading.Thread(target=_rehearse, args=(population.ratings, secret), daemon=True, name="rehearsing").start()
+    ratings = population.ratings
+    if running.session.name == "ray" and isinstance(ratings, BlockRatings):
+        # This process has nothing else to do while others start: what advice is scored with is loaded or compiled
+        nobody = derive(filled.seed, "devices"), np.empty((0, TOP), np.int32)
+        threading.Thread(target=ratings.would_like, args=nobody, daemon=True, name="rehearsing").start()
     answers = population.ratings.users * scenario.answers_per_device
     with running.progress(answers, filled.seed) as told_answers, _kept(journal, running.session, filled.seed) as rounds:
         ran = run(
@@ -493,12 +482,6 @@ def person_warning(population: Population) -> str | None:
         f"{as_float(epsilon):g}. Leave --users out for a device each; or take the result as that of so many other "
         "people, and nobody in the file as protected"
     )
-
-
-def _rehearse(ratings: Ratings, secret: bytes) -> None:
-    """Load or compile what advice will be scored with."""
-    if isinstance(ratings, BlockRatings):
-        ratings.would_like(secret, np.empty((0, TOP), np.int32))
 
 
 @contextmanager

@@ -40,7 +40,6 @@ from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScen
 from scenarios.families.online.online_worlds import (
     ClientWorld,
     OnlineWorld,
-    honest_peers,
     lies_of,
     planted_world,
     with_liars,
@@ -150,7 +149,14 @@ def run_online(
     """Serve all clients of a scenario."""
     world = world or build_world(scenario)
     layout = plan_layout(devices=world.voters.users, workers=session.workers, devices_per_actor=devices_per_actor)
-    promises = [(client, *_promised(scenario, client)) for client in world.clients]
+    promises = list[tuple[ClientWorld, Promise, float | None]]()  # with what is promised and proved of each
+    for client in world.clients:
+        epsilon = proved(scenario, client, scenario.recommender)
+        promise = client.promise(
+            peers=promised_peers(scenario, client), epsilon=math.inf if epsilon is None else epsilon
+        )
+        kind = recommender_of(scenario.recommender)
+        promises.append((client, promise if kind.promised else replace(promise, diversity=0, radius=0), epsilon))
     coins = derive(scenario.seed, "recommender")
     plan = ServingPlan(
         clients=tuple(
@@ -195,15 +201,6 @@ def run_online(
     return session.run(work, over)
 
 
-def _promised(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float | None]:
-    """Return what the recommender of a client is promised, and what is proved of it [nats]."""
-    epsilon = proved(scenario, client, scenario.recommender)
-    promise = client.promise(peers=promised_peers(scenario, client), epsilon=math.inf if epsilon is None else epsilon)
-    if not recommender_of(scenario.recommender).promised:
-        promise = replace(promise, diversity=0, radius=0)
-    return promise, epsilon
-
-
 def cost(scenario: OnlineScenario, epsilon: float | None) -> Epsilon:
     """Return what a service costs a voter: as it was given, else as it is proved."""
     return exact(epsilon) if scenario.epsilon is None else scenario.epsilon
@@ -237,7 +234,17 @@ _WORST = frozenset(column.name for column in RECORD_COLUMNS if column.average is
 def record(run: OnlineResult) -> dict[str, Any]:
     """Return a run's result: of its client, or the means over its clients."""
     rows = [client_record(run, client) for client in run.clients]
+
+    def said(name: str) -> Any:  # of what is guaranteed the largest, else the mean
+        values = [row[name] for row in rows]
+        if name not in _WORST or None in values:
+            return joined(values)
+        return finite(max(math.inf if value == "inf" else value for value in values))
+
     total, scenario, lying = sum_of(run), run.scenario, dict[str, Any]()
+    losses = np.zeros(run.world.voters.users)  # of a voter in all services together: their likelihoods multiply
+    for client in run.clients:
+        losses[client.served.electors] += client.served.exposure
     if scenario.malicious is not None:
         lying = {"malicious": scenario.malicious, "attack": scenario.attack or UNTARGETED, "liars": lies_of(run.world)}
     return {
@@ -248,11 +255,11 @@ def record(run: OnlineResult) -> dict[str, Any]:
         "neighbours": None if total is None else ADD_REMOVE,
         "delta": None if total is None else 0.0,
         "clients": len(rows),
-        **{name: _joined(name, [row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
+        **{name: said(name) for name in rows[0] if name not in ("client", "seconds")},
         **({} if run.scenario.ratings is None else lines_skipped(run.scenario, read_for(run.scenario))),
         **lying,
         "voter_epsilon": total,
-        "voter_loss": _voter_loss(run),
+        "voter_loss": finite(float(np.abs(losses).max())),
         "budget": None if run.scenario.budget is None else as_json(run.scenario.budget),
         "seed": run.scenario.seed,
         "recommendations_sha256": digest(run),
@@ -272,7 +279,9 @@ def client_record(run: OnlineResult, client: ClientRun) -> dict[str, Any]:
     covered, largest = privacy_losses(client)
     peers = world.peer[served.electors]
     shape = world.shape(promise.peers)
-    honest = honest_peers(run.scenario, promise.peers, world.peers)
+    honest = promise.peers  # on whom a bound of the loss may count: those that are promised, without liars among them
+    if run.scenario.malicious is not None:
+        honest = min(honest, world.peers)
     bound = None
     if served.electors.size == world.voters and honest:
         bound = loss_bound(run.scenario.recommender, **{**shape, "peers": honest})
@@ -309,14 +318,6 @@ def sum_of(run: OnlineResult) -> float | str | None:
             total = add(total, cost(run.scenario, client.epsilon))
     budget = run.scenario.budget
     return as_json(total if budget is None or total is None else min(total, budget))
-
-
-def _voter_loss(run: OnlineResult) -> float | str | None:
-    """Return the largest loss of a voter in all services of this run together: their likelihoods multiply."""
-    total = np.zeros(run.world.voters.users)
-    for client in run.clients:
-        total[client.served.electors] += client.served.exposure
-    return finite(float(np.abs(total).max()))
 
 
 def digest(run: OnlineResult) -> str:
@@ -356,13 +357,6 @@ def tables_of(run: OnlineResult) -> dict[str, pd.DataFrame]:
             }
         ),
     }
-
-
-def _joined(name: str, values: list[Any]) -> Any:
-    """Return what a record says of several clients: the largest of what is guaranteed, else the mean."""
-    if name not in _WORST or None in values:
-        return joined(values)
-    return finite(max(math.inf if value == "inf" else value for value in values))
 
 
 def serve_seed(scenario: OnlineScenario, running: Running) -> Record:

@@ -244,16 +244,17 @@ KNOWN = (0, 1, 5, 20)  # Ratings of the target's user that the server knows
 Asked: TypeAlias = tuple[str, Epsilon]  # A mechanism and its epsilon
 
 
-def _attacked() -> tuple[Asked, ...]:
-    """Return what mechanisms are attacked at: those without an epsilon first, then those that have sides."""
-    halves = server.second_order_server_halves()
-    order = sorted(halves, key=lambda name: (public.half_of(name).takes_epsilon, not halves[name].sided, name))
-    tried = [(name, epsilon) for name in order for epsilon in halves[name].attacked or ()]
-    return (NONE, None), *((name, parse_epsilon(epsilon) if epsilon else None) for name, epsilon in tried)
-
-
-ATTACKED = _attacked()
-"""Releases that are attacked: mechanism and epsilon; ``"none"`` is what the server guesses without any."""
+_HALVES = server.second_order_server_halves()
+ATTACKED: tuple[Asked, ...] = (
+    (NONE, None),
+    *(
+        (name, parse_epsilon(epsilon) if epsilon else None)
+        for name in sorted(_HALVES, key=lambda one: (public.half_of(one).takes_epsilon, not _HALVES[one].sided, one))
+        for epsilon in _HALVES[name].attacked or ()
+    ),
+)
+"""Releases that are attacked, mechanism and epsilon: without an epsilon first, then those that have sides; ``"none"``
+is what the server guesses without any."""
 PLAYED, TARGETS = 1000, 40  # Releases of public users that the server plays, at least; targets a user, at most
 
 
@@ -308,9 +309,7 @@ def _released(features: ItemFeatures, rows: Rows, request: Asked, secret: bytes)
     if mechanism == NONE:
         return vectors
     if (half := public.second_order_public_halves().get(mechanism)) is not None and half.moment:
-        others = ", ".join(
-            name for name, one in server.second_order_server_halves().items() if one.attacked is not None
-        )
+        others = ", ".join(name for name, one in _HALVES.items() if one.attacked is not None)
         raise InputError(f"mechanism {mechanism} releases no vector; attack one of {others}")
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=epsilon)
     consent = Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)

@@ -24,7 +24,7 @@ from coordinator.server.completion.batches import (
     start,
 )
 from coordinator.server.completion.crowd import local_crowd
-from coordinator.server.completion.fitting import FittedModel, centre, iterate
+from coordinator.server.completion.fitting import centre, iterate
 from coordinator.server.fleet.cohorts import plan_layout
 from scenarios.backends.session import (
     Backend,
@@ -116,12 +116,11 @@ def follow(
         return SessionResult(outcome=course, costs=costs, backend=session.name, layout=layout)
 
     server, crews = plan.server, {}
+    cohort: Any = PrivateCohort if plan.poison is None else partial(PoisoningCohort, poison=plan.poison)
     if server.mechanism is not None:
         consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon, own_h=server.own_h)
         crews[PRIVATE] = DeviceGroup(
-            kind=partial(PrivateCohort, consent=consent)
-            if plan.poison is None
-            else partial(PoisoningCohort, consent=consent, poison=plan.poison),
+            kind=partial(cohort, consent=consent),
             holdings=plan.private,
             bounds=list(plan.private.blocks(DEVICES_A_COHORT)),
             hosts=workers,
@@ -147,13 +146,8 @@ def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) ->
         crowd = local_crowd(stacked((server.public, plan.private.block(0, stop))), threads, workers)
         mean, counts = centre(crowd)
         degree = None if model.features.mean_degree is None else crowd.ratings / crowd.users
-        model = FittedModel(
-            features=replace(model.features, mean=mean, mean_degree=degree),
-            counts=counts,
-            near=model.near,
-            steps=model.steps,
-        )
-        model = iterate(model, crowd, server.fitting, server.batch_iterations)
+        joined = replace(model, features=replace(model.features, mean=mean, mean_degree=degree), counts=counts)
+        model = iterate(joined, crowd, server.fitting, server.batch_iterations)
         if stop == server.private:
             model = announced(model, crowd)
         if server.returns_model_after(first, stop):

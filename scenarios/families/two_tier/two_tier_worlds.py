@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -153,11 +154,6 @@ class UserSplit:
         """What the server sees."""
         return self.train.of(self.public)
 
-    @property
-    def private_rows(self) -> Rows:
-        """What private devices hold."""
-        return self.train.of(self.private)
-
 
 def split_users(table: RatingTable, settings: TwoTier) -> UserSplit:
     """Deal out users and ratings."""
@@ -168,14 +164,8 @@ def split_users(table: RatingTable, settings: TwoTier) -> UserSplit:
             f"user {table.user_labels[poor]!r} has {table.degrees[poor]} ratings, fewer than the {holdout} that are "
             "held out; lower --holdout or leave such users out"
         )
-    split = hold_out(
-        table,
-        held_out=holdout,
-        like_from=settings.like_from,
-        seed=seed,
-        split_by=settings.split_by,
-        purpose=TEST,
-    )
+    how: dict[str, Any] = {"like_from": settings.like_from, "split_by": settings.split_by, "purpose": TEST}
+    split = hold_out(table, held_out=holdout, seed=seed, **how)
     rows = train = split.train.valued(split.train.values)
     public_count, private = how_many(settings.public, rows.users), settings.private
     private = max(0, min(PRIVATE, rows.users - public_count)) if private is None else private

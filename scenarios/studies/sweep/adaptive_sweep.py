@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -92,16 +92,6 @@ RESOLUTION = 0.005  # Relative width at which bisection stops; a block of emulat
 NOTHING: Interval = (None, None, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Where an adaptive run stood after a round."""
-
-    users: int  # Answers asked for so far
-    pool: int  # Items that the round asked about
-    undecided: int  # Items that were not decided after it, and that had a wrong label
-    wrong: int
-
-
 SchemeKey = namedtuple("SchemeKey", ("scheme", "items", "seed"))  # A unit
 
 
@@ -116,7 +106,9 @@ class SchemeMeasurement:
     right: bool | None = None  # Of an adaptive run: whether all labels are right
     undecided: int = 0  # Of an adaptive run: items that it left undecided as users ran out, and its rounds
     rounds: int = 1
-    steps: tuple[Standing, ...] = ()  # The trajectory, where it is to be stored
+    # The trajectory, where it is to be stored: answers asked for until a round was over, items that it asked about, and
+    # of all items how many were not decided after it, and how many had a wrong label
+    steps: tuple[dict[str, int], ...] = ()
 
 
 def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory: bool) -> SchemeMeasurement:
@@ -148,29 +140,26 @@ def _adaptive(scenario: Scenario, statistic: str, begin: float, *, trajectory: b
         right=clustering_scores(outcome.model.cluster, truth).exact,
         undecided=int((~outcome.posterior.decided(failure)).sum()),
         rounds=len(outcome.state.asked),
-        steps=steps(rounds, learner, failure=failure, devices=devices, truth=truth),
+        steps=tuple(steps(rounds, learner, failure=failure, devices=devices, truth=truth)),
         seconds=time.perf_counter() - begin,
     )
 
 
 def steps(
     rounds: Iterable[Round], learner: Learner, *, failure: float, devices: int, truth: Indices
-) -> tuple[Standing, ...]:
-    """Return where a run stood after each of its rounds: they are absorbed again, one by one."""
-    state, standings = ServerState(devices=devices), list[Standing]()
+) -> Iterator[dict[str, int]]:
+    """Yield where a run stood after each of its rounds: they are absorbed again, one by one."""
+    state = ServerState(devices=devices)
     for over in rounds:
         state = learner.absorb(state, over.ask, over.statistic)
         model, posterior = learner.learn(state)
         assert posterior is not None  # adaptive designs have one
-        standings.append(
-            Standing(
-                users=state.answers_asked,
-                pool=truth.size if over.ask.query.pool is None else over.ask.query.pool.size,
-                undecided=int((~posterior.decided(failure)).sum()),
-                wrong=round((1 - clustering_scores(model.cluster, truth).accuracy) * truth.size),
-            )
-        )
-    return tuple(standings)
+        yield {
+            "users": state.answers_asked,
+            "pool": truth.size if over.ask.query.pool is None else over.ask.query.pool.size,
+            "undecided": int((~posterior.decided(failure)).sum()),
+            "wrong": round((1 - clustering_scores(model.cluster, truth).accuracy) * truth.size),
+        }
 
 
 def _items(value: Any) -> Any:
@@ -364,7 +353,7 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
             one = units.get(SchemeKey(name, items, 0))
             if one is not None and one.steps:
                 run_of = {"scheme": name, "label": self.label(name), "items": items, "seed": 0}
-                return {**run_of, "steps": [asdict(step) for step in one.steps]}
+                return {**run_of, "steps": list(one.steps)}
         return None
 
     def rows(self, result: Row) -> pd.DataFrame:

@@ -25,16 +25,8 @@ from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.files import file_sha256
 from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
+from scenarios.families.online import online_bounds as bounds
 from scenarios.families.online.adversaries import halving_world
-from scenarios.families.online.online_bounds import (
-    epsilon_exact,
-    epsilon_needed,
-    epsilon_proved,
-    loss_bound,
-    loss_lower_bound,
-    own_lower_bound,
-    worst_loss_sim,
-)
 from scenarios.families.online.online_run import (
     OnlineResult,
     build_world,
@@ -300,7 +292,7 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
                 scenario = point.scenario(0)
                 if point.setting.environment == HALVING:
                     halving_world(scenario)
-                epsilon_proved(point.recommender, **point.setting.shape())
+                bounds.epsilon_proved(point.recommender, **point.setting.shape())
             except InputError as error:
                 raise InputError(f"axis {point.axis} at {point.x}: {error}") from None
 
@@ -445,23 +437,25 @@ def _point_row(point: Point, every: Sequence[PlantedMeasurement]) -> dict[str, A
 
 def _bounds(recommender: str, setting: OnlineSetting) -> dict[str, Any]:
     shape, kind = setting.shape(), recommender_of(recommender)
-    exact, bound = epsilon_exact(recommender, **shape), loss_bound(recommender, **shape)
+    exact, bound = bounds.epsilon_exact(recommender, **shape), bounds.loss_bound(recommender, **shape)
     still = setting.diversity + setting.radius == 0
     # p-REC's own chain, where there is one; p-REC_sim's worst case where the adversary of that very setting is met
     chained = not still and setting.diversity + setting.radius <= setting.rounds and setting.voters >= 2 * setting.peers
     played = still and setting.environment == HALVING and "loss" in kind.exact and setting.objects == 2
     worst = None
     if played and setting.rounds * setting.voters**2 / 2 <= MOST_STEPS:
-        worst = worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=kind.sharp)
+        worst = bounds.worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=kind.sharp)
     return {
         "loss_bound": bound,
         "loss_exact": worst,
-        "loss_lower_bound": loss_lower_bound(**{name: one for name, one in shape.items() if name != "diversity"}),
-        "epsilon_proved": epsilon_proved(kind.epsilon_of or recommender, **shape),
+        "loss_lower_bound": bounds.loss_lower_bound(
+            **{name: one for name, one in shape.items() if name != "diversity"}
+        ),
+        "epsilon_proved": bounds.epsilon_proved(kind.epsilon_of or recommender, **shape),
         "epsilon_exact": exact,
         "exact_is_bound": "epsilon" in kind.exact and exact is not None and setting.rounds < setting.voters,
-        "epsilon_lower": own_lower_bound(**shape) if chained and kind.bounded else None,
-        "epsilon_needed": epsilon_needed(**shape, loss=bound),
+        "epsilon_lower": bounds.own_lower_bound(**shape) if chained and kind.bounded else None,
+        "epsilon_needed": bounds.epsilon_needed(**shape, loss=bound),
     }
 
 

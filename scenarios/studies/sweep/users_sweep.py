@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import product
@@ -201,7 +200,11 @@ class UsersSweep(GridSweep):
 
     def result(self, units: Units) -> dict[str, Any]:
         """Return U* of every setting, exponents and ratios, with what the planner says of them."""
-        thresholds, plans = _users_of_seeds(units), self.predictions()
+        # The thresholds of all seeds in their order, NaN where the most users did not do
+        rows = self.table(units).sort_values(["setting", "seed"])
+        cells: Any = rows.groupby(["setting", "decoder", "criterion"], sort=False)["users"]
+        thresholds = {(int(place), *names): users.to_numpy() for (place, *names), users in cells}
+        plans = self.predictions()
         fields = [fields_of(setting) | _channel(setting) for setting in self.settings]
         settings = []
         for (place, decoder, criterion), users in thresholds.items():
@@ -410,15 +413,6 @@ def _with_rated(values: dict[str, Any]) -> dict[str, Any]:
 def _channel(setting: Scenario) -> dict[str, str]:
     own = RunSpec(settle(setting.complete())).own
     return {"channel": own[1].how} if own else {}
-
-
-def _users_of_seeds(units: Units) -> dict[SeriesKey, Floats]:
-    """Return the threshold of every seed, in the order of seeds; NaN where the most users did not do."""
-    users: dict[SeriesKey, list[float]] = defaultdict(list)
-    for (place, _), measurement in sorted(units.items()):
-        for one in measurement.thresholds:
-            users[place, one.decoder, one.criterion].append(math.nan if one.users is None else float(one.users))
-    return {cell: np.array(values) for cell, values in users.items()}
 
 
 def target_of(criterion: str, share: float, items: int) -> Target:
