@@ -11,7 +11,7 @@ delta half the gap. Source: ours (spec "Lying devices", sections 1 to 3).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import scipy
@@ -257,16 +257,14 @@ def _influence(moments: object, scenario: Scenario, inputs: ShiftInputs) -> Infl
         case SignMoments(contrast=contrast):
             block = block_parameters(scenario)
             levels = contrast * (2 * block.class_shares @ block.like - 1)
-            return Influence(
-                levels=levels, deviation=np.ones(levels.size), shift=lambda promoted: sign_shift(inputs, promoted)
-            )
+            return Influence(levels=levels, deviation=np.ones(levels.size), shift=partial(sign_shift, inputs))
         case SketchMoments(effect=levels):
             decoder = "centred" if scenario.decoder == POSTERIOR else scenario.decoder
             shift = sets_shift if inputs.query.design == "maxsense" else parts_shift
             return Influence(
                 levels=levels,
                 deviation=np.full(levels.size, moments.estimate_deviation(1, decoder)),
-                shift=lambda promoted: shift(inputs, promoted),
+                shift=partial(shift, inputs),
             )
         case FrequencyMoments():
             half = half_in(scenario)

@@ -177,7 +177,9 @@ def sampled_cuts(mixture: ScoreMixture) -> Cuts:
     mass, first, second = _partial_moments(mixture, centres)
     gaps, middle = np.diff(centres), _middle(centres.size)
     limit = middle @ centres
-    density, slope = _densities(mixture, limit)
+    scaled = (limit - mixture.means[:, None]) / mixture.deviations[:, None]
+    density = normal_density(scaled) / mixture.deviations[:, None]  # of every component at the cuts, and its derivative
+    slope = -scaled * density / mixture.deviations[:, None]
     sums = 2 * middle  # row c adds the two centres beside cut c
     curves = [
         np.diag(inside) - (sums.T * (gaps * heights / 4)) @ sums for inside, heights in zip(mass, density, strict=True)
@@ -226,13 +228,6 @@ def _partial_moments(mixture: ScoreMixture, centres: Floats) -> tuple[Floats, Fl
     lean = -deviations * np.diff(density, axis=1)
     square = deviations**2 * (mass - np.diff(ends * density, axis=1))
     return mass, lean + offset * mass, square + 2 * offset * lean + offset**2 * mass
-
-
-def _densities(mixture: ScoreMixture, points: Floats) -> tuple[Floats, Floats]:
-    """Density of every component at the points, and its derivative: shapes (L, points)."""
-    scaled = (points - mixture.means[:, None]) / mixture.deviations[:, None]
-    density = normal_density(scaled) / mixture.deviations[:, None]
-    return density, -scaled * density / mixture.deviations[:, None]
 
 
 def _limit_start(mixture: ScoreMixture) -> Floats:

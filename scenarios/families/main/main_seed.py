@@ -22,6 +22,7 @@ from coordinator.protocol.budget import Epsilon, add, as_float, as_json
 from coordinator.protocol.coins import SEED_BYTES, derive
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.totals import HONEST, SharedVector, trusted_servers
+from coordinator.protocol.messages import Query
 from coordinator.protocol.shares import WORD_BYTES
 from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, TRUST_TWO_SERVERS, TWO_ROUNDS, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
@@ -59,8 +60,6 @@ def ranks(scores: Floats) -> Ints:
 
 def top_share(scores: Floats, truth: Floats, top: int = TOP_ITEMS) -> float:
     """Return which share of the ``top`` items of highest score belong to the truly most popular ones.
-
-    Shapes: ``scores`` (N,); ``truth`` (N,).
 
     >>> top_share(np.array([5.0, 4.0, 3.0, 2.0]), np.array([0.4, 0.1, 0.3, 0.1]), top=2)
     0.5
@@ -258,24 +257,32 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
 
 def servers_promise(run: MainResult) -> dict[str, Any]:
     """Return what two servers add to a promise, and what is left of it if they lie; nothing where there are none."""
-    state = run.outcome.state
-    query, queries = state.asked[0].query, [ask.query for ask in state.asked]
-    if not isinstance(half := public_half(query.design), SharedVector):
+    state, queries = run.outcome.state, [ask.query for ask in run.outcome.state.asked]
+    if not isinstance(half := public_half(queries[0].design), SharedVector):
         return {}
     words, seeds = run.outcome.transcripts
     copies, central = run.population.copies_max or 1, as_float(run.scenario.epsilon)
     exponent = (copies - 1) * central  # of c devices of one person, by group privacy
-    trusted, left = trusted_servers(int(query.parameters[HONEST]))
     return {
-        "epsilon_local": None,  # a device randomizes nothing
+        **sums_of(queries, state.counts[0].answered),
         "person_delta": min(1.0, copies * math.exp(min(exponent, 700.0)) * run.spec.delta) if run.spec.delta else 0.0,
-        "noise_deviation": half.deviation(query, state.counts[0].answered),
         # Where a second round asks about pairs, whose noise is another one
         **({"pair_deviation": half.deviation(queries[1], state.counts[1].answered)} if len(queries) > 1 else {}),
-        "honest_noise": int(query.parameters[HONEST]) or None,
-        "bytes_per_device": sum(WORD_BYTES * half.width(one) + SEED_BYTES for one in queries),
         "words_server_sha256": words,
         "seeds_server_sha256": seeds,
+    }
+
+
+def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
+    """Return the noise of two servers' sums of so many answers, what a device sends, and what is left if they lie."""
+    half, honest = public_half(queries[0].design), int(queries[0].parameters[HONEST])
+    assert isinstance(half, SharedVector)  # looked at by the caller
+    trusted, left = trusted_servers(honest)
+    return {
+        "epsilon_local": None,  # a device randomizes nothing
+        "noise_deviation": half.deviation(queries[0], answered),
+        "honest_noise": honest or None,
+        "bytes_per_device": sum(WORD_BYTES * half.width(one) + SEED_BYTES for one in queries),
         "trusted": trusted,
         "if_trust_fails": left,
     }

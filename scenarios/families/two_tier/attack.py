@@ -53,10 +53,7 @@ class DealtSplit:
 
 
 def deal(rows: Rows, popularity: Ints, seed: int, purpose: str, *, targets: int) -> DealtSplit:
-    """Deal out users' ratings.
-
-    Shapes: ``popularity`` (m,).
-    """
+    """Deal out users' ratings; ``popularity`` of shape (m,)."""
     coins = np.random.default_rng(as_words(derive(seed, purpose)))
     owners = rows.owners
     order = np.lexsort((coins.random(owners.size), owners))
@@ -101,10 +98,7 @@ class Seen:
 
 
 def seen(features: ItemFeatures, dealt: DealtSplit, released: Singles, total: Floats) -> Seen:
-    """Return what the server sees of some users' releases.
-
-    Shapes: ``released`` (users, m); ``total`` (m,).
-    """
+    """Return what the server sees of some users' releases, of shape (users, m); ``total`` of shape (m,)."""
     vectors, truth = features.vectors, dealt.rows
     gram = vectors.T @ vectors + features.kappa * np.eye(features.rank)
     fits: Floats2 = np.asarray(np.linalg.solve(gram, (released @ vectors).T).T, np.float64)
@@ -151,13 +145,6 @@ def rating_features(features: ItemFeatures, seen: Seen, known_count: int, belief
     )
 
 
-def rated_features(features: ItemFeatures, seen: Seen, owner: Ints, items: Indices, popularity: Ints) -> Floats2:
-    """Return what shows whether items were rated: how far the release lies from its own fit there."""
-    released = seen.rows[owner, items].astype(np.float64)
-    fit = (features.vectors[items] * seen.fits[owner]).sum(axis=1)
-    return np.stack([released * fit, np.abs(released - fit), np.abs(released), np.abs(fit), popularity[items]], axis=1)
-
-
 TREES = {"max_iter": 100, "max_leaf_nodes": 15, "min_samples_leaf": 50, "early_stopping": False, "random_state": 0}
 """Boosted trees, of features to ratings and to rated items."""
 
@@ -193,13 +180,16 @@ class AttackModel:
             rated, decoy = (trees.decision_function(sample_features) for sample_features in self._rated(target))
         return float((rated > decoy).mean() + (rated == decoy).mean() / 2)
 
-    def _rated(self, of: Seen) -> tuple[Floats2, Floats2]:
-        dealt, paired = of.dealt, of.dealt.decoys >= 0
-        rated, decoy = (
-            rated_features(self.features, of, dealt.owner[paired], items[paired], self.popularity)
-            for items in (dealt.items, dealt.decoys)
-        )
-        return rated, decoy
+    def _rated(self, of: Seen) -> list[Floats2]:
+        """Return what shows that items were rated, of targets and decoys: how far a release lies from its own fit."""
+        columns, paired = list[Floats2](), of.dealt.decoys >= 0
+        owner = of.dealt.owner[paired]
+        for items in (of.dealt.items[paired], of.dealt.decoys[paired]):
+            released, popularity = of.rows[owner, items].astype(np.float64), self.popularity[items]
+            fit = (self.features.vectors[items] * of.fits[owner]).sum(axis=1)
+            parts = [released * fit, np.abs(released - fit), np.abs(released), np.abs(fit), popularity]
+            columns.append(np.stack(parts, axis=1))
+        return columns
 
     def _beliefs(self, target: Seen, known_count: int) -> tuple[tuple[Floats, Floats], float | None]:
         """Return the believed side of every played and every target's release, -1 to 1, and the share that is right."""

@@ -155,10 +155,7 @@ def settle(world: TwoTierWorld, session: Backend) -> tuple[Fitting, list[tuple[i
 
 
 def plan_of(world: TwoTierWorld, fitting: Fitting, *, every: int = 0, beside: bool = False) -> CoursePlan:
-    """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way.
-
-    With ``beside`` public users alone go through as many iterations, and that result is reported, too.
-    """
+    """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way."""
     settings, public, private = world.settings, world.split.public_rows, world.split.train.of(world.split.private)
     weight = settings.weight_set
     server = BatchPlan(

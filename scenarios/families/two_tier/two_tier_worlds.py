@@ -232,10 +232,8 @@ def trial_error(trial: Trial) -> float:
 
 
 def errors_of(trials: Sequence[Trial], session: Backend) -> Floats:
-    """Return every setting's root mean squared error, on the public grid; trials of a setting stand fold by fold.
-
-    Settings that are as good up to last bits tie, so that what is chosen does not depend on the processor.
-    """
+    """Return every setting's root mean squared error, on the public grid; trials of a setting stand fold by fold."""
+    # Settings that are as good up to last bits tie, so that what is chosen does not depend on the processor.
     sums_by_trial = dict(session.each(trial_error, trials))
     folds = list(dict.fromkeys(id(trial.fold) for trial in trials))
     sums = np.array([sums_by_trial[place] for place in range(len(trials))]).reshape(-1, len(folds))
