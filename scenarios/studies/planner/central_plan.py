@@ -123,7 +123,7 @@ class CentralPlans:
         assert prediction is not None  # of what was looked for
         if promise := spec.shuffled:  # what each device keeps by itself, and what that counts on
             settings = spec.local_scenario.settings.model_dump()
-            more = {
+            more: dict[str, Any] = {
                 "epsilon_local": as_json(promise.local),
                 "amplified_for": promise.devices,
                 "bound": promise.bound,

@@ -26,16 +26,8 @@ from scenarios.config.files import file_sha256
 from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.families.online import online_bounds as bounds
+from scenarios.families.online import online_run as online
 from scenarios.families.online.adversaries import halving_world
-from scenarios.families.online.online_run import (
-    OnlineResult,
-    build_world,
-    client_record,
-    digest,
-    privacy_losses,
-    proved,
-    run_online,
-)
 from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
 from scenarios.families.online.online_worlds import OnlineWorld
 from scenarios.log import console
@@ -44,7 +36,7 @@ from scenarios.show.tables import Cell, finite, interval_of, number, percent, re
 from scenarios.studies.sweep.sweeps import Sweep, values_of
 
 RANDOM, HALVING = "random", "halving"
-WORLDS: dict[str, Callable[[OnlineScenario], OnlineWorld]] = {RANDOM: build_world, HALVING: halving_world}
+WORLDS: dict[str, Callable[[OnlineScenario], OnlineWorld]] = {RANDOM: online.build_world, HALVING: halving_world}
 """How votes come about: the random environment of `blindrec online`, or the adversary of Theorem 6."""
 THEOREM_6 = "theorem-6"
 """Recommenders that say they are compared there meet the halving adversary on axes that are halved."""
@@ -160,9 +152,9 @@ def recommenders_of(value: Any, choices: Iterable[str]) -> tuple[str, ...] | Non
     return None if value is None else names_among(value, choices, "recommender")
 
 
-def serve(scenario: OnlineScenario, world: OnlineWorld) -> OnlineResult:
+def serve(scenario: OnlineScenario, world: OnlineWorld) -> online.OnlineResult:
     """Serve a world's clients, in this process."""
-    return run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
+    return online.run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
 
 
 PlantedKey = namedtuple("PlantedKey", "recommender rounds objects voters peers diversity radius environment seed")
@@ -195,12 +187,12 @@ def measure_planted(scenario: OnlineScenario, environment: str) -> PlantedMeasur
     alive, peers = client.served.alive, client.world.peer[client.served.electors]
     return PlantedMeasurement(
         loss=client.served.loss,
-        privacy_loss=privacy_losses(client)[0],
+        privacy_loss=online.privacy_losses(client)[0],
         peers_alive=int(np.count_nonzero(alive & peers)),
         peers_kicked=int(np.count_nonzero(~alive & peers)),
         survivors=int(np.count_nonzero(alive)),
         seconds=run.seconds,
-        recommendations_sha256=digest(run),
+        recommendations_sha256=online.digest(run),
     )
 
 
@@ -504,11 +496,11 @@ _SPREAD = ("mean", "least", "median", "most")
 def client_rows(scenario: OnlineScenario, world: OnlineWorld) -> tuple[dict[str, Any], ...]:
     """Serve a world's clients, and return a record of each."""
     run = serve(scenario, world)
-    records = (client_record(run, client) for client in run.clients)
+    records = (online.client_record(run, client) for client in run.clients)
     return tuple({name: record[name] for name in CLIENT_COLUMNS} for record in records)
 
 
-world_of = functools.lru_cache(maxsize=1)(build_world)
+world_of = functools.lru_cache(maxsize=1)(online.build_world)
 """A scenario's world; the last one is cached, since all recommenders serve the same clients."""
 
 
@@ -549,7 +541,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         for recommender in sweep.recommenders:
             scenario = sweep.scenario(recommender, 0)
             for client in world_of(scenario.model_copy(update={"recommender": REFERENCE})).clients:
-                proved(scenario, client, recommender)
+                online.proved(scenario, client, recommender)
         return sweep
 
     def scenario(self, recommender: str, seed: int) -> OnlineScenario:

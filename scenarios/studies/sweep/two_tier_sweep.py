@@ -23,17 +23,9 @@ from scenarios.backends.selection import InProcess
 from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import lines_skipped, tell_remarks
 from scenarios.data.rating_split import TEST, hold_out
+from scenarios.families.two_tier import two_tier_seed as experiment
 from scenarios.families.two_tier.two_tier_run import CoursePlan, follow
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
-from scenarios.families.two_tier.two_tier_seed import (
-    TwoTierWorld,
-    plan_of,
-    read_table,
-    score_of,
-    settle,
-    table_of,
-    world_of,
-)
 from scenarios.log import console
 from scenarios.show.intervals import mean_interval, named
 from scenarios.show.records import versions
@@ -82,21 +74,21 @@ def measure_two_tier(
 ) -> TwoTierMeasurement:
     """Follow one course in this process, on one thread, with ``every`` private devices between two points."""
     session = InProcess(1)
-    table = table_of(scenario)
+    table = experiment.table_of(scenario)
     if budget is not None:  # as many public users as have about so many training ratings, at least 2
         every_user = {"public": table.users, "private": 0, "rank": None}
-        most = world_of(scenario.model_copy(update=every_user), table).split
+        most = experiment.world_of(scenario.model_copy(update=every_user), table).split
         sums = np.cumsum(most.train.degrees[most.public])
         scenario = scenario.model_copy(update={"public": max(2, int(np.argmin(np.abs(sums - budget))) + 1)})
-    world = world_of(scenario, table)
-    fitting, _ = settle(world, session)
+    world = experiment.world_of(scenario, table)
+    fitting, _ = experiment.settle(world, session)
     rows = world.split.public_rows
     points: list[tuple[int, float]] = []
     baseline, weight, attack = 0.0, None, list[dict[str, Any]]()
     if not settings_only:
-        plan = plan_of(world, fitting, every=every)
+        plan = experiment.plan_of(world, fitting, every=every)
         course = follow(plan, session).outcome
-        points = [(devices, score_of(world, session, features)) for devices, features in course.models]
+        points = [(devices, experiment.score_of(world, session, features)) for devices, features in course.models]
         weight = course.weight
         baseline = rmse(baseline_errors(course.features, world.split.test))
         attack = _guessed(scenario.seed, world, plan, course) if attacks else []
@@ -112,7 +104,9 @@ def measure_two_tier(
     )
 
 
-def _guessed(seed: int, world: TwoTierWorld, plan: CoursePlan, course: CompletionOutcome) -> list[dict[str, Any]]:
+def _guessed(
+    seed: int, world: experiment.TwoTierWorld, plan: CoursePlan, course: CompletionOutcome
+) -> list[dict[str, Any]]:
     """Attack what can be attacked: some mechanisms need a scale with all ratings on it."""
     from scenarios.families.two_tier.attack import ATTACKED, attack  # noqa: PLC0415 (trees, only where they grow)
 
@@ -176,11 +170,11 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
                 )
             if takes_epsilon(name) != (epsilon is not None):
                 raise InputError(f"mechanism is {curve!r}; write {name}:5 if it has an epsilon, {name} if not")
-        table = read_table(base)
+        table = experiment.read_table(base)
         tell_remarks(table, console())
         scaled = [{"mechanism": curve} for curve in curves if needs_scale(curve.partition(":")[0])]
         for update in (scaled or [{}]) if SECOND in figures else [{"private": 0, "public": 2}]:
-            world_of(base.model_copy(update=update), table)
+            experiment.world_of(base.model_copy(update=update), table)
         train = hold_out(table, held_out=base.holdout, like_from=None, seed=base.seed, purpose=TEST).train
         numbers = {"seeds": options.seeds, "users": train.users, "ratings": train.ratings, "every": options.every}
         return cls(base=base, figures=figures, curves=curves, **numbers)
@@ -249,7 +243,7 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
             "trust_model": "two-tier",
             **self.content(),
             "versions": versions(),
-            **({} if base.ratings is None else lines_skipped(base, read_table(base))),
+            **({} if base.ratings is None else lines_skipped(base, experiment.read_table(base))),
             "summary": [] if points.empty else _summary(points),
             "attack": [row for one in units.values() for row in one.attack],
         }
