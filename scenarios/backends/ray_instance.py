@@ -120,8 +120,7 @@ _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 
 @contextmanager
 def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -> Iterator[OnRay]:
     """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit."""
-    if ray.is_initialized():  # by somebody else, whose instance would end with the run
-        raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
+    _require_none_here()
     target = address or os.environ.get("RAY_ADDRESS")
     for name, value in (_ONE_THREAD | _QUIET).items():
         os.environ.setdefault(name, value)
@@ -154,6 +153,12 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
             finally:
                 watch.stop()
                 ray.shutdown()
+
+
+def _require_none_here() -> None:
+    """Refuse to run if somebody else has started Ray in this process, because it would end with the run."""
+    if ray.is_initialized():
+        raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
 
 
 def _start(workers: int, *, measured: bool = False) -> Path:

@@ -77,10 +77,7 @@ def curator_accuracy(parameters: BlockParameters, *, users: int, noise: Discrete
 
 
 def curator_exact(parameters: BlockParameters, *, users: int, noise: DiscreteLaplace) -> float:
-    """Predict the probability that all items are right on the curator's totals, up to a permutation of labels.
-
-    Arguments, errors and notes as `curator_accuracy`; items are taken as independent around their cluster's mean.
-    """
+    """Predict the probability that all items are right on them; items are independent around their cluster's mean."""
     return line_exact(*_cut_totals(parameters, users, noise))
 
 

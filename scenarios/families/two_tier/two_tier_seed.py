@@ -22,6 +22,7 @@ from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order_channels import basis_of
 from coordinator.server.completion.batches import BatchPlan, CompletionOutcome
 from coordinator.server.completion.fitting import Fitting
+from coordinator.server.completion.mechanisms import HALF, half_of
 from coordinator.server.completion.weighing import baseline_errors, rmse, squared_errors
 from scenarios.backends.session import Backend, Progress, silent
 from scenarios.config.scenario import POISON
@@ -157,7 +158,9 @@ def settle(world: TwoTierWorld, session: Backend) -> tuple[Fitting, list[tuple[i
 def plan_of(world: TwoTierWorld, fitting: Fitting, *, every: int = 0, beside: bool = False) -> CoursePlan:
     """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way."""
     settings, public, private = world.settings, world.split.public_rows, world.split.train.of(world.split.private)
-    weight = settings.weight_set
+    weight = settings.weight  # of a release against a public user's row: as given, the mechanism's, or to be validated
+    if weight is None:
+        weight = HALF if settings.mechanism in RIVALS else half_of(settings.mechanism).weight
     server = BatchPlan(
         public=public,
         private=private.users,
@@ -236,9 +239,7 @@ def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: C
     return {
         "trust_model": "two-tier",
         "mechanism": settings.mechanism,
-        "guarantee": settings.guarantee,
-        "neighbours": settings.neighbours,
-        "delta": settings.delta,
+        **settings.promise,
         "epsilon": None if settings.asked_epsilon is None else as_json(settings.asked_epsilon),
         "seed": settings.seed,
         "users": holdout.users,

@@ -41,7 +41,7 @@ from scenarios.show.intervals import (
 )
 from scenarios.show.tables import interval_of, ratio, remark, show_table, whole
 from scenarios.studies.planner.least_users import Target
-from scenarios.studies.sweep.sweeps import Sweep
+from scenarios.studies.sweep.sweeps import Sweep, Values
 from scenarios.studies.sweep.threshold import (
     BisectionRange,
     EmulatedPrefixes,
@@ -95,35 +95,24 @@ NOTHING: Interval = (None, None, None)
 SchemeKey = namedtuple("SchemeKey", ("scheme", "items", "seed"))  # A unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemeMeasurement:
-    """A scheme's users with one seed."""
-
-    # Of an adaptive run: the answers it asked for until it stopped. Of one round: the population at which all labels
-    # get right, None where the most users did not do
-    users: int | None
-    seconds: float  # Time taken
-    right: bool | None = None  # Of an adaptive run: whether all labels are right
-    undecided: int = 0  # Of an adaptive run: items that it left undecided as users ran out, and its rounds
-    rounds: int = 1
-    # The trajectory, where it is to be stored: answers asked for until a round was over, items that it asked about, and
-    # of all items how many were not decided after it, and how many had a wrong label
-    steps: tuple[dict[str, int], ...] = ()
-
-
-def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory: bool) -> SchemeMeasurement:
+def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory: bool) -> Values:
     """Measure a scheme with its seed, whose ``users`` is the most that may be asked; ``start`` is what should do."""
+    # Users are, of one round, the population at which all labels get right, None where the most users did not do; of an
+    # adaptive run the answers it asked for until it stopped. Of such a run alone: whether all labels are right, items
+    # that it left undecided as users ran out, its rounds, and its trajectory, where that is to be stored
     begin = time.perf_counter()
+    measured: Values = {"users": None, "seconds": 0.0, "right": None, "undecided": 0, "rounds": 1, "steps": []}
     if adapts(scenario):
-        return _adaptive(scenario, statistic, begin, trajectory=trajectory)
-    block = max(1, round(start * RESOLUTION))
-    search = BisectionRange(start=start, most=scenario.users or 0, resolution=RESOLUTION)
-    worlds = Prefixes(scenario) if statistic == DEVICES else EmulatedPrefixes(scenario, block=block)
-    users = worlds.threshold(scenario.decoder, "exact", 1, search)
-    return SchemeMeasurement(users=users, seconds=time.perf_counter() - begin)
+        measured |= _adaptive(scenario, statistic, trajectory=trajectory)
+    else:
+        search = BisectionRange(start=start, most=scenario.users or 0, resolution=RESOLUTION)
+        block = max(1, round(start * RESOLUTION))
+        worlds = Prefixes(scenario) if statistic == DEVICES else EmulatedPrefixes(scenario, block=block)
+        measured["users"] = worlds.threshold(scenario.decoder, "exact", 1, search)
+    return measured | {"seconds": time.perf_counter() - begin}
 
 
-def _adaptive(scenario: Scenario, statistic: str, begin: float, *, trajectory: bool) -> SchemeMeasurement:
+def _adaptive(scenario: Scenario, statistic: str, *, trajectory: bool) -> Values:
     population = populate(scenario)
     rounds: RoundStore = InMemoryRounds() if trajectory else NoStore()
     if statistic == MOMENTS:
@@ -135,20 +124,21 @@ def _adaptive(scenario: Scenario, statistic: str, begin: float, *, trajectory: b
     assert truth is not None  # sweeps run on the block model
     assert outcome.posterior is not None  # adaptive designs have one
     learner, devices = RunSpec(scenario).learner, outcome.state.devices
-    return SchemeMeasurement(
-        users=outcome.state.answers_asked,
-        right=clustering_scores(outcome.model.cluster, truth).exact,
-        undecided=int((~outcome.posterior.decided(failure)).sum()),
-        rounds=len(outcome.state.asked),
-        steps=tuple(steps(rounds, learner, failure=failure, devices=devices, truth=truth)),
-        seconds=time.perf_counter() - begin,
-    )
+    return {
+        "users": outcome.state.answers_asked,
+        "right": clustering_scores(outcome.model.cluster, truth).exact,
+        "undecided": int((~outcome.posterior.decided(failure)).sum()),
+        "rounds": len(outcome.state.asked),
+        "steps": list(steps(rounds, learner, failure=failure, devices=devices, truth=truth)),
+    }
 
 
 def steps(
     rounds: Iterable[Round], learner: Learner, *, failure: float, devices: int, truth: Indices
 ) -> Iterator[dict[str, int]]:
     """Yield where a run stood after each of its rounds: they are absorbed again, one by one."""
+    # Answers asked for so far, items that the round asked about, and of all items how many were not decided after it,
+    # and how many had a wrong label
     state = ServerState(devices=devices)
     for over in rounds:
         state = learner.absorb(state, over.ask, over.statistic)
@@ -172,16 +162,15 @@ def _items(value: Any) -> Any:
     return tuple(sorted(items))
 
 
-Units = Mapping[SchemeKey, SchemeMeasurement]
+Units = Mapping[SchemeKey, Values]
 Row = Mapping[str, Any]
 
 
-class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
+class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
     """What a sweep of adaptive rounds compares: schemes and catalogues, in one world."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     key: ClassVar = SchemeKey
-    measurement: ClassVar = SchemeMeasurement
 
     items: Annotated[tuple[int, ...], BeforeValidator(_items)] = Field(
         (100, 300, 1000), description="Catalogues: numbers of items N [100,300,1000]."
@@ -267,9 +256,9 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
         world["like"] = [list(row) for row in one.like]
         return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **world}
 
-    def units(self, done: Units) -> dict[SchemeKey, Callable[[], SchemeMeasurement]]:
+    def units(self, done: Units) -> dict[SchemeKey, Callable[[], Values]]:
         """Return a unit each scheme, catalogue and seed; of the first seed with the trajectory."""
-        measures: dict[tuple[str, int], tuple[Scenario, Callable[..., SchemeMeasurement]]] = {}
+        measures: dict[tuple[str, int], tuple[Scenario, Callable[..., Values]]] = {}
         for items in self.items:
             for name in self.measured:
                 start = round(self.planned(name, items) or 0)  # planned, as checked before
@@ -317,10 +306,10 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
         every = [one for key, one in units.items() if key[:2] == (name, items)]
         users = right = NOTHING
         if every:
-            values = [math.nan if one.users is None else float(one.users) for one in every]
+            values = [math.nan if one["users"] is None else float(one["users"]) for one in every]
             users = mean_interval(values) if scheme.adaptive else quantile_interval(values, self.confidence)
         if scheme.adaptive and every:
-            right = share_interval(sum(bool(one.right) for one in every), len(every))
+            right = share_interval(sum(bool(one["right"]) for one in every), len(every))
         return {
             "items": items,
             "rated": setting.rated,
@@ -330,9 +319,9 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
             "seeds": len(every),
             **dict(zip(("users", "low", "high"), users, strict=True)),
             **named(right, "right"),
-            "rounds": sum(one.rounds for one in every) / len(every) if every else None,
-            "most_rounds": max((one.rounds for one in every), default=None),
-            "ran_out": sum(one.users is None or one.undecided > 0 for one in every),
+            "rounds": sum(one["rounds"] for one in every) / len(every) if every else None,
+            "most_rounds": max((one["rounds"] for one in every), default=None),
+            "ran_out": sum(one["users"] is None or one["undecided"] > 0 for one in every),
             "predicted": None if scheme.adaptive else self.planned(name, items),
         }
 
@@ -351,9 +340,9 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
         items = max(self.items)
         for name in PREFERRED:
             one = units.get(SchemeKey(name, items, 0))
-            if one is not None and one.steps:
+            if one is not None and one["steps"]:
                 run_of = {"scheme": name, "label": self.label(name), "items": items, "seed": 0}
-                return {**run_of, "steps": list(one.steps)}
+                return {**run_of, "steps": one["steps"]}
         return None
 
     def rows(self, result: Row) -> pd.DataFrame:

@@ -33,7 +33,7 @@ from scenarios.families.online.online_worlds import OnlineWorld
 from scenarios.log import console
 from scenarios.show.intervals import CONFIDENCE, mean_interval, named, standard_error
 from scenarios.show.tables import Cell, finite, interval_of, number, percent, remark, show_rows
-from scenarios.studies.sweep.sweeps import Sweep, values_of
+from scenarios.studies.sweep.sweeps import Sweep, Values, values_of
 
 RANDOM, HALVING = "random", "halving"
 WORLDS: dict[str, Callable[[OnlineScenario], OnlineWorld]] = {RANDOM: online.build_world, HALVING: halving_world}
@@ -161,39 +161,26 @@ PlantedKey = namedtuple("PlantedKey", "recommender rounds objects voters peers d
 """A unit: a recommender, the numbers of an `OnlineSetting`, and a seed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlantedMeasurement:
-    """One run in a planted world."""
-
-    loss: int  # Disliked recommendations
-    # Largest exact privacy loss of a voter [nats]; of those that are no peers, where there are no more than P. NaN
-    # where weights differ, so that it is not computed
-    privacy_loss: float
-    peers_alive: int  # At the end
-    peers_kicked: int
-    survivors: int
-    seconds: float
-    recommendations_sha256: str  # Equal on every backend
+PlantedUnits = Mapping[PlantedKey, Values]
 
 
-PlantedUnits = Mapping[PlantedKey, PlantedMeasurement]
-
-
-def measure_planted(scenario: OnlineScenario, environment: str) -> PlantedMeasurement:
+def measure_planted(scenario: OnlineScenario, environment: str) -> Values:
     """Serve the client of a planted world."""
     world = WORLDS[environment](scenario)
     run = serve(world.scenario, world)
     (client,) = run.clients
     alive, peers = client.served.alive, client.world.peer[client.served.electors]
-    return PlantedMeasurement(
-        loss=client.served.loss,
-        privacy_loss=online.privacy_losses(client)[0],
-        peers_alive=int(np.count_nonzero(alive & peers)),
-        peers_kicked=int(np.count_nonzero(~alive & peers)),
-        survivors=int(np.count_nonzero(alive)),
-        seconds=run.seconds,
-        recommendations_sha256=online.digest(run),
-    )
+    return {
+        "loss": client.served.loss,  # Disliked recommendations
+        # Largest exact privacy loss of a voter [nats]; of those that are no peers, where there are no more than P. NaN
+        # where weights differ, so that it is not computed
+        "privacy_loss": online.privacy_losses(client)[0],
+        "peers_alive": int(np.count_nonzero(alive & peers)),  # At the end
+        "peers_kicked": int(np.count_nonzero(~alive & peers)),
+        "survivors": int(np.count_nonzero(alive)),
+        "seconds": run.seconds,
+        "recommendations_sha256": online.digest(run),  # Equal on every backend
+    }
 
 
 class Point(NamedTuple):
@@ -228,14 +215,14 @@ _HALVED = compared_in(THEOREM_6)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
+class OnlineSweep(Sweep[PlantedKey, Values]):
     """Recommenders over planted worlds."""
 
     base: OnlineSetting  # What an axis does not vary
     axes: dict[str, tuple[int, ...]]  # Values of each axis of `AXES` that is wanted
     recommenders: tuple[str, ...] | None = None  # On all axes, where they apply; None: each axis' own choice
     seeds: int = SEEDS  # Runs of every recommender and setting, seeds 0 and up
-    key, measurement = PlantedKey, PlantedMeasurement
+    key = PlantedKey
     fields: ClassVar = {
         **OnlineSweepOptions.model_fields,
         **{name: OnlineScenario.model_fields[name] for name in _SCENARIO},
@@ -312,7 +299,7 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         """Return what makes it another sweep, as JSON values: its base, not which units there are."""
         return {"sweep": "online", **self.base._asdict()}
 
-    def units(self, done: PlantedUnits) -> dict[PlantedKey, Callable[[], PlantedMeasurement]]:
+    def units(self, done: PlantedUnits) -> dict[PlantedKey, Callable[[], Values]]:
         """Return a unit each point and seed, those of several axes once."""
         return {
             PlantedKey(point.recommender, *point.setting, seed): partial(
@@ -329,7 +316,7 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         # ``loss_lower_bound`` what the adversary of Theorem 6 costs any algorithm. ``epsilon_exact`` is an upper bound
         # before N rounds (``exact_is_bound``); ``epsilon_lower`` is what p-REC's own chain of voters leaks at least,
         # ``epsilon_needed`` what any algorithm needs whose loss is at most ``loss_bound`` (Theorems 7 and 15).
-        of: dict[tuple[Any, ...], list[PlantedMeasurement]] = {}
+        of: dict[tuple[Any, ...], list[Values]] = {}
         for key, one in units.items():
             of.setdefault(key[:-1], []).append(one)
         rows = [_point_row(point, of[point.recommender, *point.setting]) for point in self.points]
@@ -408,8 +395,8 @@ def _halves(setting: OnlineSetting) -> bool:
     return power and setting.radius + ratio.bit_length() - 1 <= setting.rounds
 
 
-def _point_row(point: Point, every: Sequence[PlantedMeasurement]) -> dict[str, Any]:
-    losses, leaks = [one.loss for one in every], np.array([one.privacy_loss for one in every])
+def _point_row(point: Point, every: Sequence[Values]) -> dict[str, Any]:
+    losses, leaks = [one["loss"] for one in every], np.array([one["privacy_loss"] for one in every])
     return {
         "axis": point.axis,
         "x": point.x,
@@ -421,9 +408,9 @@ def _point_row(point: Point, every: Sequence[PlantedMeasurement]) -> dict[str, A
         **_bounds(point.recommender, point.setting),
         "privacy_loss": finite(float(leaks.mean())),
         "privacy_loss_most": finite(float(leaks.max())),
-        "peers_alive": float(np.mean([one.peers_alive for one in every])),
-        "peers_kicked": sum(one.peers_kicked for one in every),
-        "seconds": float(np.mean([one.seconds for one in every])),
+        "peers_alive": float(np.mean([one["peers_alive"] for one in every])),
+        "peers_kicked": sum(one["peers_kicked"] for one in every),
+        "seconds": float(np.mean([one["seconds"] for one in every])),
     }
 
 

@@ -30,7 +30,7 @@ from scenarios.log import console
 from scenarios.show.intervals import mean_interval, named
 from scenarios.show.records import versions
 from scenarios.show.tables import interval_of, show_attack, show_table
-from scenarios.studies.sweep.sweeps import Sweep, values_of
+from scenarios.studies.sweep.sweeps import Sweep, Values, values_of
 
 LEFT, RIGHT, SECOND, ATTACK, SETTINGS = "1-left", "1-right", "2", "attack", "settings"
 FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
@@ -55,23 +55,9 @@ CURVES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwoTierMeasurement:
-    """One course."""
-
-    points: tuple[tuple[int, float], ...]  # Private devices so far, and the root mean squared error
-    baseline: float  # That of the items' means
-    public: int  # Public users, and their training ratings
-    ratings: int
-    rank: int  # As in the scenario, or validated
-    kappa: float
-    weight: float | None
-    attack: tuple[dict[str, Any], ...] = ()  # What was guessed: rows of `attack`
-
-
 def measure_two_tier(
     scenario: TwoTier, *, every: int = 0, budget: int | None = None, settings_only: bool = False, attacks: bool = False
-) -> TwoTierMeasurement:
+) -> Values:
     """Follow one course in this process, on one thread, with ``every`` private devices between two points."""
     session = InProcess(1)
     table = experiment.table_of(scenario)
@@ -83,25 +69,26 @@ def measure_two_tier(
     world = experiment.world_of(scenario, table)
     fitting, _ = experiment.settle(world, session)
     rows = world.split.public_rows
-    points: list[tuple[int, float]] = []
-    baseline, weight, attack = 0.0, None, list[dict[str, Any]]()
+    # A point has the private devices so far, and the root mean squared error; the baseline is that of the items' means.
+    # Public users stand beside their training ratings; rank and kappa are as in the scenario, or validated
+    measured: Values = {
+        "points": [],
+        "baseline": 0.0,
+        "public": rows.users,
+        "ratings": rows.items.size,
+        "rank": fitting.rank,
+        "kappa": fitting.kappa,
+        "weight": None,
+        "attack": [],
+    }
     if not settings_only:
         plan = experiment.plan_of(world, fitting, every=every)
         course = follow(plan, session).outcome
-        points = [(devices, experiment.score_of(world, session, features)) for devices, features in course.models]
-        weight = course.weight
-        baseline = rmse(baseline_errors(course.features, world.split.test))
-        attack = _guessed(scenario.seed, world, plan, course) if attacks else []
-    return TwoTierMeasurement(
-        points=tuple(points),
-        baseline=baseline,
-        public=rows.users,
-        ratings=rows.items.size,
-        rank=fitting.rank,
-        kappa=fitting.kappa,
-        weight=weight,
-        attack=tuple(attack),
-    )
+        scores = [(devices, experiment.score_of(world, session, features)) for devices, features in course.models]
+        measured |= {"points": scores, "baseline": rmse(baseline_errors(course.features, world.split.test))}
+        guessed = _guessed(scenario.seed, world, plan, course) if attacks else []
+        measured |= {"weight": course.weight, "attack": guessed}
+    return measured
 
 
 def _guessed(
@@ -129,12 +116,12 @@ class TwoTierSweepOptions(BaseModel):
 
 _FILE = ("ratings", "columns", "duplicates", "bad_lines", "planted", "public", "private", "private_by")
 _SCENARIO = (*_FILE, "rank", "regularisation", "m_step", "scale", "round_ratings", "holdout", "seed")
-Units = Mapping[TwoTierKey, TwoTierMeasurement]
-Measure = Callable[[], TwoTierMeasurement]
+Units = Mapping[TwoTierKey, Values]
+Measure = Callable[[], Values]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwoTierSweep(Sweep[TwoTierKey, TwoTierMeasurement]):
+class TwoTierSweep(Sweep[TwoTierKey, Values]):
     """Figures to be measured, or that were measured."""
 
     base: TwoTier  # What all units share
@@ -144,7 +131,7 @@ class TwoTierSweep(Sweep[TwoTierKey, TwoTierMeasurement]):
     users: int  # Of the table, held-out ratings left out
     ratings: int
     every: int  # Private devices between two points of Figure 2
-    key, measurement, rows_in, tables = TwoTierKey, TwoTierMeasurement, "summary", ("points.csv", "summary.csv")
+    key, rows_in, tables = TwoTierKey, "summary", ("points.csv", "summary.csv")
     fields: ClassVar = {**TwoTierSweepOptions.model_fields, **{name: TwoTier.model_fields[name] for name in _SCENARIO}}
     help: ClassVar = """Draw the paper's figures over seeds: errors against public users, and against private devices \
 that answer.
@@ -193,7 +180,7 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
             for curve in self.curves:
                 name, epsilon = read_curve(curve)
                 changes = {"mechanism": name, "epsilon": epsilon, "seed": seed}
-                changes |= {"rank": one.rank, "regularisation": one.kappa}
+                changes |= {"rank": one["rank"], "regularisation": one["kappa"]}
                 units[TwoTierKey(SECOND, curve, 0, seed)] = self._course(changes, every=self.every)
         return units
 
@@ -225,15 +212,15 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
         """Return every seed's points: figure, curve, x, seed, rmse and the settings behind them."""
         rows: list[dict[str, Any]] = []
         for (figure, curve, place, seed), one in units.items():
-            settings = {name: getattr(one, name) for name in ("rank", "kappa", "weight", "public")}
+            settings = {name: one[name] for name in ("rank", "kappa", "weight", "public")}
             if figure == SECOND:
                 row = {"figure": figure, "curve": curve}
-                rows += [{**row, "x": x, "seed": seed, "rmse": error, **settings} for x, error in one.points]
+                rows += [{**row, "x": x, "seed": seed, "rmse": error, **settings} for x, error in one["points"]]
             elif figure in (LEFT, RIGHT):
                 row = {"figure": figure, "x": place, "seed": seed, **settings}
-                rows.append({**row, "curve": curve, "rmse": one.points[-1][1]})
+                rows.append({**row, "curve": curve, "rmse": one["points"][-1][1]})
                 if curve in ("uniform", "most"):
-                    rows.append({**row, "curve": BASELINE, "rmse": one.baseline})
+                    rows.append({**row, "curve": BASELINE, "rmse": one["baseline"]})
         return pd.DataFrame(rows)
 
     def result(self, units: Units) -> dict[str, Any]:
@@ -245,7 +232,7 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
             "versions": versions(),
             **({} if base.ratings is None else lines_skipped(base, experiment.read_table(base))),
             "summary": [] if points.empty else _summary(points),
-            "attack": [row for one in units.values() for row in one.attack],
+            "attack": [row for one in units.values() for row in one["attack"]],
         }
 
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:

@@ -118,14 +118,10 @@ class UsersSweep(GridSweep):
             raise InputError(
                 f"criterion {TOP} is about items ranked by popularity, which {setting.design} does not rank"
             )
-        if setting.ratings is not None:
-            return self._of_file(setting)
-        setting = setting.complete()
-        cluster_sizes(setting)
-        return setting
-
-    def _of_file(self, setting: Scenario) -> Scenario:
-        """Return a setting with the numbers of its ratings file."""
+        if setting.ratings is None:
+            setting = setting.complete()
+            cluster_sizes(setting)
+            return setting
         if self.criteria != (TOP,):
             raise InputError(
                 f'ratings is {str(setting.ratings)!r}, a file without labels to compare with; say criteria = ["{TOP}"],'
@@ -136,7 +132,6 @@ class UsersSweep(GridSweep):
                 f"most_users is {self.most_users}, but devices of a ratings file are held in memory; give at most "
                 f"{MOST_RESAMPLED}"
             )
-        assert setting.ratings is not None  # looked at before
         path = setting.ratings.resolve()  # workers may run elsewhere
         filled = populate(setting.model_copy(update={"ratings": path, "users": None})).scenario
         return filled.model_copy(update={"users": self.most_users})
