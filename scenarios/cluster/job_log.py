@@ -250,9 +250,7 @@ def ending(details: Any, job: str) -> str:
     if status == "STOPPED":
         out_folder = (details.metadata or {}).get("out")
         again = (
-            f"goes on from what is kept in {out_folder}"
-            if out_folder
-            else "begins anew, for want of an --out to keep rounds in"
+            f"goes on from what is kept in {out_folder}" if out_folder else "begins anew, as no --out kept its rounds"
         )
         return f"job {job} was stopped; submitted again it {again}"
     if code:

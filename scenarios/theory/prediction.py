@@ -194,11 +194,8 @@ def sampled_cuts(mixture: ScoreMixture) -> Cuts:
     bend = _curvature(covariance, gaps, total, mixture.shares @ slope) / 2
     lacking = np.einsum("l,lab,lb->a", mixture.shares, np.array(curves), missing)
     bias = inverse @ (bend + lacking + (given_way * total * gaps / 2) @ sums)
-    return Cuts(
-        limit=limit,
-        shift=(bias - missing) @ middle.T + given_way,
-        variance=np.einsum("ca,ab,cb->c", middle, covariance, middle),
-    )
+    variance = np.einsum("ca,ab,cb->c", middle, covariance, middle)
+    return Cuts(limit=limit, shift=(bias - missing) @ middle.T + given_way, variance=variance)
 
 
 def _curvature(covariance: Floats, gaps: Floats, density: Floats, slope: Floats) -> Floats:

@@ -294,9 +294,8 @@ def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Pr
                 exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
             )
         case SumMoments(level=level, noise=added):
-            return _of_mixture(
-                lambda users: mixture_of(level, level * (1 - level) / users + added / users**2, sizes), sizes
-            )
+            spread = level * (1 - level)
+            return _of_mixture(lambda users: mixture_of(level, spread / users + added / users**2, sizes), sizes)
         case TotalMoments(noise=noise):
             return Predictor(
                 accuracy=lambda users: curator_accuracy(parameters, users=users, noise=noise),

@@ -353,12 +353,8 @@ def chain_15(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:  # 
 
 
 def _chain_row(scenario: OnlineScenario, ratios: list[float]) -> Row:
-    return {
-        "recommender": scenario.recommender,
-        "steps": len(ratios),
-        "total": finite(list(accumulate(ratios))[-1]),
-        "largest_step": finite(max(map(abs, ratios))),
-    }
+    total, largest = finite(list(accumulate(ratios))[-1]), finite(max(map(abs, ratios)))
+    return {"recommender": scenario.recommender, "steps": len(ratios), "total": total, "largest_step": largest}
 
 
 ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], str]] = {

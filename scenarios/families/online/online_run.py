@@ -64,13 +64,9 @@ def _tell(one: ServedClient) -> Numbers:
 
 
 def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
-    likelihood = float(arrays.pop("log_likelihood"))
-    return ServedClient(
-        number=numbers["number"],
-        service=bytes.fromhex(numbers["service"]),
-        served=Served(log_likelihood=likelihood, **arrays),
-        seconds=numbers["seconds"],
-    )
+    likelihood, service = float(arrays.pop("log_likelihood")), bytes.fromhex(numbers["service"])
+    served = Served(log_likelihood=likelihood, **arrays)
+    return ServedClient(number=numbers["number"], service=service, served=served, seconds=numbers["seconds"])
 
 
 class KeptClients(RecordLog[ServedClient]):
@@ -152,9 +148,8 @@ def run_online(
     promises = list[tuple[ClientWorld, Promise, float | None]]()  # with what is promised and proved of each
     for client in world.clients:
         epsilon = proved(scenario, client, scenario.recommender)
-        promise = client.promise(
-            peers=promised_peers(scenario, client), epsilon=math.inf if epsilon is None else epsilon
-        )
+        nats = math.inf if epsilon is None else epsilon
+        promise = client.promise(peers=promised_peers(scenario, client), epsilon=nats)
         kind = recommender_of(scenario.recommender)
         promises.append((client, promise if kind.promised else replace(promise, diversity=0, radius=0), epsilon))
     coins = derive(scenario.seed, "recommender")

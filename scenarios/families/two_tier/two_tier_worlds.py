@@ -170,9 +170,7 @@ def split_users(table: RatingTable, settings: TwoTier) -> UserSplit:
     public_count, private = how_many(settings.public, rows.users), settings.private
     private = max(0, min(PRIVATE, rows.users - public_count)) if private is None else private
     if public_count + private > rows.users:
-        raise InputError(
-            f"public is {public_count} and private is {private}, but there are {rows.users} users; lower one of them"
-        )
+        raise InputError(f"public is {public_count} and private {private} of {rows.users} users; lower one of them")
     order = _order(train, settings.public_by, seed, "two-tier public users")
     rest = _order(train, settings.private_by, seed, "two-tier private users")
     rest = rest[~np.isin(rest, order[:public_count])]
