@@ -365,14 +365,8 @@ def items_table(run: MainResult) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
     model, posterior = run.outcome.model, run.outcome.posterior
-    table = pd.DataFrame(
-        {
-            "item": run.population.item_labels.astype(str),
-            "score": model.score,
-            "standard_error": model.error,
-            "cluster": model.cluster,
-        }
-    )
+    table = pd.DataFrame({"item": run.population.item_labels.astype(str), "score": model.score})
+    table = table.assign(standard_error=model.error, cluster=model.cluster)
     if posterior is not None:
         table["doubt"], table["decided"] = posterior.doubt, run.decided
     if (descriptions := run.population.descriptions) and descriptions.titles is not None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -244,15 +245,10 @@ def run_job(
         if listed:
             model = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
         advice = backstage.inspect(RATERS, AdviceRequest(model, top, features), advised)
-        return MainResult(
-            job=job,
-            outcome=outcome,
-            advice=np.concatenate(advice) if advice else np.empty((0, top), np.int32),
-            spent=spent_by(backstage.keeper, job.layout.devices),
-            costs=costs,
-            backend=session.name,
-            layout=job.layout,
-        )
+        lists = np.concatenate(advice) if advice else np.empty((0, top), np.int32)
+        spent = spent_by(backstage.keeper, job.layout.devices)
+        where: dict[str, Any] = {"backend": session.name, "layout": job.layout}
+        return MainResult(job=job, outcome=outcome, advice=lists, spent=spent, costs=costs, **where)
 
     work = BackendJob(
         plan=job.plan,

@@ -145,38 +145,25 @@ def run_online(
     """Serve all clients of a scenario."""
     world = world or build_world(scenario)
     layout = plan_layout(devices=world.voters.users, workers=session.workers, devices_per_actor=devices_per_actor)
-    promises = list[tuple[ClientWorld, Promise, float | None]]()  # with what is promised and proved of each
+    plans, promises = list[ClientPlan](), list[tuple[ClientWorld, Promise, float | None]]()
+    coins, kind = derive(scenario.seed, "recommender"), recommender_of(scenario.recommender)
     for client in world.clients:
         epsilon = proved(scenario, client, scenario.recommender)
         nats = math.inf if epsilon is None else epsilon
         promise = client.promise(peers=promised_peers(scenario, client), epsilon=nats)
-        kind = recommender_of(scenario.recommender)
-        promises.append((client, promise if kind.promised else replace(promise, diversity=0, radius=0), epsilon))
-    coins = derive(scenario.seed, "recommender")
-    plan = ServingPlan(
-        clients=tuple(
-            ClientPlan(
-                service=client.service(scenario.recommender, cost(scenario, epsilon)),
-                promise=promise,
-                coin=derive(coins, client.name),
-            )
-            for client, promise, epsilon in promises
-        ),
-        voters=world.voters.users,
-    )
+        promise = promise if kind.promised else replace(promise, diversity=0, radius=0)
+        service = client.service(scenario.recommender, cost(scenario, epsilon))
+        plans.append(ClientPlan(service=service, promise=promise, coin=derive(coins, client.name)))
+        promises.append((client, promise, epsilon))
+    plan = ServingPlan(clients=tuple(plans), voters=world.voters.users)
 
     def finish(clients: list[ServedClient], _: ExperimenterView, costs: Costs) -> OnlineResult:
-        return OnlineResult(
-            scenario=scenario,
-            world=world,
-            outcome=tuple(
-                ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
-                for (client, promise, epsilon), one in zip(promises, clients, strict=True)
-            ),
-            costs=costs,
-            backend=session.name,
-            layout=layout,
+        runs = tuple(
+            ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
+            for (client, promise, epsilon), one in zip(promises, clients, strict=True)
         )
+        where: dict[str, Any] = {"backend": session.name, "layout": layout}
+        return OnlineResult(scenario=scenario, world=world, outcome=runs, costs=costs, **where)
 
     devices = {one.client.number: one.client for one in world.clients}
     work: BackendJob[ServedClient, list[ServedClient], OnlineResult] = BackendJob(
@@ -361,7 +348,7 @@ def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
     if stored_clients:
         stored_clients.check(running.console)
     rounds = sum(client.rounds for client in world.clients)
-    with running.progress(rounds, scenario.seed, "rounds over", "rounds") as over:
+    with running.progress(rounds, scenario.seed, done="rounds over", unit="rounds") as over:
         run = run_online(
             world.scenario,
             running.session,

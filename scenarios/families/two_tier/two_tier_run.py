@@ -53,15 +53,11 @@ def _require_booked(stored_batches: Iterable[Batch], book: LedgerClient) -> None
                 )
 
 
+_PLAIN = ("batch", "mechanism", "weight", "weighed")  # Fields of a batch that are stored as they are
+
+
 def _tell(one: Batch) -> Numbers:
-    numbers = {
-        "query": one.query_id.hex(),
-        "model": one.model.hex(),
-        "batch": one.batch,
-        "mechanism": one.mechanism,
-        "weight": one.weight,
-        "weighed": one.weighed,
-    }
+    numbers = {"query": one.query_id.hex(), "model": one.model.hex(), **{name: getattr(one, name) for name in _PLAIN}}
     sizes = np.array([len(payload) for payload in one.payloads], np.int64)
     payloads = np.frombuffer(b"".join(one.payloads), np.uint8)
     return numbers, {"devices": np.array(one.devices, np.int64), "sizes": sizes, "payloads": payloads}
@@ -73,12 +69,9 @@ def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> Batch:
     return Batch(
         query_id=bytes.fromhex(numbers["query"]),
         model=bytes.fromhex(numbers["model"]),
-        batch=numbers["batch"],
-        mechanism=numbers["mechanism"],
         devices=arrays["devices"].tolist(),
         payloads=[said[start:end] for start, end in zip([0, *ends], ends, strict=False)],
-        weight=numbers["weight"],
-        weighed=numbers["weighed"],
+        **{name: numbers[name] for name in _PLAIN},
     )
 
 

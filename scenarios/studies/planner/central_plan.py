@@ -133,15 +133,9 @@ class CentralPlans:
         else:
             query = spec.design.query(round_number=0, public_seed=bytes(16), epsilon=spec.budget)
             more = {"noise": spec.scenario.value("noise"), **sums_of([query], users)}
-        return {
-            "accuracy": prediction.accuracy(users),
-            "exact": prediction.exact(users),
-            "epsilon": as_json(epsilon),
-            "guarantee": spec.guarantee,
-            "neighbours": spec.neighbours,
-            "delta": spec.delta,
-            **more,
-        }
+        shares = {"accuracy": prediction.accuracy(users), "exact": prediction.exact(users)}
+        relation = {"guarantee": spec.guarantee, "neighbours": spec.neighbours, "delta": spec.delta}
+        return {**shares, "epsilon": as_json(epsilon), **relation, **more}
 
     def _predicted(self, epsilon: Fraction, users: int) -> Predictor | None:
         try:

@@ -149,10 +149,9 @@ def simulated(scenario: Scenario) -> Simulated | None:
         scatter = float(np.std(ran.outcome.model.score - regression.intercept - regression.slope * truth, ddof=2))
         contrasts.append(float(regression.slope) / scatter / math.sqrt(USERS))
     mean, low, high = mean_interval(contrasts)
-    assert mean is not None  # of several seeds
-    assert low is not None
-    assert high is not None
-    return Simulated(contrast=mean, low=low, high=high, seeds=len(contrasts)) if mean > 0 else None
+    if not mean or mean < 0 or low is None or high is None:  # of several seeds both ends are known
+        return None
+    return Simulated(contrast=mean, low=low, high=high, seeds=len(contrasts))
 
 
 _LEAST_EPSILON, _FINENESS, _STRIDE, _KNOTS = 1e-6, 1e-4, 32, 60

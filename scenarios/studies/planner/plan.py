@@ -327,22 +327,19 @@ def measure_cost(scenario: Scenario, users: int) -> dict[str, float]:
         raise ValueError("a policy that asks nothing costs nothing")
     cohort = Cohort(population.ratings, derive(sample.seed, "devices"), 0, _MOST, spec.budget)
     aggregate(ask.query, cohort.answer(ask.query, 0, 1))  # compiles
-    first, count = 1, _FIRST
-    while True:
-        stop = min(first + count, _MOST)
+    first, stop, seconds = 0, 1, 0.0
+    while seconds < _SECONDS and stop < _MOST:
+        first, stop = stop, min(stop + max(_FIRST, 2 * (stop - first)), _MOST)
         start = time.perf_counter()
         aggregate(ask.query, cohort.answer(ask.query, first, stop))
         seconds = time.perf_counter() - start
-        if seconds >= _SECONDS or stop == _MOST:
-            rate = (stop - first) / seconds
-            hours = users / rate / 3600
-            return {
-                "devices_per_second_and_core": rate,
-                "core_seconds": users / rate,
-                "cores_for_an_hour": max(1, math.ceil(hours)),
-                "cores_for_a_day": max(1, math.ceil(hours / 24)),
-            }
-        first, count = stop, 2 * count
+    rate = (stop - first) / seconds
+    return {
+        "devices_per_second_and_core": rate,
+        "core_seconds": users / rate,
+        "cores_for_an_hour": max(1, math.ceil(users / rate / 3600)),
+        "cores_for_a_day": max(1, math.ceil(users / rate / 3600 / 24)),
+    }
 
 
 def check_plan(scenario: Scenario, session: Backend, *, repeat: int, console: Console) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 import time
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -483,7 +482,7 @@ def client_rows(scenario: OnlineScenario, world: OnlineWorld) -> tuple[dict[str,
     return tuple({name: record[name] for name in CLIENT_COLUMNS} for record in records)
 
 
-world_of = functools.lru_cache(maxsize=1)(online.build_world)
+world_of = lru_cache(maxsize=1)(online.build_world)
 """A scenario's world; the last one is cached, since all recommenders serve the same clients."""
 
 
