@@ -251,7 +251,11 @@ class DeviceActors:
 
     def __init__(self, work: BackendJob[Any, Any, Any], keeper: HostedKeeper, workers: int) -> None:
         self.keeper, self._permit, device_groups = keeper, permit_of(work.secret), work.device_groups
-        self._holdings = {name: _shared(group.holdings) for name, group in device_groups.items()}  # for restarted hosts
+        # For restarted hosts: small holdings as they are, of large ones a reference to a copy that all hosts share
+        holdings = {name: group.holdings for name, group in device_groups.items()}
+        self._holdings = {
+            name: one if len(pickle.dumps(one)) < BY_VALUE else ray.put(one) for name, one in holdings.items()
+        }
         most = max(MOST_ACTORS, workers)
         groups = {name: dealt(group.bounds, min(group.hosts or most, most)) for name, group in device_groups.items()}
         self.actors = sum(map(len, groups.values()))
@@ -303,11 +307,6 @@ def _by_value(packages: Iterable[str]) -> None:
     for package in packages:
         if package in sys.modules:
             ray.cloudpickle.register_pickle_by_value(sys.modules[package])  # type: ignore[no-untyped-call] # no types
-
-
-def _shared(holdings: Any) -> Any:
-    """Return small holdings as they are, and for large ones a reference to a copy that all hosts share."""
-    return holdings if len(pickle.dumps(holdings)) < BY_VALUE else ray.put(holdings)
 
 
 @contextmanager

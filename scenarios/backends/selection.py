@@ -167,21 +167,15 @@ def opened(backend: BackendChoice) -> Iterator[Backend]:
 
 
 @contextmanager
-def open_session(
-    backend: str,
-    *,
-    address: str | None,
-    workers: int | None,
-    metrics: bool = False,
-    work: Callable[[], float] = lambda: 0.0,
-    sharing: bool = False,
-) -> Iterator[Backend]:
-    """Open a backend by its name, or the one that suits; see `choose`."""
+def open_session(backend: str, *, address: str | None, workers: int | None, **how: Any) -> Iterator[Backend]:
+    """Open a backend by its name, or the one that suits; ``how`` is as in `choose`."""
     check_backend(backend, workers)
-    if backend == "inprocess" and (address or metrics):
+    if backend == "inprocess" and (address or how.get("metrics")):
         others = f"address is {address}" if address else "--metrics are Ray's"
         raise InputError(f"{others}, but --backend inprocess uses no Ray; leave one of them out")
-    name, reason = choose(backend, address=address, metrics=metrics, work=work, sharing=sharing)
-    with opened(InProcess(workers) if name == "inprocess" else Ray(address, workers, metrics)) as session:
+    name, reason = choose(backend, address=address, **how)
+    with opened(
+        InProcess(workers) if name == "inprocess" else Ray(address, workers, how.get("metrics", False))
+    ) as session:
         session.reason = reason
         yield session

@@ -249,11 +249,7 @@ def ending(details: Any, job: str) -> str:
     status, code, message = str(details.status), details.driver_exit_code, str(details.message or "")
     if status == "STOPPED":
         out_folder = (details.metadata or {}).get("out")
-        again = (
-            f"goes on from what is kept in {out_folder}"
-            if out_folder
-            else "begins anew, for want of an --out to keep rounds in"
-        )
+        again = f"goes on from what is kept in {out_folder}" if out_folder else "begins anew, for want of an --out"
         return f"job {job} was stopped; submitted again it {again}"
     if code:
         lacks = "No module named" in message or code in (126, 127)

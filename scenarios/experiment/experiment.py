@@ -67,12 +67,10 @@ class Running:
     out: Path | None = None  # Folder that keeps what is over as soon as it is over, and goes on from what it keeps
     reporter: ProgressReporter | None = None  # Reports how far it has come; None to show it on the console alone
 
-    def progress(
-        self, total: int, seed: int, done: str = "devices answered", unit: str = "devices"
-    ) -> AbstractContextManager[Progress]:
+    def progress(self, total: int, seed: int, **how: str) -> AbstractContextManager[Progress]:
         """Report how far a seed has come; see `scenarios.experiment.progress.ProgressReporter.progress`."""
         reporter = self.reporter or ProgressReporter(kind="run", run=UNCLAIMED, console=self.console)
-        return reporter.progress(total, f"seed {seed}", done, unit)
+        return reporter.progress(total, f"seed {seed}", **how)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,13 +164,8 @@ def finished_run(
     def work(session: Backend) -> Record:
         experiment.warn(settings, console)
         mark = None if out is None else read_manifest(out)
-        reporter = ProgressReporter(
-            kind=experiment.name,
-            run=os.urandom(16).hex() if mark is None else mark.run,
-            console=console,
-            repeats=repeat,
-            out=out,
-        )
+        run = os.urandom(16).hex() if mark is None else mark.run
+        reporter = ProgressReporter(kind=experiment.name, run=run, console=console, repeats=repeat, out=out)
         event("started", kind=experiment.name, run=reporter.run, repeats=repeat, backend=session.name)
         running = Running(
             session=session, console=console, devices_per_actor=devices_per_actor, out=out, reporter=reporter

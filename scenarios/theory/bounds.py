@@ -36,9 +36,7 @@ class LearningProblem:
     """One learning problem, as every lower bound reads it.
 
     The clustering is uniform over the `clusters ** items` labellings; the learner succeeds if, for some
-    renaming of the clusters, at most `mistakes` labels are wrong.
-
-    ``epsilon`` in nats.
+    renaming of the clusters, at most `mistakes` labels are wrong. ``epsilon`` in nats.
     """
 
     items: int

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -41,9 +42,8 @@ class Emulated:
         """Draw the statistic of a round."""
         query, users = ask.query, ask.stop - ask.first
         pool = np.arange(query.items) if query.pool is None else query.pool
-        crowd = EmulatedDevices(
-            likes=self.likes[:, pool], class_shares=self.class_shares, rated=self.rated, users=users
-        )
+        likes = self.likes[:, pool]
+        crowd = EmulatedDevices(likes=likes, class_shares=self.class_shares, rated=self.rated, users=users)
         sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
         sensed[pool], scores[pool], ones = self.design.emulate(query, crowd, self.coins)
         return ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones), []
@@ -322,11 +322,11 @@ def _accuracy(goal: Goal, middle: float, places: list[float], batches: list[Floa
 
 def content_cache(make: Callable[P, T]) -> Callable[P, T]:
     """Let a function make a thing once for all arguments that hold the same, arrays included."""
-    things: dict[Any, T] = {}
+    things: dict[bytes, T] = {}
 
     @wraps(make)
     def look_up(*arguments: P.args, **options: P.kwargs) -> T:
-        key = _content((*arguments, *options.items()))
+        key = pickle.dumps((arguments, options))
         if key not in things:
             if len(things) >= 256:  # the oldest goes: a thing of pairs takes megabytes
                 del things[next(iter(things))]
@@ -334,15 +334,6 @@ def content_cache(make: Callable[P, T]) -> Callable[P, T]:
         return things[key]
 
     return look_up
-
-
-def _content(value: Any) -> Any:
-    """Return a key that is equal where arrays, or what holds them, are equal."""
-    if isinstance(value, np.ndarray):
-        return value.shape, value.tobytes()
-    if is_dataclass(value):
-        value = tuple(getattr(value, part.name) for part in fields(value))
-    return tuple(map(_content, value)) if isinstance(value, tuple) else value
 
 
 def _spectral(means: Floats, variance: float, sizes: Ints) -> tuple[float, float]:

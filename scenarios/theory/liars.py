@@ -11,7 +11,7 @@ delta half the gap. Source: ours (spec "Lying devices", sections 1 to 3).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import scipy
@@ -257,17 +257,12 @@ def _influence(moments: object, scenario: Scenario, inputs: ShiftInputs) -> Infl
         case SignMoments(contrast=contrast):
             block = block_parameters(scenario)
             levels = contrast * (2 * block.class_shares @ block.like - 1)
-            return Influence(
-                levels=levels, deviation=np.ones(levels.size), shift=lambda promoted: sign_shift(inputs, promoted)
-            )
+            return Influence(levels=levels, deviation=np.ones(levels.size), shift=partial(sign_shift, inputs))
         case SketchMoments(effect=levels):
             decoder = "centred" if scenario.decoder == POSTERIOR else scenario.decoder
             shift = sets_shift if inputs.query.design == "maxsense" else parts_shift
-            return Influence(
-                levels=levels,
-                deviation=np.full(levels.size, moments.estimate_deviation(1, decoder)),
-                shift=lambda promoted: shift(inputs, promoted),
-            )
+            deviation = np.full(levels.size, moments.estimate_deviation(1, decoder))
+            return Influence(levels=levels, deviation=deviation, shift=partial(shift, inputs))
         case FrequencyMoments():
             half = half_in(scenario)
             assert isinstance(half, FrequencyHalf)
@@ -355,9 +350,8 @@ def overthrown(scenario: Scenario, influence: Influence, labels: Indices, *, pro
     wrong = 0
     for _ in range(DRAWS):
         sample = influence.sample(scenario.malicious or 0.0, labels, wishes, users, coins)
-        estimates = Estimates(
-            weighted=sample / influence.deviation[labels] * np.sqrt(rates) * users, information=rates * users
-        )
+        weighted = sample / influence.deviation[labels] * np.sqrt(rates) * users
+        estimates = Estimates(weighted=weighted, information=rates * users)
         posterior = believe(estimates, clusters=setting.clusters, failure=setting.failure)
         posterior = posterior.withstanding(setting.assume_malicious * most_moved(rates) * users)
         wrong += int(((posterior.cluster != truth) & posterior.decided(setting.failure)).sum())

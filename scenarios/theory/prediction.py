@@ -177,7 +177,9 @@ def sampled_cuts(mixture: ScoreMixture) -> Cuts:
     mass, first, second = _partial_moments(mixture, centres)
     gaps, middle = np.diff(centres), _middle(centres.size)
     limit = middle @ centres
-    density, slope = _densities(mixture, limit)
+    scaled = (limit - mixture.means[:, None]) / mixture.deviations[:, None]
+    density = normal_density(scaled) / mixture.deviations[:, None]  # of every component at the cuts, and its derivative
+    slope = -scaled * density / mixture.deviations[:, None]
     sums = 2 * middle  # row c adds the two centres beside cut c
     curves = [
         np.diag(inside) - (sums.T * (gaps * heights / 4)) @ sums for inside, heights in zip(mass, density, strict=True)
@@ -192,11 +194,8 @@ def sampled_cuts(mixture: ScoreMixture) -> Cuts:
     bend = _curvature(covariance, gaps, total, mixture.shares @ slope) / 2
     lacking = np.einsum("l,lab,lb->a", mixture.shares, np.array(curves), missing)
     bias = inverse @ (bend + lacking + (given_way * total * gaps / 2) @ sums)
-    return Cuts(
-        limit=limit,
-        shift=(bias - missing) @ middle.T + given_way,
-        variance=np.einsum("ca,ab,cb->c", middle, covariance, middle),
-    )
+    variance = np.einsum("ca,ab,cb->c", middle, covariance, middle)
+    return Cuts(limit=limit, shift=(bias - missing) @ middle.T + given_way, variance=variance)
 
 
 def _curvature(covariance: Floats, gaps: Floats, density: Floats, slope: Floats) -> Floats:
@@ -226,13 +225,6 @@ def _partial_moments(mixture: ScoreMixture, centres: Floats) -> tuple[Floats, Fl
     lean = -deviations * np.diff(density, axis=1)
     square = deviations**2 * (mass - np.diff(ends * density, axis=1))
     return mass, lean + offset * mass, square + 2 * offset * lean + offset**2 * mass
-
-
-def _densities(mixture: ScoreMixture, points: Floats) -> tuple[Floats, Floats]:
-    """Density of every component at the points, and its derivative: shapes (L, points)."""
-    scaled = (points - mixture.means[:, None]) / mixture.deviations[:, None]
-    density = normal_density(scaled) / mixture.deviations[:, None]
-    return density, -scaled * density / mixture.deviations[:, None]
 
 
 def _limit_start(mixture: ScoreMixture) -> Floats:

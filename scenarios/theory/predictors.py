@@ -44,17 +44,7 @@ from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import block_parameters, known_world
-from scenarios.theory.emulated_runs import (
-    NOT_EMULATED,
-    Emulation,
-    pair_emulation,
-    pair_seconds,
-    query_emulation,
-    reveal_emulation,
-    share_seconds,
-    takes_too_long,
-    totals_emulation,
-)
+from scenarios.theory import emulated_runs as emulated
 from scenarios.theory.prediction import (
     LineLaw,
     ScoreMixture,
@@ -87,10 +77,7 @@ def curator_accuracy(parameters: BlockParameters, *, users: int, noise: Discrete
 
 
 def curator_exact(parameters: BlockParameters, *, users: int, noise: DiscreteLaplace) -> float:
-    """Predict the probability that all items are right on the curator's totals, up to a permutation of labels.
-
-    Arguments, errors and notes as `curator_accuracy`; items are taken as independent around their cluster's mean.
-    """
+    """Predict the probability that all items are right on them; items are independent around their cluster's mean."""
     return line_exact(*_cut_totals(parameters, users, noise))
 
 
@@ -126,7 +113,9 @@ def _lattice_law(
     angles = 2 * np.pi * np.arange(length // 2 + 1) / length
     turn, rate = -2 * np.sin(angles / 2) ** 2, parameters.rated / parameters.items
     logs = np.tile(-1j * angles * centre, (means.size, 1))
-    for share, like in zip(_class_users(parameters.class_shares, users), parameters.like, strict=True):
+    ends = np.rint(np.cumsum(parameters.class_shares) * users)  # whole users of classes, nearest to their expectations
+    ends[-1] = users
+    for share, like in zip(np.diff(ends, prepend=0), parameters.like, strict=True):
         real, imaginary = rate * turn, rate * np.outer(2 * like - 1, np.sin(angles))
         with np.errstate(divide="ignore"):
             size = 0.5 * np.log1p(np.maximum(2 * real + real**2 + imaginary**2, -1))
@@ -139,13 +128,6 @@ def _lattice_law(
     points = np.arange(length) - np.where(np.arange(length) >= length // 2, length, 0)
     order = np.argsort(points)
     return LineLaw(points=points[order].astype(float), mass=mass[:, order], sizes=parameters.cluster_sizes)
-
-
-def _class_users(shares: Floats, users: int) -> Floats:
-    """Whole numbers of users in the classes, nearest to their expectations."""
-    ends = np.rint(np.cumsum(shares) * users)
-    ends[-1] = users
-    return np.diff(ends, prepend=0)
 
 
 def _density_law(means: Floats, deviations: Floats, scale: float, sizes: Ints, cuts: Floats) -> LineLaw:
@@ -255,7 +237,7 @@ class Predictor:
 
     accuracy: Curve  # Users to the expected share of items right
     exact: Curve  # Users to the probability that all items are right
-    emulation: Emulation | None = None  # Where predictions are emulated: it estimates what a target needs
+    emulation: emulated.Emulation | None = None  # Where predictions are emulated: it estimates what a target needs
 
 
 def predictor(scenario: Scenario) -> Predictor | None:
@@ -275,16 +257,16 @@ def predictor(scenario: Scenario) -> Predictor | None:
 def why_not_predicted(scenario: Scenario) -> str:
     """Return why a filled-in scenario that would be emulated has no predictions; empty for all others."""
     moments = half_in(scenario).moments(scenario.settings, known_world(scenario))
-    return NOT_EMULATED if takes_too_long(_seconds(moments, scenario.items or 0)) else ""
+    return emulated.NOT_EMULATED if emulated.takes_too_long(_seconds(moments, scenario.items or 0)) else ""
 
 
 def _seconds(moments: object, items: int) -> float:
     """Return about how many processor seconds a draw takes; 0 where nothing is drawn."""
     match moments:
         case PairMoments() | PairTotals():
-            return pair_seconds(items)
+            return emulated.pair_seconds(items)
         case YesMoments() | RevealMoments():
-            return share_seconds(items)
+            return emulated.share_seconds(items)
     return 0.0
 
 
@@ -312,9 +294,8 @@ def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Pr
                 exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
             )
         case SumMoments(level=level, noise=added):
-            return _of_mixture(
-                lambda users: mixture_of(level, level * (1 - level) / users + added / users**2, sizes), sizes
-            )
+            spread = level * (1 - level)
+            return _of_mixture(lambda users: mixture_of(level, spread / users + added / users**2, sizes), sizes)
         case TotalMoments(noise=noise):
             return Predictor(
                 accuracy=lambda users: curator_accuracy(parameters, users=users, noise=noise),
@@ -326,17 +307,17 @@ def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Pr
 def _emulated(moments: object, parameters: BlockParameters, decoder: str) -> Predictor | None:
     """Return emulated predictions; None where they take too long, or where items cannot be clustered."""
     sizes, items = parameters.cluster_sizes, parameters.items
-    if takes_too_long(_seconds(moments, items)):
+    if emulated.takes_too_long(_seconds(moments, items)):
         return None
     match moments:
         case PairMoments() if 2 <= sizes.size < items:
-            one = pair_emulation(moments.rates, sizes, decoder)
+            one = emulated.pair_emulation(moments.rates, sizes, decoder)
         case PairTotals() if 2 <= sizes.size < items:
-            one = totals_emulation(moments.profile, parameters, moments.scale)
+            one = emulated.totals_emulation(moments.profile, parameters, moments.scale)
         case RevealMoments():
-            one = reveal_emulation(parameters, moments.share)
+            one = emulated.reveal_emulation(parameters, moments.share)
         case YesMoments(answers=answers):  # as if the users were enough for every item to be learned
-            every = query_emulation(parameters)
+            every = emulated.query_emulation(parameters)
             return Predictor(accuracy=lambda _: every.accuracy(answers), exact=lambda _: every.exact(answers))
         case _:
             return None

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from typing import TypeAlias
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.server.server_half import TRUST_LOCAL, NoSignal, ServerHalf
+from coordinator.server.server_half import TRUST_LOCAL, NoSignal
 from scenarios.config.mechanism_settings import designs
 from scenarios.config.run_spec import half_in
 from scenarios.config.scenario import Scenario
@@ -58,18 +59,13 @@ def warning(scenario: Scenario) -> str | None:
     line = f"warning: {scenario.design} cannot tell clusters {listing} apart, however many users answer"
     several = (scenario.complete().rated or 0) > 1
     for half in designs().values() if several and not half_in(scenario).paired else ():
-        if half.paired and half.trust == TRUST_LOCAL and _tells_apart(half, scenario):
-            return f"{line}; {half.title} can (--design {half.name})"
+        if half.paired and half.trust == TRUST_LOCAL:
+            other = scenario.complete().model_copy(update={"design": half.name, "settings": half.settings()})
+            with suppress(InputError):  # too many items for pairs of them
+                half.design(other.settings, other.world)
+                if not inseparable(other):
+                    return f"{line}; {half.title} can (--design {half.name})"
     return line
-
-
-def _tells_apart(half: ServerHalf, scenario: Scenario) -> bool:
-    other = scenario.complete().model_copy(update={"design": half.name, "settings": half.settings()})
-    try:
-        half_in(other).design(other.settings, other.world)
-    except InputError:  # too many items for pairs of them
-        return False
-    return not inseparable(other)
 
 
 Shares: TypeAlias = Sequence[float] | Floats | None

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from actors.keeper import Spent
-from actors.lies import Collusion
-from actors.ratings import BlockRatings, Ratings, StoredRatings
+from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
 from coordinator.protocol.coins import SEED_BYTES, derive
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.totals import HONEST, SharedVector, trusted_servers
+from coordinator.protocol.messages import Query
 from coordinator.protocol.shares import WORD_BYTES
 from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, TRUST_TWO_SERVERS, TWO_ROUNDS, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
@@ -34,7 +34,6 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import best_matching, clustering_scores, score_advice, what_clusters_follow
 from scenarios.data.populations import Population, class_shares, cluster_sizes, liked_share, populate
-from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
 from scenarios.store.journal import Journal
@@ -61,8 +60,6 @@ def ranks(scores: Floats) -> Ints:
 
 def top_share(scores: Floats, truth: Floats, top: int = TOP_ITEMS) -> float:
     """Return which share of the ``top`` items of highest score belong to the truly most popular ones.
-
-    Shapes: ``scores`` (N,); ``truth`` (N,).
 
     >>> top_share(np.array([5.0, 4.0, 3.0, 2.0]), np.array([0.4, 0.1, 0.3, 0.1]), top=2)
     0.5
@@ -102,13 +99,15 @@ def lying_scores(run: MainResult) -> dict[str, Any]:
     collusion, scenario, model = run.job.collusion, run.spec.local_scenario, run.outcome.model
     if collusion is None:
         return {}
-    nameless = run.spec.half.paired
+    state, nameless = run.outcome.state, run.spec.half.paired
+    sizes = [collusion.wishes.size if ask.query.pool is None else ask.query.pool.size for ask in state.asked]
+    lies = sum(float(collusion.shares[size]) * one.answered for size, one in zip(sizes, state.counts, strict=True))
     promoted = (collusion.wishes > 0) & (collusion.ordered and not nameless)
     scores: dict[str, Any] = {
         "malicious": scenario.malicious,
         "attack": scenario.attack or "untargeted",
         "lied_about": int(np.count_nonzero(collusion.wishes)),
-        "lies": _lies(run, collusion),
+        "lies": lies,
         "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() else None,
     }
     if run.population.truth is None:
@@ -143,15 +142,6 @@ def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
     both = np.bincount(labels * clusters + like, minlength=clusters**2).reshape(clusters, clusters)
     names: Ints = best_matching(both)[1]
     return names[labels]
-
-
-def _lies(run: MainResult, collusion: Collusion) -> float:
-    """Return how many answers should be lies, by the rounds that were asked."""
-    return sum(
-        float(collusion.shares[collusion.wishes.size if ask.query.pool is None else ask.query.pool.size])
-        * counts.answered
-        for ask, counts in zip(run.outcome.state.asked, run.outcome.state.counts, strict=True)
-    )
 
 
 def prediction_of(run: MainResult) -> Prediction | None:
@@ -267,24 +257,32 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
 
 def servers_promise(run: MainResult) -> dict[str, Any]:
     """Return what two servers add to a promise, and what is left of it if they lie; nothing where there are none."""
-    state = run.outcome.state
-    query, queries = state.asked[0].query, [ask.query for ask in state.asked]
-    if not isinstance(half := public_half(query.design), SharedVector):
+    state, queries = run.outcome.state, [ask.query for ask in run.outcome.state.asked]
+    if not isinstance(half := public_half(queries[0].design), SharedVector):
         return {}
     words, seeds = run.outcome.transcripts
     copies, central = run.population.copies_max or 1, as_float(run.scenario.epsilon)
     exponent = (copies - 1) * central  # of c devices of one person, by group privacy
-    trusted, left = trusted_servers(int(query.parameters[HONEST]))
     return {
-        "epsilon_local": None,  # a device randomizes nothing
+        **sums_of(queries, state.counts[0].answered),
         "person_delta": min(1.0, copies * math.exp(min(exponent, 700.0)) * run.spec.delta) if run.spec.delta else 0.0,
-        "noise_deviation": half.deviation(query, state.counts[0].answered),
         # Where a second round asks about pairs, whose noise is another one
         **({"pair_deviation": half.deviation(queries[1], state.counts[1].answered)} if len(queries) > 1 else {}),
-        "honest_noise": int(query.parameters[HONEST]) or None,
-        "bytes_per_device": sum(WORD_BYTES * half.width(one) + SEED_BYTES for one in queries),
         "words_server_sha256": words,
         "seeds_server_sha256": seeds,
+    }
+
+
+def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
+    """Return the noise of two servers' sums of so many answers, what a device sends, and what is left if they lie."""
+    half, honest = public_half(queries[0].design), int(queries[0].parameters[HONEST])
+    assert isinstance(half, SharedVector)  # looked at by the caller
+    trusted, left = trusted_servers(honest)
+    return {
+        "epsilon_local": None,  # a device randomizes nothing
+        "noise_deviation": half.deviation(queries[0], answered),
+        "honest_noise": honest or None,
+        "bytes_per_device": sum(WORD_BYTES * half.width(one) + SEED_BYTES for one in queries),
         "trusted": trusted,
         "if_trust_fails": left,
     }
@@ -315,11 +313,8 @@ def _verified(run: MainResult) -> dict[str, int]:
     verified = nothing if state.verified is None else state.verified.information > 0
     answers = sum(one.answered for ask, one in zip(state.asked, state.counts, strict=True) if ask.verifies)
     disputed = None if posterior is None else posterior.disputed
-    return {
-        "verified": int(verified.sum()),
-        "verifying_answers": answers,
-        "disputed": 0 if disputed is None else int((disputed & verified).sum()),
-    }
+    again = 0 if disputed is None else int((disputed & verified).sum())
+    return {"verified": int(verified.sum()), "verifying_answers": answers, "disputed": again}
 
 
 def _known_truth(run: MainResult) -> dict[str, Any]:
@@ -370,14 +365,8 @@ def items_table(run: MainResult) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
     model, posterior = run.outcome.model, run.outcome.posterior
-    table = pd.DataFrame(
-        {
-            "item": run.population.item_labels.astype(str),
-            "score": model.score,
-            "standard_error": model.error,
-            "cluster": model.cluster,
-        }
-    )
+    table = pd.DataFrame({"item": run.population.item_labels.astype(str), "score": model.score})
+    table = table.assign(standard_error=model.error, cluster=model.cluster)
     if posterior is not None:
         table["doubt"], table["decided"] = posterior.doubt, run.decided
     if (descriptions := run.population.descriptions) and descriptions.titles is not None:
@@ -428,19 +417,15 @@ def lists_table(run: MainResult) -> pd.DataFrame:
     return table.assign(user_id=people, item_id=table["item"], rank=place + 1, score=scores)
 
 
-def holdout_table(split: Split) -> pd.DataFrame:
-    """Return the likes that were held out, as other evaluators read them."""
-    import pandas as pd  # noqa: PLC0415 (only where a folder is written)
-
-    people, items = split.train.user_labels[split.holdout.owners], split.train.item_labels[split.holdout.items]
-    return pd.DataFrame({"user_id": people.astype(str), "item_id": items.astype(str)})
-
-
 def tables_of(run: MainResult) -> dict[str, pd.DataFrame]:
     """Return the tables of a run's folder by their names: items and rounds; each has the digest of its run."""
+    import pandas as pd  # noqa: PLC0415 (only where a folder is written)
+
     tables = {"items": items_table(run), "rounds": rounds_table(run)}
-    if run.population.split is not None:
-        tables["lists"], tables["holdout"] = lists_table(run), holdout_table(run.population.split)
+    if (split := run.population.split) is not None:  # with the likes that were held out, as other evaluators read them
+        people, items = split.train.user_labels[split.holdout.owners], split.train.item_labels[split.holdout.items]
+        tables["lists"] = lists_table(run)
+        tables["holdout"] = pd.DataFrame({"user_id": people.astype(str), "item_id": items.astype(str)})
     for table in tables.values():
         table.attrs["releases_sha256"] = run.outcome.releases_sha256
     return tables
@@ -460,9 +445,11 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
     journal = None if running.out is None else Journal(running.out, filled.seed)
     if journal:
         journal.check(console)
-    if running.session.name == "ray":  # this process has nothing else to do while others start
-        secret = derive(filled.seed, "devices")
-        threading.Thread(target=_rehearse, args=(population.ratings, secret), daemon=True, name="rehearsing").start()
+    ratings = population.ratings
+    if running.session.name == "ray" and isinstance(ratings, BlockRatings):
+        # This process has nothing else to do while others start: what advice is scored with is loaded or compiled
+        nobody = derive(filled.seed, "devices"), np.empty((0, TOP), np.int32)
+        threading.Thread(target=ratings.would_like, args=nobody, daemon=True, name="rehearsing").start()
     answers = population.ratings.users * scenario.answers_per_device
     with running.progress(answers, filled.seed) as told_answers, _kept(journal, running.session, filled.seed) as rounds:
         ran = run(
@@ -474,12 +461,8 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
             rounds=rounds,
             ledger=journal.ledger if journal else None,
         )
-    return Record(
-        values=record(ran, _noiseless(ran, running.session)),
-        scenario=ran.scenario.again(),
-        tables=partial(tables_of, ran),
-        failure=ran.outcome.failure,
-    )
+    values, tables = record(ran, _noiseless(ran, running.session)), partial(tables_of, ran)
+    return Record(values=values, scenario=ran.scenario.again(), tables=tables, failure=ran.outcome.failure)
 
 
 def person_warning(population: Population) -> str | None:
@@ -493,12 +476,6 @@ def person_warning(population: Population) -> str | None:
         f"{as_float(epsilon):g}. Leave --users out for a device each; or take the result as that of so many other "
         "people, and nobody in the file as protected"
     )
-
-
-def _rehearse(ratings: Ratings, secret: bytes) -> None:
-    """Load or compile what advice will be scored with."""
-    if isinstance(ratings, BlockRatings):
-        ratings.would_like(secret, np.empty((0, TOP), np.int32))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -57,13 +58,12 @@ def collusion_of(population: Population) -> Collusion | None:
     scenario = population.scenario
     if (attack := scenario.plotted) is None:
         return None
-    ordered = scenario.policy != ANCHOR
-    truth = truth_of(population) if ordered else sides_of(population)
+    truth = truth_of(population)
     return Collusion(
         shares=_shares(population, attack),
         wishes=_wishes(population, attack, truth),
         truth=truth,
-        ordered=ordered,
+        ordered=scenario.policy != ANCHOR,
         makes_up=MAKES_UP.get(attack.name, ANSWERS),
         rated=scenario.rated or 1,
         overflow=_overflow(scenario),
@@ -81,16 +81,12 @@ def _overflow(scenario: Scenario) -> int:
 
 def truth_of(population: Population) -> Indices:
     """Return 1 for items that more devices like than half way between the least and the most liked item, else -1."""
-    # With a ratings file the border is the median, so that promoted items come from the less popular half.
+    # With a ratings file the border is the median, so that promoted items come from the less popular half. Clusters of
+    # anchor sensing may be liked equally often: its items of the first cluster are 1.
     liked = liked_share(population)
     border = np.median(liked) if population.truth is None else (liked.min() + liked.max()) / 2
-    return np.where(liked > border, 1, -1).astype(np.int32)
-
-
-def sides_of(population: Population) -> Indices:
-    """Return 1 for items of the first cluster, else -1: clusters of anchor sensing may be liked equally often."""
-    assert population.truth is not None  # a ratings file has none, and is refused
-    return np.where(population.truth == 0, 1, -1).astype(np.int32)
+    upper = population.truth == 0 if population.scenario.policy == ANCHOR else liked > border
+    return np.where(upper, 1, -1).astype(np.int32)
 
 
 def _wishes(population: Population, attack: Attack, truth: Indices) -> Indices:
@@ -249,15 +245,10 @@ def run_job(
         if listed:
             model = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
         advice = backstage.inspect(RATERS, AdviceRequest(model, top, features), advised)
-        return MainResult(
-            job=job,
-            outcome=outcome,
-            advice=np.concatenate(advice) if advice else np.empty((0, top), np.int32),
-            spent=spent_by(backstage.keeper, job.layout.devices),
-            costs=costs,
-            backend=session.name,
-            layout=job.layout,
-        )
+        lists = np.concatenate(advice) if advice else np.empty((0, top), np.int32)
+        spent = spent_by(backstage.keeper, job.layout.devices)
+        where: dict[str, Any] = {"backend": session.name, "layout": job.layout}
+        return MainResult(job=job, outcome=outcome, advice=lists, spent=spent, costs=costs, **where)
 
     work = BackendJob(
         plan=job.plan,

@@ -22,17 +22,7 @@ from coordinator.server.online.recommenders import Promise, compared_in
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
 from scenarios.backends.session import Backend
 from scenarios.config.settings import validated
-from scenarios.families.online.online_bounds import (
-    check,
-    conjecture,
-    epsilon_needed,
-    epsilon_proved,
-    loss_bound,
-    loss_lower_bound,
-    slow_halving_loss,
-    strikes_to_die,
-    theorem_15,
-)
+from scenarios.families.online import online_bounds as bounds
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import ClientWorld, OnlineWorld
@@ -102,21 +92,16 @@ def slow_halving_world(scenario: OnlineScenario) -> OnlineWorld:
     # D is promised as T, so that only R-strikes kill; the loss is about ``B log2(N / P)``, B strikes a split. Rounds
     # are as many as that takes, whatever the scenario says.
     splits = splits_of(scenario)
-    repeats = repeats_of(strikes_to_die(scenario.recommender, 0, scenario.radius or 0))
+    strikes = bounds.strikes_to_die(scenario.recommender, 0, scenario.radius or 0)
+    repeats = 2 * strikes  # even rounds after which so many losses have come but for a chance of `UNFINISHED`
+    while scipy.stats.binom.cdf(strikes - 1, repeats, 0.5) > UNFINISHED:
+        repeats += 1
     path = _random(scenario).integers(2, size=splits)
     table = np.repeat(_halves(splits), repeats, axis=0)
     liked = np.repeat(path, repeats).astype(np.uint8)
     rounds = max(len(table), 2)
     table, liked = np.resize(table, (rounds, 1 << splits)), np.resize(liked, rounds)
     return _world(scenario, table, liked, path, diversity=rounds)
-
-
-def repeats_of(strikes: int) -> int:
-    """Return after how many even rounds so many losses have come but for a chance of `UNFINISHED`."""
-    count = 2 * strikes
-    while scipy.stats.binom.cdf(strikes - 1, count, 0.5) > UNFINISHED:
-        count += 1
-    return count
 
 
 def splits_of(scenario: OnlineScenario) -> int:
@@ -165,7 +150,7 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
     >>> round(sum(ratios), 9), round(max(ratios), 6)
     (6.907755279, 1.721811)
     """
-    check(rounds, objects, 2 * peers, peers)
+    bounds.check(rounds, objects, 2 * peers, peers)
     votes: Bits2 = np.array([[0, 0], [0, 1], [0, 0]], np.uint8)
     likes = likes_of([(0,)] * 3, objects)
     sizes = [(peers, left) for left in range(peers, -1, -1)]
@@ -185,7 +170,7 @@ def theorem_15_chain(
     >>> round(sum(theorem_15_chain(8, 3, 2, 1)), 12)
     8.124150603307
     """
-    check(rounds, objects, 2 * peers, peers, diversity, radius)
+    bounds.check(rounds, objects, 2 * peers, peers, diversity, radius)
     apart = diversity + radius
     if apart > rounds:
         raise InputError(f"diversity {diversity} and radius {radius} do not fit into {rounds} rounds; give D + R <= T")
@@ -249,7 +234,7 @@ def draw(
     recommender: str, rounds: int, peers: int, diversity: int, radius: int, seed: int, *, share: float | None = None
 ) -> tuple[int, float]:
     """Draw a configuration, serve the client of P voters v, and return its loss and log-ratio of v to v' [nats]."""
-    check(rounds, 2, 2 * peers, peers, diversity, radius)
+    bounds.check(rounds, 2, 2 * peers, peers, diversity, radius)
     settings = configuration(rounds, diversity, radius, seed, share=share)
     likes = likes_of([LIKED[setting] for setting in settings], 2)
     votes: Bits2 = np.array([VOTES[setting] for setting in settings], np.uint8)
@@ -299,16 +284,16 @@ Adversary = Callable[[OnlineScenario, int, Backend], Row]
 
 def halving(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:
     """Return Theorem 6's adversary against one recommender: loss over seeds beside what no algorithm avoids."""
-    bound = loss_lower_bound(
-        scenario.rounds or 0, scenario.objects, scenario.voters or 0, scenario.peers or 0, scenario.radius or 0
-    )
-    return _loss_row(scenario, seeds, session, halving_world, {"no_algorithm_expects_less": bound})
+    shape = scenario.rounds or 0, scenario.objects, scenario.voters or 0, scenario.peers or 0, scenario.radius or 0
+    bound = {"no_algorithm_expects_less": bounds.loss_lower_bound(*shape)}
+    return _loss_row(scenario, seeds, session, halving_world, bound)
 
 
 def slow_halving(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:
     """Return slow halving against one recommender: loss over seeds beside ``B log2(N / P)``."""
-    about = slow_halving_loss(scenario.recommender, scenario.voters or 0, scenario.peers or 0, 0, scenario.radius or 0)
-    return _loss_row(scenario, seeds, session, slow_halving_world, {"strikes_times_halvings": about})
+    shape = scenario.recommender, scenario.voters or 0, scenario.peers or 0, 0, scenario.radius or 0
+    about = {"strikes_times_halvings": bounds.slow_halving_loss(*shape)}
+    return _loss_row(scenario, seeds, session, slow_halving_world, about)
 
 
 def _loss_row(
@@ -326,7 +311,7 @@ def _loss_row(
         "loss": float(np.mean(losses)),
         "loss_error": float(np.std(losses, ddof=1)) / math.sqrt(seeds) if seeds > 1 else None,
         **bound,
-        "loss_bound": loss_bound(scenario.recommender, **client.world.shape()),
+        "loss_bound": bounds.loss_bound(scenario.recommender, **client.world.shape()),
         "seeds": seeds,
         "peers_kicked": kicked,
     }
@@ -340,8 +325,8 @@ def chain_1(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:  # n
     return {
         **_chain_row(scenario, steps),
         "log_of_rounds": math.log(rounds),
-        "epsilon_needed": epsilon_needed(*size, 0, 0, loss_bound(scenario.recommender, *size)),
-        "epsilon_proved": epsilon_proved(scenario.recommender, *size),
+        "epsilon_needed": bounds.epsilon_needed(*size, 0, 0, bounds.loss_bound(scenario.recommender, *size)),
+        "epsilon_proved": bounds.epsilon_proved(scenario.recommender, *size),
     }
 
 
@@ -360,20 +345,16 @@ def chain_15(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:  # 
         "divergence": finite(apart.ratio),
         "divergence_error": finite(apart.ratio_error),
         "epsilon_implied": finite(apart.ratio / (2 * peers)),
-        "epsilon_at_least": theorem_15(*size, at_least),
-        "epsilon_conjectured": conjecture(*size, at_least),
-        "epsilon_proved": epsilon_proved(scenario.recommender, *size),
+        "epsilon_at_least": bounds.theorem_15(*size, at_least),
+        "epsilon_conjectured": bounds.conjecture(*size, at_least),
+        "epsilon_proved": bounds.epsilon_proved(scenario.recommender, *size),
         "seeds": seeds,
     }
 
 
 def _chain_row(scenario: OnlineScenario, ratios: list[float]) -> Row:
-    return {
-        "recommender": scenario.recommender,
-        "steps": len(ratios),
-        "total": finite(list(accumulate(ratios))[-1]),
-        "largest_step": finite(max(map(abs, ratios))),
-    }
+    total, largest = finite(list(accumulate(ratios))[-1]), finite(max(map(abs, ratios)))
+    return {"recommender": scenario.recommender, "steps": len(ratios), "total": total, "largest_step": largest}
 
 
 ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], str]] = {

@@ -40,7 +40,6 @@ from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScen
 from scenarios.families.online.online_worlds import (
     ClientWorld,
     OnlineWorld,
-    honest_peers,
     lies_of,
     planted_world,
     with_liars,
@@ -65,13 +64,9 @@ def _tell(one: ServedClient) -> Numbers:
 
 
 def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
-    likelihood = float(arrays.pop("log_likelihood"))
-    return ServedClient(
-        number=numbers["number"],
-        service=bytes.fromhex(numbers["service"]),
-        served=Served(log_likelihood=likelihood, **arrays),
-        seconds=numbers["seconds"],
-    )
+    likelihood, service = float(arrays.pop("log_likelihood")), bytes.fromhex(numbers["service"])
+    served = Served(log_likelihood=likelihood, **arrays)
+    return ServedClient(number=numbers["number"], service=service, served=served, seconds=numbers["seconds"])
 
 
 class KeptClients(RecordLog[ServedClient]):
@@ -150,32 +145,25 @@ def run_online(
     """Serve all clients of a scenario."""
     world = world or build_world(scenario)
     layout = plan_layout(devices=world.voters.users, workers=session.workers, devices_per_actor=devices_per_actor)
-    promises = [(client, *_promised(scenario, client)) for client in world.clients]
-    coins = derive(scenario.seed, "recommender")
-    plan = ServingPlan(
-        clients=tuple(
-            ClientPlan(
-                service=client.service(scenario.recommender, cost(scenario, epsilon)),
-                promise=promise,
-                coin=derive(coins, client.name),
-            )
-            for client, promise, epsilon in promises
-        ),
-        voters=world.voters.users,
-    )
+    plans, promises = list[ClientPlan](), list[tuple[ClientWorld, Promise, float | None]]()
+    coins, kind = derive(scenario.seed, "recommender"), recommender_of(scenario.recommender)
+    for client in world.clients:
+        epsilon = proved(scenario, client, scenario.recommender)
+        nats = math.inf if epsilon is None else epsilon
+        promise = client.promise(peers=promised_peers(scenario, client), epsilon=nats)
+        promise = promise if kind.promised else replace(promise, diversity=0, radius=0)
+        service = client.service(scenario.recommender, cost(scenario, epsilon))
+        plans.append(ClientPlan(service=service, promise=promise, coin=derive(coins, client.name)))
+        promises.append((client, promise, epsilon))
+    plan = ServingPlan(clients=tuple(plans), voters=world.voters.users)
 
     def finish(clients: list[ServedClient], _: ExperimenterView, costs: Costs) -> OnlineResult:
-        return OnlineResult(
-            scenario=scenario,
-            world=world,
-            outcome=tuple(
-                ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
-                for (client, promise, epsilon), one in zip(promises, clients, strict=True)
-            ),
-            costs=costs,
-            backend=session.name,
-            layout=layout,
+        runs = tuple(
+            ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
+            for (client, promise, epsilon), one in zip(promises, clients, strict=True)
         )
+        where: dict[str, Any] = {"backend": session.name, "layout": layout}
+        return OnlineResult(scenario=scenario, world=world, outcome=runs, costs=costs, **where)
 
     devices = {one.client.number: one.client for one in world.clients}
     work: BackendJob[ServedClient, list[ServedClient], OnlineResult] = BackendJob(
@@ -193,15 +181,6 @@ def run_online(
         ledger=None if stored_clients is None else stored_clients.ledger,
     )
     return session.run(work, over)
-
-
-def _promised(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float | None]:
-    """Return what the recommender of a client is promised, and what is proved of it [nats]."""
-    epsilon = proved(scenario, client, scenario.recommender)
-    promise = client.promise(peers=promised_peers(scenario, client), epsilon=math.inf if epsilon is None else epsilon)
-    if not recommender_of(scenario.recommender).promised:
-        promise = replace(promise, diversity=0, radius=0)
-    return promise, epsilon
 
 
 def cost(scenario: OnlineScenario, epsilon: float | None) -> Epsilon:
@@ -237,7 +216,17 @@ _WORST = frozenset(column.name for column in RECORD_COLUMNS if column.average is
 def record(run: OnlineResult) -> dict[str, Any]:
     """Return a run's result: of its client, or the means over its clients."""
     rows = [client_record(run, client) for client in run.clients]
+
+    def said(name: str) -> Any:  # of what is guaranteed the largest, else the mean
+        values = [row[name] for row in rows]
+        if name not in _WORST or None in values:
+            return joined(values)
+        return finite(max(math.inf if value == "inf" else value for value in values))
+
     total, scenario, lying = sum_of(run), run.scenario, dict[str, Any]()
+    losses = np.zeros(run.world.voters.users)  # of a voter in all services together: their likelihoods multiply
+    for client in run.clients:
+        losses[client.served.electors] += client.served.exposure
     if scenario.malicious is not None:
         lying = {"malicious": scenario.malicious, "attack": scenario.attack or UNTARGETED, "liars": lies_of(run.world)}
     return {
@@ -248,11 +237,11 @@ def record(run: OnlineResult) -> dict[str, Any]:
         "neighbours": None if total is None else ADD_REMOVE,
         "delta": None if total is None else 0.0,
         "clients": len(rows),
-        **{name: _joined(name, [row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
+        **{name: said(name) for name in rows[0] if name not in ("client", "seconds")},
         **({} if run.scenario.ratings is None else lines_skipped(run.scenario, read_for(run.scenario))),
         **lying,
         "voter_epsilon": total,
-        "voter_loss": _voter_loss(run),
+        "voter_loss": finite(float(np.abs(losses).max())),
         "budget": None if run.scenario.budget is None else as_json(run.scenario.budget),
         "seed": run.scenario.seed,
         "recommendations_sha256": digest(run),
@@ -272,7 +261,9 @@ def client_record(run: OnlineResult, client: ClientRun) -> dict[str, Any]:
     covered, largest = privacy_losses(client)
     peers = world.peer[served.electors]
     shape = world.shape(promise.peers)
-    honest = honest_peers(run.scenario, promise.peers, world.peers)
+    honest = promise.peers  # on whom a bound of the loss may count: those that are promised, without liars among them
+    if run.scenario.malicious is not None:
+        honest = min(honest, world.peers)
     bound = None
     if served.electors.size == world.voters and honest:
         bound = loss_bound(run.scenario.recommender, **{**shape, "peers": honest})
@@ -309,14 +300,6 @@ def sum_of(run: OnlineResult) -> float | str | None:
             total = add(total, cost(run.scenario, client.epsilon))
     budget = run.scenario.budget
     return as_json(total if budget is None or total is None else min(total, budget))
-
-
-def _voter_loss(run: OnlineResult) -> float | str | None:
-    """Return the largest loss of a voter in all services of this run together: their likelihoods multiply."""
-    total = np.zeros(run.world.voters.users)
-    for client in run.clients:
-        total[client.served.electors] += client.served.exposure
-    return finite(float(np.abs(total).max()))
 
 
 def digest(run: OnlineResult) -> str:
@@ -358,13 +341,6 @@ def tables_of(run: OnlineResult) -> dict[str, pd.DataFrame]:
     }
 
 
-def _joined(name: str, values: list[Any]) -> Any:
-    """Return what a record says of several clients: the largest of what is guaranteed, else the mean."""
-    if name not in _WORST or None in values:
-        return joined(values)
-    return finite(max(math.inf if value == "inf" else value for value in values))
-
-
 def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
     """Serve the clients of one seed."""
     world = build_world(scenario)
@@ -372,7 +348,7 @@ def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
     if stored_clients:
         stored_clients.check(running.console)
     rounds = sum(client.rounds for client in world.clients)
-    with running.progress(rounds, scenario.seed, "rounds over", "rounds") as over:
+    with running.progress(rounds, scenario.seed, done="rounds over", unit="rounds") as over:
         run = run_online(
             world.scenario,
             running.session,

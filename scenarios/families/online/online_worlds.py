@@ -238,24 +238,14 @@ def world_from_file(scenario: OnlineScenario, path: Path) -> OnlineWorld:
         raise InputError(f"objects is {objects!r} in {path}; it must be a whole number from 2 to 256")
     if "objects" in scenario.model_fields_set and scenario.objects != objects:
         raise InputError(f"objects is {scenario.objects}, but {path} has rounds of {objects}; leave it out")
-    return written_world(scenario, values["votes"], values["likes"], objects)
-
-
-def written_world(scenario: OnlineScenario, votes: Any, likes: Any, objects: int) -> OnlineWorld:
-    """Return a world of one client from rows of votes and of liked objects; see `world_from_file`."""
+    votes, likes = values["votes"], values["likes"]
     if not isinstance(votes, list) or not isinstance(likes, list) or len(votes) != len(likes):
         raise InputError("votes and likes must be lists with one row a round, as many of each")
     if len(votes) < 2:
         raise InputError(f"the world has {len(votes)} rounds; write at least 2")
-    table = read_votes(votes, objects)
-    liked = read_likes(likes, objects)
-    world = ClientWorld(
-        client=Client(0, liked),
-        rounds=len(votes),
-        objects=objects,
-        peer=np.zeros(table.shape[1], np.bool_),
-        name="the client",
-    )
+    table, liked = read_votes(votes, objects), read_likes(likes, objects)
+    client, peer = Client(0, liked), np.zeros(table.shape[1], np.bool_)
+    world = ClientWorld(client=client, rounds=len(votes), objects=objects, peer=peer, name="the client")
     voters = TableVoters(table=table, group=np.arange(table.shape[1], dtype=np.int32))
     return OnlineWorld(scenario=scenario, voters=voters, clients=(measured(world, distances(table, liked), scenario),))
 
@@ -269,9 +259,7 @@ def read_votes(rows: Sequence[Any], objects: int) -> Bits2:
     for number, row in enumerate(rows):
         if not isinstance(row, list) or len(row) != voters:
             count = len(row) if isinstance(row, list) else 0
-            raise InputError(
-                f"round {number}: {count} voters, but round 0 has {voters}; every voter votes in every round"
-            )
+            raise InputError(f"round {number}: {count} voters, but round 0 has {voters}; all vote in every round")
         for voter, vote in enumerate(row):
             table[number, voter] = _one(vote, f"round {number}: voter {voter}", objects)
     return table
@@ -318,8 +306,3 @@ def lies_of(world: OnlineWorld) -> int:
     if not isinstance(world.voters, LyingVoters):
         return 0
     return int(np.count_nonzero(world.voters.lying(as_words(world.secret), 0, world.voters.users)))
-
-
-def honest_peers(scenario: OnlineScenario, promised: int, there: int) -> int:
-    """Return on how many peers a bound of the loss may count: those that are promised, without liars among them."""
-    return promised if scenario.malicious is None else min(promised, there)

@@ -53,21 +53,16 @@ class DealtSplit:
 
 
 def deal(rows: Rows, popularity: Ints, seed: int, purpose: str, *, targets: int) -> DealtSplit:
-    """Deal out users' ratings.
-
-    Shapes: ``popularity`` (m,).
-    """
+    """Deal out users' ratings; ``popularity`` of shape (m,)."""
     coins = np.random.default_rng(as_words(derive(seed, purpose)))
     owners = rows.owners
     order = np.lexsort((coins.random(owners.size), owners))
     mixed = replace(rows, items=rows.items[order], values=rows.values[order])
     most_known = rows.degrees - np.minimum(targets, -(-rows.degrees // 2))
     rank = np.arange(owners.size) - np.repeat(rows.starts[:-1], rows.degrees)
-    target_places = np.flatnonzero(rank >= np.repeat(most_known, rows.degrees))
-    decoys = _decoys(rows, owners[target_places], mixed.items[target_places], popularity, coins)
-    return DealtSplit(
-        rows=mixed, targets=target_places, owner=owners[target_places], most_known=most_known, decoys=decoys
-    )
+    places = np.flatnonzero(rank >= np.repeat(most_known, rows.degrees))
+    decoys = _decoys(rows, owners[places], mixed.items[places], popularity, coins)
+    return DealtSplit(rows=mixed, targets=places, owner=owners[places], most_known=most_known, decoys=decoys)
 
 
 def _decoys(rows: Rows, owner: Ints, items: Indices, popularity: Ints, coins: np.random.Generator) -> Indices:
@@ -101,10 +96,7 @@ class Seen:
 
 
 def seen(features: ItemFeatures, dealt: DealtSplit, released: Singles, total: Floats) -> Seen:
-    """Return what the server sees of some users' releases.
-
-    Shapes: ``released`` (users, m); ``total`` (m,).
-    """
+    """Return what the server sees of some users' releases, of shape (users, m); ``total`` of shape (m,)."""
     vectors, truth = features.vectors, dealt.rows
     gram = vectors.T @ vectors + features.kappa * np.eye(features.rank)
     fits: Floats2 = np.asarray(np.linalg.solve(gram, (released @ vectors).T).T, np.float64)
@@ -151,13 +143,6 @@ def rating_features(features: ItemFeatures, seen: Seen, known_count: int, belief
     )
 
 
-def rated_features(features: ItemFeatures, seen: Seen, owner: Ints, items: Indices, popularity: Ints) -> Floats2:
-    """Return what shows whether items were rated: how far the release lies from its own fit there."""
-    released = seen.rows[owner, items].astype(np.float64)
-    fit = (features.vectors[items] * seen.fits[owner]).sum(axis=1)
-    return np.stack([released * fit, np.abs(released - fit), np.abs(released), np.abs(fit), popularity[items]], axis=1)
-
-
 TREES = {"max_iter": 100, "max_leaf_nodes": 15, "min_samples_leaf": 50, "early_stopping": False, "random_state": 0}
 """Boosted trees, of features to ratings and to rated items."""
 
@@ -193,13 +178,16 @@ class AttackModel:
             rated, decoy = (trees.decision_function(sample_features) for sample_features in self._rated(target))
         return float((rated > decoy).mean() + (rated == decoy).mean() / 2)
 
-    def _rated(self, of: Seen) -> tuple[Floats2, Floats2]:
-        dealt, paired = of.dealt, of.dealt.decoys >= 0
-        rated, decoy = (
-            rated_features(self.features, of, dealt.owner[paired], items[paired], self.popularity)
-            for items in (dealt.items, dealt.decoys)
-        )
-        return rated, decoy
+    def _rated(self, of: Seen) -> list[Floats2]:
+        """Return what shows that items were rated, of targets and decoys: how far a release lies from its own fit."""
+        columns, paired = list[Floats2](), of.dealt.decoys >= 0
+        owner = of.dealt.owner[paired]
+        for items in (of.dealt.items[paired], of.dealt.decoys[paired]):
+            released, popularity = of.rows[owner, items].astype(np.float64), self.popularity[items]
+            fit = (self.features.vectors[items] * of.fits[owner]).sum(axis=1)
+            parts = [released * fit, np.abs(released - fit), np.abs(released), np.abs(fit), popularity]
+            columns.append(np.stack(parts, axis=1))
+        return columns
 
     def _beliefs(self, target: Seen, known_count: int) -> tuple[tuple[Floats, Floats], float | None]:
         """Return the believed side of every played and every target's release, -1 to 1, and the share that is right."""
@@ -244,16 +232,17 @@ KNOWN = (0, 1, 5, 20)  # Ratings of the target's user that the server knows
 Asked: TypeAlias = tuple[str, Epsilon]  # A mechanism and its epsilon
 
 
-def _attacked() -> tuple[Asked, ...]:
-    """Return what mechanisms are attacked at: those without an epsilon first, then those that have sides."""
-    halves = server.second_order_server_halves()
-    order = sorted(halves, key=lambda name: (public.half_of(name).takes_epsilon, not halves[name].sided, name))
-    tried = [(name, epsilon) for name in order for epsilon in halves[name].attacked or ()]
-    return (NONE, None), *((name, parse_epsilon(epsilon) if epsilon else None) for name, epsilon in tried)
-
-
-ATTACKED = _attacked()
-"""Releases that are attacked: mechanism and epsilon; ``"none"`` is what the server guesses without any."""
+_HALVES = server.second_order_server_halves()
+ATTACKED: tuple[Asked, ...] = (
+    (NONE, None),
+    *(
+        (name, parse_epsilon(epsilon) if epsilon else None)
+        for name in sorted(_HALVES, key=lambda one: (public.half_of(one).takes_epsilon, not _HALVES[one].sided, one))
+        for epsilon in _HALVES[name].attacked or ()
+    ),
+)
+"""Releases that are attacked, mechanism and epsilon: without an epsilon first, then those that have sides; ``"none"``
+is what the server guesses without any."""
 PLAYED, TARGETS = 1000, 40  # Releases of public users that the server plays, at least; targets a user, at most
 
 
@@ -308,9 +297,7 @@ def _released(features: ItemFeatures, rows: Rows, request: Asked, secret: bytes)
     if mechanism == NONE:
         return vectors
     if (half := public.second_order_public_halves().get(mechanism)) is not None and half.moment:
-        others = ", ".join(
-            name for name, one in server.second_order_server_halves().items() if one.attacked is not None
-        )
+        others = ", ".join(name for name, one in _HALVES.items() if one.attacked is not None)
         raise InputError(f"mechanism {mechanism} releases no vector; attack one of {others}")
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=epsilon)
     consent = Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)

@@ -24,7 +24,7 @@ from coordinator.server.completion.batches import (
     start,
 )
 from coordinator.server.completion.crowd import local_crowd
-from coordinator.server.completion.fitting import FittedModel, centre, iterate
+from coordinator.server.completion.fitting import centre, iterate
 from coordinator.server.fleet.cohorts import plan_layout
 from scenarios.backends.session import (
     Backend,
@@ -53,15 +53,11 @@ def _require_booked(stored_batches: Iterable[Batch], book: LedgerClient) -> None
                 )
 
 
+_PLAIN = ("batch", "mechanism", "weight", "weighed")  # Fields of a batch that are stored as they are
+
+
 def _tell(one: Batch) -> Numbers:
-    numbers = {
-        "query": one.query_id.hex(),
-        "model": one.model.hex(),
-        "batch": one.batch,
-        "mechanism": one.mechanism,
-        "weight": one.weight,
-        "weighed": one.weighed,
-    }
+    numbers = {"query": one.query_id.hex(), "model": one.model.hex(), **{name: getattr(one, name) for name in _PLAIN}}
     sizes = np.array([len(payload) for payload in one.payloads], np.int64)
     payloads = np.frombuffer(b"".join(one.payloads), np.uint8)
     return numbers, {"devices": np.array(one.devices, np.int64), "sizes": sizes, "payloads": payloads}
@@ -73,12 +69,9 @@ def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> Batch:
     return Batch(
         query_id=bytes.fromhex(numbers["query"]),
         model=bytes.fromhex(numbers["model"]),
-        batch=numbers["batch"],
-        mechanism=numbers["mechanism"],
         devices=arrays["devices"].tolist(),
         payloads=[said[start:end] for start, end in zip([0, *ends], ends, strict=False)],
-        weight=numbers["weight"],
-        weighed=numbers["weighed"],
+        **{name: numbers[name] for name in _PLAIN},
     )
 
 
@@ -116,16 +109,11 @@ def follow(
         return SessionResult(outcome=course, costs=costs, backend=session.name, layout=layout)
 
     server, crews = plan.server, {}
+    cohort: Any = PrivateCohort if plan.poison is None else partial(PoisoningCohort, poison=plan.poison)
     if server.mechanism is not None:
         consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon, own_h=server.own_h)
-        crews[PRIVATE] = DeviceGroup(
-            kind=partial(PrivateCohort, consent=consent)
-            if plan.poison is None
-            else partial(PoisoningCohort, consent=consent, poison=plan.poison),
-            holdings=plan.private,
-            bounds=list(plan.private.blocks(DEVICES_A_COHORT)),
-            hosts=workers,
-        )
+        kind, bounds = partial(cohort, consent=consent), list(plan.private.blocks(DEVICES_A_COHORT))
+        crews[PRIVATE] = DeviceGroup(kind=kind, holdings=plan.private, bounds=bounds, hosts=workers)
     work: BackendJob[Batch, CompletionOutcome, SessionResult[CompletionOutcome]] = BackendJob(
         plan=server,
         device_groups=crews,
@@ -147,21 +135,11 @@ def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) ->
         crowd = local_crowd(stacked((server.public, plan.private.block(0, stop))), threads, workers)
         mean, counts = centre(crowd)
         degree = None if model.features.mean_degree is None else crowd.ratings / crowd.users
-        model = FittedModel(
-            features=replace(model.features, mean=mean, mean_degree=degree),
-            counts=counts,
-            near=model.near,
-            steps=model.steps,
-        )
-        model = iterate(model, crowd, server.fitting, server.batch_iterations)
+        joined = replace(model, features=replace(model.features, mean=mean, mean_degree=degree), counts=counts)
+        model = iterate(joined, crowd, server.fitting, server.batch_iterations)
         if stop == server.private:
             model = announced(model, crowd)
         if server.returns_model_after(first, stop):
             models.append((stop, model.features))
-    return CompletionOutcome(
-        features=model.features,
-        model=model,
-        models=models,
-        answered=server.private,
-        alone=public_only(server, alone) if server.beside else None,
-    )
+    beside, answered = public_only(server, alone) if server.beside else None, server.private
+    return CompletionOutcome(features=model.features, model=model, models=models, answered=answered, alone=beside)

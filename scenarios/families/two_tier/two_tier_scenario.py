@@ -15,8 +15,6 @@ from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.errors import InputError, name_choices
 from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, half_of, second_order_public_halves
 from coordinator.protocol.second_order_mechanisms.paper import OWN_H
-from coordinator.server.completion import mechanisms
-from coordinator.server.completion.mechanisms import HALF
 from scenarios.config.files import Exact, NamedPath, brief
 from scenarios.config.scenario import POISON
 from scenarios.config.settings import (
@@ -98,9 +96,7 @@ def check_levels(table: RatingTable, levels: tuple[float, ...] | None, mechanism
             f"{mechanism} needs a scale S, give --scale, and --round-ratings if ratings are continuous"
         )
     if len(levels) < 2:
-        raise InputError(
-            f"scale has K = {len(levels)} rating, {levels[0]:g}; {mechanism} needs at least 2 to choose from"
-        )
+        raise InputError(f"scale has K = {len(levels)} rating, {levels[0]:g}; {mechanism} needs at least 2")
     name = "declared scale" if declared else "scale of public ratings"
     off = ~np.isin(table.values, levels)
     if off.any():
@@ -268,31 +264,18 @@ class TwoTier(ExperimentScenario):
             raise InputError("clip is True, but all releases are of one size without own_h; leave it out")
 
     @property
-    def guarantee(self) -> str:
-        """What a private device is promised."""
-        return OWN_H if self.own_h else GUARANTEES[self.mechanism]
-
-    @property
-    def neighbours(self) -> str | None:
-        """Which data the guarantee takes as neighbours; None where no differential privacy is promised."""
-        return None if self.own_h or self.mechanism in RIVALS else half_of(self.mechanism).neighbours
-
-    @property
-    def delta(self) -> float | None:
-        """The probability that the guarantee fails, 0 for all mechanisms; None where nothing is promised."""
-        return None if self.neighbours is None else 0.0
+    def promise(self) -> dict[str, Any]:
+        """What a private device is promised, and between which neighbours: None where it is no differential privacy."""
+        alone = self.own_h or self.mechanism in RIVALS
+        neighbours = None if alone else half_of(self.mechanism).neighbours
+        guarantee = OWN_H if self.own_h else GUARANTEES[self.mechanism]
+        # With which probability it fails: 0 for all mechanisms
+        return {"guarantee": guarantee, "neighbours": neighbours, "delta": None if neighbours is None else 0.0}
 
     @property
     def asked_epsilon(self) -> Epsilon:
         """The epsilon that devices are asked with."""
         return (self.epsilon or parse_epsilon(DEFAULT_EPSILON)) if takes_epsilon(self.mechanism) else None
-
-    @property
-    def weight_set(self) -> float | None:
-        """The weight of a release against a public user's row: as given, or the mechanism's; None: to be validated."""
-        if self.weight is not None:
-            return self.weight
-        return HALF if self.mechanism in RIVALS else mechanisms.half_of(self.mechanism).weight
 
     def fitting(self, rank: int, kappa: float) -> Fitting:
         """Return how features are fitted at a rank and kappa."""

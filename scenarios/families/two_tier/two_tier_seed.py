@@ -19,11 +19,11 @@ from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order_channels import basis_of
 from coordinator.server.completion.batches import BatchPlan, CompletionOutcome
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.completion.weighing import Fold, baseline_errors, rmse, squared_errors
+from coordinator.server.completion.mechanisms import HALF, half_of
+from coordinator.server.completion.weighing import baseline_errors, rmse, squared_errors
 from scenarios.backends.session import Backend, Progress, silent
 from scenarios.config.scenario import POISON
 from scenarios.data.datasets import RatingTable, lines_skipped, read_for
@@ -57,23 +57,16 @@ from scenarios.families.two_tier.two_tier_worlds import (
 EVERY = 0.2  # Seconds between two looks
 
 
-@dataclass(slots=True)
-class Peak:
-    """The largest sum so far [MB]."""
-
-    megabytes: float = 0.0
-
-
 @contextmanager
-def peak_memory() -> Iterator[Peak]:
-    """Watch memory meanwhile: resident of this process, and what its children hold beside what they share."""
-    peak, stop = Peak(), threading.Event()
+def peak_memory() -> Iterator[list[float]]:
+    """Watch memory meanwhile: resident of this process, and what its children hold beside what they share [MB]."""
+    peak, stop = [0.0], threading.Event()
 
     def watch() -> None:
         over = False
         while not over:  # the last look is taken when all is over
-            over = stop.wait(EVERY if peak.megabytes else 0)
-            peak.megabytes = max(peak.megabytes, _held() / 1e6)
+            over = stop.wait(EVERY if peak[0] else 0)
+            peak[0] = max(peak[0], _held() / 1e6)
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -125,11 +118,6 @@ class TwoTierWorld:
     split: UserSplit = field(repr=False)
     scale: Scale
 
-    @property
-    def folds(self) -> list[Fold]:
-        """The public users as validation deals them out."""
-        return folds_of(self.split.public_rows, self.settings.seed)
-
 
 def read_table(settings: TwoTier) -> RatingTable:
     """Read the file of ratings, or draw the planted table; round them, where that is wanted."""
@@ -163,31 +151,25 @@ def settle(world: TwoTierWorld, session: Backend) -> tuple[Fitting, list[tuple[i
     fitting = settings.fitting(settings.rank or 1, settings.regularisation or 1.0)
     if settings.rank and settings.regularisation:
         return fitting, []
-    return choose_fitting(world.folds, fitting, world.scale, session, rank=settings.rank, kappa=settings.regularisation)
+    folds = folds_of(world.split.public_rows, settings.seed)  # the public users as validation deals them out
+    return choose_fitting(folds, fitting, world.scale, session, rank=settings.rank, kappa=settings.regularisation)
 
 
 def plan_of(world: TwoTierWorld, fitting: Fitting, *, every: int = 0, beside: bool = False) -> CoursePlan:
-    """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way.
-
-    With ``beside`` public users alone go through as many iterations, and that result is reported, too.
-    """
-    settings, scale, public = world.settings, world.scale, world.split.public_rows
-    weight, private = settings.weight_set, world.split.private_rows
+    """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way."""
+    settings, public, private = world.settings, world.split.public_rows, world.split.train.of(world.split.private)
+    weight = settings.weight  # of a release against a public user's row: as given, the mechanism's, or to be validated
+    if weight is None:
+        weight = HALF if settings.mechanism in RIVALS else half_of(settings.mechanism).weight
     server = BatchPlan(
         public=public,
         private=private.users,
         mechanism=None if settings.mechanism in RIVALS else settings.mechanism,
         epsilon=settings.asked_epsilon,
         fitting=fitting,
-        lowest=scale.lowest,
-        highest=scale.highest,
-        levels=scale.levels,
-        iterations=settings.iterations,
-        batch=settings.batch,
-        batch_iterations=settings.batch_iterations,
+        **asdict(world.scale),
+        **{name: getattr(settings, name) for name in ("iterations", "batch", "batch_iterations", "own_h", "clip")},
         weight=weighing_of(public, fitting, settings.seed) if weight is None else weight,
-        own_h=settings.own_h,
-        clip=settings.clip,
         every=every,
         beside=beside,
     )
@@ -195,13 +177,8 @@ def plan_of(world: TwoTierWorld, fitting: Fitting, *, every: int = 0, beside: bo
     if settings.malicious is not None:  # liars draw the signs of the one vector that all of them claim
         coins = np.random.default_rng(int.from_bytes(derive(settings.seed, "poison")))
         poison = Poison(share=settings.malicious, signs=coins.choice([-1.0, 1.0], public.count))
-    return CoursePlan(
-        server=server,
-        private=private,
-        secret=derive(settings.seed, "devices"),
-        full=settings.mechanism == FULL,
-        poison=poison,
-    )
+    secret, full = derive(settings.seed, "devices"), settings.mechanism == FULL
+    return CoursePlan(server=server, private=private, secret=secret, full=full, poison=poison)
 
 
 def score_of(world: TwoTierWorld, session: Backend, features: ItemFeatures) -> float:
@@ -238,24 +215,26 @@ def run(
         "retries": followed.costs.retries,
         "restarts": followed.costs.restarts,
         "seconds": time.perf_counter() - start,
-        "peak_memory_mb": peak.megabytes,
+        "peak_memory_mb": peak[0],
     }
 
 
 def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: CompletionOutcome) -> dict[str, Any]:
     """Return the result, as JSON values."""
     settings, split, alone = world.settings, world.split, course.alone or course
-    counts = np.bincount(split.public_rows.items, minlength=split.train.count)
-    unseen = counts == 0
-    holdout = split.test
+    unseen, holdout = np.bincount(split.public_rows.items, minlength=split.train.count) == 0, split.test
     private = split.private if split.private.size else np.setdiff1d(np.arange(holdout.users), split.public)
-    last = course.model.steps[-1]
+    devices, last, overlaps = split.train.of(private[:MOST_DEVICES]), course.model.steps[-1], dict[str, Any]()
+    if devices.users:  # how far their rated items are in Theorem 3.5's set D(gamma), and how many are in none
+        gammas = overlap(course.features, devices.starts, devices.items)
+        overlaps = {
+            "overlap_gamma_median": median if np.isfinite(median := float(np.median(gammas))) else None,
+            "overlap_gamma_infinite": float(np.isinf(gammas).mean()),
+        }
     return {
         "trust_model": "two-tier",
         "mechanism": settings.mechanism,
-        "guarantee": settings.guarantee,
-        "neighbours": settings.neighbours,
-        "delta": settings.delta,
+        **settings.promise,
         "epsilon": None if settings.asked_epsilon is None else as_json(settings.asked_epsilon),
         "seed": settings.seed,
         "users": holdout.users,
@@ -278,7 +257,7 @@ def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: C
         "rmse_public_only": score_of(world, session, alone.models[-1][1]),
         "rmse_baseline": rmse(baseline_errors(alone.features, holdout)),
         **(split.split.protocol | advice_scores(course.features, split.split) if split.split else {}),
-        **_overlaps(course.features, split.train.of(private[:MOST_DEVICES])),
+        **overlaps,
         "iterations": len(course.model.steps),
         "seconds_per_iteration": float(np.median([step.seconds for step in course.model.steps])),
         "objective": last.objective,
@@ -289,18 +268,6 @@ def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: C
         "models": len(course.announced),
         "model_digest": course.features.digest.hex(),
         "releases_sha256": course.releases_sha256,
-    }
-
-
-def _overlaps(features: ItemFeatures, devices: Rows) -> dict[str, float | None]:
-    """Return how far devices' rated items are in Theorem 3.5's set D(gamma): a median, and how many are in none."""
-    if devices.users == 0:
-        return {}
-    gammas = overlap(features, devices.starts, devices.items)
-    median = float(np.median(gammas))
-    return {
-        "overlap_gamma_median": median if np.isfinite(median) else None,
-        "overlap_gamma_infinite": float(np.isinf(gammas).mean()),
     }
 
 
@@ -327,13 +294,8 @@ def teach_seed(scenario: TwoTier, running: Running) -> Record:
     stored_batches = None if running.out is None else KeptBatches(running.out, scenario.seed)
     if stored_batches:
         stored_batches.check(running.console)
-    record = run(
-        scenario,
-        running.session,
-        table_of(scenario),
-        stored_batches,
-        watched=lambda devices: running.progress(devices, scenario.seed, "private devices were asked"),
-    )
+    watched = partial(running.progress, seed=scenario.seed, done="private devices were asked")
+    record = run(scenario, running.session, table_of(scenario), stored_batches, watched)
     return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -153,11 +154,6 @@ class UserSplit:
         """What the server sees."""
         return self.train.of(self.public)
 
-    @property
-    def private_rows(self) -> Rows:
-        """What private devices hold."""
-        return self.train.of(self.private)
-
 
 def split_users(table: RatingTable, settings: TwoTier) -> UserSplit:
     """Deal out users and ratings."""
@@ -168,21 +164,13 @@ def split_users(table: RatingTable, settings: TwoTier) -> UserSplit:
             f"user {table.user_labels[poor]!r} has {table.degrees[poor]} ratings, fewer than the {holdout} that are "
             "held out; lower --holdout or leave such users out"
         )
-    split = hold_out(
-        table,
-        held_out=holdout,
-        like_from=settings.like_from,
-        seed=seed,
-        split_by=settings.split_by,
-        purpose=TEST,
-    )
+    how: dict[str, Any] = {"like_from": settings.like_from, "split_by": settings.split_by, "purpose": TEST}
+    split = hold_out(table, held_out=holdout, seed=seed, **how)
     rows = train = split.train.valued(split.train.values)
     public_count, private = how_many(settings.public, rows.users), settings.private
     private = max(0, min(PRIVATE, rows.users - public_count)) if private is None else private
     if public_count + private > rows.users:
-        raise InputError(
-            f"public is {public_count} and private is {private}, but there are {rows.users} users; lower one of them"
-        )
+        raise InputError(f"public is {public_count}, private is {private}, of {rows.users} users; lower one of them")
     order = _order(train, settings.public_by, seed, "two-tier public users")
     rest = _order(train, settings.private_by, seed, "two-tier private users")
     rest = rest[~np.isin(rest, order[:public_count])]
@@ -241,19 +229,6 @@ def trial_error(trial: Trial) -> float:
     return float(squared_errors(features, trial.fold.seen, trial.fold.targets).sum())
 
 
-def errors_of(trials: Sequence[Trial], session: Backend) -> Floats:
-    """Return every setting's root mean squared error, on the public grid; trials of a setting stand fold by fold.
-
-    Settings that are as good up to last bits tie, so that what is chosen does not depend on the processor.
-    """
-    sums_by_trial = dict(session.each(trial_error, trials))
-    folds = list(dict.fromkeys(id(trial.fold) for trial in trials))
-    sums = np.array([sums_by_trial[place] for place in range(len(trials))]).reshape(-1, len(folds))
-    target_count = sum(trial.fold.targets.items.size for trial in trials[: len(folds)])
-    errors = np.sqrt(sums.sum(axis=1) / max(1, target_count))
-    return np.array([significant(error) for error in errors.tolist()])
-
-
 def choose_fitting(
     folds: Sequence[Fold], fitting: Fitting, scale: Scale, session: Backend, *, rank: int | None, kappa: float | None
 ) -> tuple[Fitting, list[tuple[int, float, float]]]:
@@ -261,39 +236,36 @@ def choose_fitting(
     users = min(fold.train.users for fold in folds)
     ranks = [rank] if rank else [one for one in RANKS if one <= users] or [users]
     unit = float(np.std(folds[0].train.values))
-    error_of: dict[tuple[int, float], float] = {}
+    errors: dict[tuple[int, float], float] = {}
 
-    def tried(one: int, powers: Sequence[int]) -> list[float]:
-        candidates = [(one, kappa or significant(unit * 2.0**power)) for power in powers]
-        new = [pair for pair in dict.fromkeys(candidates) if pair not in error_of]
-        trials = [
-            Trial(fold=fold, fitting=replace(fitting, rank=one, kappa=size), scale=scale)
-            for one, size in new
-            for fold in folds
-        ]
-        if trials:
-            error_of.update(zip(new, errors_of(trials, session).tolist(), strict=True))
-        return [error_of[pair] for pair in candidates]
+    def error(one: int, power: int) -> float:
+        pair = one, kappa or significant(unit * 2.0**power)
+        if pair not in errors:
+            trial = replace(fitting, rank=one, kappa=pair[1])
+            sums = dict(session.each(trial_error, [Trial(fold=fold, fitting=trial, scale=scale) for fold in folds]))
+            total = np.array([sums[place] for place in range(len(folds))]).sum()
+            targets = sum(fold.targets.items.size for fold in folds)
+            # On the public grid, where settings that are as good up to last bits tie: what is chosen does not depend on
+            # the processor
+            errors[pair] = significant(float(np.sqrt(total / max(1, targets))))
+        return errors[pair]
 
     at, least = START, math.inf
     for one in ranks:
-        if tried(one, [at])[0] >= least * (1 - GAIN):
+        if error(one, at) >= least * (1 - GAIN):
             break  # more directions would lower it as little
-        at = at if kappa else downhill(partial(tried, one), at)
-        (least,) = tried(one, [at])
-    best = min(error_of, key=lambda pair: (error_of[pair], pair))
-    return replace(fitting, rank=best[0], kappa=best[1]), [(*pair, error) for pair, error in sorted(error_of.items())]
+        at = at if kappa else downhill(partial(error, one), at)
+        least = error(one, at)
+    best = min(errors, key=lambda pair: (errors[pair], pair))
+    return replace(fitting, rank=best[0], kappa=best[1]), [(*pair, one) for pair, one in sorted(errors.items())]
 
 
-def downhill(tried: Callable[[Sequence[int]], list[float]], start: int) -> int:
+def downhill(error: Callable[[int], float], start: int) -> int:
     """Return a power beside which no error is lower by `GAIN`: upwards from ``start`` while one is, else downwards."""
-    at, (least,) = start, tried([start])
+    at, least = start, error(start)
     for step in (1, -1):
-        while True:
-            (error,) = tried([at + step]) if STEPS_DOWN <= at + step <= STEPS_UP else (math.inf,)
-            if error >= least * (1 - GAIN):
-                break
-            at, least = at + step, error
+        while STEPS_DOWN <= at + step <= STEPS_UP and (lower := error(at + step)) < least * (1 - GAIN):
+            at, least = at + step, lower
         if at != start:
             break
     return at

@@ -8,19 +8,17 @@ from typing import Any
 
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.channels import LARGEST_EPSILON
-from coordinator.protocol.coins import SEED_BYTES
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
-from coordinator.protocol.mechanisms.totals import HONEST, SharedVector, trusted_servers
-from coordinator.protocol.shares import WORD_BYTES
 from coordinator.protocol.trust import TWO_SERVERS
 from coordinator.server.moments.blocks import PairMoments
 from coordinator.server.moments.probabilities import root_between
 from coordinator.server.server_half import FIXED, ONE_ROUND, TRUST_TWO_SERVERS
 from scenarios.config.central_promise import check_shuffled
 from scenarios.config.run_spec import RunSpec
-from scenarios.config.scenario import EXPECTED, Scenario
+from scenarios.config.scenario import EXPECTED
 from scenarios.data.populations import known_world
+from scenarios.families.main.main_seed import sums_of
 from scenarios.studies.planner.least_users import Candidate, Target
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.predictors import Predictor, predictor
@@ -120,57 +118,30 @@ class CentralPlans:
 
     def about(self, epsilon: Fraction, users: int) -> dict[str, Any]:
         """Return what a row says of so many users: their shares right, and what is left if trust is misplaced."""
-        spec = RunSpec(self._scenario(epsilon, users))
+        spec = RunSpec(self._candidate.at(epsilon, users=users))
         prediction = self._prediction(epsilon, users)
         assert prediction is not None  # of what was looked for
-        return {
-            "accuracy": prediction.accuracy(users),
-            "exact": prediction.exact(users),
-            "epsilon": as_json(epsilon),
-            "guarantee": spec.guarantee,
-            "neighbours": spec.neighbours,
-            "delta": spec.delta,
-            **(_behind_shuffler(spec) if spec.shuffled else _of_two_servers(spec, users)),
-        }
+        if promise := spec.shuffled:  # what each device keeps by itself, and what that counts on
+            settings = spec.local_scenario.settings.model_dump()
+            more: dict[str, Any] = {
+                "epsilon_local": as_json(promise.local),
+                "amplified_for": promise.devices,
+                "bound": promise.bound,
+                **({"own_questions": True} if spec.scenario.own_questions else {}),
+                **{name: settings[name] for name in ("padded", "chosen") if name in settings},
+            }
+        else:
+            query = spec.design.query(round_number=0, public_seed=bytes(16), epsilon=spec.budget)
+            more = {"noise": spec.scenario.value("noise"), **sums_of([query], users)}
+        shares = {"accuracy": prediction.accuracy(users), "exact": prediction.exact(users)}
+        relation = {"guarantee": spec.guarantee, "neighbours": spec.neighbours, "delta": spec.delta}
+        return {**shares, "epsilon": as_json(epsilon), **relation, **more}
 
     def _predicted(self, epsilon: Fraction, users: int) -> Predictor | None:
         try:
-            return predictor(RunSpec(self._scenario(epsilon, users)).local_scenario)
+            return predictor(RunSpec(self._candidate.at(epsilon, users=users)).local_scenario)
         except InputError:  # of so few users that delta is above 1 / answers, or of an epsilon that no channel has
             return None
-
-    def _scenario(self, epsilon: Fraction, users: int) -> Scenario:
-        return self._candidate.at(epsilon, users=users)
-
-
-def _behind_shuffler(spec: RunSpec) -> dict[str, Any]:
-    """Return what each device keeps by itself, and what that counts on."""
-    promise, settings = spec.shuffled, spec.local_scenario.settings.model_dump()
-    assert promise is not None  # looked at by the caller
-    return {
-        "epsilon_local": as_json(promise.local),
-        "amplified_for": promise.devices,
-        "bound": promise.bound,
-        **({"own_questions": True} if spec.scenario.own_questions else {}),
-        **{name: settings[name] for name in ("padded", "chosen") if name in settings},
-    }
-
-
-def _of_two_servers(spec: RunSpec, users: int) -> dict[str, Any]:
-    """Return the noise of sums of so many answers, what a device sends, and what is left if both servers collude."""
-    query = spec.design.query(round_number=0, public_seed=bytes(16), epsilon=spec.budget)
-    half = public_half(query.design)
-    assert isinstance(half, SharedVector)  # as `has_central_promise` says
-    trusted, left = trusted_servers(honest := int(query.parameters[HONEST]))
-    return {
-        "epsilon_local": None,
-        "noise": spec.scenario.value("noise"),
-        "noise_deviation": half.deviation(query, users),
-        "honest_noise": honest or None,
-        "bytes_per_device": WORD_BYTES * half.width(query) + SEED_BYTES,
-        "trusted": trusted,
-        "if_trust_fails": left,
-    }
 
 
 def promise_in_words(row: Mapping[str, Any]) -> str:

@@ -27,17 +27,7 @@ from scenarios.config.settings import validated
 from scenarios.data.populations import block_parameters, known_world, settle
 from scenarios.families.main.run import run
 from scenarios.show.intervals import mean_interval
-from scenarios.theory.emulated_runs import (
-    MOST_USERS,
-    Estimate,
-    Place,
-    StrengthCurve,
-    goals,
-    query_emulation,
-    query_users,
-    strictest,
-    takes_too_long,
-)
+from scenarios.theory import emulated_runs as emulated
 from scenarios.theory.predictors import Predictor, from_moments, predictor, users_of
 from scenarios.theory.sufficient_users import inseparable
 
@@ -159,10 +149,9 @@ def simulated(scenario: Scenario) -> Simulated | None:
         scatter = float(np.std(ran.outcome.model.score - regression.intercept - regression.slope * truth, ddof=2))
         contrasts.append(float(regression.slope) / scatter / math.sqrt(USERS))
     mean, low, high = mean_interval(contrasts)
-    assert mean is not None  # of several seeds
-    assert low is not None
-    assert high is not None
-    return Simulated(contrast=mean, low=low, high=high, seeds=len(contrasts)) if mean > 0 else None
+    if not mean or mean < 0 or low is None or high is None:  # of several seeds both ends are known
+        return None
+    return Simulated(contrast=mean, low=low, high=high, seeds=len(contrasts))
 
 
 _LEAST_EPSILON, _FINENESS, _STRIDE, _KNOTS = 1e-6, 1e-4, 32, 60
@@ -206,7 +195,8 @@ class Need:
     users: int | None  # Smallest number of users; None above `MOST_USERS`, or where no number is enough
     predictor: Predictor | None  # Its predictions
     answers: int | None = None  # Item query's yeses an item that the target asks for
-    estimate: Estimate | None = None  # Where the number was estimated from draws; of item queries, that of the yeses
+    # Where the number was estimated from draws; of item queries, that of the yeses
+    estimate: emulated.Estimate | None = None
     interval: tuple[int, int | None] | None = None  # 95 % interval of the users, where they were estimated
 
 
@@ -215,7 +205,7 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
     scenario = candidate.at(epsilon)
     if isinstance(candidate.half.moments(scenario.settings, known_world(scenario)), AnchorMoments):
         users = users_of(scenario, 1 - (target.success or scenario.confidence))
-        return Need(users=math.ceil(users) if users <= MOST_USERS else None, predictor=None)
+        return Need(users=math.ceil(users) if users <= emulated.MOST_USERS else None, predictor=None)
     if candidate.half.learns_all:
         return _item_query(candidate, target)
     prediction = predictor(scenario)
@@ -244,17 +234,17 @@ def _emulated(prediction: Predictor, target: Target) -> Need:
 
 def _item_query(candidate: Candidate, target: Target) -> Need:
     world = block_parameters(candidate.at(None))
-    one = query_emulation(world)
-    too_long = takes_too_long(one.seconds)
+    one = emulated.query_emulation(world)
+    too_long = emulated.takes_too_long(one.seconds)
     if too_long or (yeses := one.needed(accuracy=target.accuracy, success=target.success)) is None:
         return Need(users=None, predictor=None)
     answers, low = one.whole(yeses.value), one.whole(yeses.low)
     high = None if yeses.high is None else one.whole(yeses.high)
-    users, fewest = (math.ceil(query_users(world, number)) for number in (answers, low))
-    most = None if high is None else math.ceil(query_users(world, high))
+    users, fewest = (math.ceil(emulated.query_users(world, number)) for number in (answers, low))
+    most = None if high is None else math.ceil(emulated.query_users(world, high))
     prediction = predictor(candidate.at(None, answers_per_item=answers))
     need = Need(users=users, predictor=prediction, answers=answers, estimate=yeses, interval=(fewest, most))
-    return need if users <= MOST_USERS else Need(users=None, predictor=prediction)
+    return need if users <= emulated.MOST_USERS else Need(users=None, predictor=prediction)
 
 
 def _log_odds(probability: float) -> float:
@@ -266,7 +256,7 @@ def _smallest(margin: Callable[[int], float]) -> int | None:
     """Return the smallest number of users with a margin of at least 0, to one part in 10,000; None above the most."""
     low, high = 1, 2
     while margin(high) < 0:
-        if high >= MOST_USERS:
+        if high >= emulated.MOST_USERS:
             return None
         low, high = high, _STRIDE * high
     if high == 2:
@@ -275,7 +265,7 @@ def _smallest(margin: Callable[[int], float]) -> int | None:
     users = math.ceil(math.exp(log_users))
     while margin(users) < 0:  # the root lies within the tolerance, on either side
         users += max(1, users // 10_000)
-    return users if users <= MOST_USERS else None
+    return users if users <= emulated.MOST_USERS else None
 
 
 def epsilon_needed(candidate: Candidate, target: Target, users: int) -> Epsilon:
@@ -299,10 +289,10 @@ def epsilon_needed(candidate: Candidate, target: Target, users: int) -> Epsilon:
     return high
 
 
-def estimated_epsilon(candidate: Candidate, target: Target, users: int) -> Estimate | None:
+def estimated_epsilon(candidate: Candidate, target: Target, users: int) -> emulated.Estimate | None:
     """Return the epsilon at which that many users meet the target, where runs are emulated; None if none does."""
 
-    def at(place: float) -> Place:
+    def at(place: float) -> emulated.Place:
         epsilon = to_epsilon(math.exp(place))
         prediction = predictor(candidate.at(epsilon))
         assert prediction is not None
@@ -311,8 +301,8 @@ def estimated_epsilon(candidate: Candidate, target: Target, users: int) -> Estim
 
     steps = np.linspace(math.log(_LEAST_EPSILON), math.log(LARGEST_EPSILON), _KNOTS)
     strengths = np.log([at(place)[0].strength(users) for place in steps.tolist()])
-    targets = goals(at(0.0)[0].sizes, accuracy=target.accuracy, success=target.success)
-    return strictest(targets, StrengthCurve(steps, strengths), at, top=LARGEST_EPSILON)
+    targets = emulated.goals(at(0.0)[0].sizes, accuracy=target.accuracy, success=target.success)
+    return emulated.strictest(targets, emulated.StrengthCurve(steps, strengths), at, top=LARGEST_EPSILON)
 
 
 def to_epsilon(value: float) -> Fraction:

@@ -27,7 +27,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.populations import class_shares, cluster_sizes, populate
 from scenarios.experiment.experiment import Running, run_seeds
 from scenarios.families.main.main_job import MainJob
-from scenarios.show.tables import OPEN, SAFE, failing, name_of, number, remark, titled, trust_of
+from scenarios.show.tables import OPEN, SAFE, failing, name_of, number, relation_text, remark, titled, trust_of
 from scenarios.studies.planner.central_plan import central_row, has_central_promise, promise_in_words
 from scenarios.studies.planner.least_users import (
     Candidate,
@@ -218,7 +218,7 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
         if own := RunSpec(candidate.at(epsilon)).own:  # a custom one is held against its claim, as before a run
             row["channel"] = own[1].how
         if note := candidate.blind(epsilon):
-            return row | {"epsilon": _epsilon_of(candidate, epsilon), "note": note}
+            return row | {"epsilon": as_json(epsilon) if half.private else "inf", "note": note}
         if candidate.trust and epsilon is not None:
             notes = TOO_MANY, NO_EPSILON
             return row | central_row(candidate, epsilon, target, users, inverse=inverse, notes=notes)
@@ -239,12 +239,10 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
     return row
 
 
-def _predictions(
-    prediction: Predictor, users: int, fitted: Estimate | None, value: float, *, here: bool
-) -> dict[str, float]:
+def _predictions(curves: Predictor, users: int, fit: Estimate | None, value: float, *, here: bool) -> dict[str, float]:
     """Return the share of items right and the probability that all are; an estimate has both ``here``, at its value."""
-    accuracy = fitted.accuracy if fitted and here else prediction.accuracy(users)
-    exact = fitted.chance(value) if fitted and fitted.chance else prediction.exact(users)
+    accuracy = fit.accuracy if fit and here else curves.accuracy(users)
+    exact = fit.chance(value) if fit and fit.chance else curves.exact(users)
     return {"accuracy": accuracy, "exact": exact}
 
 
@@ -263,14 +261,10 @@ def _interval(candidate: Candidate, epsilon: Epsilon, need: Need) -> dict[str, A
 
 
 def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
-    scenario = candidate.at(epsilon)
-    spec = RunSpec(scenario)
+    spec = RunSpec(candidate.at(epsilon))
     promise = {"guarantee": spec.guarantee, "neighbours": spec.neighbours, "delta": spec.delta}
-    return {"epsilon": _epsilon_of(candidate, epsilon), "questions": scenario.value("questions"), **promise}
-
-
-def _epsilon_of(candidate: Candidate, epsilon: Epsilon) -> float | str:
-    return as_json(epsilon) if candidate.half.private else "inf"
+    nats = as_json(epsilon) if candidate.half.private else "inf"
+    return {"epsilon": nats, "questions": spec.scenario.value("questions"), **promise}
 
 
 def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
@@ -333,22 +327,19 @@ def measure_cost(scenario: Scenario, users: int) -> dict[str, float]:
         raise ValueError("a policy that asks nothing costs nothing")
     cohort = Cohort(population.ratings, derive(sample.seed, "devices"), 0, _MOST, spec.budget)
     aggregate(ask.query, cohort.answer(ask.query, 0, 1))  # compiles
-    first, count = 1, _FIRST
-    while True:
-        stop = min(first + count, _MOST)
+    first, stop, seconds = 0, 1, 0.0
+    while seconds < _SECONDS and stop < _MOST:
+        first, stop = stop, min(stop + max(_FIRST, 2 * (stop - first)), _MOST)
         start = time.perf_counter()
         aggregate(ask.query, cohort.answer(ask.query, first, stop))
         seconds = time.perf_counter() - start
-        if seconds >= _SECONDS or stop == _MOST:
-            rate = (stop - first) / seconds
-            hours = users / rate / 3600
-            return {
-                "devices_per_second_and_core": rate,
-                "core_seconds": users / rate,
-                "cores_for_an_hour": max(1, math.ceil(hours)),
-                "cores_for_a_day": max(1, math.ceil(hours / 24)),
-            }
-        first, count = stop, 2 * count
+    rate = (stop - first) / seconds
+    return {
+        "devices_per_second_and_core": rate,
+        "core_seconds": users / rate,
+        "cores_for_an_hour": max(1, math.ceil(users / rate / 3600)),
+        "cores_for_a_day": max(1, math.ceil(users / rate / 3600 / 24)),
+    }
 
 
 def check_plan(scenario: Scenario, session: Backend, *, repeat: int, console: Console) -> dict[str, Any]:
@@ -394,27 +385,13 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
     lines += [promise_in_words(row) for row in made.rows if row.get("epsilon_local") or row.get("noise_deviation")]
     unchecked = [name_of(row) for row in made.rows if row.get("channel") == UNCHECKED]
     lines += [f"{UNCHECKED}: that {name} protects all a device holds; it is never recommended" for name in unchecked]
-    lines += _neighbours(made.rows)
+    if relations := relation_text([{**row, "mechanism": row["design"]} for row in made.rows]):
+        lines.append(f"epsilon: {relations}")
     if made.sufficient:
         enough = f"to fail with probability {made.failure:g} at most, by Theorem 15: {_count(made.sufficient)} users"
         lines.append(f"enough for MaxSense {enough}")
     holds = f"holds for {in_words(made.world)}{'; ' * bool(not_for)}{not_for or ''}"
     remark(console, *lines, holds, recommendation(made), *([f"why: {made.why}"] if made.why else []))
-
-
-def _neighbours(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return lines about which neighbours, and which delta, the epsilons of rows are."""
-    designs: dict[tuple[str, float], list[str]] = {}
-    for row in rows:
-        if row.get("neighbours") is not None:
-            designs.setdefault((row["neighbours"], row["delta"]), []).append(str(row["design"]))
-    lines = list[str]()
-    for (relation, delta), names in sorted(designs.items(), key=lambda pair: len(pair[1])):
-        of = f"epsilon of {', '.join(dict.fromkeys(names))}"
-        if len(names) == max(map(len, designs.values())):
-            of = f"every {'other ' if lines else ''}epsilon"
-        lines.append(f"{of}: neighbours {relation}, delta {number(delta)}")
-    return lines
 
 
 def recommendation(made: DesignPlan) -> str:

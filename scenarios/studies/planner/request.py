@@ -194,9 +194,7 @@ def _trust_of(request: PlanRequest) -> dict[str, Any]:
     if parse_epsilon(1 if request.epsilon is None else request.epsilon) is None:
         raise InputError("epsilon is inf; a central promise is about a finite one")
     if trust == TWO_SERVERS and "expected_answers" in options and request.settings.get("noise") != "devices":
-        raise InputError(
-            f"expected_answers is {request.expected_answers}, which is about noise of devices; here servers add it"
-        )
+        raise InputError(f"expected_answers is {request.expected_answers}, for noise of devices; here servers add it")
     return {"trust": trust, **options}
 
 

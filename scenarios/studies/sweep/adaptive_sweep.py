@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -41,7 +41,7 @@ from scenarios.show.intervals import (
 )
 from scenarios.show.tables import interval_of, ratio, remark, show_table, whole
 from scenarios.studies.planner.least_users import Target
-from scenarios.studies.sweep.sweeps import Sweep
+from scenarios.studies.sweep.sweeps import Sweep, Values
 from scenarios.studies.sweep.threshold import (
     BisectionRange,
     EmulatedPrefixes,
@@ -92,46 +92,27 @@ RESOLUTION = 0.005  # Relative width at which bisection stops; a block of emulat
 NOTHING: Interval = (None, None, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Where an adaptive run stood after a round."""
-
-    users: int  # Answers asked for so far
-    pool: int  # Items that the round asked about
-    undecided: int  # Items that were not decided after it, and that had a wrong label
-    wrong: int
-
-
 SchemeKey = namedtuple("SchemeKey", ("scheme", "items", "seed"))  # A unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemeMeasurement:
-    """A scheme's users with one seed."""
-
-    # Of an adaptive run: the answers it asked for until it stopped. Of one round: the population at which all labels
-    # get right, None where the most users did not do
-    users: int | None
-    seconds: float  # Time taken
-    right: bool | None = None  # Of an adaptive run: whether all labels are right
-    undecided: int = 0  # Of an adaptive run: items that it left undecided as users ran out, and its rounds
-    rounds: int = 1
-    steps: tuple[Standing, ...] = ()  # The trajectory, where it is to be stored
-
-
-def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory: bool) -> SchemeMeasurement:
+def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory: bool) -> Values:
     """Measure a scheme with its seed, whose ``users`` is the most that may be asked; ``start`` is what should do."""
+    # Users are, of one round, the population at which all labels get right, None where the most users did not do; of an
+    # adaptive run the answers it asked for until it stopped. Of such a run alone: whether all labels are right, items
+    # that it left undecided as users ran out, its rounds, and its trajectory, where that is to be stored
     begin = time.perf_counter()
+    measured: Values = {"users": None, "seconds": 0.0, "right": None, "undecided": 0, "rounds": 1, "steps": []}
     if adapts(scenario):
-        return _adaptive(scenario, statistic, begin, trajectory=trajectory)
-    block = max(1, round(start * RESOLUTION))
-    search = BisectionRange(start=start, most=scenario.users or 0, resolution=RESOLUTION)
-    worlds = Prefixes(scenario) if statistic == DEVICES else EmulatedPrefixes(scenario, block=block)
-    users = worlds.threshold(scenario.decoder, "exact", 1, search)
-    return SchemeMeasurement(users=users, seconds=time.perf_counter() - begin)
+        measured |= _adaptive(scenario, statistic, trajectory=trajectory)
+    else:
+        search = BisectionRange(start=start, most=scenario.users or 0, resolution=RESOLUTION)
+        block = max(1, round(start * RESOLUTION))
+        worlds = Prefixes(scenario) if statistic == DEVICES else EmulatedPrefixes(scenario, block=block)
+        measured["users"] = worlds.threshold(scenario.decoder, "exact", 1, search)
+    return measured | {"seconds": time.perf_counter() - begin}
 
 
-def _adaptive(scenario: Scenario, statistic: str, begin: float, *, trajectory: bool) -> SchemeMeasurement:
+def _adaptive(scenario: Scenario, statistic: str, *, trajectory: bool) -> Values:
     population = populate(scenario)
     rounds: RoundStore = InMemoryRounds() if trajectory else NoStore()
     if statistic == MOMENTS:
@@ -143,34 +124,32 @@ def _adaptive(scenario: Scenario, statistic: str, begin: float, *, trajectory: b
     assert truth is not None  # sweeps run on the block model
     assert outcome.posterior is not None  # adaptive designs have one
     learner, devices = RunSpec(scenario).learner, outcome.state.devices
-    return SchemeMeasurement(
-        users=outcome.state.answers_asked,
-        right=clustering_scores(outcome.model.cluster, truth).exact,
-        undecided=int((~outcome.posterior.decided(failure)).sum()),
-        rounds=len(outcome.state.asked),
-        steps=steps(rounds, learner, failure=failure, devices=devices, truth=truth),
-        seconds=time.perf_counter() - begin,
-    )
+    return {
+        "users": outcome.state.answers_asked,
+        "right": clustering_scores(outcome.model.cluster, truth).exact,
+        "undecided": int((~outcome.posterior.decided(failure)).sum()),
+        "rounds": len(outcome.state.asked),
+        "steps": list(steps(rounds, learner, failure=failure, devices=devices, truth=truth)),
+    }
 
 
 def steps(
     rounds: Iterable[Round], learner: Learner, *, failure: float, devices: int, truth: Indices
-) -> tuple[Standing, ...]:
-    """Return where a run stood after each of its rounds: they are absorbed again, one by one."""
-    state, standings = ServerState(devices=devices), list[Standing]()
+) -> Iterator[dict[str, int]]:
+    """Yield where a run stood after each of its rounds: they are absorbed again, one by one."""
+    # Answers asked for so far, items that the round asked about, and of all items how many were not decided after it,
+    # and how many had a wrong label
+    state = ServerState(devices=devices)
     for over in rounds:
         state = learner.absorb(state, over.ask, over.statistic)
         model, posterior = learner.learn(state)
         assert posterior is not None  # adaptive designs have one
-        standings.append(
-            Standing(
-                users=state.answers_asked,
-                pool=truth.size if over.ask.query.pool is None else over.ask.query.pool.size,
-                undecided=int((~posterior.decided(failure)).sum()),
-                wrong=round((1 - clustering_scores(model.cluster, truth).accuracy) * truth.size),
-            )
-        )
-    return tuple(standings)
+        yield {
+            "users": state.answers_asked,
+            "pool": truth.size if over.ask.query.pool is None else over.ask.query.pool.size,
+            "undecided": int((~posterior.decided(failure)).sum()),
+            "wrong": round((1 - clustering_scores(model.cluster, truth).accuracy) * truth.size),
+        }
 
 
 def _items(value: Any) -> Any:
@@ -183,16 +162,15 @@ def _items(value: Any) -> Any:
     return tuple(sorted(items))
 
 
-Units = Mapping[SchemeKey, SchemeMeasurement]
+Units = Mapping[SchemeKey, Values]
 Row = Mapping[str, Any]
 
 
-class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
+class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
     """What a sweep of adaptive rounds compares: schemes and catalogues, in one world."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     key: ClassVar = SchemeKey
-    measurement: ClassVar = SchemeMeasurement
 
     items: Annotated[tuple[int, ...], BeforeValidator(_items)] = Field(
         (100, 300, 1000), description="Catalogues: numbers of items N [100,300,1000]."
@@ -218,9 +196,7 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
         sweep = validated(cls, None, dict(values))
         if not sweep.measured:
             names = ", ".join(name for name, one in SCHEMES.items() if one.emulated)
-            raise InputError(
-                f"statistic is {MOMENTS}, which none of the schemes has; add one of {names}, or say {DEVICES}"
-            )
+            raise InputError(f"statistic is {MOMENTS}, which no scheme has; add one of {names}, or say {DEVICES}")
         for name in sweep.schemes:
             for items in sweep.items:
                 sweep._check(name, items)
@@ -269,33 +245,27 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values; not which units there are."""
         one = self.scenario(self.schemes[0], self.items[0])
-        world: dict[str, Any] = {
-            "rated": self.rated,
-            "epsilon": as_json(one.epsilon),
-            "exact_epsilon": str(one.epsilon),
-        }
+        world = {"rated": self.rated, "epsilon": as_json(one.epsilon), "exact_epsilon": str(one.epsilon)}
         world |= {name: getattr(one, name) for name in ("class_shares", "cluster_shares", "confidence")}
-        world["like"] = [list(row) for row in one.like]
-        return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **world}
+        like = [list(row) for row in one.like]
+        return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **world, "like": like}
 
-    def units(self, done: Units) -> dict[SchemeKey, Callable[[], SchemeMeasurement]]:
+    def units(self, done: Units) -> dict[SchemeKey, Callable[[], Values]]:
         """Return a unit each scheme, catalogue and seed; of the first seed with the trajectory."""
-        firsts: dict[tuple[str, int], Callable[..., SchemeMeasurement]] = {}
-        scenarios: dict[tuple[str, int], Scenario] = {}
+        measures: dict[tuple[str, int], tuple[Scenario, Callable[..., Values]]] = {}
         for items in self.items:
             for name in self.measured:
                 start = round(self.planned(name, items) or 0)  # planned, as checked before
-                most = min(round(GENEROUS * start), MOST_USERS)
-                scenarios[name, items] = self.scenario(name, items, users=most)
-                firsts[name, items] = partial(measure_scheme, statistic=self.statistic, start=start)
+                one = self.scenario(name, items, users=min(round(GENEROUS * start), MOST_USERS))
+                measures[name, items] = one, partial(measure_scheme, statistic=self.statistic, start=start)
         return {
             SchemeKey(*cell, seed): partial(
-                firsts[cell],
+                measure,
                 one.model_copy(update={"seed": seed}),
                 trajectory=SCHEMES[cell[0]].adaptive and seed == 0,
             )
             for seed in range(self.seeds)
-            for cell, one in scenarios.items()
+            for cell, (one, measure) in measures.items()
         }
 
     def table(self, units: Units) -> pd.DataFrame:
@@ -308,12 +278,13 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
         # ``users`` with ``low`` and ``high``: of adaptive schemes the mean over seeds, with Student's interval; of one
         # round the quantile of thresholds at the confidence, with an interval of order statistics. Ends are None where
         # there are too few seeds. Ratios are to adaptive sign sensing; see `intervals.ratio_interval`.
-        rows: list[dict[str, Any]] = []
-        for items in self.items:
-            every = {name: [one for key, one in units.items() if key[:2] == (name, items)] for name in self.schemes}
-            users = {name: self._users(name, of) for name, of in every.items()}
-            base = users.get(BASE, NOTHING)
-            rows += [self._row(name, items, every[name], users[name], base) for name in self.schemes]
+        rows = [self._row(name, items, units) for items in self.items for name in self.schemes]
+        bases = {row["items"]: row for row in rows if row["scheme"] == BASE and row["seeds"]}
+        for row in rows:
+            base, planned = _interval(bases.get(row["items"])), row["predicted"]
+            ratios = ratio_interval(_interval(row), base) if row is not bases.get(row["items"]) else (1.0, 1.0, 1.0)
+            row.update(named(ratios, "ratio"))
+            row.update(named(ratio_interval((planned, planned, planned), base), "ratio_predicted"))
         return {
             **self.content(),
             "items": list(self.items),
@@ -324,33 +295,28 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
             "trajectory": self._trajectory(units),
         }
 
-    def _users(self, name: str, every: Sequence[SchemeMeasurement]) -> Interval:
-        if not every:
-            return NOTHING
-        values = [math.nan if one.users is None else float(one.users) for one in every]
-        return mean_interval(values) if SCHEMES[name].adaptive else quantile_interval(values, self.confidence)
-
-    def _row(
-        self, name: str, items: int, every: Sequence[SchemeMeasurement], users: Interval, base: Interval
-    ) -> dict[str, Any]:
+    def _row(self, name: str, items: int, units: Units) -> dict[str, Any]:
         scheme, setting = SCHEMES[name], self.scenario(name, items)
-        predicted = None if scheme.adaptive else self.planned(name, items)
-        right: Interval = NOTHING
+        every = [one for key, one in units.items() if key[:2] == (name, items)]
+        users = right = NOTHING
+        if every:
+            values = [math.nan if one["users"] is None else float(one["users"]) for one in every]
+            users = mean_interval(values) if scheme.adaptive else quantile_interval(values, self.confidence)
         if scheme.adaptive and every:
-            right = share_interval(sum(bool(one.right) for one in every), len(every))
-        row = {"items": items, "rated": setting.rated, "scheme": name, "label": self.label(name)}
+            right = share_interval(sum(bool(one["right"]) for one in every), len(every))
         return {
-            **row,
+            "items": items,
+            "rated": setting.rated,
+            "scheme": name,
+            "label": self.label(name),
             "adaptive": scheme.adaptive,
             "seeds": len(every),
             **dict(zip(("users", "low", "high"), users, strict=True)),
             **named(right, "right"),
-            "rounds": sum(one.rounds for one in every) / len(every) if every else None,
-            "most_rounds": max((one.rounds for one in every), default=None),
-            "ran_out": sum(one.users is None or one.undecided > 0 for one in every),
-            "predicted": predicted,
-            **named((1.0, 1.0, 1.0) if name == BASE and every else ratio_interval(users, base), "ratio"),
-            **named(ratio_interval((predicted, predicted, predicted), base), "ratio_predicted"),
+            "rounds": sum(one["rounds"] for one in every) / len(every) if every else None,
+            "most_rounds": max((one["rounds"] for one in every), default=None),
+            "ran_out": sum(one["users"] is None or one["undecided"] > 0 for one in every),
+            "predicted": None if scheme.adaptive else self.planned(name, items),
         }
 
     def _bounds(self, items: int) -> list[dict[str, Any]]:
@@ -368,9 +334,9 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
         items = max(self.items)
         for name in PREFERRED:
             one = units.get(SchemeKey(name, items, 0))
-            if one is not None and one.steps:
+            if one is not None and one["steps"]:
                 run_of = {"scheme": name, "label": self.label(name), "items": items, "seed": 0}
-                return {**run_of, "steps": [asdict(step) for step in one.steps]}
+                return {**run_of, "steps": one["steps"]}
         return None
 
     def rows(self, result: Row) -> pd.DataFrame:
@@ -428,6 +394,10 @@ seeds at thousands of items take minutes. MaxSense is planned only, then.
 
 
 AdaptiveSweep.fields = AdaptiveSweep.model_fields
+
+
+def _interval(row: Row | None) -> Interval:
+    return (row["users"], row["low"], row["high"]) if row else NOTHING
 
 
 def whom(row: Row) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 import time
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -25,34 +24,18 @@ from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.files import file_sha256
 from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
+from scenarios.families.online import online_bounds as bounds
+from scenarios.families.online import online_run as online
 from scenarios.families.online.adversaries import halving_world
-from scenarios.families.online.online_bounds import (
-    epsilon_exact,
-    epsilon_needed,
-    epsilon_proved,
-    loss_bound,
-    loss_lower_bound,
-    own_lower_bound,
-    worst_loss_sim,
-)
-from scenarios.families.online.online_run import (
-    OnlineResult,
-    build_world,
-    client_record,
-    digest,
-    privacy_losses,
-    proved,
-    run_online,
-)
 from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
 from scenarios.families.online.online_worlds import OnlineWorld
 from scenarios.log import console
 from scenarios.show.intervals import CONFIDENCE, mean_interval, named, standard_error
 from scenarios.show.tables import Cell, finite, interval_of, number, percent, remark, show_rows
-from scenarios.studies.sweep.sweeps import Sweep, values_of
+from scenarios.studies.sweep.sweeps import Sweep, Values, values_of
 
 RANDOM, HALVING = "random", "halving"
-WORLDS: dict[str, Callable[[OnlineScenario], OnlineWorld]] = {RANDOM: build_world, HALVING: halving_world}
+WORLDS: dict[str, Callable[[OnlineScenario], OnlineWorld]] = {RANDOM: online.build_world, HALVING: halving_world}
 """How votes come about: the random environment of `blindrec online`, or the adversary of Theorem 6."""
 THEOREM_6 = "theorem-6"
 """Recommenders that say they are compared there meet the halving adversary on axes that are halved."""
@@ -156,15 +139,11 @@ def parse_axes(text: str | Mapping[str, Sequence[int]] | None) -> dict[str, tupl
             raise InputError(f"axis is {name!r}; choose among {', '.join(AXES)}")
         if name in axes:
             raise InputError(f"axes is {text!r}; name axis {name} once")
-        axes[name] = _numbers(name, values) if mark else AXES[name].values
+        parts = [part.strip() for part in values.split(",")] if mark else []
+        if not all(part.isascii() and part.isdigit() for part in parts) or len(set(parts)) < len(parts):
+            raise InputError(f"axis {name} has values {values!r}; write whole numbers, each once, like {name}=4,16")
+        axes[name] = tuple(sorted(map(int, parts))) or AXES[name].values
     return axes
-
-
-def _numbers(name: str, text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts) or len(set(parts)) < len(parts):
-        raise InputError(f"axis {name} has values {text!r}; write whole numbers, each once, like {name}=4,16")
-    return tuple(sorted(map(int, parts)))
 
 
 def recommenders_of(value: Any, choices: Iterable[str]) -> tuple[str, ...] | None:
@@ -172,48 +151,35 @@ def recommenders_of(value: Any, choices: Iterable[str]) -> tuple[str, ...] | Non
     return None if value is None else names_among(value, choices, "recommender")
 
 
-def serve(scenario: OnlineScenario, world: OnlineWorld) -> OnlineResult:
+def serve(scenario: OnlineScenario, world: OnlineWorld) -> online.OnlineResult:
     """Serve a world's clients, in this process."""
-    return run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
+    return online.run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
 
 
 PlantedKey = namedtuple("PlantedKey", "recommender rounds objects voters peers diversity radius environment seed")
 """A unit: a recommender, the numbers of an `OnlineSetting`, and a seed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlantedMeasurement:
-    """One run in a planted world."""
-
-    loss: int  # Disliked recommendations
-    # Largest exact privacy loss of a voter [nats]; of those that are no peers, where there are no more than P. NaN
-    # where weights differ, so that it is not computed
-    privacy_loss: float
-    peers_alive: int  # At the end
-    peers_kicked: int
-    survivors: int
-    seconds: float
-    recommendations_sha256: str  # Equal on every backend
+PlantedUnits = Mapping[PlantedKey, Values]
 
 
-PlantedUnits = Mapping[PlantedKey, PlantedMeasurement]
-
-
-def measure_planted(scenario: OnlineScenario, environment: str) -> PlantedMeasurement:
+def measure_planted(scenario: OnlineScenario, environment: str) -> Values:
     """Serve the client of a planted world."""
     world = WORLDS[environment](scenario)
     run = serve(world.scenario, world)
     (client,) = run.clients
     alive, peers = client.served.alive, client.world.peer[client.served.electors]
-    return PlantedMeasurement(
-        loss=client.served.loss,
-        privacy_loss=privacy_losses(client)[0],
-        peers_alive=int(np.count_nonzero(alive & peers)),
-        peers_kicked=int(np.count_nonzero(~alive & peers)),
-        survivors=int(np.count_nonzero(alive)),
-        seconds=run.seconds,
-        recommendations_sha256=digest(run),
-    )
+    return {
+        "loss": client.served.loss,  # Disliked recommendations
+        # Largest exact privacy loss of a voter [nats]; of those that are no peers, where there are no more than P. NaN
+        # where weights differ, so that it is not computed
+        "privacy_loss": online.privacy_losses(client)[0],
+        "peers_alive": int(np.count_nonzero(alive & peers)),  # At the end
+        "peers_kicked": int(np.count_nonzero(~alive & peers)),
+        "survivors": int(np.count_nonzero(alive)),
+        "seconds": run.seconds,
+        "recommendations_sha256": online.digest(run),  # Equal on every backend
+    }
 
 
 class Point(NamedTuple):
@@ -248,18 +214,15 @@ _HALVED = compared_in(THEOREM_6)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
+class OnlineSweep(Sweep[PlantedKey, Values]):
     """Recommenders over planted worlds."""
 
     base: OnlineSetting  # What an axis does not vary
     axes: dict[str, tuple[int, ...]]  # Values of each axis of `AXES` that is wanted
     recommenders: tuple[str, ...] | None = None  # On all axes, where they apply; None: each axis' own choice
     seeds: int = SEEDS  # Runs of every recommender and setting, seeds 0 and up
-    key, measurement = PlantedKey, PlantedMeasurement
-    fields: ClassVar = {
-        **OnlineSweepOptions.model_fields,
-        **{name: OnlineScenario.model_fields[name] for name in _SCENARIO},
-    }
+    key = PlantedKey
+    fields: ClassVar = OnlineSweepOptions.model_fields | {name: OnlineScenario.model_fields[name] for name in _SCENARIO}
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> OnlineSweep | RatingsSweep:
@@ -293,8 +256,7 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
                 kind = recommender_of(recommender)
                 why = ": it has two objects only" if kind.sharp else "" if kind.promised else ": it needs D = R = 0"
                 raise InputError(
-                    f"recommender {recommender} applies on none of the axes {', '.join(self.axes)}{why}; leave it out, "
-                    "or add an axis"
+                    f"recommender {recommender} is on none of the axes {', '.join(self.axes)}{why}; leave it out"
                 )
         for axis in self.axes:
             if axis not in {point.axis for point in self.points}:
@@ -304,27 +266,35 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
                 scenario = point.scenario(0)
                 if point.setting.environment == HALVING:
                     halving_world(scenario)
-                epsilon_proved(point.recommender, **point.setting.shape())
+                bounds.epsilon_proved(point.recommender, **point.setting.shape())
             except InputError as error:
                 raise InputError(f"axis {point.axis} at {point.x}: {error}") from None
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """All points, axis by axis."""
-        return tuple(
-            Point(name, value, recommender, setting)
-            for name, values in self.axes.items()
-            for value in values
-            for recommender in self.recommenders or compared_on(name)
-            for setting in _settings(self.base, name, value, recommender)
-            if _applies(recommender, name, setting)
-        )
+        points = list[Point]()
+        for name, value in ((name, value) for name, values in self.axes.items() for value in values):
+            axis, setting = AXES[name], AXES[name].at(self.base, value)
+            for recommender in self.recommenders or compared_on(name):
+                kind = recommender_of(recommender)
+                alike = axis.epsilon and not kind.promised
+                settings = [setting._replace(diversity=0, radius=0) if alike else setting]
+                if axis.halved and recommender in _HALVED and _halves(setting):
+                    settings.append(setting._replace(diversity=0, environment=HALVING))
+                points += [
+                    Point(name, value, recommender, one)
+                    for one in settings
+                    if kind.serves(one.diversity, one.radius) and not (kind.sharp and one.objects != 2)
+                    if kind.bounded or not axis.epsilon  # which is shown where it depends on the setting
+                ]
+        return tuple(points)
 
     def content(self) -> dict[str, Any]:
         """Return what makes it another sweep, as JSON values: its base, not which units there are."""
         return {"sweep": "online", **self.base._asdict()}
 
-    def units(self, done: PlantedUnits) -> dict[PlantedKey, Callable[[], PlantedMeasurement]]:
+    def units(self, done: PlantedUnits) -> dict[PlantedKey, Callable[[], Values]]:
         """Return a unit each point and seed, those of several axes once."""
         return {
             PlantedKey(point.recommender, *point.setting, seed): partial(
@@ -341,7 +311,7 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         # ``loss_lower_bound`` what the adversary of Theorem 6 costs any algorithm. ``epsilon_exact`` is an upper bound
         # before N rounds (``exact_is_bound``); ``epsilon_lower`` is what p-REC's own chain of voters leaks at least,
         # ``epsilon_needed`` what any algorithm needs whose loss is at most ``loss_bound`` (Theorems 7 and 15).
-        of: dict[tuple[Any, ...], list[PlantedMeasurement]] = {}
+        of: dict[tuple[Any, ...], list[Values]] = {}
         for key, one in units.items():
             of.setdefault(key[:-1], []).append(one)
         rows = [_point_row(point, of[point.recommender, *point.setting]) for point in self.points]
@@ -413,15 +383,6 @@ expected, exactly) and to plurality, client by client; what P, D and R were meas
 """
 
 
-def _settings(base: OnlineSetting, axis: str, value: int, recommender: str) -> Iterator[OnlineSetting]:
-    """Yield a recommender's setting there, and the same one with the halving adversary where it meets that, too."""
-    setting = AXES[axis].at(base, value)
-    alike = AXES[axis].epsilon and not recommender_of(recommender).promised
-    yield setting._replace(diversity=0, radius=0) if alike else setting
-    if AXES[axis].halved and recommender in _HALVED and _halves(setting):
-        yield setting._replace(diversity=0, environment=HALVING)
-
-
 def _halves(setting: OnlineSetting) -> bool:
     """Return whether Theorem 6's adversary fits: N = P 2^k, and T >= R + k."""
     ratio, rest = divmod(setting.voters, setting.peers)
@@ -429,16 +390,8 @@ def _halves(setting: OnlineSetting) -> bool:
     return power and setting.radius + ratio.bit_length() - 1 <= setting.rounds
 
 
-def _applies(recommender: str, axis: str, setting: OnlineSetting) -> bool:
-    """Return whether a recommender is for such a setting; epsilon is shown where it depends on the setting."""
-    kind = recommender_of(recommender)
-    if not kind.serves(setting.diversity, setting.radius) or (kind.sharp and setting.objects != 2):
-        return False
-    return kind.bounded or not AXES[axis].epsilon
-
-
-def _point_row(point: Point, every: Sequence[PlantedMeasurement]) -> dict[str, Any]:
-    losses, leaks = [one.loss for one in every], np.array([one.privacy_loss for one in every])
+def _point_row(point: Point, every: Sequence[Values]) -> dict[str, Any]:
+    losses, leaks = [one["loss"] for one in every], np.array([one["privacy_loss"] for one in every])
     return {
         "axis": point.axis,
         "x": point.x,
@@ -450,38 +403,34 @@ def _point_row(point: Point, every: Sequence[PlantedMeasurement]) -> dict[str, A
         **_bounds(point.recommender, point.setting),
         "privacy_loss": finite(float(leaks.mean())),
         "privacy_loss_most": finite(float(leaks.max())),
-        "peers_alive": float(np.mean([one.peers_alive for one in every])),
-        "peers_kicked": sum(one.peers_kicked for one in every),
-        "seconds": float(np.mean([one.seconds for one in every])),
+        "peers_alive": float(np.mean([one["peers_alive"] for one in every])),
+        "peers_kicked": sum(one["peers_kicked"] for one in every),
+        "seconds": float(np.mean([one["seconds"] for one in every])),
     }
 
 
 def _bounds(recommender: str, setting: OnlineSetting) -> dict[str, Any]:
     shape, kind = setting.shape(), recommender_of(recommender)
-    exact, bound = epsilon_exact(recommender, **shape), loss_bound(recommender, **shape)
-    # p-REC's own chain, where there is one
-    chained = 0 < setting.diversity + setting.radius <= setting.rounds and setting.voters >= 2 * setting.peers
+    exact, bound = bounds.epsilon_exact(recommender, **shape), bounds.loss_bound(recommender, **shape)
+    still = setting.diversity + setting.radius == 0
+    # p-REC's own chain, where there is one; p-REC_sim's worst case where the adversary of that very setting is met
+    chained = not still and setting.diversity + setting.radius <= setting.rounds and setting.voters >= 2 * setting.peers
+    played = still and setting.environment == HALVING and "loss" in kind.exact and setting.objects == 2
+    worst = None
+    if played and setting.rounds * setting.voters**2 / 2 <= MOST_STEPS:
+        worst = bounds.worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=kind.sharp)
     return {
         "loss_bound": bound,
-        "loss_exact": _worst_loss(recommender, setting),
-        "loss_lower_bound": loss_lower_bound(**{name: one for name, one in shape.items() if name != "diversity"}),
-        "epsilon_proved": epsilon_proved(kind.epsilon_of or recommender, **shape),
+        "loss_exact": worst,
+        "loss_lower_bound": bounds.loss_lower_bound(
+            **{name: one for name, one in shape.items() if name != "diversity"}
+        ),
+        "epsilon_proved": bounds.epsilon_proved(kind.epsilon_of or recommender, **shape),
         "epsilon_exact": exact,
         "exact_is_bound": "epsilon" in kind.exact and exact is not None and setting.rounds < setting.voters,
-        "epsilon_lower": own_lower_bound(**shape) if chained and kind.bounded else None,
-        "epsilon_needed": epsilon_needed(**shape, loss=bound),
+        "epsilon_lower": bounds.own_lower_bound(**shape) if chained and kind.bounded else None,
+        "epsilon_needed": bounds.epsilon_needed(**shape, loss=bound),
     }
-
-
-def _worst_loss(recommender: str, setting: OnlineSetting) -> float | None:
-    """Return p-REC_sim's exact worst case where the adversary of that very setting is played against."""
-    kind = recommender_of(recommender)
-    easy = setting.rounds * setting.voters**2 / 2 <= MOST_STEPS
-    if setting.environment != HALVING or "loss" not in kind.exact or setting.objects != 2 or not easy:
-        return None
-    if setting.diversity + setting.radius > 0:
-        return None
-    return worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=kind.sharp)
 
 
 def rows_table(rows: Sequence[Row]) -> pd.DataFrame:
@@ -529,11 +478,11 @@ _SPREAD = ("mean", "least", "median", "most")
 def client_rows(scenario: OnlineScenario, world: OnlineWorld) -> tuple[dict[str, Any], ...]:
     """Serve a world's clients, and return a record of each."""
     run = serve(scenario, world)
-    records = (client_record(run, client) for client in run.clients)
+    records = (online.client_record(run, client) for client in run.clients)
     return tuple({name: record[name] for name in CLIENT_COLUMNS} for record in records)
 
 
-world_of = functools.lru_cache(maxsize=1)(build_world)
+world_of = lru_cache(maxsize=1)(online.build_world)
 """A scenario's world; the last one is cached, since all recommenders serve the same clients."""
 
 
@@ -574,7 +523,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         for recommender in sweep.recommenders:
             scenario = sweep.scenario(recommender, 0)
             for client in world_of(scenario.model_copy(update={"recommender": REFERENCE})).clients:
-                proved(scenario, client, recommender)
+                online.proved(scenario, client, recommender)
         return sweep
 
     def scenario(self, recommender: str, seed: int) -> OnlineScenario:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar
 
@@ -22,24 +21,18 @@ from scenarios.experiments import EXPERIMENTS
 from scenarios.show.intervals import CONFIDENCE, named, quantile_interval
 from scenarios.show.tables import Average, Cell, interval_of, is_number, mean_of, remark, show_rows
 from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded, setting_text
+from scenarios.studies.sweep.sweeps import Values
 from scenarios.studies.sweep.threshold import BisectionRange
 
 MEASURED = (Average.MEAN, Average.COUNT, Average.SHARE)
 """Columns that are shown unless others are named: what differs from seed to seed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResultMeasurement:
-    """The plain values of the experiment's record."""
-
-    record: dict[str, Any]
-
-
-def measure_result(experiment: str, scenario: BaseModel) -> ResultMeasurement:
+def measure_result(experiment: str, scenario: BaseModel) -> Values:
     """Run one seed of an experiment, in this process."""
     running = Running(session=InProcess(1), console=Console(quiet=True, file=io.StringIO()))
     values = EXPERIMENTS[experiment].once(scenario, running).values
-    return ResultMeasurement({name: one for name, one in values.items() if not isinstance(one, (dict, list, tuple))})
+    return {"record": {name: one for name, one in values.items() if not isinstance(one, (dict, list, tuple))}}
 
 
 class SmallestNumber(BaseModel):
@@ -78,21 +71,20 @@ class SmallestNumber(BaseModel):
         return f"smallest {self.field} with {self.column} of {target}, median over seeds"
 
 
-def measure_smallest(experiment: str, target: SmallestNumber, scenario: Any) -> ResultMeasurement:
+def measure_smallest(experiment: str, target: SmallestNumber, scenario: Any) -> Values:
     """Find the smallest number from which one seed meets a target, by a run for each number that is looked at."""
     kind, values = EXPERIMENTS[experiment], scenario.again()
 
     def success(number: int) -> bool:
-        return target.met(measure_result(experiment, kind.read(None, {**values, target.field: number})).record)
+        return target.met(measure_result(experiment, kind.read(None, {**values, target.field: number}))["record"])
 
     search = BisectionRange(start=target.start, most=target.limit, resolution=target.resolution)
-    return ResultMeasurement({target.field: search.crossing(success)})
+    return {"record": {target.field: search.crossing(success)}}
 
 
 class ResultsSweep(GridSweep):
     """What a grid of results says."""
 
-    measurement: ClassVar = ResultMeasurement
     tables: ClassVar = ("units.parquet", "settings.csv")
     help: ClassVar = (
         "Measure any column of any experiment over any of its fields; a file with experiment, [base] and [[grid]]."
@@ -153,23 +145,23 @@ class ResultsSweep(GridSweep):
         identities = [[*self.runs.mark(one, 1).identity] for one in self.settings]
         return {"sweep": "results", **target, "settings": identities}
 
-    def measure_of(self, setting: BaseModel) -> Callable[[BaseModel], ResultMeasurement]:
+    def measure_of(self, setting: BaseModel) -> Callable[[BaseModel], Values]:
         """Return what runs one seed of the experiment, or finds its smallest number."""
         if self.threshold is not None:
             return partial(measure_smallest, self.experiment, self.threshold)
         return partial(measure_result, self.experiment)
 
-    def table(self, units: Mapping[SettingKey, ResultMeasurement]) -> pd.DataFrame:
+    def table(self, units: Mapping[SettingKey, Values]) -> pd.DataFrame:
         """Return the record of every setting and seed, one row each."""
-        rows = [{**key._asdict(), **self.varied[key.setting], **one.record} for key, one in units.items()]
+        rows = [{**key._asdict(), **self.varied[key.setting], **one["record"]} for key, one in units.items()]
         table = pd.DataFrame(rows)
         mixed = [name for name in table if len({isinstance(one, str) for one in table[name].dropna()}) > 1]
         return table.astype(dict.fromkeys(mixed, str))  # a column of a file holds values of one type
 
-    def result(self, units: Mapping[SettingKey, ResultMeasurement]) -> dict[str, Any]:
+    def result(self, units: Mapping[SettingKey, Values]) -> dict[str, Any]:
         """Return a row each setting: every column's mean, as its `Average` says, with ``_low`` and ``_high``."""
         places = range(len(self.settings))
-        every = [[one.record for key, one in units.items() if key.setting == place] for place in places]
+        every = [[one["record"] for key, one in units.items() if key.setting == place] for place in places]
         means = [mean_of(self.runs.columns, records) for records in every]
         by_name = {column.name: column for column in self.runs.columns}
         shown = [by_name[name] for name in self.columns] or [one for one in by_name.values() if one.average in MEASURED]

@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=tuple[Any, ...])
 """A unit's name: a named tuple of texts and whole numbers, the cell of the grid and the seed."""
-M = TypeVar("M")  # A unit's measurement: a dataclass whose fields JSON can hold
+Values = dict[str, Any]  # JSON values by their names
+M = TypeVar("M")  # A unit's measurement: a record, or a dataclass whose fields JSON can hold
 
 
 class Sweep(ABC, Generic[K, M]):
     """A checked sweep; command, folder, going on, progress, JSON and Python follow from this."""
 
     key: ClassVar[type[Any]]  # Of a unit's name, and of its measurement
-    measurement: ClassVar[type[Any]]
+    measurement: ClassVar[type[Any]] = dict
     help: ClassVar[str]  # What `--help` teaches
     # What a grid file may say; with ``--`` before it on the command line
     fields: ClassVar[Mapping[str, FieldInfo]]
@@ -100,11 +101,13 @@ unit), {rows} and every figure as a picture; all its points, bounds included, st
     def from_line(self, line: Mapping[str, Any]) -> tuple[K, M]:
         """Read a unit's name and measurement from its line in the folder."""
         key: K = self.key(*(line[name] for name in self.key._fields))
-        return key, TypeAdapter(self.measurement).validate_python(line)
+        rest = {name: value for name, value in line.items() if name not in self.key._fields}
+        return key, TypeAdapter(self.measurement).validate_python(rest)
 
     def line(self, key: K, measurement: M) -> dict[str, Any]:
         """Return that line; a number that is none, or infinite, is written as JSON of Python has it."""
-        return {**dict(zip(self.key._fields, key, strict=True)), **asdict(measurement)}  # type: ignore[call-overload] # a dataclass
+        record = measurement if isinstance(measurement, dict) else asdict(measurement)  # type: ignore[call-overload] # a dataclass
+        return {**dict(zip(self.key._fields, key, strict=True)), **record}
 
     def table(self, units: Mapping[K, M], /) -> pd.DataFrame:
         """Return all units with their measurements, one row each."""

@@ -365,16 +365,6 @@ def guess(scenario: Scenario) -> int:
 
 FitAxis = Literal["items", "rated", "epsilon", "tanh2", "items/rated"]
 Divisor = Literal["log items", "items", "items^2", "rated", "items/rated"]
-VALUES: dict[str, Callable[[float, float, float], float]] = {
-    "items": lambda items, *_: items,
-    "items^2": lambda items, *_: items**2,
-    "log items": lambda items, *_: math.log(items),
-    "rated": lambda _, rated, __: rated,
-    "items/rated": lambda items, rated, _: items / rated,
-    "epsilon": lambda *sizes: sizes[2],
-    "tanh2": lambda *sizes: math.tanh(sizes[2] / 2) ** 2,
-}
-"""Axes and divisors, from items, rated items and epsilon of a setting."""
 RESAMPLES = 2000
 SEED = 20_121
 TAIL = 0.025
@@ -382,7 +372,16 @@ TAIL = 0.025
 
 def axis_value(name: str, setting: Scenario) -> float:
     """Return an axis' or a divisor's value at a setting."""
-    return VALUES[name](float(setting.items or 0), float(setting.rated or 0), as_float(setting.epsilon))
+    items, rated, epsilon = float(setting.items or 0), float(setting.rated or 0), as_float(setting.epsilon)
+    return {
+        "items": items,
+        "items^2": items**2,
+        "log items": math.log(items),
+        "rated": rated,
+        "items/rated": items / rated,
+        "epsilon": epsilon,
+        "tanh2": math.tanh(epsilon / 2) ** 2,
+    }[name]
 
 
 class ExponentFit(BaseModel):
@@ -434,9 +433,7 @@ class ExponentFit(BaseModel):
         if not all(map(math.isfinite, values)):
             raise InputError(f"fit {self.name!r}: {self.x} is infinite at some setting; leave it out with where")
         if len(values) < 2:
-            raise InputError(
-                f"fit {self.name!r} has {len(values)} value of {self.x} in the grid; an exponent needs two"
-            )
+            raise InputError(f"fit {self.name!r} has {len(values)} value of {self.x} in the grid; exponents need two")
 
 
 def _normal(name: str, value: Any) -> Any:

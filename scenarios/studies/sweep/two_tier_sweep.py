@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
+from itertools import takewhile
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -20,113 +21,84 @@ from coordinator.server.completion.batches import CompletionOutcome
 from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.backends.selection import InProcess
 from scenarios.config.settings import names_among, validated
-from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
+from scenarios.data.datasets import lines_skipped, tell_remarks
 from scenarios.data.rating_split import TEST, hold_out
+from scenarios.families.two_tier import two_tier_seed as experiment
 from scenarios.families.two_tier.two_tier_run import CoursePlan, follow
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
-from scenarios.families.two_tier.two_tier_seed import TwoTierWorld, plan_of, read_table, score_of, settle, world_of
 from scenarios.log import console
 from scenarios.show.intervals import mean_interval, named
 from scenarios.show.records import versions
 from scenarios.show.tables import interval_of, show_attack, show_table
-from scenarios.studies.sweep.sweeps import Sweep, values_of
+from scenarios.studies.sweep.sweeps import Sweep, Values, values_of
 
 LEFT, RIGHT, SECOND, ATTACK, SETTINGS = "1-left", "1-right", "2", "attack", "settings"
 FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
 
 
-FIRST_PUBLIC = 15
+DOUBLED = [15 << step for step in range(40)]  # Figure 1 left: numbers of public users, and all of them
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # Figure 1 right: shares of all training ratings that public users have
 BASELINE = "items' means"
 TwoTierKey = namedtuple("TwoTierKey", ("figure", "curve", "place", "seed"))
 """A unit; its place on the horizontal axis is 0 where it is a whole curve."""
 
 
-def _mechanisms() -> tuple[str, ...]:
-    """Return the rivals, then what every mechanism is shown at: what has no privacy first."""
-    order = sorted(server.second_order_server_halves(), key=lambda name: public.half_of(name).private)
-    shown = [(name, epsilon) for name in order for epsilon in server.half_of(name).swept]
-    return NONE, FULL, *(f"{name}:{epsilon}" if epsilon else name for name, epsilon in shown)
-
-
-CURVES = _mechanisms()  # Curves of Figure 2: a mechanism, and its epsilon where it has one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwoTierMeasurement:
-    """One course."""
-
-    points: tuple[tuple[int, float], ...]  # Private devices so far, and the root mean squared error
-    baseline: float  # That of the items' means
-    public: int  # Public users, and their training ratings
-    ratings: int
-    rank: int  # As in the scenario, or validated
-    kappa: float
-    weight: float | None
-    attack: tuple[dict[str, Any], ...] = ()  # What was guessed: rows of `attack`
+# Curves of Figure 2: the rivals, then what every mechanism is shown at, with its epsilon; what has no privacy first
+CURVES = (
+    NONE,
+    FULL,
+    *(
+        f"{name}:{epsilon}" if epsilon else name
+        for name in sorted(server.second_order_server_halves(), key=lambda name: public.half_of(name).private)
+        for epsilon in server.half_of(name).swept
+    ),
+)
 
 
 def measure_two_tier(
     scenario: TwoTier, *, every: int = 0, budget: int | None = None, settings_only: bool = False, attacks: bool = False
-) -> TwoTierMeasurement:
+) -> Values:
     """Follow one course in this process, on one thread, with ``every`` private devices between two points."""
     session = InProcess(1)
-    table = _table(scenario.model_copy(update=_ANY if scenario.ratings is None else {**_ANY, "seed": 0}))
-    if budget is not None:
-        scenario = scenario.model_copy(update={"public": _users_for(scenario, table, budget)})
-    world = world_of(scenario, table)
-    fitting, _ = settle(world, session)
+    table = experiment.table_of(scenario)
+    if budget is not None:  # as many public users as have about so many training ratings, at least 2
+        every_user = {"public": table.users, "private": 0, "rank": None}
+        most = experiment.world_of(scenario.model_copy(update=every_user), table).split
+        sums = np.cumsum(most.train.degrees[most.public])
+        scenario = scenario.model_copy(update={"public": max(2, int(np.argmin(np.abs(sums - budget))) + 1)})
+    world = experiment.world_of(scenario, table)
+    fitting, _ = experiment.settle(world, session)
     rows = world.split.public_rows
-    points: list[tuple[int, float]] = []
-    baseline, weight, attack = 0.0, None, list[dict[str, Any]]()
+    # A point has the private devices so far, and the root mean squared error; the baseline is that of the items' means.
+    # Public users stand beside their training ratings; rank and kappa are as in the scenario, or validated
+    measured: Values = {
+        "points": [],
+        "baseline": 0.0,
+        "public": rows.users,
+        "ratings": rows.items.size,
+        "rank": fitting.rank,
+        "kappa": fitting.kappa,
+        "weight": None,
+        "attack": [],
+    }
     if not settings_only:
-        plan = plan_of(world, fitting, every=every)
+        plan = experiment.plan_of(world, fitting, every=every)
         course = follow(plan, session).outcome
-        points = [(devices, score_of(world, session, features)) for devices, features in course.models]
-        weight = course.weight
-        baseline = rmse(baseline_errors(course.features, world.split.test))
-        attack = _guessed(scenario.seed, world, plan, course) if attacks else []
-    return TwoTierMeasurement(
-        points=tuple(points),
-        baseline=baseline,
-        public=rows.users,
-        ratings=rows.items.size,
-        rank=fitting.rank,
-        kappa=fitting.kappa,
-        weight=weight,
-        attack=tuple(attack),
-    )
+        scores = [(devices, experiment.score_of(world, session, features)) for devices, features in course.models]
+        measured |= {"points": scores, "baseline": rmse(baseline_errors(course.features, world.split.test))}
+        guessed = _guessed(world, plan, course) if attacks else []
+        measured |= {"weight": course.weight, "attack": guessed}
+    return measured
 
 
-def _guessed(seed: int, world: TwoTierWorld, plan: CoursePlan, course: CompletionOutcome) -> list[dict[str, Any]]:
+def _guessed(world: experiment.TwoTierWorld, plan: CoursePlan, course: CompletionOutcome) -> list[dict[str, Any]]:
     """Attack what can be attacked: some mechanisms need a scale with all ratings on it."""
     from scenarios.families.two_tier.attack import ATTACKED, attack  # noqa: PLC0415 (trees, only where they grow)
 
     levels = world.scale.levels
     on_scale = levels is not None and len(levels) > 1 and bool(np.isin(plan.private.values, levels).all())
     attacked = [one for one in ATTACKED if on_scale or not needs_scale(one[0])]
-    return attack(course.features, plan.server.public, plan.private, seed, attacked=attacked)
-
-
-_ANY: dict[str, Any] = {
-    **dict.fromkeys(("epsilon", "rank", "regularisation", "weight")),
-    "mechanism": NONE,
-    "public": 1,
-    "private": 0,
-    "public_by": "most",
-    "norm": "uniform",
-}
-"""What a table does not depend on."""
-
-
-_table = lru_cache(maxsize=1)(read_table)
-
-
-def _users_for(scenario: TwoTier, table: RatingTable, budget: int) -> int:
-    """Return how many public users have about ``budget`` training ratings: the nearest number, at least 2."""
-    most = world_of(scenario.model_copy(update={"public": table.users, "private": 0, "rank": None}), table)
-    sums = np.cumsum(most.split.train.degrees[most.split.public])
-    return max(2, int(np.argmin(np.abs(sums - budget))) + 1)
+    return attack(course.features, plan.server.public, plan.private, world.settings.seed, attacked=attacked)
 
 
 class TwoTierSweepOptions(BaseModel):
@@ -142,12 +114,12 @@ class TwoTierSweepOptions(BaseModel):
 
 _FILE = ("ratings", "columns", "duplicates", "bad_lines", "planted", "public", "private", "private_by")
 _SCENARIO = (*_FILE, "rank", "regularisation", "m_step", "scale", "round_ratings", "holdout", "seed")
-Units = Mapping[TwoTierKey, TwoTierMeasurement]
-Measure = Callable[[], TwoTierMeasurement]
+Units = Mapping[TwoTierKey, Values]
+Measure = Callable[[], Values]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwoTierSweep(Sweep[TwoTierKey, TwoTierMeasurement]):
+class TwoTierSweep(Sweep[TwoTierKey, Values]):
     """Figures to be measured, or that were measured."""
 
     base: TwoTier  # What all units share
@@ -157,7 +129,7 @@ class TwoTierSweep(Sweep[TwoTierKey, TwoTierMeasurement]):
     users: int  # Of the table, held-out ratings left out
     ratings: int
     every: int  # Private devices between two points of Figure 2
-    key, measurement, rows_in, tables = TwoTierKey, TwoTierMeasurement, "summary", ("points.csv", "summary.csv")
+    key, rows_in, tables = TwoTierKey, "summary", ("points.csv", "summary.csv")
     fields: ClassVar = {**TwoTierSweepOptions.model_fields, **{name: TwoTier.model_fields[name] for name in _SCENARIO}}
     help: ClassVar = """Draw the paper's figures over seeds: errors against public users, and against private devices \
 that answer.
@@ -178,16 +150,14 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
         for curve in curves:
             name, epsilon = read_curve(curve)
             if name not in GUARANTEES:
-                raise InputError(
-                    f"mechanism is {name!r}; choose some of {', '.join(GUARANTEES)}, with :epsilon if it has one"
-                )
+                raise InputError(f"mechanism is {name!r}; choose some of {', '.join(GUARANTEES)}, with :epsilon if any")
             if takes_epsilon(name) != (epsilon is not None):
                 raise InputError(f"mechanism is {curve!r}; write {name}:5 if it has an epsilon, {name} if not")
-        table = read_table(base)
+        table = experiment.read_table(base)
         tell_remarks(table, console())
         scaled = [{"mechanism": curve} for curve in curves if needs_scale(curve.partition(":")[0])]
         for update in (scaled or [{}]) if SECOND in figures else [{"private": 0, "public": 2}]:
-            world_of(base.model_copy(update=update), table)
+            experiment.world_of(base.model_copy(update=update), table)
         train = hold_out(table, held_out=base.holdout, like_from=None, seed=base.seed, purpose=TEST).train
         numbers = {"seeds": options.seeds, "users": train.users, "ratings": train.ratings, "every": options.every}
         return cls(base=base, figures=figures, curves=curves, **numbers)
@@ -199,20 +169,28 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
 
     def units(self, done: Units) -> dict[TwoTierKey, Measure]:
         """Return Figure 1's units, and Figure 2's as soon as their rank and kappa are validated."""
-        first = dict(self._first())
-        ready = all(key in done for key in first if key.figure == SETTINGS)
-        return first | (dict(self._second(done)) if ready else {})
+        units = dict(self._first())
+        settings = {key.seed: done.get(key) for key in units if key.figure == SETTINGS}
+        for seed, one in settings.items() if None not in settings.values() else ():
+            assert one is not None  # as just said
+            for curve in self.curves:
+                name, epsilon = read_curve(curve)
+                changes = {"mechanism": name, "epsilon": epsilon, "seed": seed}
+                changes |= {"rank": one["rank"], "regularisation": one["kappa"]}
+                units[TwoTierKey(SECOND, curve, 0, seed)] = self._course(changes, every=self.every)
+        return units
 
     def _first(self) -> Iterator[tuple[TwoTierKey, Measure]]:
         """Yield the units that need no other: Figure 1, and the settings of Figure 2."""
         alone: dict[str, Any] = {"mechanism": NONE, "epsilon": None, "weight": None}
         if ATTACK in self.figures:
             yield TwoTierKey(ATTACK, "", 0, self.base.seed), self._course(alone, attacks=True)
-        for seed in self._every_seed():
+        counts = [*takewhile(lambda count: count < 0.75 * self.users, DOUBLED), self.users]
+        for seed in range(self.base.seed, self.base.seed + self.seeds):
             alone |= {"private": 0, "seed": seed}
             if LEFT in self.figures:
                 for norm in ("uniform", "weighted"):
-                    for count in self._public_counts():
+                    for count in counts:
                         few = {**alone, "norm": norm, "public": count, "public_by": "most"}
                         yield TwoTierKey(LEFT, norm, count, seed), self._course(few)
             if RIGHT in self.figures:
@@ -223,42 +201,22 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
             if SECOND in self.figures:
                 yield TwoTierKey(SETTINGS, "", 0, seed), self._course(alone, settings_only=True)
 
-    def _second(self, done: Units) -> Iterator[tuple[TwoTierKey, Measure]]:
-        """Yield Figure 2's units: every mechanism with the same rank and kappa, validated once a seed."""
-        for seed in self._every_seed() if SECOND in self.figures else ():
-            settings = done[TwoTierKey(SETTINGS, "", 0, seed)]
-            for curve in self.curves:
-                changes = {**dict(zip(("mechanism", "epsilon"), read_curve(curve), strict=True)), "seed": seed}
-                changes |= {"rank": settings.rank, "regularisation": settings.kappa}
-                yield TwoTierKey(SECOND, curve, 0, seed), self._course(changes, every=self.every)
-
     def _course(self, changes: Mapping[str, Any], **how: Any) -> Measure:
         return partial(measure_two_tier, self.base.model_copy(update=changes), **how)
-
-    def _every_seed(self) -> range:
-        return range(self.base.seed, self.base.seed + self.seeds)
-
-    def _public_counts(self) -> list[int]:
-        """Return Figure 1 left's numbers of public users: doubling, and all."""
-        counts, count = [], FIRST_PUBLIC
-        while count < 0.75 * self.users:
-            counts.append(count)
-            count *= 2
-        return [*counts, self.users]
 
     def table(self, units: Units) -> pd.DataFrame:
         """Return every seed's points: figure, curve, x, seed, rmse and the settings behind them."""
         rows: list[dict[str, Any]] = []
         for (figure, curve, place, seed), one in units.items():
-            settings = {name: getattr(one, name) for name in ("rank", "kappa", "weight", "public")}
+            settings = {name: one[name] for name in ("rank", "kappa", "weight", "public")}
             if figure == SECOND:
                 row = {"figure": figure, "curve": curve}
-                rows += [{**row, "x": x, "seed": seed, "rmse": error, **settings} for x, error in one.points]
+                rows += [{**row, "x": x, "seed": seed, "rmse": error, **settings} for x, error in one["points"]]
             elif figure in (LEFT, RIGHT):
                 row = {"figure": figure, "x": place, "seed": seed, **settings}
-                rows.append({**row, "curve": curve, "rmse": one.points[-1][1]})
+                rows.append({**row, "curve": curve, "rmse": one["points"][-1][1]})
                 if curve in ("uniform", "most"):
-                    rows.append({**row, "curve": BASELINE, "rmse": one.baseline})
+                    rows.append({**row, "curve": BASELINE, "rmse": one["baseline"]})
         return pd.DataFrame(rows)
 
     def result(self, units: Units) -> dict[str, Any]:
@@ -268,9 +226,9 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
             "trust_model": "two-tier",
             **self.content(),
             "versions": versions(),
-            **({} if base.ratings is None else lines_skipped(base, read_table(base))),
+            **({} if base.ratings is None else lines_skipped(base, experiment.read_table(base))),
             "summary": [] if points.empty else _summary(points),
-            "attack": [row for one in units.values() for row in one.attack],
+            "attack": [row for one in units.values() for row in one["attack"]],
         }
 
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:

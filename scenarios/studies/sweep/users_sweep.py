@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import product
@@ -103,9 +102,7 @@ class UsersSweep(GridSweep):
     def _setting(self, varied: Mapping[str, Any]) -> Scenario:
         values = _with_rated({**self.base, **varied})
         if values.get("policy") == "fixed":
-            raise InputError(
-                "policy is 'fixed', but a sweep grows one round; leave it out, or choose one that stops itself"
-            )
+            raise InputError("policy is 'fixed', but a sweep grows one round; leave it out, or choose one that stops")
         if (trust := values.get("trust", LOCAL)) != LOCAL:
             raise InputError(
                 f"trust is {trust!r}, under which devices' noise follows from how many they are, but this sweep reads "
@@ -116,17 +113,11 @@ class UsersSweep(GridSweep):
             load_scenario(None, {**values, "decoder": decoder})
         setting = load_scenario(None, values)
         if TOP in self.criteria and not half_in(setting).ranks:
-            raise InputError(
-                f"criterion {TOP} is about items ranked by popularity, which {setting.design} does not rank"
-            )
-        if setting.ratings is not None:
-            return self._of_file(setting)
-        setting = setting.complete()
-        cluster_sizes(setting)
-        return setting
-
-    def _of_file(self, setting: Scenario) -> Scenario:
-        """Return a setting with the numbers of its ratings file."""
+            raise InputError(f"criterion {TOP} is about ranks by popularity, which {setting.design} does not have")
+        if setting.ratings is None:
+            setting = setting.complete()
+            cluster_sizes(setting)
+            return setting
         if self.criteria != (TOP,):
             raise InputError(
                 f'ratings is {str(setting.ratings)!r}, a file without labels to compare with; say criteria = ["{TOP}"],'
@@ -134,10 +125,8 @@ class UsersSweep(GridSweep):
             )
         if self.most_users > MOST_RESAMPLED:
             raise InputError(
-                f"most_users is {self.most_users}, but devices of a ratings file are held in memory; give at most "
-                f"{MOST_RESAMPLED}"
+                f"most_users is {self.most_users}; a file's devices are held in memory, at most {MOST_RESAMPLED}"
             )
-        assert setting.ratings is not None  # looked at before
         path = setting.ratings.resolve()  # workers may run elsewhere
         filled = populate(setting.model_copy(update={"ratings": path, "users": None})).scenario
         return filled.model_copy(update={"users": self.most_users})
@@ -201,7 +190,11 @@ class UsersSweep(GridSweep):
 
     def result(self, units: Units) -> dict[str, Any]:
         """Return U* of every setting, exponents and ratios, with what the planner says of them."""
-        thresholds, plans = _users_of_seeds(units), self.predictions()
+        # The thresholds of all seeds in their order, NaN where the most users did not do
+        rows = self.table(units).sort_values(["setting", "seed"])
+        cells: Any = rows.groupby(["setting", "decoder", "criterion"], sort=False)["users"]
+        thresholds = {(int(place), *names): users.to_numpy() for (place, *names), users in cells}
+        plans = self.predictions()
         fields = [fields_of(setting) | _channel(setting) for setting in self.settings]
         settings = []
         for (place, decoder, criterion), users in thresholds.items():
@@ -410,15 +403,6 @@ def _with_rated(values: dict[str, Any]) -> dict[str, Any]:
 def _channel(setting: Scenario) -> dict[str, str]:
     own = RunSpec(settle(setting.complete())).own
     return {"channel": own[1].how} if own else {}
-
-
-def _users_of_seeds(units: Units) -> dict[SeriesKey, Floats]:
-    """Return the threshold of every seed, in the order of seeds; NaN where the most users did not do."""
-    users: dict[SeriesKey, list[float]] = defaultdict(list)
-    for (place, _), measurement in sorted(units.items()):
-        for one in measurement.thresholds:
-            users[place, one.decoder, one.criterion].append(math.nan if one.users is None else float(one.users))
-    return {cell: np.array(values) for cell, values in users.items()}
 
 
 def target_of(criterion: str, share: float, items: int) -> Target:

@@ -171,7 +171,7 @@ def test_validation_finds_the_planted_rank_and_less_noise_takes_less_regularisat
 
 @pytest.mark.parametrize(("start", "lowest"), [(2, 7), (2, -3), (7, 7)])
 def test_going_downhill_ends_at_the_bottom(start: int, lowest: int) -> None:
-    assert downhill(lambda powers: [abs(power - lowest) for power in powers], start) == lowest
+    assert downhill(lambda power: abs(power - lowest), start) == lowest
 
 
 def test_advice_ranks_unseen_items_and_counts_likes_above_the_own_mean() -> None:

@@ -115,11 +115,11 @@ def test_a_curator_needs_as_many_users_for_one_replaced_as_for_one_added_at_half
     assert one["users"] > row_of(planned(monkeypatch, both, epsilon=2, settings=adds), design="curator-items")["users"]
     text = io.StringIO()
     show_plan(Console(file=text, width=300), halved, "a plan")
-    assert "epsilon of curator-items: neighbours add-remove, delta 0" in text.getvalue()
-    assert "every other epsilon: neighbours replace, delta 0" in text.getvalue()
+    assert "; curator-items: neighbours add-remove, delta 0" in text.getvalue()
+    assert "epsilon: neighbours replace, delta 0;" in text.getvalue()
     text = io.StringIO()
     show_plan(Console(file=text, width=300), made, "a plan")
-    assert "every epsilon: neighbours replace, delta 0" in text.getvalue()
+    assert "epsilon: neighbours replace, delta 0\n" in text.getvalue()
 
 
 def test_anchor_sensing_is_recommended_where_classes_cancel(monkeypatch: pytest.MonkeyPatch) -> None:

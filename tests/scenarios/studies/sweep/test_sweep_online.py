@@ -139,7 +139,7 @@ def test_a_unit_is_a_run_on_every_backend(whole: Path, ray_session: OnRay) -> No
     units = OnlineSweep(base=base, axes=parse_axes("rounds=60"), recommenders=("p-rec-lean",), seeds=2).units({})
     for session in (InProcess(2), ray_session):
         for place, measured in session.each(OnlineSweep.measure, list(units.values())):
-            assert measured.recommendations_sha256 == every[list(units)[place]]["recommendations_sha256"]
+            assert measured["recommendations_sha256"] == every[list(units)[place]]["recommendations_sha256"]
 
 
 def test_a_file_is_known_by_its_content(served: Path, swept: Command, ratings: Path, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_what_is_wrong_is_told_in_one_line_before_anybody_votes(
     def voted(*_: object) -> None:
         raise AssertionError("somebody voted")
 
-    monkeypatch.setattr("scenarios.studies.sweep.online_sweep.run_online", voted)
+    monkeypatch.setattr("scenarios.families.online.online_run.run_online", voted)
     of_file = ("--ratings", ratings)
     for arguments, words in (
         (("--axes", "time"), ["'time'", "epsilon-peers"]),
