@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ from scenarios.studies.scrutiny.release_laws import (
     patterns_of,
     sample_attack,
 )
-from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Event, Power
+from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Power
 
 FIT, CHOOSE, MEASURE = 0, 1, 2  # what a play is for: to order what is seen, to choose the event, or to measure it
 CUTS = 256  # thresholds that are tried for each score
@@ -71,7 +71,9 @@ def _at_most(misses: Floats | Ints, plays: int, doubt: float) -> Floats:
     return np.where(misses < plays, beta.isf(doubt / 2, misses + 1, np.maximum(plays - misses, 1)), 1.0)
 
 
-def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: float, delta: float = 0.0) -> Event:
+def best_event(
+    scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: float, delta: float = 0.0, **about: Any
+) -> AttackResult:
     """Return what the event shows that the choosing plays like best; high scores speak for input a."""
     # Scores have shape (plays,), and are fitted on no play but those of `FIT`; ``secret`` says whether the victim holds
     # a, and ``delta`` how much of the event's probability the claim does not cover.
@@ -95,13 +97,8 @@ def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: 
     hits, misses = (np.array([np.count_nonzero(event & measuring & one)]) for one in (with_side, ~with_side))
     bound = max(float(at_least(hits, misses, measured, doubt, delta)[0]), 0.0)
     share = float((secret == guess)[measuring].mean()) if measured else 0.5
-    return Event(measured=bound, right=share, plays=measured, hits=int(hits[0]), misses=int(misses[0]), by=by)
-
-
-def attack_of(event: Event, *, name: str, meaning: str, times: int, claimed: Epsilon) -> AttackResult:
-    """Return an attack with what its event shows; what is claimed of one release may be spent so many times."""
-    epsilon = None if claimed is None else times * claimed
-    return AttackResult(**asdict(event), name=name, meaning=meaning, times=times, epsilon=epsilon)
+    counts: dict[str, Any] = {"plays": measured, "hits": int(hits[0]), "misses": int(misses[0])}
+    return AttackResult(measured=bound, right=share, by=by, **counts, **about)
 
 
 def power_of(attacks: Sequence[AttackResult], doubt: float) -> Power | None:
@@ -234,9 +231,10 @@ def second_order_audit(mechanism: str, epsilon: Fraction, *, releases: int, doub
             words = meaning if whole and len(parts) == 1 else f"{meaning}, {'a release' if whole else half.epsilon_of}"
             sample = _sample(query, features, np.stack(pair), min(releases, MOST), coins)
             use = parts_of(sample.secret.size, coins)
-            event = best_event(_scores(sample, use, whole=whole), sample.secret, use, each)
             times = ITEMS if whole and len(parts) > 1 else 1
-            attacks.append(attack_of(event, name=name, meaning=words, times=times, claimed=claimed))
+            cost: dict[str, Any] = {"times": times, "epsilon": claimed and times * claimed}
+            scores = _scores(sample, use, whole=whole)
+            attacks.append(best_event(scores, sample.secret, use, each, name=name, meaning=words, **cost))
     return Audit(
         design=mechanism,
         guarantee=half.promised(query),
@@ -330,9 +328,10 @@ def attack(plan: AttackPlan, releases: int, claimed: Epsilon, doubt: float, coin
     devices = max(FEWEST, min(releases // len(plan.laws), MOST_HELD // (width * len(plan.laws))))
     sample = sample_attack(plan.laws, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company)
     parts = parts_of(sample.victims.size, coins)
-    event = best_event(attack_scores(sample, parts), sample.secret[sample.victims], parts, doubt)
-    new = len({law.query.id for law in plan.laws})
-    return attack_of(event, name=plan.name, meaning=plan.meaning, times=new, claimed=claimed)
+    new = len({law.query.id for law in plan.laws})  # What is claimed of one release may be spent so many times
+    cost: dict[str, Any] = {"times": new, "epsilon": claimed and new * claimed}
+    scores, secret = attack_scores(sample, parts), sample.secret[sample.victims]
+    return best_event(scores, secret, parts, doubt, name=plan.name, meaning=plan.meaning, **cost)
 
 
 def attack_plans(
@@ -544,12 +543,10 @@ def central_attack(
     parts: Sequence[tuple[Mapping[str, Floats], Floats2]],
     secrets: Sequence[Bools],
     *,
-    name: str,
-    meaning: str,
-    claimed: float,
-    delta: float,
     doubt: float,
+    delta: float,
     coins: np.random.Generator,
+    **about: Any,
 ) -> AttackResult:
     """Return what the best event of all rounds shows, by blocks' scores or by what a learner makes of features."""
     looks = {look: np.concatenate([scores[look] for scores, _ in parts]) for look in parts[0][0]}
@@ -557,8 +554,7 @@ def central_attack(
     use = coins.choice([FIT, CHOOSE, MEASURE], secret.size, p=PARTS)
     if features.shape[1] and np.count_nonzero(use == FIT) >= LEARNABLE:
         looks |= learned_scores(features, secret, use)
-    event = best_event(looks, secret, use, doubt, delta)
-    return attack_of(event, name=name, meaning=meaning, times=1, claimed=Fraction(claimed))
+    return best_event(looks, secret, use, doubt, delta, **about)
 
 
 def require_game(*, users: int, releases: int, items: int, rated: int, confidence: float) -> Size:

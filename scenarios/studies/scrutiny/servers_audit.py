@@ -298,23 +298,19 @@ def audit_servers(
     duel = farthest_inputs(query, half, size)
     aggregations = Aggregations(query, half, duel, make, delta, devices)
     least = int(query.parameters[LEAST_ANSWERS]) or users  # no round of fewer is opened, and none gives away more
-    rounds, short = max(FEWEST_ROUNDS, releases // least), least // 2 if half.by_devices(query) else 0
-    if short:
-        rounds = max(FEWEST_ROUNDS, int(releases * (1 - SHORT)) // least)
-    games = [*SIDES, PUBLISHED, *([SHORT_ROUNDS] if short else [])]
-    parts: dict[str, list[tuple[dict[str, Floats], Floats2]]] = {name: [] for name in games}
-    secrets: dict[str, list[Bools]] = {name: [] for name in games}
-    looks = Looks(aggregations, least)
-    for seen, secret in aggregations.transcripts("full rounds", rounds, least, coins):
-        for name in (*SIDES, PUBLISHED):
-            parts[name].append(looks.of_public(seen) if name == PUBLISHED else looks.of_server(seen, name))
-            secrets[name].append(secret)
-    if short:
-        looks, rounds = Looks(aggregations, short), max(FEWEST_ROUNDS, int(releases * SHORT) // short)
-        for seen, secret in aggregations.transcripts(SHORT_ROUNDS, rounds, short, coins):
-            parts[SHORT_ROUNDS].append(looks.of_server(seen, WORDS_SERVER))
-            secrets[SHORT_ROUNDS].append(secret)
-    terms: dict[str, Any] = {"claimed": claimed, "delta": delta, "doubt": doubt / len(games), "coins": coins}
+    short = least // 2 if half.by_devices(query) else 0
+    plays = [("full rounds", least, [*SIDES, PUBLISHED], 1 - SHORT if short else 1.0)]
+    plays += [(SHORT_ROUNDS, short, [SHORT_ROUNDS], SHORT)] if short else []
+    parts: dict[str, list[tuple[dict[str, Floats], Floats2]]] = {name: [] for *_, names, _ in plays for name in names}
+    secrets: dict[str, list[Bools]] = {name: [] for name in parts}
+    for label, number, names, share in plays:
+        looks, rounds = Looks(aggregations, number), max(FEWEST_ROUNDS, int(releases * share) // number)
+        for seen, secret in aggregations.transcripts(label, rounds, number, coins):
+            for name in names:
+                side = name if name in SIDES else WORDS_SERVER
+                parts[name].append(looks.of_public(seen) if name == PUBLISHED else looks.of_server(seen, side))
+                secrets[name].append(secret)
+    terms: dict[str, Any] = {"epsilon": Fraction(claimed), "delta": delta, "doubt": doubt / len(parts), "coins": coins}
     return ServersAudit(
         design=subject.label,
         epsilon=claimed,
@@ -328,7 +324,7 @@ def audit_servers(
         bytes_per_device=WORD_BYTES * half.width(query) + SEED_BYTES,
         confidence=1 - doubt,
         attacks=tuple(
-            central_attack(parts[name], secrets[name], name=name, meaning=MEANINGS[name], **terms) for name in games
+            central_attack(parts[name], secrets[name], name=name, meaning=MEANINGS[name], **terms) for name in parts
         ),
     )
 

@@ -4,11 +4,11 @@ The attacker sees what the shuffler hands on, knows what all other devices hold,
 a fair coin. What is measured is held against the central epsilon that is claimed at the audit's delta.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -65,18 +65,6 @@ class RoundShuffler(Protocol):
 MakeShuffler = Callable[[Query, Shuffling], RoundShuffler]
 
 
-class Trio(NamedTuple):
-    """Two inputs that are told apart, and what all other devices hold, with the chances of every report."""
-
-    rows: tuple[Rated, Rated, Rated]
-    chances: Floats2  # shape (3, reports)
-
-    @property
-    def bound(self) -> KnownOthers:
-        """What the multiset really gives away."""
-        return KnownOthers(self.chances.tolist())
-
-
 class ReportNumbers:
     """Numbers of reports: their bits, or where devices draw questions, what these say of three inputs, and the bits."""
 
@@ -114,6 +102,24 @@ class ReportNumbers:
         return np.array([[float(one) for one in self._law.chances(sketch, np.uint64(0))] for sketch in sketches])
 
 
+class Trio(NamedTuple):
+    """Two inputs that are told apart, and what all other devices hold, with the chances of every report."""
+
+    rows: Sequence[Rated]  # three
+    chances: Floats2  # shape (3, reports)
+    reports: ReportNumbers
+
+    @property
+    def bound(self) -> KnownOthers:
+        """What the multiset really gives away."""
+        return KnownOthers(self.chances.tolist())
+
+
+def _worst_of(trios: Iterable[Trio], epsilon: float, users: int) -> Trio:
+    """Return the trio whose multiset gives away most at a central epsilon."""
+    return max(trios, key=lambda trio: trio.bound.delta(epsilon, 0.0, users))
+
+
 def _questions(law: ClaimedLaw, count: int, purpose: str = "questions that are tried") -> Words:
     """Return questions as devices of a purpose of their own draw them."""
     return Coins(as_words(derive(0, purpose)), 0, count, law.query.words).streams(law.query)
@@ -133,7 +139,7 @@ def sketches_under(law: ClaimedLaw, row: Rated, words: Words, secret: str = "ske
     return sketch.private.reshape(words.size, -1).astype(np.int64)
 
 
-def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> tuple[Trio, ReportNumbers]:
+def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio:
     """Return the inputs whose answers differ to most questions, which devices draw, and of some the worst third."""
     words, other_way = _questions(law, PILOTS * 8), "other sketches"
     every = dict[bytes, tuple[Rated, Floats2]]()
@@ -149,17 +155,11 @@ def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> tupl
         )
     tables = np.stack([table for _, table in kinds])
     far = np.abs(tables[:, None] - tables[None]).sum(axis=(2, 3))
-    one, other = np.unravel_index(int(far.argmax()), far.shape)
+    one, other = divmod(int(far.argmax()), len(kinds))
     thirds = np.unique(np.linspace(0, len(kinds) - 1, THIRDS).astype(int)).tolist()
-    best, most = None, -1.0
-    for third in dict.fromkeys([int(one), int(other), *thirds]):
-        rows_of = kinds[int(one)][0], kinds[int(other)][0], kinds[third][0]
-        reports = ReportNumbers(law, rows_of)
-        delta = KnownOthers(reports.chances.tolist()).delta(epsilon, 0.0, users)
-        if delta > most:
-            best, most = (Trio(rows_of, reports.chances), reports), delta
-    assert best is not None  # of two thirds at least
-    return best
+    threes = [[kinds[place][0] for place in (one, other, third)] for third in dict.fromkeys([one, other, *thirds])]
+    numbered = ((rows, ReportNumbers(law, rows)) for rows in threes)
+    return _worst_of((Trio(rows, reports.chances, reports) for rows, reports in numbered), epsilon, users)
 
 
 class Game(NamedTuple):
@@ -205,19 +205,13 @@ def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Tr
             "no two inputs have a sketch that depends on them alone; an audit behind a shuffler tells such two apart"
         )
     every = [every[place] for place in np.unique(np.linspace(0, len(every) - 1, MOST_SKETCHES).astype(int)).tolist()]
-    seen, best, most = set[bytes](), list[int](), -1.0
-    for one, other in permutations(range(len(every)), 2):
-        for third in range(len(every)):
-            table = np.stack([every[place][1] for place in (one, other, third)])
-            kind = np.unique(np.round(table, 12), axis=1, return_counts=True)
-            if one == other or (key := kind[0].tobytes() + kind[1].tobytes()) in seen:
-                continue
-            seen.add(key)
-            delta = KnownOthers(table.tolist()).delta(epsilon, 0.0, users)
-            if delta > most:
-                best, most = [one, other, third], delta
-    rows = every[best[0]][0], every[best[1]][0], every[best[2]][0]
-    return Trio(rows, np.stack([every[place][1] for place in best]))
+    reports, trios = ReportNumbers(law), dict[bytes, Trio]()
+    for (one, other), third in product(permutations(range(len(every)), 2), range(len(every))):
+        three = [every[place] for place in (one, other, third)]
+        table = np.stack([chances for _, chances in three])
+        columns, counts = np.unique(np.round(table, 12), axis=1, return_counts=True)
+        trios.setdefault(columns.tobytes() + counts.tobytes(), Trio([row for row, _ in three], table, reports))
+    return _worst_of(trios.values(), epsilon, users)
 
 
 class Rounds:
@@ -230,10 +224,8 @@ class Rounds:
         users: int,
         make: MakeShuffler,
         coins: np.random.Generator,
-        numbering: ReportNumbers | None = None,
     ) -> None:
         self._law, self._trio, self._users, self._make, self._coins = law, trio, users, make, coins
-        self._numbering = ReportNumbers(law) if numbering is None else numbering
         self._terms = Shuffling(reports=users)
         self._ratios = trio.chances[:2] / np.where(trio.chances[2] > 0, trio.chances[2], np.inf)
 
@@ -300,7 +292,7 @@ class Rounds:
                     places_there = np.flatnonzero(questions == public[number])
                     address[number] = places_there[0] if places_there.size else ABSENT
         flat_words = None if seen_words is None else seen_words.ravel()
-        reports = self._numbering.numbers(seen.reshape(-1, width), flat_words).reshape(rounds, users)
+        reports = self._trio.reports.numbers(seen.reshape(-1, width), flat_words).reshape(rounds, users)
         reports[np.arange(users) >= counts[:, None]] = ABSENT
         places = np.stack([named, present[:, :victim].sum(axis=1), address])
         by_place = np.where((places >= 0) & (places < counts), np.take_along_axis(reports.T, places, axis=0), ABSENT)
@@ -366,7 +358,7 @@ class Rounds:
             )
             for number in range(SIMULATIONS):
                 secret = as_words(derive(number, "devices that an attacker simulates"))
-                numbers = self._numbering.numbers(*self._answers(user, secret, first, rounds))
+                numbers = self._trio.reports.numbers(*self._answers(user, secret, first, rounds))
                 laws[row[numbers >= 0], numbers[numbers >= 0]] += 1
             ratio = laws / np.where(self._trio.chances[2] > 0, self._trio.chances[2], np.inf)
             padded = np.concatenate([ratio, np.zeros((rounds, 1))], axis=1)
@@ -406,8 +398,8 @@ def shuffled_attack(
         }
         parts.append((scores, rounds.histogram(view.reports)))
         secrets.append(secret)
-    about = {"name": game.name, "meaning": game.meaning}
-    return central_attack(parts, secrets, **about, claimed=claimed, delta=delta, doubt=doubt, coins=coins)
+    about = {"name": game.name, "meaning": game.meaning, "epsilon": Fraction(claimed)}
+    return central_attack(parts, secrets, **about, delta=delta, doubt=doubt, coins=coins)
 
 
 def audit_shuffled(
@@ -430,12 +422,9 @@ def audit_shuffled(
     local = as_float(query.epsilon)
     claimed = _smallest(randomizer.bound, local, users, delta)
     law, coins = ClaimedLaw(subject, query), np.random.default_rng(20261126)
-    at, numbering = min(claimed, 0.9 * local), None
-    if query.own_questions:
-        trio, numbering = own_trio(law, size, epsilon=at, users=users)
-    else:
-        trio = worst_trio(law, size, epsilon=at, users=users)
-    rounds = Rounds(law, trio, users, make, coins, numbering)
+    find = own_trio if query.own_questions else worst_trio
+    trio = find(law, size, epsilon=min(claimed, 0.9 * local), users=users)
+    rounds = Rounds(law, trio, users, make, coins)
     attacks = tuple(
         shuffled_attack(
             rounds,
