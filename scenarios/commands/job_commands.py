@@ -76,9 +76,7 @@ def read_status(out: Path) -> FolderStatus:
     if mark is None and locked:
         return FolderStatus(state=STARTING, result={})
     if mark is None:
-        raise InputError(
-            f"{out} holds no run; name the --out of one that has begun, or the id that blindrec submit printed"
-        )
+        raise InputError(f"{out} holds no run; name the --out of one that has begun, or the id that submit printed")
     snapshot, records = _snapshot(out), count_records(out)
     if not (locked or _alive(snapshot)):
         resume_hint = mark.resume_hint(records, out) if records else ""
@@ -198,9 +196,7 @@ def submit(
     request = check_request(context.find_root().command, context.args, folder)
     check_target(json)
     if detach and json is not None:
-        raise InputError(
-            f"json is {json}, but --detach does not wait for it; fetch it by blindrec status ID --json {json}"
-        )
+        raise InputError(f"json is {json}, but --detach waits for nothing; blindrec status ID --json {json} fetches it")
     head = head_at(address)
     head.check_versions()
     if line := secrets_warning(left_out(folder)):
@@ -226,9 +222,7 @@ def status(
     """Show how a job stands, or a run here by its folder; --json fetches the result of a job that is over."""
     if is_folder(job):
         if follow_log or json is not None:
-            raise InputError(
-                f"{job} is a folder of this machine; blindrec watch {job} follows it, result.json is there"
-            )
+            raise InputError(f"{job} is a folder of this machine; blindrec watch {job} follows it")
         _print(read_status(Path(job)).rows())
         return
     check_target(json)

@@ -136,24 +136,16 @@ def check_shuffled(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse what a shuffler does nothing for, whatever the numbers are."""
     if not half.private or half.trust != TRUST_LOCAL:
         raise InputError(
-            f"trust is {scenario.trust}, but devices do not randomize their answers to {half.name}: a shuffler "
-            "amplifies local privacy; give grr, oue, subset or set"
+            f"trust is {scenario.trust}, but devices do not randomize for {half.name}; give grr, oue, subset or set"
         )
     if scenario.epsilon is None:
         raise InputError(f"trust is {scenario.trust} and epsilon is inf; a shuffler amplifies a finite one, give one")
     if counted := getattr(scenario.settings, "counted_group", 0.0):
-        raise InputError(
-            f"counted_group is {counted:g}, but behind a shuffler sizes of sets follow from the settings; leave it out"
-        )
+        raise InputError(f"counted_group is {counted:g}, but behind a shuffler it follows from settings; leave it out")
     if scenario.delta == 0:
-        raise InputError(
-            "delta is 0, but shuffled reports keep more than their local epsilon with a positive one only; leave it out"
-        )
+        raise InputError("delta is 0, with which shuffled reports keep their local epsilon alone; leave it out")
     if scenario.smallest_round is not None and scenario.policy in (ONE_ROUND, FIXED, GROUPS):
-        raise InputError(
-            f"smallest_round is {scenario.smallest_round}, but the rounds of {scenario.policy} follow from the users; "
-            "leave it out"
-        )
+        raise InputError(f"smallest_round is {scenario.smallest_round}, which {scenario.policy} has not; leave it out")
     custom = isinstance(scenario.settings, OwnSettings)  # which is looked at once it can be admitted
     if not custom and public_half(half.query_name(scenario.settings)).by_address and not scenario.own_questions:
         raise InputError(by_address(half.name))

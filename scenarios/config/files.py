@@ -104,7 +104,7 @@ def names_of_columns(value: Any) -> Any:
     names = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ()
     if not 2 <= len(names) <= 4 or not all(isinstance(name, (str, int)) for name in names):
         raise InputError(
-            f"columns is {brief(value)}; name three, like user,item,rating; two where nobody rates, or four with times"
+            f"columns is {brief(value)}; name three, like user,item,rating; two without ratings, four with times"
         )
     return tuple(str(name).strip() for name in names)
 

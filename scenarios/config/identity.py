@@ -257,10 +257,7 @@ def _cell_of(kind: type) -> str:
             cell = "".join(linecache.getlines(code.co_filename))
             if f"class {kind.__name__}" in cell:
                 return cell.strip()
-    raise InputError(
-        f"the source of {kind.__name__} cannot be read, so that nobody could tell whether it changed; put it into a "
-        "file or a notebook's cell"
-    )
+    raise InputError(f"the source of {kind.__name__} cannot be read; put it into a file or a notebook's cell")
 
 
 def _modules_read(kind: type) -> Iterator[str]:

@@ -170,8 +170,7 @@ class AttackSettings(ExperimentScenario):
             )
         if not knows_truth and attack.name not in WITHOUT_TRUTH:
             raise InputError(
-                f"attack is {attack.name}, whose liars know the items' clusters; a ratings file has none, choose one "
-                f"of {', '.join(WITHOUT_TRUTH)}"
+                f"attack is {attack.name}, but files have no clusters; choose one of {', '.join(WITHOUT_TRUTH)}"
             )
 
     def _check_sides(self, attack: Attack, design: str, *, knows_truth: bool) -> None:
@@ -182,10 +181,7 @@ class AttackSettings(ExperimentScenario):
         if attack.name not in ON_SIDES:
             raise InputError(f"attack is {attack.name}, which was not worked out for {design}; choose one of {others}")
         if not knows_truth:
-            raise InputError(
-                f"malicious is {self.malicious:g}, but liars about {design} know the items' clusters; a ratings file "
-                "has none, leave it out"
-            )
+            raise InputError(f"malicious is {self.malicious:g} for {design}, but files have no clusters; leave it out")
 
 
 class PolicySettings(ExperimentScenario):
@@ -358,10 +354,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
             )
         check_shares("class_shares", self.class_shares, len(self.like))
         if len({len(row) for row in self.like}) != 1 or not self.like[0]:
-            raise ValueError(
-                f"like has rows of {', '.join(str(len(row)) for row in self.like)} numbers; give every user class one "
-                "number an item cluster"
-            )
+            raise ValueError(f"like has rows of {', '.join(str(len(row)) for row in self.like)} numbers; give as many")
         check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
         if self.ratings is None:
             self.complete()
@@ -412,10 +405,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
         rated, users = self.rated or min(rated, items), self.users or users
         full = {"items": items, "rated": rated, "users": users, "clusters": clusters}
         if clusters >= items:
-            raise InputError(
-                f"clusters is {clusters}; give fewer than there are items, {items}: labels have no names, so that with "
-                "as many clusters as items all labels are right, whatever was answered"
-            )
+            raise InputError(f"clusters is {clusters}; give fewer than the {items} items, else any labels are right")
         if clusters < 2:
             raise InputError(f"like has {clusters} numbers a user class; give one for each of at least 2 item clusters")
         check_shape(items, full["rated"])

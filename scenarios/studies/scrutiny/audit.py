@@ -108,10 +108,7 @@ def audit(
             raise InputError(f"{design} is a mechanism of two tiers, which has no settings here; leave them out")
         return second_order_audit(design, nats, releases=releases, doubt=1 - confidence)
     if design in shared_names():
-        raise InputError(
-            f"design {design} is answered in shares, each of which is uniform alone: there is no release to attack; "
-            f"`blindrec check {design}` looks at shares"
-        )
+        raise InputError(f"design {design} is answered in shares, each uniform alone; give --trust two-servers")
     variants = [replace(one, label=one.label.replace(" helpers=()", "")) for one in subjects(design, settings or {})]
     try:
         return local_audit(variants, nats, size=size, releases=releases, rounds=rounds, doubt=1 - confidence)

@@ -150,9 +150,7 @@ def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio
             every.setdefault(answers_of.tobytes(), (row, rows))
     kinds = list(every.values())
     if len(kinds) < 2:
-        raise InputError(
-            "no two inputs answer some question differently, whatever their coins; there is nothing to find"
-        )
+        raise InputError("no two inputs answer a question differently whatever their coins; give more items")
     tables = np.stack([table for _, table in kinds])
     far = np.abs(tables[:, None] - tables[None]).sum(axis=(2, 3))
     one, other = divmod(int(far.argmax()), len(kinds))
@@ -201,9 +199,7 @@ def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Tr
             sketches.setdefault(tuple(private[0].tolist()), (row, chances))
     every = list(sketches.values())
     if len({chances.tobytes() for _, chances in every}) < 2:
-        raise InputError(
-            "no two inputs have a sketch that depends on them alone; an audit behind a shuffler tells such two apart"
-        )
+        raise InputError("no two inputs have a sketch that depends on them alone; give more items or rated ones")
     every = [every[place] for place in np.unique(np.linspace(0, len(every) - 1, MOST_SKETCHES).astype(int)).tolist()]
     reports, trios = ReportNumbers(law), dict[bytes, Trio]()
     for (one, other), third in product(permutations(range(len(every)), 2), range(len(every))):
@@ -416,9 +412,7 @@ def audit_shuffled(
 ) -> ShuffledAudit:
     """Attack rounds of a query's reports behind a shuffler, and hold them against the bound of the randomizer."""
     if query.bits > MOST_BITS:
-        raise InputError(
-            f"reports have {query.bits} bits, and an audit behind a shuffler enumerates up to {MOST_BITS}; lower items"
-        )
+        raise InputError(f"reports have {query.bits} bits, of which {MOST_BITS} at most are enumerated; lower items")
     local = as_float(query.epsilon)
     claimed = _smallest(randomizer.bound, local, users, delta)
     law, coins = ClaimedLaw(subject, query), np.random.default_rng(20261126)
