@@ -74,7 +74,7 @@ class RunSpec:
             raise InputError(f"decoder is {scenario.decoder!r}; choose one of {decoders} for {scenario.design}")
         if not half.private and scenario.epsilon is not None:
             raise InputError(
-                f"epsilon is {as_float(scenario.epsilon):g}, but {scenario.design} is not private; leave it out"
+                f"epsilon is {as_float(scenario.epsilon):g}, but {half.name} is not private; say inf or leave it out"
             )
         _check_policy(scenario, half)
         scenario.check_attack(half.name, scenario.policy, knows_truth=scenario.ratings is None)
@@ -297,7 +297,9 @@ def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
         raise InputError(f"policy is {policy!r}; {choices}, or your own, mypackage.mymodule:MyPolicy")
     if scenario.confidence != type(scenario).model_fields["confidence"].default and not half.sure:
         choices = " and ".join(half.name for half in designs().values() if half.sure)
-        raise InputError(f"confidence is {scenario.confidence!r}, which is about {choices}; leave it out")
+        raise InputError(
+            f"confidence is {scenario.confidence}, which is about {choices}, not {half.name}; leave it out"
+        )
     if rounds != 2 and policy != "fixed":
         raise InputError(f"rounds is {rounds}, which is about policy fixed, not {policy}; leave it out")
     if answers != 1 and policy in (ONE_ROUND, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_ROUNDS):
