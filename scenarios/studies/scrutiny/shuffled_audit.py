@@ -6,10 +6,10 @@ a fair coin. What is measured is held against the central epsilon that is claime
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations, product
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.public_half import Randomizer, randomizer_of
+from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.public_half import randomizer_of
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import designs as local_mechanisms
@@ -35,7 +35,7 @@ from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, requi
 from scenarios.studies.scrutiny.mechanism import PLAIN, TINY, Choice, MechanismUnderTest, Rated, Size, inputs, stored
 from scenarios.studies.scrutiny.release_laws import MOST_BITS, PILOTS, ClaimedLaw, patterns_of
 from scenarios.studies.scrutiny.shuffling import finite_epsilon, shuffled_subject
-from scenarios.studies.scrutiny.verdicts import AttackResult, ShuffledAudit
+from scenarios.studies.scrutiny.verdicts import ShuffledAudit
 
 REPORTS, USERS, DELTA = 8_000_000, 200, 1e-3
 FEWEST_ROUNDS = 1500  # of an attack, at least
@@ -177,17 +177,6 @@ GAMES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ServerView:
-    """What the server gets of some rounds; a round's reports stand where the shuffler put them."""
-
-    reports: Ints  # numbers of reports in their order, `ABSENT` behind the last one, shape (rounds, users)
-    named: Ints  # the report that a device number or a length of its own says to be the victim's, shape (rounds,)
-    place: Ints  # the victim's place among the devices that answered
-    address: Ints  # the report whose question follows from the victim's public address
-    simulated: Floats2  # weights of reports by what the victim's device would send, shape (2, rounds)
-
-
 def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio:
     """Return two inputs and what others hold so that the multiset gives away most at a central epsilon."""
     # Looked at are inputs that a device sketches the same whatever its coins, or so many of them at even distances.
@@ -225,18 +214,12 @@ class Rounds:
         self._terms = Shuffling(reports=users)
         self._ratios = trio.chances[:2] / np.where(trio.chances[2] > 0, trio.chances[2], np.inf)
 
-    def views(self, game: Game, rounds: int) -> Iterator[tuple[ServerView, Bools]]:
-        """Yield what the server gets, block by block, and whether the victim holds the first input in each round."""
+    def looks(self, game: Game, rounds: int) -> Iterator[tuple[tuple[dict[str, Floats], Floats2], Bools]]:
+        """Yield block by block scores of what the server gets, features, and whether a victim holds the first input."""
         most = max(1, BLOCK // self._users)
         for number, first in enumerate(range(0, rounds, most)):
-            count = min(most, rounds - first)
-            secret = self._coins.random(count) < 0.5
-            yield self._view(game, secret, as_words(derive(number, f"devices of {game.name}"))), secret
-
-    def weights(self, reports: Ints, table: Floats2) -> Floats2:
-        """Return sums of weights of each round's reports, shape (2, rounds); those that are not there weigh nothing."""
-        padded = np.concatenate([table, np.zeros((len(table), 1))], axis=1)  # the last column is that of `ABSENT`
-        return np.stack([row[reports].sum(axis=1) for row in padded])
+            secret = self._coins.random(min(most, rounds - first)) < 0.5
+            yield self._look(game, secret, as_words(derive(number, f"devices of {game.name}"))), secret
 
     def log_ratio(self, reports: Ints) -> Floats:
         """Return the log-ratio of the two inputs' chances of single reports; 0 where there is none."""
@@ -253,11 +236,7 @@ class Rounds:
         counts = np.bincount(keys.ravel(), minlength=rounds * (size + 1)).reshape(rounds, size + 1)
         return counts[:, :size].astype(np.float32)
 
-    def multiset_score(self, reports: Ints) -> Floats:
-        """Return the log-ratio of the two inputs' chances of each round's multiset: no look at it is better."""
-        return _log_ratio(self.weights(reports, self._ratios))
-
-    def _view(self, game: Game, secret: Bools, devices_secret: Words) -> ServerView:
+    def _look(self, game: Game, secret: Bools, devices_secret: Words) -> tuple[dict[str, Floats], Floats2]:
         """Let devices answer, one round after another, and shuffle each round."""
         # The device at place j of round p has the address ``j * rounds + p``, so that victims' addresses are
         # consecutive.
@@ -292,45 +271,42 @@ class Rounds:
         reports[np.arange(users) >= counts[:, None]] = ABSENT
         places = np.stack([named, present[:, :victim].sum(axis=1), address])
         by_place = np.where((places >= 0) & (places < counts), np.take_along_axis(reports.T, places, axis=0), ABSENT)
-        return ServerView(
-            reports, by_place[0], by_place[1], by_place[2], self._simulated(reports, victim * rounds, rounds)
-        )
+        weights = [np.append(row, 0.0)[reports].sum(axis=1) for row in self._ratios]  # those of `ABSENT` are 0
+        scores = {
+            "multiset": _log_ratio(np.stack(weights)),  # no look at it is better
+            "order": self.log_ratio(by_place[1]),
+            "number or length": self.log_ratio(by_place[0]),
+            "question of its address": self.log_ratio(by_place[2]),
+            "simulated device": _log_ratio(self._simulated(reports, victim * rounds, rounds)),
+        }
+        return scores, self.histogram(reports)
 
     def _shuffled(
         self, bits: Bits, own_words: Words2 | None, present: Bools, longer: int | None
     ) -> Iterator[ShuffledRound]:
         """Yield what a new shuffler makes of each round, whose devices come in blocks; one report may be longer."""
-        query, (rounds, users) = self._law.query, present.shape
-        query_id = query.id
-        if longer is not None:
-            present = present.copy()
-            present[:, longer] = False
-            extra = np.concatenate([bits[:, longer], np.ones((rounds, LONGER), np.uint8)], axis=1)
-            reports, bits = np.packbits(extra, axis=1), np.where(present[:, :, None], bits, 0).astype(np.uint8)
-        every = bool(present.all())
-        blocks = [(0, users)] if every else [(0, users // 2), (users // 2, users)]
-        packed = [np.packbits(bits[:, first:stop].reshape(rounds, -1), axis=1) for first, stop in blocks]
-        masks = [np.packbits(present[:, first:stop], axis=1) for first, stop in blocks]
-        for number in range(rounds):
+        query, users = self._law.query, present.shape[1]
+        about: dict[str, Any] = {"query_id": query.id}
+        apart = present & (np.arange(users) != longer)
+        every = bool(apart.all())
+        for number, mask in enumerate(apart):
             shuffler = self._make(query, self._terms)
-            for (first, stop), of_block, mask in zip(blocks, packed, masks, strict=True):
-                answered = None if every else mask[number].tobytes()
-                words = None if own_words is None else own_words[number, first:stop].astype("<u8").tobytes()
+            for first, stop in [(0, users)] if every else [(0, users // 2), (users // 2, users)]:
                 shuffler.take(
                     Release(
-                        query_id=query_id,
+                        **about,
                         first=first,
                         count=stop - first,
                         width=query.bits,
-                        bits=of_block[number].tobytes(),
-                        answered=answered,
-                        questions=words,
+                        bits=pack(bits[number, first:stop] * mask[first:stop, None]),
+                        answered=None if every else pack(mask[first:stop]),
+                        questions=None if own_words is None else own_words[number, first:stop].astype("<u8").tobytes(),
                     )
                 )
             if longer is not None:
-                width, one = query.bits + LONGER, reports[number].tobytes()
+                one = pack(np.append(bits[number, longer], np.ones(LONGER, np.uint8)))
                 with suppress(InputError):  # who takes no report of another length is right
-                    shuffler.take(Release(query_id=query_id, first=longer, count=1, width=width, bits=one))
+                    shuffler.take(Release(**about, first=longer, count=1, width=query.bits + LONGER, bits=one))
             yield shuffler.close()
 
     def _answers(self, user: Ints, secret: Words, first: int, count: int) -> tuple[Bits2, Words | None]:
@@ -348,10 +324,8 @@ class Rounds:
         size, weights = self._trio.chances.shape[1], []
         row = np.arange(rounds)
         for side in (0, 1):
-            user, laws = (
-                np.full(first + rounds, side, np.int64),
-                np.tile(TRUST * self._trio.chances[side], (rounds, 1)),
-            )
+            user = np.full(first + rounds, side, np.int64)
+            laws = np.tile(TRUST * self._trio.chances[side], (rounds, 1))
             for number in range(SIMULATIONS):
                 secret = as_words(derive(number, "devices that an attacker simulates"))
                 numbers = self._trio.reports.numbers(*self._answers(user, secret, first, rounds))
@@ -379,29 +353,9 @@ def _log_ratio(weights: Floats2) -> Floats:
     return ratios
 
 
-def shuffled_attack(
-    rounds: Rounds, game: Game, number: int, *, claimed: float, delta: float, doubt: float, coins: np.random.Generator
-) -> AttackResult:
-    """Play so many rounds of a game, and return what the event shows that the server counts."""
-    parts, secrets = list[tuple[dict[str, Floats], Floats2]](), list[Bools]()
-    for view, secret in rounds.views(game, number):
-        scores = {
-            "multiset": rounds.multiset_score(view.reports),
-            "order": rounds.log_ratio(view.place),
-            "number or length": rounds.log_ratio(view.named),
-            "question of its address": rounds.log_ratio(view.address),
-            "simulated device": _log_ratio(view.simulated),
-        }
-        parts.append((scores, rounds.histogram(view.reports)))
-        secrets.append(secret)
-    about = {"name": game.name, "meaning": game.meaning, "epsilon": Fraction(claimed)}
-    return central_attack(parts, secrets, **about, delta=delta, doubt=doubt, coins=coins)
-
-
 def audit_shuffled(
     subject: MechanismUnderTest,
     query: Query,
-    randomizer: Randomizer,
     *,
     users: int,
     delta: float,
@@ -410,27 +364,22 @@ def audit_shuffled(
     doubt: float,
     make: MakeShuffler = Shuffler,
 ) -> ShuffledAudit:
-    """Attack rounds of a query's reports behind a shuffler, and hold them against the bound of the randomizer."""
+    """Attack rounds of a query's reports behind a shuffler, and hold them against the bound of what devices run."""
     if query.bits > MOST_BITS:
         raise InputError(f"reports have {query.bits} bits, of which {MOST_BITS} at most are enumerated; lower items")
-    local = as_float(query.epsilon)
+    local, randomizer = as_float(query.epsilon), randomizer_of(subject.public, query, subject.label)
     claimed = _smallest(randomizer.bound, local, users, delta)
     law, coins = ClaimedLaw(subject, query), np.random.default_rng(20261126)
     find = own_trio if query.own_questions else worst_trio
     trio = find(law, size, epsilon=min(claimed, 0.9 * local), users=users)
     rounds = Rounds(law, trio, users, make, coins)
-    attacks = tuple(
-        shuffled_attack(
-            rounds,
-            game,
-            max(FEWEST_ROUNDS, int(game.share * reports) // users),
-            claimed=claimed,
-            delta=delta,
-            doubt=doubt / len(GAMES),
-            coins=coins,
-        )
-        for game in GAMES
-    )
+    attacks = []
+    for game in GAMES:
+        blocks = rounds.looks(game, max(FEWEST_ROUNDS, int(game.share * reports) // users))
+        looks, secrets = zip(*blocks, strict=True)
+        about: dict[str, Any] = {"name": game.name, "meaning": game.meaning, "epsilon": Fraction(claimed)}
+        about |= {"delta": delta, "doubt": doubt / len(GAMES)}
+        attacks.append(central_attack(looks, secrets, **about, coins=coins))
     return ShuffledAudit(
         design=subject.label,
         amplified_for=users,
@@ -440,7 +389,7 @@ def audit_shuffled(
         bound=randomizer.name,
         epsilon_at_least=_smallest(trio.bound, local, users, delta),
         confidence=1 - doubt,
-        attacks=attacks,
+        attacks=tuple(attacks),
         own_questions=query.own_questions,
     )
 
@@ -513,12 +462,9 @@ def shuffled_audit(
     def query_at(local: Fraction) -> Query:
         return replace(subject.query(size, local), own_questions=own_questions)
 
-    def randomizer(local: Fraction) -> Randomizer:
-        return randomizer_of(subject.public, query_at(local), subject.label)
-
     if epsilon_local is None:
         local = largest_local_epsilon(
-            lambda nats: randomizer(finite_epsilon(nats)).bound,
+            lambda nats: randomizer_of(subject.public, query_at(finite_epsilon(nats)), subject.label).bound,
             epsilon=finite_epsilon(1 if epsilon is None else epsilon),
             devices=users,
             delta=delta,
@@ -529,7 +475,6 @@ def shuffled_audit(
     return audit_shuffled(
         subject,
         query_at(local),
-        randomizer(local),
         users=users,
         delta=delta,
         size=size,
