@@ -407,10 +407,10 @@ def _most_unlike(
 ) -> Neighbours:
     """Return the pairs of inputs whose releases differ most, whatever the channel claims, in releases of their own."""
     user = coins.integers(len(rows), size=min(SEARCHED, releases, (1 << 24) // law.query.bits))
-    (answer,) = answers([law], stored(rows, user, law.query.items), SEARCHING)
+    ((bits, answered, _),) = answers([law], stored(rows, user, law.query.items), SEARCHING)
     least = np.full(len(pairs), -np.inf)
     for start in range(0, law.query.bits, CHUNK):
-        part = patterns_of(answer.bits[:, start : start + CHUNK]) + (1 << CHUNK) * ~answer.answered
+        part = patterns_of(bits[:, start : start + CHUNK]) + (1 << CHUNK) * ~answered
         counts = np.bincount(user * (2 << CHUNK) + part, minlength=len(rows) * (2 << CHUNK)).reshape(len(rows), -1)
         counts = counts[:, counts.any(axis=0)]
         least = np.maximum(least, _cautious_log_ratio(counts, np.bincount(user, minlength=len(rows)), pairs))
@@ -457,9 +457,9 @@ def attack_scores(sample: AttackSample, parts: Ints) -> dict[str, Floats]:
 
 def _columns(sample: AttackSample, one: Observation) -> list[Ints]:
     """Return the attacker's knowledge of one query, as whole numbers: of the victim, and of its company."""
-    victims, pairs = sample.victims, one.answers.pairs
-    releases, ours, theirs = patterns_of(one.answers.bits), keys_of(one.ours), keys_of(one.theirs)
-    columns = [releases[victims], one.answers.answered[victims].astype(np.int64), ours[victims], theirs[victims]]
+    victims, (bits, answered, pairs) = sample.victims, one.answers
+    releases, ours, theirs = patterns_of(bits), keys_of(one.ours), keys_of(one.theirs)
+    columns = [releases[victims], answered[victims].astype(np.int64), ours[victims], theirs[victims]]
     columns += [] if pairs is None else [keys_of(pairs)[victims]]
     columns += [np.sign(one.log_ratio[victims]).astype(np.int64)]
     for step in sample.company:
@@ -470,11 +470,8 @@ def _columns(sample: AttackSample, one: Observation) -> list[Ints]:
 
 def _noises(sample: AttackSample) -> list[tuple[Bits2, Bits2]]:
     """Return which bits of each release are noise if the device holds a, and if it holds b, where that is known."""
-    return [
-        (one.answers.bits ^ one.likely_ours, one.answers.bits ^ one.likely_theirs)
-        for one in sample.observations
-        if one.likely_ours is not None and one.likely_theirs is not None
-    ]
+    known = [(one.bits, one.likely) for one in sample.observations if one.likely is not None]
+    return [(bits ^ ours, bits ^ theirs) for bits, (ours, theirs) in known]
 
 
 def _agreement(sample: AttackSample) -> Floats | None:
@@ -510,7 +507,7 @@ def _chunks(sample: AttackSample) -> dict[str, Ints]:
     if width <= CHUNK:
         return {}
     starts = sorted({*range(0, width, CHUNK)} - {*range(ends, width - ends, CHUNK)})
-    parts = {start: patterns_of(first.answers.bits[victims, start : start + CHUNK]) for start in starts}
+    parts = {start: patterns_of(first.bits[victims, start : start + CHUNK]) for start in starts}
     return {
         f"bits {start} to {min(start + CHUNK, width) - 1}": np.stack([part, sample.pair[victims]], axis=1)
         for start, part in parts.items()
@@ -525,11 +522,11 @@ def _features(sample: AttackSample, scores: Sequence[Floats], noise: Ints | None
     address = [victims % 2, victims % 10, victims % 16, victims % 100, victims, sample.pair[victims]]
     columns += [np.stack(address, axis=1)]
     for one in sample.observations:
-        columns.append(one.answers.bits[victims])
-        if one.likely_ours is not None and one.likely_theirs is not None:
-            lean = one.likely_ours[victims].astype(np.int8) - one.likely_theirs[victims].astype(np.int8)
-            columns.append(lean * (2 * one.answers.bits[victims].astype(np.int8) - 1))
-        columns += [one.answers.bits[victims + step] for step in sample.company]
+        columns.append(one.bits[victims])
+        if one.likely is not None:
+            ours, theirs = (side[victims].astype(np.int8) for side in one.likely)
+            columns.append((ours - theirs) * (2 * one.bits[victims].astype(np.int8) - 1))
+        columns += [one.bits[victims + step] for step in sample.company]
     return np.concatenate([part.astype(np.float32) for part in columns], axis=1)
 
 
