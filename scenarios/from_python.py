@@ -443,31 +443,10 @@ def plan(
     InputError
         If something cannot be used, or no design that protects all a device holds can do it.
     """
-    request = PlanRequest(
-        success=success,
-        accuracy=accuracy,
-        users=users,
-        ratings=_folder(ratings),
-        columns=columns,
-        like_from=like_from,
-        duplicates=duplicates,
-        bad_lines=bad_lines,
-        features=_folder(features),
-        worth=worth,
-        items=items,
-        rated=rated,
-        epsilon=epsilon,
-        like=like,
-        class_shares=class_shares,
-        cluster_shares=cluster_shares,
-        settings=settings,
-        own=None if design is None else {"design": design},
-        trust=trust,
-        delta=delta,
-        expected_answers=expected_answers,
-        own_questions=own_questions,
-    )
-    return PlanResult(*planned(request))
+    request: dict[str, Any] = dict(locals())  # All parameters: a request calls them the same
+    own = None if request.pop("design") is None else {"design": design}
+    paths = {"ratings": _folder(ratings), "features": _folder(features)}
+    return PlanResult(*planned(PlanRequest(**request | paths, own=own)))
 
 
 def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None) -> Path:

@@ -200,7 +200,9 @@ def from_file(scenario: Scenario) -> Population:
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     user = people
     if users != people.size:
-        user = people[_each_once_first(world.choice(people.size, size=users, replace=users > people.size))]
+        draws = world.choice(people.size, size=users, replace=users > people.size)
+        firsts = np.sort(np.unique(draws, return_index=True)[1])  # so that the first devices are all the people once
+        user = people[np.concatenate([draws[firsts], np.delete(draws, firsts)])]
     elif scenario.policy == GROUPS:
         public = derive(derive(scenario.seed, "public"), "groups")
         user = np.random.default_rng(int.from_bytes(public)).permutation(user)
@@ -227,14 +229,6 @@ def public_people(people: int, share: float, seed: int) -> tuple[Ints, Ints]:
     order = np.random.default_rng(int.from_bytes(derive(seed, "public people"))).permutation(people)
     count = min(max(1, round(share * people)), people - 1)
     return np.sort(order[:count]), np.sort(order[count:])
-
-
-def _each_once_first(user: Ints) -> Ints:
-    """Return the draws with every person's first device in front, so that the first devices are all the people once."""
-    first = np.full(int(user.max()) + 1, -1)
-    first[user[::-1]] = np.arange(user.size)[::-1]  # of several the one that is written last stays: the first
-    firsts = np.sort(first[first >= 0])
-    return np.concatenate([user[firsts], np.delete(user, firsts)])
 
 
 def populate(scenario: Scenario) -> Population:
