@@ -554,10 +554,12 @@ def central_attack(
     return best_event(looks, secret, use, doubt, delta, **about)
 
 
-def require_game(*, users: int, releases: int, items: int, rated: int, confidence: float) -> Size:
+def require_game(
+    *, users: int, releases: int, items: int, rated: int, confidence: float, most: int = MOST_REPORTS
+) -> Size:
     """Return the size of the world that an audit plays in, or refuse numbers that are none."""
     require_whole("users", users, 2, MOST_PLAYERS)
-    require_whole("releases", releases, FEWEST, MOST_REPORTS)
+    require_whole("releases", releases, FEWEST, most)
     if not 0.5 <= confidence < 1:
         raise InputError(f"confidence is {confidence:g}; give a probability from 0.5 to below 1")
     require_whole("items", items, 2, MOST_ITEMS)

@@ -235,5 +235,5 @@ def finite_epsilon(epsilon: Fraction | float | str) -> Fraction:
     """Return an epsilon [nats], which must be finite."""
     nats = epsilon if isinstance(epsilon, Fraction) else parse_epsilon(epsilon)
     if nats is None or not math.isfinite(as_float(nats)):
-        raise InputError("epsilon is inf; shuffling amplifies a finite one")
+        raise InputError("epsilon is inf; give a finite one")
     return nats
