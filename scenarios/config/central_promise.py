@@ -160,9 +160,7 @@ def smallest_round(scenario: Scenario, half: ServerHalf) -> RoundSize:
 def check_shuffled(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse what a shuffler does nothing for, whatever the numbers are."""
     if not half.private or half.trust != TRUST_LOCAL:
-        raise InputError(
-            f"trust is {scenario.trust}, but devices do not randomize for {half.name}; give grr, oue, subset or set"
-        )
+        raise InputError(f"devices do not randomize for {half.name}: nothing to shuffle; give grr, oue, subset or set")
     if scenario.epsilon is None:
         raise InputError(f"trust is {scenario.trust} and epsilon is inf; a shuffler amplifies a finite one, give one")
     if counted := getattr(scenario.settings, "counted_group", 0.0):
@@ -214,10 +212,8 @@ def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
 def _require_delta(scenario: Scenario, devices: int, *, least: int) -> None:
     answers = scenario.answers_per_device
     if least < 1 or scenario.failure_chance / answers > 1 / devices:
-        raise InputError(
-            f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; ask more users, or give a "
-            f"delta of at most {answers / max(devices, 1):g}"
-        )
+        remedy = f"ask more users, or give at most {answers / max(devices, 1):g}"
+        raise InputError(f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; {remedy}")
 
 
 def _groups(half: ServerHalf, scenario: Scenario, promise: GroupPromise) -> list[tuple[Query, int]]:

@@ -202,10 +202,8 @@ class RunSpec:
         except PolicyError:
             raise
         except (Exception, SystemExit) as error:
-            raise PolicyError(
-                f"policy {name} cannot be made: {type(error).__name__}: {error}; it is called with one "
-                "blindrec.Setting before the first round"
-            ) from error
+            why = f"{type(error).__name__}: {error}; it is called with one blindrec.Setting"
+            raise PolicyError(f"policy {name} cannot be made: {why}") from error
         if not callable(getattr(policy, "next_query", None)):
             raise PolicyError(f"policy {name} has no method next_query(state); see blindrec.Policy")
         return policy  # type: ignore[no-any-return] # looked at above
@@ -243,9 +241,8 @@ def check_servers(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse two servers for what is no share, shares without them, and a delta that promises nothing."""
     shared = half.trust == TRUST_TWO_SERVERS
     if scenario.trust == TWO_SERVERS and not shared:
-        raise InputError(
-            f"trust is {scenario.trust}, but {half.name} is no sum of shares; give {', '.join(shared_names())}"
-        )
+        names = ", ".join(shared_names())
+        raise InputError(f"trust is {scenario.trust}, but {half.name} is no sum of shares; give {names}")
     if shared and scenario.trust != TWO_SERVERS:
         raise InputError(f"trust is {scenario.trust}, but {half.name} is added up by two servers; say {TWO_SERVERS}")
     if not shared:
@@ -255,10 +252,7 @@ def check_servers(scenario: Scenario, half: ServerHalf) -> None:
     if scenario.users is not None and scenario.failure_chance * scenario.users > 1:
         raise InputError(f"delta is {scenario.failure_chance:g} for {scenario.users:,} users; give at most 1 / users")
     if (attack := scenario.plotted) is not None and attack.name not in (PROMOTE, INPUT):
-        raise InputError(
-            f"attack is {attack.name}, but who lies about {half.name} can only add to items, and knows no answers of "
-            f"others; choose {PROMOTE}:R or {INPUT}:R"
-        )
+        raise InputError(f"attack is {attack.name}, but liars can only add to sums; choose {PROMOTE}:R or {INPUT}:R")
     for name in ("expected_answers", "assume_malicious"):
         value = getattr(scenario, name)
         if value is not None and scenario.value("noise") != "devices":
@@ -275,14 +269,10 @@ def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
 def _check_own_questions(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse a design whose devices cannot draw their questions, and liars, who would choose theirs."""
     if isinstance(scenario.settings, OwnSettings):
-        raise InputError(
-            f"own_questions is True, but {half.name} is a custom mechanism, whose devices draw none; leave it out"
-        )
+        raise InputError(f"own_questions is True, but devices of {half.name}, a custom one, draw none; leave it out")
     half_of(half.query_name(scenario.settings)).check_own_questions(f"own_questions is True: {half.name}")
     if scenario.malicious:
-        raise InputError(
-            f"malicious is {scenario.malicious:g} and own_questions True, which nobody plays here; leave one out"
-        )
+        raise InputError(f"malicious is {scenario.malicious:g} and own_questions is True; leave one out")
 
 
 def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
@@ -334,6 +324,4 @@ def _check_advice(scenario: Scenario, half: ServerHalf) -> None:
         raise InputError(f"features is {features}, but scores of {half.name} are no popularity; leave it out")
     if scenario.public and (half.name != SET or scenario.decoder == POSTERIOR):
         by = f"not {half.name} by {scenario.decoder}"
-        raise InputError(
-            f"public is {scenario.public:g}, which is weighed with popularity by {SET}, {by}; leave it out"
-        )
+        raise InputError(f"public is {scenario.public:g}, which {SET} weighs with popularity, {by}; leave it out")

@@ -164,14 +164,11 @@ class AttackSettings(ExperimentScenario):
         if policy == ANCHOR:
             self._check_sides(attack, design, knows_truth=knows_truth)
         elif attack.name in ADAPTIVE and (policy not in (ELIMINATE, ITEM_BY_ITEM) or design != "sign"):
-            raise InputError(
-                f"attack is {attack.name}, which is about rounds of sign sensing that depend on answers; choose "
-                f"--design sign --policy {ELIMINATE}, or {UNTARGETED}"
-            )
+            remedy = f"choose --design sign --policy {ELIMINATE}, or {UNTARGETED}"
+            raise InputError(f"attack is {attack.name}, which is about rounds that depend on answers; {remedy}")
         if not knows_truth and attack.name not in WITHOUT_TRUTH:
-            raise InputError(
-                f"attack is {attack.name}, but files have no clusters; choose one of {', '.join(WITHOUT_TRUTH)}"
-            )
+            others = ", ".join(WITHOUT_TRUTH)
+            raise InputError(f"attack is {attack.name}, but files have no clusters; choose one of {others}")
 
     def _check_sides(self, attack: Attack, design: str, *, knows_truth: bool) -> None:
         """Refuse what makes no sense where clusters have no order, and every later round is about all items."""
@@ -345,9 +342,8 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
         theirs = self.model_fields_set & set(self.brought["ratings"])
         if self.ratings is not None and theirs:
             name = min(theirs)
-            raise ValueError(
-                f"{name} is {getattr(self, name)!r}, but {brief(str(self.ratings))} brings its own; give one of them"
-            )
+            file = brief(str(self.ratings))
+            raise ValueError(f"{name} is {getattr(self, name)!r}, but {file} brings its own; give one of them")
         if self.ratings is None:
             self.refuse_without_file(
                 "columns", "duplicates", "bad_lines", "like_from", "held_out", "split_by", "features", "public"

@@ -68,10 +68,8 @@ def read_descriptions(path: Path, item_labels: Labels) -> ItemDescriptions:
     named = [name for name in table if _ITEM.fullmatch(re.sub(r"[^a-z]", "", str(name).lower()))]
     item = named[0] if named else table.columns[0]
     if not (again := table[item][table[item].duplicated()]).empty:
-        raise InputError(
-            f"features file {path} tells of {item} {brief(again.iloc[0])} in several lines, as files of ratings or "
-            "tags do, which are about people and not public; give a CSV with one line for each item"
-        )
+        several = f"tells of {item} {brief(again.iloc[0])} in several lines, as files about people do"
+        raise InputError(f"features file {path} {several}; give a CSV with one line for each item")
     place = pd.Series(np.arange(len(item_labels)), index=item_labels)
     places = table[item].map(place)
     table, rows = table[places.notna()], places[places.notna()].to_numpy(np.int64)
@@ -148,9 +146,9 @@ def cluster_sizes(scenario: Scenario) -> Ints:
     items = scenario.complete().items or 0
     sizes = exact_sizes(_shares(scenario.cluster_shares, len(scenario.like[0])), items)
     if not sizes.all():
+        empty = f"cluster {sizes.argmin()} of {sizes.size} would hold none of {items} items"
         raise InputError(
-            f"cluster_shares is {scenario.cluster_shares or 'equal'}: cluster {sizes.argmin()} of {sizes.size} would "
-            f"hold none of {items} items; give it a larger share, or more items"
+            f"cluster_shares is {scenario.cluster_shares or 'equal'}: {empty}; give a larger share or more"
         )
     return sizes
 

@@ -86,10 +86,8 @@ class LikesFold:
 def fold_of(split: Split) -> LikesFold:
     """Return the likes of a split that evaluates somebody."""
     if not split.evaluated.size:
-        raise InputError(
-            f"of the {split.train.users} people none has two likes, or a held-out rating above the mean of its others, "
-            "so that nobody is evaluated; lower --like-from, or name --like-from"
-        )
+        nobody = "two likes, or a held-out rating above the mean of its others"
+        raise InputError(f"of the {split.train.users} people none has {nobody}; lower --like-from, or name it")
     train = split.train.valued(split.likes)
     return LikesFold(train=train, liked=train.where(train.values).valued(None), holdout=split.holdout)
 

@@ -246,7 +246,5 @@ def check(
         return check_shuffled_mechanism(mechanism, settings=settings)
     half, _ = half_and_settings(mechanism)
     if trust is not None and (trust == TWO_SERVERS) != (half.trust == TWO_SERVERS):
-        raise InputError(
-            f"trust is {trust}, but {half.name} is made for {half.trust}; leave it out, or give another mechanism"
-        )
+        raise InputError(f"trust is {trust}, but {half.name} is made for {half.trust}; leave it out")
     return check_plain(mechanism, settings=settings, epsilon=epsilon)

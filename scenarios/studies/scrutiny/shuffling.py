@@ -186,9 +186,7 @@ def shuffled_subject(
     half, own = half_and_settings(mechanism)
     subject = subject_of(half, own or settings or {}, size=size)
     if subject.public.shares:
-        raise InputError(
-            f"design {subject.label} sends shares: there is nothing to amplify; give grr, oue, subset or set"
-        )
+        raise InputError(f"design {subject.label} sends shares, nothing to amplify; give grr, oue, subset or set")
     if not subject.public.private:
         raise InputError(f"design {subject.label} is not private: it has no local epsilon that shuffling could amplify")
     if own_questions:
