@@ -49,11 +49,6 @@ class Result(Mapping[str, Any]):
     """A finished run, sweep or plan.
 
     As a mapping it is the record that the command's `--json` prints: ``result["accuracy"]``, ``dict(result)``.
-
-    Parameters
-    ----------
-    record : mapping
-        JSON values by stable names.
     """
 
     def __init__(self, record: Mapping[str, Any]) -> None:
@@ -122,15 +117,7 @@ class Result(Mapping[str, Any]):
 
 
 class RunResult(Result):
-    """A run, or the means over the seeds of a repeated one.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        What was run.
-    record : Record
-        What came of it.
-    """
+    """A run, or the means over the seeds of a repeated one."""
 
     def __init__(self, experiment: Experiment[Any], record: Record) -> None:
         super().__init__(record.values)
@@ -180,15 +167,7 @@ class RunResult(Result):
 
 
 class PlanResult(Result):
-    """A plan: what each design needs.
-
-    Parameters
-    ----------
-    made : DesignPlan
-        The plan.
-    record : mapping
-        What `--json` prints of it.
-    """
+    """A plan: what each design needs."""
 
     def __init__(self, made: DesignPlan, record: Mapping[str, Any]) -> None:
         super().__init__(record)
@@ -207,13 +186,7 @@ class PlanResult(Result):
 
 
 class SweepResult(Result):
-    """A sweep of any kind; by default the users U* that it takes in each setting.
-
-    Parameters
-    ----------
-    swept : Swept
-        What was measured.
-    """
+    """A sweep of any kind; by default the users U* that it takes in each setting."""
 
     def __init__(self, swept: Swept) -> None:
         super().__init__(swept.result)

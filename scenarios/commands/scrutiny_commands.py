@@ -143,12 +143,22 @@ def audit(
         raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}, {TWO_SERVERS}")
     of_shufflers = {"epsilon_local": epsilon_local, "own_questions": own_questions or None}
     of_both = {"users": users, "audit_delta": audit_delta}
-    every = {LOCAL: {"rounds": rounds}, f"{SHUFFLED} or {TWO_SERVERS}": of_both, SHUFFLED: of_shufflers}
+    every: dict[str, dict[str, Any]] = {
+        LOCAL: {"rounds": rounds},
+        f"{SHUFFLED} or {TWO_SERVERS}": of_both,
+        SHUFFLED: of_shufflers,
+    }
     for models, values in every.items():
         for name, value in values.items():
             if value is not None and trust not in models:
                 raise InputError(f"{name} is {value}, which is about --trust {models}; the trust is {trust}")
-    common = {"epsilon": epsilon, "releases": releases, "items": items, "rounds": rounds, **of_shufflers}
+    common: dict[str, Any] = {
+        "epsilon": epsilon,
+        "releases": releases,
+        "items": items,
+        "rounds": rounds,
+        **of_shufflers,
+    }
     common |= {"users": users, "delta": audit_delta}
     options: dict[str, Any] = {name: value for name, value in common.items() if value is not None}
     options |= {"settings": read_settings(setting or ()), "rated": rated, "confidence": confidence}
