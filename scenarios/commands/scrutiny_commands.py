@@ -141,25 +141,17 @@ def audit(
     """
     if trust not in (LOCAL, SHUFFLED, TWO_SERVERS):
         raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}, {TWO_SERVERS}")
-    of_shufflers = {"epsilon_local": epsilon_local, "own_questions": own_questions or None}
-    of_both = {"users": users, "audit_delta": audit_delta}
-    every: dict[str, dict[str, Any]] = {
-        LOCAL: {"rounds": rounds},
-        f"{SHUFFLED} or {TWO_SERVERS}": of_both,
-        SHUFFLED: of_shufflers,
-    }
-    for models, values in every.items():
+    theirs: list[tuple[str, dict[str, Any]]] = [
+        (LOCAL, {"rounds": rounds}),
+        (f"{SHUFFLED} or {TWO_SERVERS}", {"users": users, "audit_delta": audit_delta}),
+        (SHUFFLED, {"epsilon_local": epsilon_local, "own_questions": own_questions or None}),
+    ]
+    common: dict[str, Any] = {"epsilon": epsilon, "releases": releases, "items": items}
+    for models, values in theirs:
         for name, value in values.items():
             if value is not None and trust not in models:
                 raise InputError(f"{name} is {value}, which is about --trust {models}; the trust is {trust}")
-    common: dict[str, Any] = {
-        "epsilon": epsilon,
-        "releases": releases,
-        "items": items,
-        "rounds": rounds,
-        **of_shufflers,
-    }
-    common |= {"users": users, "delta": audit_delta}
+            common[name.removeprefix("audit_")] = value
     options: dict[str, Any] = {name: value for name, value in common.items() if value is not None}
     options |= {"settings": read_settings(setting or ()), "rated": rated, "confidence": confidence}
     all_names, audit_one, show = _of_trust(trust)
