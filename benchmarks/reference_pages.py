@@ -1,6 +1,8 @@
 """Pages of the reference that the site makes from the code: commands, mechanisms, columns, and errors of Ray."""
 
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from coordinator.protocol.losses import FATES
@@ -13,7 +15,6 @@ from scenarios.families.main.main_job import COLUMNS
 from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
 from scenarios.families.two_tier import two_tier_experiment
 from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
-from scenarios.show.meanings import meaning_of, sections
 from scenarios.studies.compare.comparison_settings import Comparison
 
 MECHANISMS = {
@@ -72,6 +73,16 @@ MECHANISMS = {
     "exact": ("its completed vector", "the vector itself", "a comparison without privacy"),
 }
 """What a device is asked, what it releases, and when a mechanism is best; those of two tiers come last."""
+
+
+_ENDS = ("low", "high", "error", "least", "mean", "median", "most")  # Of keys that the page of columns explains at once
+
+
+def sections() -> dict[str, dict[str, str]]:
+    """Return the meanings of keys, by sections."""
+    text = (Path(__file__).parents[1] / "docs/meanings.toml").read_text(encoding="utf-8")
+    sections: dict[str, dict[str, str]] = tomllib.loads(text)
+    return sections
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -159,5 +170,7 @@ def pages() -> dict[str, str]:
 
 def unexplained(names: Iterable[str]) -> list[str]:
     """Return the keys of results of which nobody says what they mean."""
-    known_settings = settings()
-    return [name for name in dict.fromkeys(names) if meaning_of(name, known_settings) is None]
+    meanings = {name for section in sections().values() for name in section} | {*settings()}
+    stems = meanings - {"low", "high"}
+    every = meanings | {"low", "high"} | {f"{name}_{end}" for name in stems for end in _ENDS}
+    return [name for name in dict.fromkeys(names) if name not in every]

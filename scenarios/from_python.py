@@ -49,11 +49,6 @@ class Result(Mapping[str, Any]):
     """A finished run, sweep or plan.
 
     As a mapping it is the record that the command's `--json` prints: ``result["accuracy"]``, ``dict(result)``.
-
-    Parameters
-    ----------
-    record : mapping
-        JSON values by stable names.
     """
 
     def __init__(self, record: Mapping[str, Any]) -> None:
@@ -122,15 +117,7 @@ class Result(Mapping[str, Any]):
 
 
 class RunResult(Result):
-    """A run, or the means over the seeds of a repeated one.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        What was run.
-    record : Record
-        What came of it.
-    """
+    """A run, or the means over the seeds of a repeated one."""
 
     def __init__(self, experiment: Experiment[Any], record: Record) -> None:
         super().__init__(record.values)
@@ -180,15 +167,7 @@ class RunResult(Result):
 
 
 class PlanResult(Result):
-    """A plan: what each design needs.
-
-    Parameters
-    ----------
-    made : DesignPlan
-        The plan.
-    record : mapping
-        What `--json` prints of it.
-    """
+    """A plan: what each design needs."""
 
     def __init__(self, made: DesignPlan, record: Mapping[str, Any]) -> None:
         super().__init__(record)
@@ -207,13 +186,7 @@ class PlanResult(Result):
 
 
 class SweepResult(Result):
-    """A sweep of any kind; by default the users U* that it takes in each setting.
-
-    Parameters
-    ----------
-    swept : Swept
-        What was measured.
-    """
+    """A sweep of any kind; by default the users U* that it takes in each setting."""
 
     def __init__(self, swept: Swept) -> None:
         super().__init__(swept.result)
@@ -443,31 +416,10 @@ def plan(
     InputError
         If something cannot be used, or no design that protects all a device holds can do it.
     """
-    request = PlanRequest(
-        success=success,
-        accuracy=accuracy,
-        users=users,
-        ratings=_folder(ratings),
-        columns=columns,
-        like_from=like_from,
-        duplicates=duplicates,
-        bad_lines=bad_lines,
-        features=_folder(features),
-        worth=worth,
-        items=items,
-        rated=rated,
-        epsilon=epsilon,
-        like=like,
-        class_shares=class_shares,
-        cluster_shares=cluster_shares,
-        settings=settings,
-        own=None if design is None else {"design": design},
-        trust=trust,
-        delta=delta,
-        expected_answers=expected_answers,
-        own_questions=own_questions,
-    )
-    return PlanResult(*planned(request))
+    request: dict[str, Any] = dict(locals())  # All parameters: a request calls them the same
+    own = None if request.pop("design") is None else {"design": design}
+    paths = {"ratings": _folder(ratings), "features": _folder(features)}
+    return PlanResult(*planned(PlanRequest(**request | paths, own=own)))
 
 
 def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None) -> Path:

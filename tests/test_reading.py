@@ -245,7 +245,7 @@ def ratings_zip(path: Path, lines: int) -> Path:
 
 def test_an_archive_that_unpacks_to_too_much_is_not_unpacked(tmp_path: Path) -> None:
     bomb = ratings_zip(tmp_path / "bomb.zip", 12_000_000)
-    with pytest.raises(InputError, match=r"unpacks from .* kB to 68\.7 MB, which no real file does"):
+    with pytest.raises(InputError, match=r"unpacks from .* kB to 68\.7 MB, as no real file does"):
         read_ratings(bomb)
 
 

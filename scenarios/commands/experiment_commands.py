@@ -136,16 +136,12 @@ def resume(
         return
     if mark is None:
         raise InputError(
-            f"output folder {folder} holds no interrupted run: nothing was kept there; blindrec run ... --out {folder} "
-            "begins one"
+            f"{folder} holds no interrupted run: nothing was kept there; blindrec run ... --out {folder} begins one"
         )
     experiment = EXPERIMENTS[mark.kind]
     named = NamedCode(design=design, policy=policy, helpers=tuple(helpers or ()))
     if not experiment.own and named != NOTHING:
-        raise InputError(
-            f"output folder {folder} holds blindrec {mark.kind}, which has no design or policy; leave --design, "
-            "--policy and --with out"
-        )
+        raise InputError(f"{mark.kind} has no design or policy; leave --design, --policy and --with out")
     settings = experiment.resumed(folder, mark, named)
     options: dict[str, Any] = {"repeat": mark.repeat, "devices_per_actor": devices_per_actor, "out": folder}
     _run(experiment, settings, place, output, "resume", metrics=metrics, **options)
@@ -170,7 +166,4 @@ def experiment_with(folder: Path, result: dict[str, Any]) -> Experiment[Any]:
     for experiment in EXPERIMENTS.values():
         if experiment.titled in result and "trust_model" in result:
             return experiment
-    raise InputError(
-        f"output folder {folder} holds the result of something else than {', '.join(EXPERIMENTS)}; a sweep goes on by "
-        "its own command"
-    )
+    raise InputError(f"{folder} holds no result of {', '.join(EXPERIMENTS)}; a sweep goes on by its own command")

@@ -17,7 +17,6 @@ import psutil
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from coordinator.protocol.errors import InputError
@@ -76,9 +75,7 @@ def read_status(out: Path) -> FolderStatus:
     if mark is None and locked:
         return FolderStatus(state=STARTING, result={})
     if mark is None:
-        raise InputError(
-            f"{out} holds no run; name the --out of one that has begun, or the id that blindrec submit printed"
-        )
+        raise InputError(f"{out} holds no run; name the --out of one that has begun, or the id that submit printed")
     snapshot, records = _snapshot(out), count_records(out)
     if not (locked or _alive(snapshot)):
         resume_hint = mark.resume_hint(records, out) if records else ""
@@ -128,12 +125,10 @@ def _alive(snapshot: ProgressSnapshot | None) -> bool:
 Show = Callable[[Mapping[str, str], str], None]  # Takes all rows, and the same as one line
 
 
-def table(rows: Mapping[str, str]) -> Table:
-    """Return rows as a table without lines."""
-    sheet = Table.grid(padding=(0, 2))
-    for name, value in rows.items():
-        sheet.add_row(Text(name), Text(value))
-    return sheet
+def sheet(rows: Mapping[str, str]) -> str:
+    """Return rows as lines, whose values stand below each other."""
+    width = max(map(len, rows), default=0) + 2
+    return "".join(f"{name:<{width}}{value}\n" for name, value in rows.items())
 
 
 @contextmanager
@@ -142,7 +137,7 @@ def moving() -> Iterator[Show]:
     console = Console()
     if console.is_terminal:
         with Live(console=console, refresh_per_second=2) as live:
-            yield lambda rows, _: live.update(table(rows))
+            yield lambda rows, _: live.update(Text(sheet(rows)))
         return
     said, unsaid = -report.EVERY, ""
 
@@ -161,11 +156,6 @@ def moving() -> Iterator[Show]:
 def _write(line: str) -> None:
     sys.stdout.write(f"{printable(line)}\n")
     sys.stdout.flush()
-
-
-def as_json(values: Mapping[str, Any]) -> None:
-    """Write one line of JSON."""
-    _write(strict(dict(values)))
 
 
 SUBMIT_HELP = """Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.
@@ -198,9 +188,7 @@ def submit(
     request = check_request(context.find_root().command, context.args, folder)
     check_target(json)
     if detach and json is not None:
-        raise InputError(
-            f"json is {json}, but --detach does not wait for it; fetch it by blindrec status ID --json {json}"
-        )
+        raise InputError(f"json is {json}, but --detach waits for nothing; blindrec status ID --json {json} fetches it")
     head = head_at(address)
     head.check_versions()
     if line := secrets_warning(left_out(folder)):
@@ -226,10 +214,8 @@ def status(
     """Show how a job stands, or a run here by its folder; --json fetches the result of a job that is over."""
     if is_folder(job):
         if follow_log or json is not None:
-            raise InputError(
-                f"{job} is a folder of this machine; blindrec watch {job} follows it, result.json is there"
-            )
-        _print(read_status(Path(job)).rows())
+            raise InputError(f"{job} is a folder of this machine; blindrec watch {job} follows it")
+        sys.stdout.write(sheet(read_status(Path(job)).rows()))
         return
     check_target(json)
     head = head_at(address)
@@ -246,7 +232,7 @@ def status(
         _deliver(log, job, json)
     if json != STDOUT:
         latest = snapshots[-1].rows() if snapshots else {}
-        _print({**latest, **{name: str(value) for name, value in _rows(job, details).items()}})
+        sys.stdout.write(sheet({**latest, **_rows(job, details)}))
 
 
 def stop(job: Job, address: Address = AT) -> None:
@@ -352,25 +338,17 @@ def _deliver(log: JobLog, job: str, json: str) -> None:
         write_bytes(Path(json), content)
 
 
-def _rows(job: str, details: Any) -> dict[str, object]:
-    metadata = details.metadata or {}
-    rows: dict[str, object] = {
+def _rows(job: str, details: Any) -> dict[str, str]:
+    metadata, start, end = details.metadata or {}, details.start_time, details.end_time
+    rows: dict[str, Any] = {
         "job": job,
         "status": details.status,
         "command": metadata.get("blindrec", details.entrypoint),
+        "seconds": f"{(end - start) / 1000:.1f}" if start and end else None,
+        "exit code": details.driver_exit_code,
+        "out": f"{metadata['out']} on node {node_of(details) or 'of its head'}" if metadata.get("out") else None,
     }
-    if details.start_time and details.end_time:
-        rows["seconds"] = f"{(details.end_time - details.start_time) / 1000:.1f}"
-    if details.driver_exit_code is not None:
-        rows["exit code"] = details.driver_exit_code
-    if metadata.get("out"):
-        rows["out"] = f"{metadata['out']} on node {node_of(details) or 'of its head'}"
-    return rows
-
-
-def _print(rows: Mapping[str, str]) -> None:
-    width = max(map(len, rows), default=0) + 2
-    sys.stdout.write("".join(f"{name:<{width}}{value}\n" for name, value in rows.items()))
+    return {name: str(value) for name, value in rows.items() if value is not None}
 
 
 def node_of(details: Any) -> str:
@@ -398,7 +376,7 @@ def _folder(out: Path, *, json: bool) -> NoReturn:
     with moving() as show:
         while (status := read_status(out)).state in (RUNNING, STARTING):
             if json and status.snapshot and status.snapshot != last:
-                as_json(asdict(status.snapshot))
+                _write(strict(asdict(status.snapshot)))
             elif not json:
                 show(status.rows(), status.snapshot.line() if status.snapshot else "starting: there is no progress yet")
             last = status.snapshot
@@ -420,7 +398,7 @@ def _job(job: str, address: str, *, json: bool) -> NoReturn:
 
         def show_snapshot(snapshot: ProgressSnapshot) -> None:
             if json:
-                as_json(asdict(snapshot))
+                _write(strict(asdict(snapshot)))
             else:
                 show({"job": job, **snapshot.rows()}, snapshot.line())
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 from pydantic.fields import FieldInfo
@@ -32,13 +32,10 @@ from scenarios.studies.scrutiny.verdicts import (
     Conformance,
     Scrutiny,
     ServersAudit,
-    ShuffledAudit,
     in_words,
 )
 
-A = TypeVar("A", bound=Scrutiny)
 NATS = "epsilon in nats of one release"
-TINY_ITEMS = 5  # of the catalogue of an audit
 STYLES = {HELD: "green", FAILED: "bold red"}
 
 
@@ -144,85 +141,49 @@ def audit(
     """
     if trust not in (LOCAL, SHUFFLED, TWO_SERVERS):
         raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}, {TWO_SERVERS}")
-    of_shufflers: dict[str, Any] = {"epsilon_local": epsilon_local, "own_questions": own_questions or None}
-    central: dict[str, Any] = {"users": users, "delta": audit_delta}
-    refusals = [] if trust == SHUFFLED else [(SHUFFLED, of_shufflers)]
-    if trust == LOCAL:
-        refusals.append((f"{SHUFFLED} or {TWO_SERVERS}", {"users": users, "audit_delta": audit_delta}))
-    for models, values in refusals:
+    theirs: list[tuple[str, dict[str, Any]]] = [
+        (LOCAL, {"rounds": rounds}),
+        (f"{SHUFFLED} or {TWO_SERVERS}", {"users": users, "audit_delta": audit_delta}),
+        (SHUFFLED, {"epsilon_local": epsilon_local, "own_questions": own_questions or None}),
+    ]
+    common: dict[str, Any] = {"epsilon": epsilon, "releases": releases, "items": items}
+    for models, values in theirs:
         for name, value in values.items():
-            if value is not None:
+            if value is not None and trust not in models:
                 raise InputError(f"{name} is {value}, which is about --trust {models}; the trust is {trust}")
-    if trust != LOCAL:
-        if rounds is not None:
-            raise InputError(f"rounds is {rounds}, but here each device answers once; leave it out")
-        options = {"settings": read_settings(setting or ()), "rated": rated, "confidence": confidence}
-        every: dict[str, Any] = {"epsilon": epsilon, "items": items, "releases": releases, **central, **of_shufflers}
-        _audit_central(trust, design, options | {name: one for name, one in every.items() if one is not None}, output)
-        return
-    from scenarios.studies.scrutiny.audit import RELEASES, ROUNDS, every_name
-    from scenarios.studies.scrutiny.audit import audit as audit_one
-
-    audits = _audits(
-        audit_one,
-        every_name() if design is None else [design],
-        epsilon="1" if epsilon is None else epsilon,
-        settings=read_settings(setting or ()),
-        releases=RELEASES if releases is None else releases,
-        rounds=ROUNDS if rounds is None else rounds,
-        items=TINY_ITEMS if items is None else items,
-        rated=rated,
-        confidence=confidence,
-    )
-    _deliver(audits, design, output, show_audits, show_audit)
-
-
-def _audits(audit_one: Callable[..., A], names: Sequence[str], **options: Any) -> list[A]:
-    """Audit some mechanisms; a silent command says how far it is."""
+            common[name.removeprefix("audit_")] = value
+    options: dict[str, Any] = {name: value for name, value in common.items() if value is not None}
+    options |= {"settings": read_settings(setting or ()), "rated": rated, "confidence": confidence}
+    all_names, audit_one, show = _of_trust(trust)
+    names = [design] if design else all_names(**({"own_questions": True} if own_questions else {}))
+    if trust != LOCAL:  # bounds of all mechanisms hold together
+        options["confidence"] = 1 - (1 - confidence) / len(names)
     audits = []
     for place, name in enumerate(names, 1):
         with step(f"{name}, {place} of {len(names)}"):
             audits.append(audit_one(name, **options))
-    return audits
+    passed, records = all(one.held for one in audits), [one.as_json() for one in audits]
+    record = records[0] if design else {"held": passed, "audits": records}
+    output.deliver("audit", record, lambda: show(printed(), audits, confidence))
+    if not passed:
+        raise typer.Exit(BAD_INPUT)
 
 
-def _audit_central(trust: str, design: str | None, options: dict[str, Any], output: Output) -> None:
-    """Audit one mechanism under a central promise, or all that can have it; bounds of all of them hold together."""
-    audit_one: Callable[..., CentralAudit]
-    show: Callable[..., None]
+def _of_trust(trust: str) -> tuple[Callable[..., list[str]], Callable[..., Scrutiny], Callable[..., None]]:
+    """Return what names all mechanisms of a trust model, what audits one, and what shows audits."""
     if trust == SHUFFLED:
         from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit, shuffled_names
 
-        names = [design] if design else shuffled_names(own_questions=options.get("own_questions", False))
-        audit_one, show = shuffled_audit, show_shuffled_audits
-    else:
+        return shuffled_names, shuffled_audit, show_central_audits
+    if trust == TWO_SERVERS:
         from scenarios.config.mechanism_settings import shared_names
         from scenarios.studies.scrutiny.servers_audit import servers_audit
 
-        names = [design] if design else shared_names()
-        audit_one, show = servers_audit, show_servers_audits
-    audits = _audits(audit_one, names, **options | {"confidence": 1 - (1 - options["confidence"]) / len(names)})
-    show_all = partial(show, confidence=options["confidence"])
-    _deliver(audits, design, output, show_all, lambda console, one: show_all(console, [one]))
+        return shared_names, servers_audit, show_central_audits
+    from scenarios.studies.scrutiny.audit import audit as local_audit
+    from scenarios.studies.scrutiny.audit import every_name
 
-
-def _deliver(
-    audits: Sequence[A],
-    design: str | None,
-    output: Output,
-    show_all: Callable[[Console, Sequence[A]], None],
-    show_one: Callable[[Console, A], None],
-) -> None:
-    passed = all(one.held for one in audits)
-    records = [one.as_json() for one in audits]
-    record = {"held": passed, "audits": records} if design is None else records[0]
-    output.deliver(
-        "audit",
-        record,
-        lambda: show_all(printed(), audits) if design is None else show_one(printed(), audits[0]),
-    )
-    if not passed:
-        raise typer.Exit(BAD_INPUT)
+    return every_name, local_audit, show_audits
 
 
 def in_nats(value: float | None) -> str:
@@ -232,15 +193,18 @@ def in_nats(value: float | None) -> str:
     return "inf" if math.isinf(value) else f"{value:.4f}"
 
 
-def show_audits(console: Console, audits: Sequence[Audit]) -> None:
-    """Print a table with a row for each mechanism."""
+def show_audits(console: Console, audits: Sequence[Audit], confidence: float) -> None:
+    """Print a table with a row for each mechanism; of one alone the three epsilons, and a row for each attack."""
+    if len(audits) == 1:
+        show_audit(console, audits[0])
+        return
     rows = []
     for one in audits:
         strongest = max(one.attacks, key=lambda attack: attack.measured / attack.times).name
         figures = [in_nats(value) for value in (one.claimed, one.exact, one.measured)]
         rows.append([one.design, *figures, strongest, "NO" if one.failures else "yes"])
     columns = ["mechanism", "claimed", "exact", "measured, at least", "by attack", "held"]
-    title = f"{NATS}, bounds of each mechanism hold together with probability {audits[0].confidence:g}"
+    title = f"{NATS}, bounds of each mechanism hold together with probability {confidence:g}"
     show_table(console, columns, rows, title=title, words=["mechanism", "by attack", "held"])
     remark(console, *(f"{one.design}: {line}" for one in audits for line in one.failures), *_power(audits))
 
@@ -261,61 +225,39 @@ def show_audit(console: Console, one: Audit) -> None:
     remark(console, f"promised: {one.guarantee}", *(one.failures or ["nothing contradicts the claim"]), *_power([one]))
 
 
-def show_shuffled_audits(console: Console, audits: Sequence[ShuffledAudit], *, confidence: float) -> None:
-    """Print a row for each mechanism behind a shuffler: what is claimed, given away at least, and measured."""
-    _show_central_audits(
-        console,
-        audits,
-        {"devices": "amplified_for", "local": "epsilon_local"},
-        confidence,
-        "given away: what the multiset tells of a device where all others hold one input that is known",
-        "neighbours: one user's ratings are replaced; if the shuffler tells who sent what, the local epsilon is left",
-    )
-
-
-def show_servers_audits(console: Console, audits: Sequence[ServersAudit], *, confidence: float) -> None:
-    """Print a row for each design of two servers: what is claimed, given away by the exact law, and measured."""
-    columns = {"answered": "answered", "noise": "noise", "deviation": "noise_deviation"}
-    one = audits[0]
-    counted = f", counted on {one.honest_noise:,} honest ones" if one.honest_noise else ""
-    _show_central_audits(
-        console,
-        audits,
-        columns,
-        confidence,
-        "given away: what one dose of noise tells of a device, by its exact law",
-        f"neighbours {one.neighbours}; a device sends {one.bytes_per_device:,} bytes to both servers, and has no local "
-        f"epsilon; {one.answered:,} devices answered{counted}",
-        f"trusted: {one.trusted}; {one.if_trust_fails}",
-    )
-
-
-def _show_central_audits(
-    console: Console, audits: Sequence[CentralAudit], own: dict[str, str], confidence: float, *notes: str
-) -> None:
+def show_central_audits(console: Console, audits: Sequence[CentralAudit], confidence: float) -> None:
+    """Print a row for each mechanism under a central promise: what is claimed, given away at least, and measured."""
+    first = audits[0]
+    if isinstance(first, ServersAudit):
+        own = {"answered": "answered", "noise": "noise", "deviation": "noise_deviation"}
+        leak = "what one dose of noise tells of a device, by its exact law"
+        counted = f", counted on {first.honest_noise:,} honest ones" if first.honest_noise else ""
+        sends = f"a device sends {first.bytes_per_device:,} bytes to both servers, and has no local epsilon"
+        notes = [
+            f"neighbours {first.neighbours}; {sends}; {first.answered:,} devices answered{counted}",
+            f"trusted: {first.trusted}; {first.if_trust_fails}",
+        ]
+    else:
+        own = {"devices": "amplified_for", "local": "epsilon_local"}
+        leak = "what the multiset tells of a device where all others hold one input that is known"
+        left = "if the shuffler tells who sent what, the local epsilon is left"
+        notes = [f"neighbours: one user's ratings are replaced; {left}"]
     rows = []
     for one in audits:
         values = [getattr(one, name) for name in own.values()]
-        cells = [
-            in_nats(one) if isinstance(one, float) else f"{one:,}" if isinstance(one, int) else one for one in values
-        ]
+        cells = [f"{cell:,}" if isinstance(cell, int) else cell for cell in values]
+        cells = [in_nats(cell) if isinstance(cell, float) else cell for cell in cells]
         figures = [in_nats(value) for value in (one.epsilon, one.epsilon_at_least, one.measured)]
         rows.append([one.design, *cells, *figures, "NO" if one.failures else "yes"])
     columns = ["mechanism", *own, "claimed", "given away", "measured, at least", "held"]
-    title = f"central epsilon in nats of one round at delta {audits[0].delta:g}, "
+    title = f"central epsilon in nats of one round at delta {first.delta:g}, "
     title += f"bounds hold together with probability {confidence:g}"
     show_table(console, columns, rows, title=title, words=["mechanism", "noise", "held"])
     lines = [f"{one.design}: {line}" for one in audits for line in one.failures]
-    games = [f"{attack.name}: {attack.meaning}" for attack in audits[0].attacks]
-    first, *others = notes
-    measured = f"what is measured is the best event among {audits[0].attacks[0].plays:,} rounds"
-    remark(
-        console,
-        *(lines or ["nothing contradicts the claim"]),
-        f"{first}; {measured}",
-        f"attacks: {'; '.join(games)}",
-        *others,
-    )
+    measured = f"what is measured is the best event among {first.attacks[0].plays:,} rounds"
+    games = "; ".join(f"{attack.name}: {attack.meaning}" for attack in first.attacks)
+    verdicts = lines or ["nothing contradicts the claim"]
+    remark(console, *verdicts, f"given away: {leak}; {measured}", f"attacks: {games}", *notes)
 
 
 def _power(audits: Sequence[Audit]) -> list[str]:

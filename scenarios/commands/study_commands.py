@@ -118,10 +118,8 @@ def _own(design: str | None, setting: Sequence[str]) -> dict[str, Any] | None:
     if design is None and not setting:
         return None
     if design is None or ":" not in design:
-        raise InputError(
-            f"design is {design!r}; a plan compares all of blindrec's already; leave it out, or name your own, "
-            "package.module:Name"
-        )
+        remedy = "leave it out, or name your own, package.module:Name"
+        raise InputError(f"design is {design!r}; a plan compares all of blindrec's already; {remedy}")
     return {"design": design, **read_settings(setting)}
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
 from coordinator.protocol.trust import Shuffling
 from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.design import PoolDesign, World
+from coordinator.server.design import Design, PoolDesign, World
 from coordinator.server.server_half import (
     ANCHOR,
     ELIMINATE,
@@ -80,26 +80,53 @@ class CentralPromise:
         return self.devices if self.groups is None else math.floor(devices * self.groups.honest)
 
 
-class Asks(NamedTuple):
-    """How a run's rounds ask, as far as the bound depends on it."""
+@dataclass(frozen=True, slots=True)
+class ShuffledReports:
+    """What devices report to a shuffler: a mechanism in a world, and how rounds ask as far as bounds depend on it."""
 
+    half: ServerHalf
+    settings: Settings
+    world: World
     own_questions: bool
     pools: bool  # Whether rounds may be about some items only
 
     @classmethod
-    def of(cls, policy: str, pool_size: int | None, *, own_questions: bool) -> Asks:
-        """Return how the rounds of a policy ask."""
-        return cls(own_questions, pool_size is not None or policy not in (ONE_ROUND, FIXED, ANCHOR))
+    def of(cls, scenario: Scenario, half: ServerHalf) -> ShuffledReports:
+        """Return what devices of a filled-in scenario report."""
+        pools = scenario.pool_size is not None or scenario.policy not in (ONE_ROUND, FIXED, ANCHOR)
+        return cls(half, scenario.settings, replace(scenario.world, block=None), scenario.own_questions, pools)
 
+    def design(self, epsilon: Epsilon) -> Design:
+        """Return what is asked under an epsilon."""
+        return self.half.design(self.settings, replace(self.world, epsilon=epsilon))
 
-class PolicyNeed(NamedTuple):
-    """What the users that a policy asks follow from, beside the design and its epsilon."""
+    def query(self, epsilon: Epsilon) -> Query:
+        """Return the query of the first round."""
+        query = self.design(epsilon).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+        if isinstance(self.settings, OwnSettings):  # its channel is looked at before the run admits it
+            own = own_of(self.settings)
+            admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
+        return query
 
-    policy: str
-    confidence: float
-    pool_size: int | None
-    own_questions: bool
-    honest: float  # Share of a round's devices that are counted on
+    def randomizer(self, local: Epsilon) -> Randomizer:
+        """Return what all devices run under a local epsilon."""
+        query = replace(self.query(local), own_questions=self.own_questions)
+        one = randomizer_of(public_half(query.design), query, self.half.name)
+        if self.pools and one.bound != self._of_one_item(query):
+            return Randomizer(AnyRandomizer(), CLONES)  # levels of its rounds follow from pools, which nobody knows yet
+        return one
+
+    def _of_one_item(self, query: Query) -> ShufflerBound | None:
+        """Return the levels of the query of a round about a single item; None where there is none, or others."""
+        design = self.design(query.epsilon)
+        if not isinstance(design, PoolDesign):
+            return None
+        about: dict[str, Any] = {"round_number": 0, "public_seed": bytes(16), "epsilon": query.epsilon}
+        try:
+            single = design.query(**about, pool=np.zeros(1, np.int32), expected=None)
+            return public_half(single.design).levels(replace(single, own_questions=query.own_questions))
+        except InputError:
+            return None
 
 
 def smallest_round(scenario: Scenario, half: ServerHalf) -> RoundSize:
@@ -115,17 +142,15 @@ def smallest_round(scenario: Scenario, half: ServerHalf) -> RoundSize:
     foreseen = scenario.policy in (ELIMINATE, ANCHOR) and scenario.policy in half.policies_with(scenario.settings)
     if not foreseen or isinstance(scenario.settings, OwnSettings):
         return most
-    need = PolicyNeed(
-        policy=scenario.policy,
-        confidence=scenario.confidence,
-        pool_size=scenario.pool_size,
-        own_questions=scenario.own_questions,
-        honest=(scenario.expected_answers or EXPECTED) * (1 - (scenario.assume_malicious or 0.0)),
-    )
     assert scenario.epsilon is not None  # refused before
-    answers, world = scenario.answers_per_device, replace(scenario.world, block=None)
-    delta = scenario.failure_chance / answers
-    size = size_by_law(half, scenario.settings, world, scenario.epsilon / answers, delta, need)
+    answers, reports = scenario.answers_per_device, ShuffledReports.of(scenario, half)
+    honest = (scenario.expected_answers or EXPECTED) * (1 - (scenario.assume_malicious or 0.0))
+    need: dict[str, Any] = {
+        "policy": scenario.policy,
+        "confidence": scenario.confidence,
+        "pool_size": scenario.pool_size,
+    }
+    size = size_by_law(reports, scenario.epsilon / answers, scenario.failure_chance / answers, honest, **need)
     if size is None or size >= most.devices:
         beside = "" if size is None else f"; {size:,} would ask for the fewest in all"
         return RoundSize(most.devices, most.reason + beside)
@@ -135,25 +160,15 @@ def smallest_round(scenario: Scenario, half: ServerHalf) -> RoundSize:
 def check_shuffled(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse what a shuffler does nothing for, whatever the numbers are."""
     if not half.private or half.trust != TRUST_LOCAL:
-        raise InputError(
-            f"trust is {scenario.trust}, but devices do not randomize their answers to {half.name}: a shuffler "
-            "amplifies local privacy; give grr, oue, subset or set"
-        )
+        raise InputError(f"devices do not randomize for {half.name}: nothing to shuffle; give grr, oue, subset or set")
     if scenario.epsilon is None:
         raise InputError(f"trust is {scenario.trust} and epsilon is inf; a shuffler amplifies a finite one, give one")
     if counted := getattr(scenario.settings, "counted_group", 0.0):
-        raise InputError(
-            f"counted_group is {counted:g}, but behind a shuffler sizes of sets follow from the settings; leave it out"
-        )
+        raise InputError(f"counted_group is {counted:g}, but behind a shuffler it follows from settings; leave it out")
     if scenario.delta == 0:
-        raise InputError(
-            "delta is 0, but shuffled reports keep more than their local epsilon with a positive one only; leave it out"
-        )
+        raise InputError("delta is 0, but shuffling gains with a positive one only; leave it out")
     if scenario.smallest_round is not None and scenario.policy in (ONE_ROUND, FIXED, GROUPS):
-        raise InputError(
-            f"smallest_round is {scenario.smallest_round}, but the rounds of {scenario.policy} follow from the users; "
-            "leave it out"
-        )
+        raise InputError(f"smallest_round is {scenario.smallest_round}, which {scenario.policy} has not; leave it out")
     custom = isinstance(scenario.settings, OwnSettings)  # which is looked at once it can be admitted
     if not custom and public_half(half.query_name(scenario.settings)).by_address and not scenario.own_questions:
         raise InputError(by_address(half.name))
@@ -187,9 +202,7 @@ def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
         )
     devices = math.floor(smallest.devices * expected * honest)
     _require_delta(scenario, devices, least=devices)
-    world = replace(scenario.world, block=None)
-    asks = Asks.of(scenario.policy, scenario.pool_size, own_questions=scenario.own_questions)
-    local, bound = _local(half, scenario.settings, world, scenario.epsilon / answers, delta, devices, asks)
+    local, bound = _local(ShuffledReports.of(scenario, half), scenario.epsilon / answers, delta, devices)
     terms = Shuffling(reports=math.ceil(devices / honest), withhold=withhold)
     return CentralPromise(
         local=local, devices=devices, delta=delta, terms=terms, honest=honest, bound=bound, smallest=smallest
@@ -199,10 +212,8 @@ def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
 def _require_delta(scenario: Scenario, devices: int, *, least: int) -> None:
     answers = scenario.answers_per_device
     if least < 1 or scenario.failure_chance / answers > 1 / devices:
-        raise InputError(
-            f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; ask more users, or give a "
-            f"delta of at most {answers / max(devices, 1):g}"
-        )
+        remedy = f"ask more users, or give at most {answers / max(devices, 1):g}"
+        raise InputError(f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; {remedy}")
 
 
 def _groups(half: ServerHalf, scenario: Scenario, promise: GroupPromise) -> list[tuple[Query, int]]:
@@ -223,8 +234,7 @@ def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
         return settings
     promise = shuffled_of(scenario, half)
     assert scenario.epsilon is not None  # refused before
-    epsilon = scenario.epsilon / scenario.answers_per_device
-    query = _query(half, settings, scenario.world, epsilon)
+    query = ShuffledReports.of(scenario, half).query(scenario.epsilon / scenario.answers_per_device)
     from coordinator.server.mechanisms.oracles import shuffled_query  # noqa: PLC0415 (numerical)
 
     parameters = shuffled_query(query, promise.devices, promise.delta).parameters
@@ -234,7 +244,7 @@ def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
 
 @lru_cache(maxsize=1 << 8)
 def size_by_law(
-    half: ServerHalf, settings: Settings, world: World, epsilon: Fraction, delta: float, need: PolicyNeed
+    reports: ShuffledReports, epsilon: Fraction, delta: float, honest: float, *, policy: str, **need: Any
 ) -> int | None:
     """Return the size of the smallest round with which a policy should ask for the fewest users in all, if any."""
     # A round of s devices allows a local epsilon that rises with s; the policy takes the users U that it needs under
@@ -242,80 +252,29 @@ def size_by_law(
     # bit, with U0 the users that no noise takes and mu the distance of the two laws that the server tells apart.
     from coordinator.server.rounds.setting import Setting  # noqa: PLC0415 (numerical)
 
-    asks = Asks.of(need.policy, need.pool_size, own_questions=need.own_questions)
+    need |= {"clusters": reports.world.clusters, "own_questions": reports.own_questions}
     least, best = math.inf, 0.0
     for step in range(math.ceil((LARGEST_LOCAL - epsilon) / STEP)):
         local = epsilon + step * STEP
-        setting = Setting(
-            design=half.design(settings, replace(world, epsilon=local)),
-            epsilon=local,
-            public_seed=bytes(16),
-            clusters=world.clusters,
-            confidence=need.confidence,
-            pool_size=need.pool_size,
-            own_questions=need.own_questions,
-        )
+        setting = Setting(design=reports.design(local), epsilon=local, public_seed=bytes(16), **need)
         try:
-            bound, users = (
-                _randomizer(half, settings, world, local, asks).bound,
-                half.users_to_learn(need.policy, setting),
-            )
+            bound = reports.randomizer(local).bound
+            users = reports.half.users_to_learn(policy, setting)
         except InputError:  # of a local epsilon that no channel of these settings has, or under which it tells nothing
             continue
-        size = rough_devices(bound, local_epsilon=float(local), epsilon=float(epsilon), delta=delta) / need.honest
+        size = rough_devices(bound, local_epsilon=float(local), epsilon=float(epsilon), delta=delta) / honest
         if users is None or size > least:
             break
         least, best = min((least, best), (users + size, size))
-    return round_up(max(best, 2 / need.honest)) if best else None  # somebody is counted on
+    return round_up(max(best, 2 / honest)) if best else None  # somebody is counted on
 
 
 @lru_cache(maxsize=1 << 8)
-def _local(
-    half: ServerHalf,
-    settings: Settings,
-    world: World,
-    epsilon: Fraction,
-    delta: float,
-    devices: int,
-    asks: Asks,
-) -> tuple[Fraction, str]:
+def _local(reports: ShuffledReports, epsilon: Fraction, delta: float, devices: int) -> tuple[Fraction, str]:
     """Return the largest local epsilon of an answer that keeps a central one, and the name of the bound."""
-    if isinstance(settings, OwnSettings):
-        require_same_everywhere(own_of(settings), _query(half, settings, world, epsilon))
-
-    def randomizer(nats: float) -> Randomizer:
-        return _randomizer(half, settings, world, parse_epsilon(nats), asks)
-
-    local = largest_local_epsilon(lambda nats: randomizer(nats).bound, epsilon=epsilon, devices=devices, delta=delta)
-    return local, _randomizer(half, settings, world, local, asks).name
-
-
-def _randomizer(half: ServerHalf, settings: Settings, world: World, local: Epsilon, asks: Asks) -> Randomizer:
-    """Return what all devices run under a local epsilon."""
-    query = replace(_query(half, settings, world, local), own_questions=asks.own_questions)
-    one = randomizer_of(public_half(query.design), query, half.name)
-    if asks.pools and one.bound != _of_one_item(half, settings, world, query):
-        return Randomizer(AnyRandomizer(), CLONES)  # levels of its rounds follow from pools, which nobody knows yet
-    return one
-
-
-def _of_one_item(half: ServerHalf, settings: Settings, world: World, query: Query) -> ShufflerBound | None:
-    """Return the levels of the query of a round about a single item; None where there is none, or it has others."""
-    design = half.design(settings, replace(world, epsilon=query.epsilon))
-    if not isinstance(design, PoolDesign):
-        return None
-    try:
-        single = design.query(
-            round_number=0, public_seed=bytes(16), epsilon=query.epsilon, pool=np.zeros(1, np.int32), expected=None
-        )
-        return public_half(single.design).levels(replace(single, own_questions=query.own_questions))
-    except InputError:
-        return None
-
-
-def _query(half: ServerHalf, settings: Settings, world: World, epsilon: Epsilon) -> Query:
-    design = half.design(settings, replace(world, epsilon=epsilon))
-    query = design.query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
-    if isinstance(settings, OwnSettings):  # its channel is looked at before the run admits it at its local epsilon
-        admit(replace(own_of(settings), parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
-    return query
+    if isinstance(reports.settings, OwnSettings):
+        require_same_everywhere(own_of(reports.settings), reports.query(epsilon))
+    local = largest_local_epsilon(
+        lambda nats: reports.randomizer(parse_epsilon(nats)).bound, epsilon=epsilon, devices=devices, delta=delta
+    )
+    return local, reports.randomizer(local).name

@@ -103,9 +103,7 @@ def names_of_columns(value: Any) -> Any:
         return None
     names = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ()
     if not 2 <= len(names) <= 4 or not all(isinstance(name, (str, int)) for name in names):
-        raise InputError(
-            f"columns is {brief(value)}; name three, like user,item,rating; two where nobody rates, or four with times"
-        )
+        raise InputError(f"columns is {brief(value)}; name user,item,rating, two without ratings, four with times")
     return tuple(str(name).strip() for name in names)
 
 
@@ -323,10 +321,7 @@ def _writable(text: str) -> bool:
 def require_unpacked(size: int, packed: int, name: str) -> None:
     """Refuse a packed file that unpacks to more than any real one of its size."""
     if size > max(ANY_RATIO, MOST_RATIO * packed):
-        raise InputError(
-            f"{name} unpacks from {size_of(packed)} to {size_of(size)}, which no real file does; unpack it and give "
-            "that, if it is one"
-        )
+        raise InputError(f"{name} unpacks from {size_of(packed)} to {size_of(size)}, as no real file does; unpack it")
 
 
 def require_text(size: int, name: str) -> None:

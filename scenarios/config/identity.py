@@ -155,10 +155,7 @@ def came_by_value(kind: type[Mechanism]) -> bool:
 def _read(kind: type[Mechanism], helpers: tuple[str, ...]) -> str:
     for one in _bases(kind):
         if "<locals>" in one.__qualname__:
-            raise InputError(
-                f"design {one.__name__} is made in a function, so that its source does not tell what it does; define "
-                "it in a module, and make what the function is given a setting"
-            )
+            raise InputError(f"design {one.__name__} is made in a function; define it in a module, with settings")
     import_helpers(helpers)
     cells = [_cell_of(one) for one in _bases(kind) if _loaded_from(one.__module__) is None]
     texts = sorted(_digest(text) for text in (*modules_of_class(kind).values(), *cells) if text.strip())
@@ -257,10 +254,7 @@ def _cell_of(kind: type) -> str:
             cell = "".join(linecache.getlines(code.co_filename))
             if f"class {kind.__name__}" in cell:
                 return cell.strip()
-    raise InputError(
-        f"the source of {kind.__name__} cannot be read, so that nobody could tell whether it changed; put it into a "
-        "file or a notebook's cell"
-    )
+    raise InputError(f"the source of {kind.__name__} cannot be read; put it into a file or a notebook's cell")
 
 
 def _modules_read(kind: type) -> Iterator[str]:

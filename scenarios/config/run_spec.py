@@ -74,8 +74,7 @@ class RunSpec:
             raise InputError(f"decoder is {scenario.decoder!r}; choose one of {decoders} for {scenario.design}")
         if not half.private and scenario.epsilon is not None:
             raise InputError(
-                f"epsilon is {as_float(scenario.epsilon):g}, but {scenario.design} is not private; say inf or leave it "
-                "out"
+                f"epsilon is {as_float(scenario.epsilon):g}, but {half.name} is not private; say inf or leave it out"
             )
         _check_policy(scenario, half)
         scenario.check_attack(half.name, scenario.policy, knows_truth=scenario.ratings is None)
@@ -203,10 +202,8 @@ class RunSpec:
         except PolicyError:
             raise
         except (Exception, SystemExit) as error:
-            raise PolicyError(
-                f"policy {name} cannot be made: {type(error).__name__}: {error}; it is called with one "
-                "blindrec.Setting before the first round"
-            ) from error
+            why = f"{type(error).__name__}: {error}; it is called with one blindrec.Setting"
+            raise PolicyError(f"policy {name} cannot be made: {why}") from error
         if not callable(getattr(policy, "next_query", None)):
             raise PolicyError(f"policy {name} has no method next_query(state); see blindrec.Policy")
         return policy  # type: ignore[no-any-return] # looked at above
@@ -244,10 +241,8 @@ def check_servers(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse two servers for what is no share, shares without them, and a delta that promises nothing."""
     shared = half.trust == TRUST_TWO_SERVERS
     if scenario.trust == TWO_SERVERS and not shared:
-        raise InputError(
-            f"trust is {scenario.trust}, but {half.name} is no sum of shares; devices that randomize their answers and "
-            f"servers that add noise would pay twice; give {', '.join(shared_names())}"
-        )
+        names = ", ".join(shared_names())
+        raise InputError(f"trust is {scenario.trust}, but {half.name} is no sum of shares; give {names}")
     if shared and scenario.trust != TWO_SERVERS:
         raise InputError(f"trust is {scenario.trust}, but {half.name} is added up by two servers; say {TWO_SERVERS}")
     if not shared:
@@ -255,15 +250,9 @@ def check_servers(scenario: Scenario, half: ServerHalf) -> None:
     if scenario.epsilon is not None:
         _check_channel(scenario.epsilon)
     if scenario.users is not None and scenario.failure_chance * scenario.users > 1:
-        raise InputError(
-            f"delta is {scenario.failure_chance:g} for {scenario.users:,} users; at more than 1 / users all that some "
-            "device holds could be published: lower it"
-        )
+        raise InputError(f"delta is {scenario.failure_chance:g} for {scenario.users:,} users; give at most 1 / users")
     if (attack := scenario.plotted) is not None and attack.name not in (PROMOTE, INPUT):
-        raise InputError(
-            f"attack is {attack.name}, but who lies about {half.name} can only add to items, and knows no answers of "
-            f"others; choose {PROMOTE}:R or {INPUT}:R"
-        )
+        raise InputError(f"attack is {attack.name}, but liars can only add to sums; choose {PROMOTE}:R or {INPUT}:R")
     for name in ("expected_answers", "assume_malicious"):
         value = getattr(scenario, name)
         if value is not None and scenario.value("noise") != "devices":
@@ -280,92 +269,59 @@ def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
 def _check_own_questions(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse a design whose devices cannot draw their questions, and liars, who would choose theirs."""
     if isinstance(scenario.settings, OwnSettings):
-        raise InputError(
-            f"own_questions is True, but {half.name} is a custom mechanism, whose question is the same for all devices "
-            "or follows from their addresses; leave it out"
-        )
+        raise InputError(f"own_questions is True, but devices of {half.name}, a custom one, draw none; leave it out")
     half_of(half.query_name(scenario.settings)).check_own_questions(f"own_questions is True: {half.name}")
     if scenario.malicious:
-        raise InputError(
-            f"malicious is {scenario.malicious:g} and own_questions is True: a liar would draw until a question suits, "
-            "which nobody plays here; leave one out"
-        )
+        raise InputError(f"malicious is {scenario.malicious:g} and own_questions is True; leave one out")
 
 
 def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse a policy that there is not, or that the design cannot follow, and settings of another policy."""
-    policies = half.policies_with(scenario.settings)
-    own = ":" in scenario.policy
-    if not own and scenario.policy not in policies:
-        if len(policies) == 1:
-            raise InputError(f"policy is {scenario.policy!r}; {half.name} takes {policies[0]} alone, leave it out")
-        raise InputError(
-            f"policy is {scenario.policy!r}; {name_choices(scenario.policy, policies, 'choose one of')} for {half.name}"
-            f"{f', or {half.all_policies_with}' if scenario.policy in half.policies else ''}, or your own, "
-            "mypackage.mymodule:MyPolicy"
-        )
-    if own and len(policies) == 1:
-        raise InputError(f"policy is {scenario.policy!r}, but {half.name} has one way of asking; leave it out")
+    policy, rounds, answers = scenario.policy, scenario.rounds, scenario.answers_per_device
+    policies, by_posterior = half.policies_with(scenario.settings), scenario.decoder == POSTERIOR
+    if len(policies) == 1 and policy not in policies:
+        raise InputError(f"policy is {policy!r}; {half.name} takes {policies[0]} alone, leave it out")
+    if policy not in policies and ":" not in policy:
+        choices = f"{name_choices(policy, policies, 'choose one of')} for {half.name}"
+        choices += f", or {half.all_policies_with}" if policy in half.policies else ""
+        raise InputError(f"policy is {policy!r}; {choices}, or your own, mypackage.mymodule:MyPolicy")
     if scenario.confidence != type(scenario).model_fields["confidence"].default and not half.sure:
         choices = " and ".join(half.name for half in designs().values() if half.sure)
         raise InputError(
-            f"confidence is {scenario.confidence!r}, which is about {choices}; the design is {half.name}, leave it out"
+            f"confidence is {scenario.confidence}, which is about {choices}, not {half.name}; leave it out"
         )
-    if scenario.rounds != 2 and scenario.policy != "fixed":
-        raise InputError(
-            f"rounds is {scenario.rounds}, which is about policy fixed, not {scenario.policy}; leave it out"
-        )
-    single = scenario.policy in (ONE_ROUND, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_ROUNDS)
-    if scenario.answers_per_device != 1 and single:
-        raise InputError(
-            f"answers_per_device is {scenario.answers_per_device}, but policy {scenario.policy} asks a device once; "
-            "leave it out, or choose another policy"
-        )
-    if scenario.policy == "fixed" and scenario.rounds % scenario.answers_per_device:
-        raise InputError(
-            f"rounds is {scenario.rounds}, a device answers in {scenario.answers_per_device} of them; give a multiple"
-        )
-    if scenario.policy == GROUPS and scenario.decoder == POSTERIOR:
-        raise InputError(
-            f"decoder is {scenario.decoder!r}, which needs one question for all; policy {GROUPS} asks several"
-        )
-    _check_against_liars(scenario, half)
-    if scenario.policy in ("eliminate", "item-by-item") and scenario.decoder != POSTERIOR:
-        raise InputError(f"decoder is {scenario.decoder!r}; policy {scenario.policy} needs posterior, leave it out")
+    if rounds != 2 and policy != "fixed":
+        raise InputError(f"rounds is {rounds}, which is about policy fixed, not {policy}; leave it out")
+    if answers != 1 and policy in (ONE_ROUND, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_ROUNDS):
+        raise InputError(f"answers_per_device is {answers}, but policy {policy} asks a device once; leave it out")
+    if policy == "fixed" and rounds % answers:
+        raise InputError(f"rounds is {rounds}, a device answers in {answers} of them; give a multiple")
+    if policy == GROUPS and by_posterior:
+        raise InputError(f"decoder is {scenario.decoder!r}, but policy {GROUPS} asks several questions; leave it out")
+    if policy in ("eliminate", "item-by-item") and not by_posterior:
+        raise InputError(f"decoder is {scenario.decoder!r}; policy {policy} needs posterior, leave it out")
+    _check_against_liars(scenario, half, policy, by_posterior=by_posterior)
 
 
-def _check_against_liars(scenario: Scenario, half: ServerHalf) -> None:
-    if scenario.pool_size is not None and (
-        scenario.policy not in ("fixed", "eliminate") or scenario.decoder != POSTERIOR
-    ):
-        raise InputError(
-            f"pool_size is {scenario.pool_size}, which is about decoder posterior and policies fixed and eliminate; "
-            f"the policy is {scenario.policy} with decoder {scenario.decoder}, leave pool_size out"
-        )
-    for name in ("assume_malicious", "verify"):
-        value = getattr(scenario, name)
-        if name == "assume_malicious" and scenario.trust in (SHUFFLED, TWO_SERVERS):
-            continue  # fewer honest devices hide one another, or add noise
-        if value is not None and (scenario.policy != "eliminate" or half.name != "sign"):
-            raise InputError(
-                f"{name} is {value:g}, which is about sign sensing with policy eliminate; the run is of "
-                f"{half.name} with {scenario.policy}; leave it out"
-            )
-    if scenario.verify is not None and scenario.answers_per_device != 1:
-        raise InputError(
-            f"answers_per_device is {scenario.answers_per_device}, but fresh devices verify labels; leave out one"
-        )
+def _check_against_liars(scenario: Scenario, half: ServerHalf, policy: str, *, by_posterior: bool) -> None:
+    if scenario.pool_size is not None and not (by_posterior and policy in ("fixed", "eliminate")):
+        able = "decoder posterior and policies fixed and eliminate"
+        raise InputError(f"pool_size is {scenario.pool_size}, which is about {able}, not {policy}; leave it out")
+    # Behind a shuffler and of two servers it is about fewer honest devices that hide one another, or add noise
+    about_liars = () if scenario.trust in (SHUFFLED, TWO_SERVERS) else ("assume_malicious",)
+    for name in (*about_liars, "verify"):
+        if (value := getattr(scenario, name)) is not None and (policy != "eliminate" or half.name != "sign"):
+            here = f"not {half.name} with {policy}"
+            raise InputError(f"{name} is {value:g}, which is about sign with policy eliminate, {here}; leave it out")
+    if scenario.verify is not None and (answers := scenario.answers_per_device) != 1:
+        raise InputError(f"answers_per_device is {answers}, but fresh devices verify labels; leave out one")
 
 
 def _check_advice(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse features and public people where scores are no popularity that they could be weighed with."""
     if scenario.features is not None and not half.ranks:
-        raise InputError(
-            f"features is {brief(str(scenario.features))}, but scores of {half.name} are no popularity that features "
-            "could weigh; leave it out"
-        )
+        features = brief(str(scenario.features))
+        raise InputError(f"features is {features}, but scores of {half.name} are no popularity; leave it out")
     if scenario.public and (half.name != SET or scenario.decoder == POSTERIOR):
-        raise InputError(
-            f"public is {scenario.public:g}, which is weighed with popularity as design {SET} tells it, not "
-            f"{half.name} by {scenario.decoder}; leave it out"
-        )
+        by = f"not {half.name} by {scenario.decoder}"
+        raise InputError(f"public is {scenario.public:g}, which {SET} weighs with popularity, {by}; leave it out")

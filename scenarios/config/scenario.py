@@ -164,15 +164,11 @@ class AttackSettings(ExperimentScenario):
         if policy == ANCHOR:
             self._check_sides(attack, design, knows_truth=knows_truth)
         elif attack.name in ADAPTIVE and (policy not in (ELIMINATE, ITEM_BY_ITEM) or design != "sign"):
-            raise InputError(
-                f"attack is {attack.name}, which is about rounds of sign sensing that depend on answers; choose "
-                f"--design sign --policy {ELIMINATE}, or {UNTARGETED}"
-            )
+            remedy = f"choose --design sign --policy {ELIMINATE}, or {UNTARGETED}"
+            raise InputError(f"attack is {attack.name}, which is about rounds that depend on answers; {remedy}")
         if not knows_truth and attack.name not in WITHOUT_TRUTH:
-            raise InputError(
-                f"attack is {attack.name}, whose liars know the items' clusters; a ratings file has none, choose one "
-                f"of {', '.join(WITHOUT_TRUTH)}"
-            )
+            others = ", ".join(WITHOUT_TRUTH)
+            raise InputError(f"attack is {attack.name}, but files have no clusters; choose one of {others}")
 
     def _check_sides(self, attack: Attack, design: str, *, knows_truth: bool) -> None:
         """Refuse what makes no sense where clusters have no order, and every later round is about all items."""
@@ -182,10 +178,7 @@ class AttackSettings(ExperimentScenario):
         if attack.name not in ON_SIDES:
             raise InputError(f"attack is {attack.name}, which was not worked out for {design}; choose one of {others}")
         if not knows_truth:
-            raise InputError(
-                f"malicious is {self.malicious:g}, but liars about {design} know the items' clusters; a ratings file "
-                "has none, leave it out"
-            )
+            raise InputError(f"malicious is {self.malicious:g} for {design}, but files have no clusters; leave it out")
 
 
 class PolicySettings(ExperimentScenario):
@@ -349,19 +342,15 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
         theirs = self.model_fields_set & set(self.brought["ratings"])
         if self.ratings is not None and theirs:
             name = min(theirs)
-            raise ValueError(
-                f"{name} is {getattr(self, name)!r}, but {brief(str(self.ratings))} brings its own; give one of them"
-            )
+            file = brief(str(self.ratings))
+            raise ValueError(f"{name} is {getattr(self, name)!r}, but {file} brings its own; give one of them")
         if self.ratings is None:
             self.refuse_without_file(
                 "columns", "duplicates", "bad_lines", "like_from", "held_out", "split_by", "features", "public"
             )
         check_shares("class_shares", self.class_shares, len(self.like))
         if len({len(row) for row in self.like}) != 1 or not self.like[0]:
-            raise ValueError(
-                f"like has rows of {', '.join(str(len(row)) for row in self.like)} numbers; give every user class one "
-                "number an item cluster"
-            )
+            raise ValueError(f"like has rows of {', '.join(str(len(row)) for row in self.like)} numbers; give as many")
         check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
         if self.ratings is None:
             self.complete()
@@ -412,10 +401,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
         rated, users = self.rated or min(rated, items), self.users or users
         full = {"items": items, "rated": rated, "users": users, "clusters": clusters}
         if clusters >= items:
-            raise InputError(
-                f"clusters is {clusters}; give fewer than there are items, {items}: labels have no names, so that with "
-                "as many clusters as items all labels are right, whatever was answered"
-            )
+            raise InputError(f"clusters is {clusters}; give fewer than the {items} items, else any labels are right")
         if clusters < 2:
             raise InputError(f"like has {clusters} numbers a user class; give one for each of at least 2 item clusters")
         check_shape(items, full["rated"])

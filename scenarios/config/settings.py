@@ -60,10 +60,8 @@ def _held_out(name: str, least: float = 0) -> BeforeValidator:
         except (TypeError, ValueError):
             number, shown = -1.0, brief(value)
         if not least <= number < 2**31 or (number >= 1 and number != round(number)) or isinstance(value, bool):
-            raise InputError(
-                f"{name} is {shown}; give a share of everybody's ratings below 1, or a whole number, "
-                f"{math.ceil(least)} or more"
-            )
+            whole = f"a whole number, {math.ceil(least)} or more"
+            raise InputError(f"{name} is {shown}; give a share of everybody's ratings below 1, or {whole}")
         return int(number) if number == round(number) else number
 
     return BeforeValidator(read)
@@ -169,7 +167,5 @@ def refuse_code(value: Any, what: str, key: str = "") -> None:
         for inner in value:
             refuse_code(inner, what, key)
     elif isinstance(value, str) and (key in _HELPERS or (key in _CODE and ":" in value)):
-        raise InputError(
-            f"{what} names code, {key} = {brief(value)}, which would run here with all that you may do; read that "
-            "code, then give --allow-code, or name it by a flag"
-        )
+        remedy = "read that code, then give --allow-code, or name it by a flag"
+        raise InputError(f"{what} names code, {key} = {brief(value)}, which could do all that you may; {remedy}")

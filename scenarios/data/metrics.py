@@ -46,7 +46,7 @@ class ClusteringScores:
     nmi: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RankingScores:
     """Quality of top-k recommendations over the evaluated users: those with at least one held-out item."""
 
@@ -133,15 +133,8 @@ def ranking_scores(recommended: Ints | Indices, holdout: RowTable[Any]) -> Ranki
     starts = starts_of(np.bincount(once // stride, minlength=holdout.users))
     rows = RowTable(starts=starts, items=(once % stride).astype(np.int32), values=None, count=holdout.count)
     per_person = scores_per_person(recommended[evaluated], rows.of(evaluated))
-    hit_rate, hit_rate_error = _mean_and_error(per_person["hit_rate"])
-    ndcg, ndcg_error = _mean_and_error(per_person["ndcg"])
-    return RankingScores(
-        hit_rate=hit_rate,
-        hit_rate_error=hit_rate_error,
-        ndcg=ndcg,
-        ndcg_error=ndcg_error,
-        evaluated=evaluated.size,
-    )
+    hit_rate, ndcg = (_mean_and_error(per_person[name]) for name in ("hit_rate", "ndcg"))
+    return RankingScores(*hit_rate, *ndcg, evaluated.size)
 
 
 def scores_per_person(lists: Ints | Indices, holdout: RowTable[Any]) -> dict[str, Floats]:
@@ -188,9 +181,7 @@ def _check_ranking(recommended: Ints | Indices, holdout: RowTable[Any]) -> None:
     if recommended.ndim != 2 or recommended.shape[1] == 0:
         raise InputError(f"recommended has shape {recommended.shape}; give (users, k) with k at least 1")
     if holdout.users != len(recommended):
-        raise InputError(
-            f"{len(recommended)} users have recommendations and {holdout.users} held-out items; give the same"
-        )
+        raise InputError(f"{len(recommended)} users have lists and {holdout.users} held-out items; give as many")
     ranked: Ints = np.sort(recommended.astype(np.int64), axis=1)
     twice = np.any((np.diff(ranked, axis=1) == 0) & (ranked[:, 1:] >= 0), axis=1)
     if bool(twice.any()):

@@ -68,10 +68,8 @@ def read_descriptions(path: Path, item_labels: Labels) -> ItemDescriptions:
     named = [name for name in table if _ITEM.fullmatch(re.sub(r"[^a-z]", "", str(name).lower()))]
     item = named[0] if named else table.columns[0]
     if not (again := table[item][table[item].duplicated()]).empty:
-        raise InputError(
-            f"features file {path} tells of {item} {brief(again.iloc[0])} in several lines, as files of ratings or "
-            "tags do, which are about people and not public; give a CSV with one line for each item"
-        )
+        several = f"tells of {item} {brief(again.iloc[0])} in several lines, as files about people do"
+        raise InputError(f"features file {path} {several}; give a CSV with one line for each item")
     place = pd.Series(np.arange(len(item_labels)), index=item_labels)
     places = table[item].map(place)
     table, rows = table[places.notna()], places[places.notna()].to_numpy(np.int64)
@@ -148,9 +146,9 @@ def cluster_sizes(scenario: Scenario) -> Ints:
     items = scenario.complete().items or 0
     sizes = exact_sizes(_shares(scenario.cluster_shares, len(scenario.like[0])), items)
     if not sizes.all():
+        empty = f"cluster {sizes.argmin()} of {sizes.size} would hold none of {items} items"
         raise InputError(
-            f"cluster_shares is {scenario.cluster_shares or 'equal'}: cluster {sizes.argmin()} of {sizes.size} would "
-            f"hold none of {items} items; give it a larger share, or more items"
+            f"cluster_shares is {scenario.cluster_shares or 'equal'}: {empty}; give a larger share or more"
         )
     return sizes
 
@@ -200,7 +198,9 @@ def from_file(scenario: Scenario) -> Population:
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     user = people
     if users != people.size:
-        user = people[_each_once_first(world.choice(people.size, size=users, replace=users > people.size))]
+        draws = world.choice(people.size, size=users, replace=users > people.size)
+        firsts = np.sort(np.unique(draws, return_index=True)[1])  # so that the first devices are all the people once
+        user = people[np.concatenate([draws[firsts], np.delete(draws, firsts)])]
     elif scenario.policy == GROUPS:
         public = derive(derive(scenario.seed, "public"), "groups")
         user = np.random.default_rng(int.from_bytes(public)).permutation(user)
@@ -227,14 +227,6 @@ def public_people(people: int, share: float, seed: int) -> tuple[Ints, Ints]:
     order = np.random.default_rng(int.from_bytes(derive(seed, "public people"))).permutation(people)
     count = min(max(1, round(share * people)), people - 1)
     return np.sort(order[:count]), np.sort(order[count:])
-
-
-def _each_once_first(user: Ints) -> Ints:
-    """Return the draws with every person's first device in front, so that the first devices are all the people once."""
-    first = np.full(int(user.max()) + 1, -1)
-    first[user[::-1]] = np.arange(user.size)[::-1]  # of several the one that is written last stays: the first
-    firsts = np.sort(first[first >= 0])
-    return np.concatenate([user[firsts], np.delete(user, firsts)])
 
 
 def populate(scenario: Scenario) -> Population:

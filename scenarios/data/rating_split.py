@@ -86,10 +86,8 @@ class LikesFold:
 def fold_of(split: Split) -> LikesFold:
     """Return the likes of a split that evaluates somebody."""
     if not split.evaluated.size:
-        raise InputError(
-            f"of the {split.train.users} people none has two likes, or a held-out rating above the mean of its others, "
-            "so that nobody is evaluated; lower --like-from, or name --like-from"
-        )
+        nobody = "two likes, or a held-out rating above the mean of its others"
+        raise InputError(f"of the {split.train.users} people none has {nobody}; lower --like-from, or name it")
     train = split.train.valued(split.likes)
     return LikesFold(train=train, liked=train.where(train.values).valued(None), holdout=split.holdout)
 
@@ -181,7 +179,11 @@ def _hold_out(
         over()
         likes = judge_likes(table, like_from) if like_from is not None else None
         kinds = [np.ones(table.ratings, np.bool_)] if likes is None else [likes, ~likes]
-        holdout = np.logical_or.reduce([_latest(table, kind, late, _share_of(held_out)) for kind in kinds])
+
+        def takes(counts: Ints) -> Ints:  # of one rating none, of more at least one
+            return np.where(counts >= 2, np.maximum(1, np.floor(held_out * counts + 1e-9)), 0).astype(np.int64)
+
+        holdout = np.logical_or.reduce([_latest(table, kind, late, takes) for kind in kinds])
     else:
         holdout = _so_many(table, int(held_out), like_from, seed, split_by, purpose)
     over()
@@ -210,11 +212,6 @@ def _numbered(table: RatingTable, seed: int, split_by: str) -> Indices | Ints:
     late: Indices | Ints = np.empty_like(numbers)
     late[permutation] = numbers
     return late
-
-
-def _share_of(share: float) -> Callable[[Ints], Ints]:
-    """Return how many of a person's ratings a share is: of one rating none, of more at least one."""
-    return lambda counts: np.where(counts >= 2, np.maximum(1, np.floor(share * counts + 1e-9)), 0).astype(np.int64)
 
 
 def _latest(table: RatingTable, among: Bools, late: Indices | Ints, count: Callable[[Ints], Ints]) -> Bools:

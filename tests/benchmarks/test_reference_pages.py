@@ -5,14 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reference_pages import MECHANISMS, columns_page, commands_page, mechanisms_page, unexplained
+from benchmarks.reference_pages import MECHANISMS, columns_page, commands_page, mechanisms_page, sections, unexplained
 from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from scenarios.cli import command_line
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.main.main_job import COLUMNS
 from scenarios.families.online.online_scenario import RECORD_COLUMNS
 from scenarios.families.two_tier import two_tier_experiment
-from scenarios.show.meanings import sections
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("run", "online", "two-tier", "plan", "sweep")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ from scenarios.studies.scrutiny.release_laws import (
     patterns_of,
     sample_attack,
 )
-from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Event, Power
+from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Power
 
 FIT, CHOOSE, MEASURE = 0, 1, 2  # what a play is for: to order what is seen, to choose the event, or to measure it
 CUTS = 256  # thresholds that are tried for each score
@@ -71,7 +71,9 @@ def _at_most(misses: Floats | Ints, plays: int, doubt: float) -> Floats:
     return np.where(misses < plays, beta.isf(doubt / 2, misses + 1, np.maximum(plays - misses, 1)), 1.0)
 
 
-def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: float, delta: float = 0.0) -> Event:
+def best_event(
+    scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: float, delta: float = 0.0, **about: Any
+) -> AttackResult:
     """Return what the event shows that the choosing plays like best; high scores speak for input a."""
     # Scores have shape (plays,), and are fitted on no play but those of `FIT`; ``secret`` says whether the victim holds
     # a, and ``delta`` how much of the event's probability the claim does not cover.
@@ -95,13 +97,8 @@ def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: 
     hits, misses = (np.array([np.count_nonzero(event & measuring & one)]) for one in (with_side, ~with_side))
     bound = max(float(at_least(hits, misses, measured, doubt, delta)[0]), 0.0)
     share = float((secret == guess)[measuring].mean()) if measured else 0.5
-    return Event(measured=bound, right=share, plays=measured, hits=int(hits[0]), misses=int(misses[0]), by=by)
-
-
-def attack_of(event: Event, *, name: str, meaning: str, times: int, claimed: Epsilon) -> AttackResult:
-    """Return an attack with what its event shows; what is claimed of one release may be spent so many times."""
-    epsilon = None if claimed is None else times * claimed
-    return AttackResult(**asdict(event), name=name, meaning=meaning, times=times, epsilon=epsilon)
+    counts: dict[str, Any] = {"plays": measured, "hits": int(hits[0]), "misses": int(misses[0])}
+    return AttackResult(measured=bound, right=share, by=by, **counts, **about)
 
 
 def power_of(attacks: Sequence[AttackResult], doubt: float) -> Power | None:
@@ -234,9 +231,10 @@ def second_order_audit(mechanism: str, epsilon: Fraction, *, releases: int, doub
             words = meaning if whole and len(parts) == 1 else f"{meaning}, {'a release' if whole else half.epsilon_of}"
             sample = _sample(query, features, np.stack(pair), min(releases, MOST), coins)
             use = parts_of(sample.secret.size, coins)
-            event = best_event(_scores(sample, use, whole=whole), sample.secret, use, each)
             times = ITEMS if whole and len(parts) > 1 else 1
-            attacks.append(attack_of(event, name=name, meaning=words, times=times, claimed=claimed))
+            cost: dict[str, Any] = {"times": times, "epsilon": claimed and times * claimed}
+            scores = _scores(sample, use, whole=whole)
+            attacks.append(best_event(scores, sample.secret, use, each, name=name, meaning=words, **cost))
     return Audit(
         design=mechanism,
         guarantee=half.promised(query),
@@ -330,9 +328,10 @@ def attack(plan: AttackPlan, releases: int, claimed: Epsilon, doubt: float, coin
     devices = max(FEWEST, min(releases // len(plan.laws), MOST_HELD // (width * len(plan.laws))))
     sample = sample_attack(plan.laws, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company)
     parts = parts_of(sample.victims.size, coins)
-    event = best_event(attack_scores(sample, parts), sample.secret[sample.victims], parts, doubt)
-    new = len({law.query.id for law in plan.laws})
-    return attack_of(event, name=plan.name, meaning=plan.meaning, times=new, claimed=claimed)
+    new = len({law.query.id for law in plan.laws})  # What is claimed of one release may be spent so many times
+    cost: dict[str, Any] = {"times": new, "epsilon": claimed and new * claimed}
+    scores, secret = attack_scores(sample, parts), sample.secret[sample.victims]
+    return best_event(scores, secret, parts, doubt, name=plan.name, meaning=plan.meaning, **cost)
 
 
 def attack_plans(
@@ -408,10 +407,10 @@ def _most_unlike(
 ) -> Neighbours:
     """Return the pairs of inputs whose releases differ most, whatever the channel claims, in releases of their own."""
     user = coins.integers(len(rows), size=min(SEARCHED, releases, (1 << 24) // law.query.bits))
-    (answer,) = answers([law], stored(rows, user, law.query.items), SEARCHING)
+    ((bits, answered, _),) = answers([law], stored(rows, user, law.query.items), SEARCHING)
     least = np.full(len(pairs), -np.inf)
     for start in range(0, law.query.bits, CHUNK):
-        part = patterns_of(answer.bits[:, start : start + CHUNK]) + (1 << CHUNK) * ~answer.answered
+        part = patterns_of(bits[:, start : start + CHUNK]) + (1 << CHUNK) * ~answered
         counts = np.bincount(user * (2 << CHUNK) + part, minlength=len(rows) * (2 << CHUNK)).reshape(len(rows), -1)
         counts = counts[:, counts.any(axis=0)]
         least = np.maximum(least, _cautious_log_ratio(counts, np.bincount(user, minlength=len(rows)), pairs))
@@ -458,9 +457,9 @@ def attack_scores(sample: AttackSample, parts: Ints) -> dict[str, Floats]:
 
 def _columns(sample: AttackSample, one: Observation) -> list[Ints]:
     """Return the attacker's knowledge of one query, as whole numbers: of the victim, and of its company."""
-    victims, pairs = sample.victims, one.answers.pairs
-    releases, ours, theirs = patterns_of(one.answers.bits), keys_of(one.ours), keys_of(one.theirs)
-    columns = [releases[victims], one.answers.answered[victims].astype(np.int64), ours[victims], theirs[victims]]
+    victims, (bits, answered, pairs) = sample.victims, one.answers
+    releases, ours, theirs = patterns_of(bits), keys_of(one.ours), keys_of(one.theirs)
+    columns = [releases[victims], answered[victims].astype(np.int64), ours[victims], theirs[victims]]
     columns += [] if pairs is None else [keys_of(pairs)[victims]]
     columns += [np.sign(one.log_ratio[victims]).astype(np.int64)]
     for step in sample.company:
@@ -471,11 +470,8 @@ def _columns(sample: AttackSample, one: Observation) -> list[Ints]:
 
 def _noises(sample: AttackSample) -> list[tuple[Bits2, Bits2]]:
     """Return which bits of each release are noise if the device holds a, and if it holds b, where that is known."""
-    return [
-        (one.answers.bits ^ one.likely_ours, one.answers.bits ^ one.likely_theirs)
-        for one in sample.observations
-        if one.likely_ours is not None and one.likely_theirs is not None
-    ]
+    known = [(one.bits, one.likely) for one in sample.observations if one.likely is not None]
+    return [(bits ^ ours, bits ^ theirs) for bits, (ours, theirs) in known]
 
 
 def _agreement(sample: AttackSample) -> Floats | None:
@@ -511,7 +507,7 @@ def _chunks(sample: AttackSample) -> dict[str, Ints]:
     if width <= CHUNK:
         return {}
     starts = sorted({*range(0, width, CHUNK)} - {*range(ends, width - ends, CHUNK)})
-    parts = {start: patterns_of(first.answers.bits[victims, start : start + CHUNK]) for start in starts}
+    parts = {start: patterns_of(first.bits[victims, start : start + CHUNK]) for start in starts}
     return {
         f"bits {start} to {min(start + CHUNK, width) - 1}": np.stack([part, sample.pair[victims]], axis=1)
         for start, part in parts.items()
@@ -526,11 +522,11 @@ def _features(sample: AttackSample, scores: Sequence[Floats], noise: Ints | None
     address = [victims % 2, victims % 10, victims % 16, victims % 100, victims, sample.pair[victims]]
     columns += [np.stack(address, axis=1)]
     for one in sample.observations:
-        columns.append(one.answers.bits[victims])
-        if one.likely_ours is not None and one.likely_theirs is not None:
-            lean = one.likely_ours[victims].astype(np.int8) - one.likely_theirs[victims].astype(np.int8)
-            columns.append(lean * (2 * one.answers.bits[victims].astype(np.int8) - 1))
-        columns += [one.answers.bits[victims + step] for step in sample.company]
+        columns.append(one.bits[victims])
+        if one.likely is not None:
+            ours, theirs = (side[victims].astype(np.int8) for side in one.likely)
+            columns.append((ours - theirs) * (2 * one.bits[victims].astype(np.int8) - 1))
+        columns += [one.bits[victims + step] for step in sample.company]
     return np.concatenate([part.astype(np.float32) for part in columns], axis=1)
 
 
@@ -544,12 +540,10 @@ def central_attack(
     parts: Sequence[tuple[Mapping[str, Floats], Floats2]],
     secrets: Sequence[Bools],
     *,
-    name: str,
-    meaning: str,
-    claimed: float,
-    delta: float,
     doubt: float,
+    delta: float,
     coins: np.random.Generator,
+    **about: Any,
 ) -> AttackResult:
     """Return what the best event of all rounds shows, by blocks' scores or by what a learner makes of features."""
     looks = {look: np.concatenate([scores[look] for scores, _ in parts]) for look in parts[0][0]}
@@ -557,14 +551,15 @@ def central_attack(
     use = coins.choice([FIT, CHOOSE, MEASURE], secret.size, p=PARTS)
     if features.shape[1] and np.count_nonzero(use == FIT) >= LEARNABLE:
         looks |= learned_scores(features, secret, use)
-    event = best_event(looks, secret, use, doubt, delta)
-    return attack_of(event, name=name, meaning=meaning, times=1, claimed=Fraction(claimed))
+    return best_event(looks, secret, use, doubt, delta, **about)
 
 
-def require_game(*, users: int, releases: int, items: int, rated: int, confidence: float) -> Size:
+def require_game(
+    *, users: int, releases: int, items: int, rated: int, confidence: float, most: int = MOST_REPORTS
+) -> Size:
     """Return the size of the world that an audit plays in, or refuse numbers that are none."""
     require_whole("users", users, 2, MOST_PLAYERS)
-    require_whole("releases", releases, FEWEST, MOST_REPORTS)
+    require_whole("releases", releases, FEWEST, most)
     if not 0.5 <= confidence < 1:
         raise InputError(f"confidence is {confidence:g}; give a probability from 0.5 to below 1")
     require_whole("items", items, 2, MOST_ITEMS)

@@ -7,15 +7,22 @@ from fractions import Fraction
 import numpy as np
 
 from coordinator.protocol import second_order_mechanisms
-from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.channels import DUST, ROUNDED, Likelihood
-from coordinator.protocol.checked import MOST_ITEMS, require_whole
+from coordinator.protocol.checked import require_whole
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from scenarios.config.mechanism_settings import designs, shared_names
-from scenarios.studies.scrutiny.attacks import FEWEST, attack, attack_plans, power_of, second_order_audit, variant_plans
+from scenarios.studies.scrutiny.attacks import (
+    attack,
+    attack_plans,
+    power_of,
+    require_game,
+    second_order_audit,
+    variant_plans,
+)
 from scenarios.studies.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Size, inputs, subjects
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw
+from scenarios.studies.scrutiny.shuffling import finite_epsilon
 from scenarios.studies.scrutiny.verdicts import Audit, Failed
 
 RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
@@ -56,7 +63,7 @@ def local_audit(
 def audit(
     design: str | Mechanism,
     *,
-    epsilon: Epsilon | float | str = Fraction(1),
+    epsilon: Fraction | float | str = 1,
     settings: Choice | None = None,
     releases: int = RELEASES,
     rounds: int = ROUNDS,
@@ -91,27 +98,16 @@ def audit(
     InputError
         If there is no such mechanism, or it cannot be asked so.
     """
-    nats = epsilon if isinstance(epsilon, Fraction) else parse_epsilon(epsilon)
-    if nats is None:
-        raise InputError("epsilon is inf; an audit holds releases against a finite one")
-    require_whole("releases", releases, FEWEST, MOST)
+    nats = finite_epsilon(epsilon)
     require_whole("rounds", rounds, 2, 64)
-    size = Size(
-        items=require_whole("items", items, 2, MOST_ITEMS),
-        rated=require_whole("rated", rated, 1, items),
-        users=TINY.users,
-    )
-    if not 0.5 <= confidence < 1:
-        raise InputError(f"confidence is {confidence:g}; give a probability from 0.5 to below 1")
+    game = {"releases": releases, "items": items, "rated": rated, "most": MOST}
+    size = require_game(users=TINY.users, **game, confidence=confidence)
     if isinstance(design, str) and design in second_order_mechanisms.second_order_public_halves():
         if settings:
             raise InputError(f"{design} is a mechanism of two tiers, which has no settings here; leave them out")
         return second_order_audit(design, nats, releases=releases, doubt=1 - confidence)
     if design in shared_names():
-        raise InputError(
-            f"design {design} is answered in shares, each of which is uniform alone: there is no release to attack; "
-            f"`blindrec check {design}` looks at shares"
-        )
+        raise InputError(f"design {design} is answered in shares, each uniform alone; give --trust two-servers")
     variants = [replace(one, label=one.label.replace(" helpers=()", "")) for one in subjects(design, settings or {})]
     try:
         return local_audit(variants, nats, size=size, releases=releases, rounds=rounds, doubt=1 - confidence)

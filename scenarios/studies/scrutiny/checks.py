@@ -103,64 +103,6 @@ def share_crossing(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
     return f"{half.width(query)} words and a seed a device, {int(silent.sum())} of {silent.size} silent"
 
 
-def share_layouts(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
-    """Check that shares are the same in any cut, and others in the next round."""
-
-    def digest(query: Query, size: int) -> str:
-        hashed = [hashlib.sha256(), hashlib.sha256()]
-        for first, stop in cut(0, ratings.users, size):
-            devices = Cohort(ratings, SECRET, first, stop, None, absence=Absence(dropout=0.2))
-            words, seeds = both_shares(devices, query)
-            hashed[0].update(words.content)
-            hashed[1].update(seeds.content)
-        return "".join(one.hexdigest() for one in hashed)
-
-    wholes = []
-    for number in (0, 1):
-        query = subject.query(TINY, PLAIN, round_number=number)
-        wholes.append(digest(query, ratings.users))
-        for size in (1, 7, 50):
-            if digest(query, size) != wholes[number]:
-                raise Failed(f"cohorts of {size} devices give other shares than one cohort of all")
-    if wholes[0] == wholes[1]:
-        raise Failed("the next round's query has the same shares: its coins are not keyed by the query")
-    return f"{ratings.users} devices, digest {wholes[0][:8]}"
-
-
-def share_ledger(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
-    """Check that both shares cost one epsilon, a repeat nothing, and one query too many is refused."""
-    query, later = subject.query(TINY, PLAIN), subject.query(TINY, PLAIN, round_number=1)
-    assert query.epsilon is not None  # asked so
-    devices = Cohort(ratings, SECRET, 0, ratings.users, query.epsilon * Fraction(3, 2))
-    first = both_shares(devices, query)
-    if both_shares(devices, query) != first:
-        raise Failed("asked again, devices give other shares")
-    if (spent := devices.ledger.spent(0)) != query.epsilon:
-        raise Failed(
-            f"device 0 has spent {as_float(spent):g} after both shares, twice, not {as_float(query.epsilon):g}"
-        )
-    if any(share.refused != ratings.users or any(share.content) for share in both_shares(devices, later)):
-        raise Failed("beyond their budget devices give shares")
-    return f"{as_float(query.epsilon):g} for both shares, 0 for their repeat, the next query is refused"
-
-
-def share_merging(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
-    """Check that sums of blocks of shares add up to that of all, modulo 2**32."""
-    query = subject.query(TINY, PLAIN)
-    width = _half(subject).width(query)
-    sums = []
-    for size in (ratings.users, 10, 1):
-        total = np.zeros(width, np.uint32)
-        for first, stop in cut(0, ratings.users, size):
-            share = Cohort(ratings, SECRET, first, stop, None).share(WORDS_SERVER, query, first, stop)
-            assert isinstance(share, WordShare)  # of this server
-            add_rows(share.rows(), share.heard(), total)
-        sums.append(total)
-    if any((one != sums[0]).any() for one in sums):
-        raise Failed(f"blocks of shares have another sum than one block of {ratings.users}")
-    return f"{ratings.users} devices in one block, by ten and one by one"
-
-
 def _half(subject: MechanismUnderTest) -> SharedVector:
     assert isinstance(subject.public, SharedVector)  # looked at by the caller
     return subject.public
@@ -311,19 +253,14 @@ def all_devices() -> StoredRatings:
 def layouts(subject: MechanismUnderTest) -> str:
     """Check that one device an actor, blocks and threads release the same, and that the next round has other coins."""
     ratings, absence = all_devices(), Absence(dropout=0.2)
-    if subject.public.shares:
-        return share_layouts(subject, ratings)
 
     def digest(query: Query, size: int, threads: int) -> str:
-        blocks, hashed = cut(0, ratings.users, size), hashlib.sha256()
+        blocks = cut(0, ratings.users, size)
         cohorts = [Cohort(ratings, SECRET, first, stop, None, absence=absence) for first, stop in blocks]
         with ThreadPoolExecutor(threads) as pool:
-            releases = list(pool.map(lambda one: one.answer(query, one.first, one.stop), reversed(cohorts)))
-        for release in sorted(releases, key=lambda one: one.first):  # who answered, the bits and what they are about
-            pairs = release.public_pairs()
-            columns = [release.answered_mask(), release.unpacked(), *([] if pairs is None else [pairs])]
-            hashed.update(np.column_stack(columns).astype("<i4").tobytes())
-        return hashed.hexdigest()
+            every = list(pool.map(lambda one: map(_content, _responses(subject, one, query)), reversed(cohorts)))
+        # Of each server that gets something, in the order of devices
+        return "".join(hashlib.sha256(b"".join(parts)).hexdigest() for parts in zip(*reversed(every), strict=True))
 
     wholes = []
     for number in (0, 1):
@@ -338,24 +275,39 @@ def layouts(subject: MechanismUnderTest) -> str:
     return f"{ratings.users} devices, digest {wholes[0][:8]}"
 
 
+def _responses(subject: MechanismUnderTest, devices: Cohort, query: Query) -> Sequence[Release | WordShare | SeedShare]:
+    """Return what each server gets of all devices."""
+    if subject.public.shares:
+        return both_shares(devices, query)
+    return [devices.answer(query, devices.first, devices.stop)]
+
+
+def _content(response: Release | WordShare | SeedShare) -> bytes:
+    """Return shares; of releases who answered, the bits and what they are about."""
+    if not isinstance(response, Release):
+        return response.content
+    pairs = response.public_pairs()
+    columns = [response.answered_mask(), response.unpacked(), *([] if pairs is None else [pairs])]
+    return np.column_stack(columns).astype("<i4").tobytes()
+
+
 def ledger(subject: MechanismUnderTest) -> str:
     """Check that a new query costs its epsilon, a repeat nothing and has the same bits, and one too many is refused."""
-    if subject.public.shares:
-        return share_ledger(subject, all_devices())
-    query, later = subject.query(TINY, PLAIN), subject.query(TINY, PLAIN, round_number=1)
-    ratings = all_devices()
+    query, later, ratings = subject.query(TINY, PLAIN), subject.query(TINY, PLAIN, round_number=1), all_devices()
     budget = None if query.epsilon is None else query.epsilon * Fraction(3, 2)
     devices = Cohort(ratings, SECRET, 0, ratings.users, budget)
-    first = devices.answer(query, 0, ratings.users)
+    first = _responses(subject, devices, query)
     require_spent(devices, query.epsilon, "one query")
-    if devices.answer(query, 0, ratings.users) != first:
+    if _responses(subject, devices, query) != first:
         raise Failed("asked again, devices release other bits")
     require_spent(devices, query.epsilon, "a query and its repeat")
-    second = devices.answer(later, 0, ratings.users)
+    second = _responses(subject, devices, later)
     if query.epsilon is None:
         return "no noise: the ledger has no limit, a repeat has the same bits"
-    if second.refused != ratings.users or any(second.bits) or second.answered_mask().any():
-        raise Failed(f"beyond their budget {ratings.users - second.refused} of {ratings.users} devices answer")
+    for one in second:
+        mask, content = (one.answered_mask(), one.bits) if isinstance(one, Release) else (one.heard(), one.content)
+        if one.refused != ratings.users or any(content) or mask.any():
+            raise Failed(f"beyond their budget {ratings.users - one.refused} of {ratings.users} devices answer")
     require_spent(devices, query.epsilon, "a refusal")
     return f"{as_float(query.epsilon):g} for a new query, 0 for its repeat, the next one is refused"
 
@@ -521,18 +473,27 @@ def silence(subject: MechanismUnderTest) -> str:
 
 
 def merging(subject: MechanismUnderTest) -> str:
-    """Check that the statistic of a block is the sum of those of its parts, in any cut."""
+    """Check that the statistic of a block is the sum of those of its parts, in any cut; of shares modulo 2**32."""
     query, ratings = subject.query(TINY, PLAIN), all_devices()
-    if subject.public.shares:
-        return share_merging(subject, ratings)
     devices = Cohort(ratings, SECRET, 0, ratings.users, None, absence=Absence(dropout=0.1))
-    whole = _values(aggregate(query, devices.answer(query, 0, ratings.users)))
+    whole = _sum_of(subject, query, devices, ratings.users)
     for size in (ratings.users // 2 + 1, 10, 1):
-        blocks = cut(0, ratings.users, size)
-        parts = [aggregate(query, devices.answer(query, first, stop)) for first, stop in blocks]
-        if _values(merge(*parts)) != whole:
+        if _sum_of(subject, query, devices, size) != whole:
             raise Failed(f"blocks of {size} devices have another sum than one block of {ratings.users}")
     return f"{ratings.users} devices in one block, in two, by ten and one by one"
+
+
+def _sum_of(subject: MechanismUnderTest, query: Query, devices: Cohort, size: int) -> dict[str, object]:
+    """Return what blocks of so many devices add up to, as plain values."""
+    blocks = cut(0, devices.stop, size)
+    if not subject.public.shares:
+        return _values(merge(*(aggregate(query, devices.answer(query, *block)) for block in blocks)))
+    total = np.zeros(_half(subject).width(query), np.uint32)
+    for block in blocks:
+        share = devices.share(WORDS_SERVER, query, *block)
+        assert isinstance(share, WordShare)  # of this server
+        add_rows(share.rows(), share.heard(), total)
+    return {"sums": total.tolist()}
 
 
 def _values(statistic: Statistic) -> dict[str, object]:

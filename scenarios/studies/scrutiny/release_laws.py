@@ -320,29 +320,22 @@ COMPANY = 3  # size of a group of devices with adjacent addresses, in attacks on
 BLOCK = 1 << 15  # number of devices that are sampled at once for releases of one sketch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampledAnswers:
-    """All devices' answers to one query: their bits, whether they answered, and the public pairs of the bits."""
-
-    bits: Bits2
-    answered: Bools
-    pairs: Indices2 | None
+Answers = tuple[Bits2, Bools, Indices2 | None]
+"""All devices' answers to one query: their bits, whether they answered, and the public pairs of the bits."""
 
 
-def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = SECRET) -> list[SampledAnswers]:
+def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = SECRET) -> list[Answers]:
     """Return devices' answers to these queries in turn, as they would be in a run."""
     # With another secret their noise differs: events are selected on some releases and measured on others.
-    devices, rounds = Cohort(ratings, secret, 0, ratings.users, None), []
+    devices, rounds = Cohort(ratings, secret, 0, ratings.users, None), list[Answers]()
     for law in laws:
         if law.refusal:
             coins = coins_of(law.query, 0, ratings.users, secret)
             bits = law.device.randomize(law.device.sketch(law.query, ratings, coins).private, law.query, coins)
-            rounds.append(SampledAnswers(bits=bits, answered=np.ones(ratings.users, np.bool_), pairs=None))
+            rounds.append((bits, np.ones(ratings.users, np.bool_), None))
             continue
         release = devices.answer(law.query, 0, ratings.users)
-        rounds.append(
-            SampledAnswers(bits=release.unpacked(), answered=release.answered_mask(), pairs=release.public_pairs())
-        )
+        rounds.append((release.unpacked(), release.answered_mask(), release.public_pairs()))
     return rounds
 
 
@@ -364,12 +357,16 @@ class Observation:
     # The attacker also knows the device's sketch for either input: no promise rests on the coins that it is made with.
 
     query: Query
-    answers: SampledAnswers
+    answers: Answers
     ours: Sketches  # with input a, shape (devices, k)
     theirs: Sketches  # with input b
     log_ratio: Floats  # log-ratio of the release, by the claimed channel
-    likely_ours: Bits2 | None  # the likeliest release with input a, shape (devices, bits)
-    likely_theirs: Bits2 | None  # the same with b; None where the other one is
+    likely: tuple[Bits2, Bits2] | None  # the likeliest releases with input a and b, shape (devices, bits), if known
+
+    @property
+    def bits(self) -> Bits2:
+        """The releases' bits, shape (devices, bits)."""
+        return self.answers[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,16 +432,9 @@ def _of_pairs(sketches: dict[int, Sketches], side: Ints, pair: Ints) -> Sketches
     return mixed
 
 
-def _observation(law: ClaimedLaw, answer: SampledAnswers, ours: Sketches, theirs: Sketches) -> Observation:
+def _observation(law: ClaimedLaw, answer: Answers, ours: Sketches, theirs: Sketches) -> Observation:
     ratios = LogRatios(law)
-    likely_ours, likely_theirs = ratios.likeliest(ours), ratios.likeliest(theirs)
-    both = likely_ours is not None and likely_theirs is not None
-    return Observation(
-        query=law.query,
-        answers=answer,
-        ours=ours,
-        theirs=theirs,
-        log_ratio=ratios.of_releases(ours, theirs, answer.bits),
-        likely_ours=likely_ours if both else None,
-        likely_theirs=likely_theirs if both else None,
-    )
+    sides = ratios.likeliest(ours), ratios.likeliest(theirs)
+    likely = None if sides[0] is None or sides[1] is None else (sides[0], sides[1])
+    log_ratio = ratios.of_releases(ours, theirs, answer[0])
+    return Observation(query=law.query, answers=answer, ours=ours, theirs=theirs, log_ratio=log_ratio, likely=likely)

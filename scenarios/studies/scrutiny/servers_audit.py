@@ -219,31 +219,22 @@ class Looks:
             assert law is not None  # of a finite epsilon
             self._of_server = self._of_public = NoiseLogs(law, users)
 
-    def of_server(self, seen: Transcript, side: str) -> tuple[dict[str, Floats], Floats2]:
-        """Return scores of what one server knows, and features for a learner."""
-        own = seen.noise[side]
-        rest = self._rest(seen) - own * seen.published[:, None]
-        scores = {
-            "sum": self._log_ratio(rest, self._of_server),
-            "own noise twice": self._nearness(rest - own),
-            "shares": self._of_shares(seen, side),
-        }
-        return self._of_opened(scores, seen), np.concatenate([rest, own], axis=1).astype(np.float64)
-
-    def of_public(self, seen: Transcript) -> tuple[dict[str, Floats], Floats2]:
-        """Return scores of what is published, and features for a learner."""
-        rest = self._rest(seen)
-        odd = [((rest - vector) % 2).sum(axis=1).astype(np.float64) for vector in self._vectors]
-        scores = {
-            "sum": self._log_ratio(rest, self._of_public),
-            "nearest": self._nearness(rest),
-            "parity": odd[1] - odd[0],
-        }
-        return self._of_opened(scores, seen), np.concatenate([rest, rest % 2], axis=1).astype(np.float64)
-
-    def _rest(self, seen: Transcript) -> Ints2:
-        """Return what is opened less what is known of the other devices."""
-        return np.asarray((seen.opened - (self._users - 1) * self._vectors[0]) * seen.published[:, None])
+    def of(self, seen: Transcript, name: str) -> tuple[dict[str, Floats], Floats2]:
+        """Return scores of what one server knows, or whoever reads what is published, and features for a learner."""
+        # What is opened less what is known of the other devices
+        rest = np.asarray((seen.opened - (self._users - 1) * self._vectors[0]) * seen.published[:, None])
+        if name == PUBLISHED:
+            odd = [((rest - vector) % 2).sum(axis=1).astype(np.float64) for vector in self._vectors]
+            scores = {"sum": self._log_ratio(rest, self._of_public), "nearest": self._nearness(rest)}
+            scores, shares, more = scores | {"parity": odd[1] - odd[0]}, dict[str, Floats](), rest % 2
+        else:
+            side = name if name in SIDES else WORDS_SERVER
+            more = seen.noise[side]
+            rest = rest - more * seen.published[:, None]
+            scores = {"sum": self._log_ratio(rest, self._of_server), "own noise twice": self._nearness(rest - more)}
+            shares = {"shares": self._of_shares(seen, side)}  # which are seen whether a sum is opened or not
+        scores = {look: np.where(seen.published, score, 0.0) for look, score in scores.items()}
+        return scores | shares, np.concatenate([rest, more], axis=1).astype(np.float64)
 
     def _log_ratio(self, rest: Ints2, logs: NoiseLogs) -> Floats:
         sides = [logs.of(rest - vector).sum(axis=1) for vector in self._vectors]
@@ -262,12 +253,6 @@ class Looks:
         bare[:, seen.victim] = mine[:, 0].view(np.int32)
         score = np.where((np.abs(bare) < NEAR).all(axis=2), self._nearness(bare), 0.0)
         return np.asarray(score.sum(axis=1))
-
-    def _of_opened(self, scores: dict[str, Floats], seen: Transcript) -> dict[str, Floats]:
-        """Return scores, 0 where a sum was not opened; shares were seen all the same."""
-        return {
-            name: score if name == "shares" else np.where(seen.published, score, 0.0) for name, score in scores.items()
-        }
 
 
 MEANINGS = {
@@ -298,23 +283,18 @@ def audit_servers(
     duel = farthest_inputs(query, half, size)
     aggregations = Aggregations(query, half, duel, make, delta, devices)
     least = int(query.parameters[LEAST_ANSWERS]) or users  # no round of fewer is opened, and none gives away more
-    rounds, short = max(FEWEST_ROUNDS, releases // least), least // 2 if half.by_devices(query) else 0
-    if short:
-        rounds = max(FEWEST_ROUNDS, int(releases * (1 - SHORT)) // least)
-    games = [*SIDES, PUBLISHED, *([SHORT_ROUNDS] if short else [])]
-    parts: dict[str, list[tuple[dict[str, Floats], Floats2]]] = {name: [] for name in games}
-    secrets: dict[str, list[Bools]] = {name: [] for name in games}
-    looks = Looks(aggregations, least)
-    for seen, secret in aggregations.transcripts("full rounds", rounds, least, coins):
-        for name in (*SIDES, PUBLISHED):
-            parts[name].append(looks.of_public(seen) if name == PUBLISHED else looks.of_server(seen, name))
-            secrets[name].append(secret)
-    if short:
-        looks, rounds = Looks(aggregations, short), max(FEWEST_ROUNDS, int(releases * SHORT) // short)
-        for seen, secret in aggregations.transcripts(SHORT_ROUNDS, rounds, short, coins):
-            parts[SHORT_ROUNDS].append(looks.of_server(seen, WORDS_SERVER))
-            secrets[SHORT_ROUNDS].append(secret)
-    terms: dict[str, Any] = {"claimed": claimed, "delta": delta, "doubt": doubt / len(games), "coins": coins}
+    short = least // 2 if half.by_devices(query) else 0
+    plays = [("full rounds", least, [*SIDES, PUBLISHED], 1 - SHORT if short else 1.0)]
+    plays += [(SHORT_ROUNDS, short, [SHORT_ROUNDS], SHORT)] if short else []
+    parts: dict[str, list[tuple[dict[str, Floats], Floats2]]] = {name: [] for *_, names, _ in plays for name in names}
+    secrets: dict[str, list[Bools]] = {name: [] for name in parts}
+    for label, number, names, share in plays:
+        looks, rounds = Looks(aggregations, number), max(FEWEST_ROUNDS, int(releases * share) // number)
+        for seen, secret in aggregations.transcripts(label, rounds, number, coins):
+            for name in names:
+                parts[name].append(looks.of(seen, name))
+                secrets[name].append(secret)
+    terms: dict[str, Any] = {"epsilon": Fraction(claimed), "delta": delta, "doubt": doubt / len(parts), "coins": coins}
     return ServersAudit(
         design=subject.label,
         epsilon=claimed,
@@ -328,7 +308,7 @@ def audit_servers(
         bytes_per_device=WORD_BYTES * half.width(query) + SEED_BYTES,
         confidence=1 - doubt,
         attacks=tuple(
-            central_attack(parts[name], secrets[name], name=name, meaning=MEANINGS[name], **terms) for name in games
+            central_attack(parts[name], secrets[name], name=name, meaning=MEANINGS[name], **terms) for name in parts
         ),
     )
 

@@ -4,12 +4,12 @@ The attacker sees what the shuffler hands on, knows what all other devices hold,
 a fair coin. What is measured is held against the central epsilon that is claimed at the audit's delta.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from itertools import permutations
-from typing import NamedTuple, Protocol
+from itertools import permutations, product
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.public_half import Randomizer, randomizer_of
+from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.public_half import randomizer_of
 from coordinator.protocol.trust import ShuffledRound, Shuffling
 from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import designs as local_mechanisms
@@ -35,7 +35,7 @@ from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, requi
 from scenarios.studies.scrutiny.mechanism import PLAIN, TINY, Choice, MechanismUnderTest, Rated, Size, inputs, stored
 from scenarios.studies.scrutiny.release_laws import MOST_BITS, PILOTS, ClaimedLaw, patterns_of
 from scenarios.studies.scrutiny.shuffling import finite_epsilon, shuffled_subject
-from scenarios.studies.scrutiny.verdicts import AttackResult, ShuffledAudit
+from scenarios.studies.scrutiny.verdicts import ShuffledAudit
 
 REPORTS, USERS, DELTA = 8_000_000, 200, 1e-3
 FEWEST_ROUNDS = 1500  # of an attack, at least
@@ -63,18 +63,6 @@ class RoundShuffler(Protocol):
 
 
 MakeShuffler = Callable[[Query, Shuffling], RoundShuffler]
-
-
-class Trio(NamedTuple):
-    """Two inputs that are told apart, and what all other devices hold, with the chances of every report."""
-
-    rows: tuple[Rated, Rated, Rated]
-    chances: Floats2  # shape (3, reports)
-
-    @property
-    def bound(self) -> KnownOthers:
-        """What the multiset really gives away."""
-        return KnownOthers(self.chances.tolist())
 
 
 class ReportNumbers:
@@ -114,6 +102,24 @@ class ReportNumbers:
         return np.array([[float(one) for one in self._law.chances(sketch, np.uint64(0))] for sketch in sketches])
 
 
+class Trio(NamedTuple):
+    """Two inputs that are told apart, and what all other devices hold, with the chances of every report."""
+
+    rows: Sequence[Rated]  # three
+    chances: Floats2  # shape (3, reports)
+    reports: ReportNumbers
+
+    @property
+    def bound(self) -> KnownOthers:
+        """What the multiset really gives away."""
+        return KnownOthers(self.chances.tolist())
+
+
+def _worst_of(trios: Iterable[Trio], epsilon: float, users: int) -> Trio:
+    """Return the trio whose multiset gives away most at a central epsilon."""
+    return max(trios, key=lambda trio: trio.bound.delta(epsilon, 0.0, users))
+
+
 def _questions(law: ClaimedLaw, count: int, purpose: str = "questions that are tried") -> Words:
     """Return questions as devices of a purpose of their own draw them."""
     return Coins(as_words(derive(0, purpose)), 0, count, law.query.words).streams(law.query)
@@ -133,7 +139,7 @@ def sketches_under(law: ClaimedLaw, row: Rated, words: Words, secret: str = "ske
     return sketch.private.reshape(words.size, -1).astype(np.int64)
 
 
-def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> tuple[Trio, ReportNumbers]:
+def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio:
     """Return the inputs whose answers differ to most questions, which devices draw, and of some the worst third."""
     words, other_way = _questions(law, PILOTS * 8), "other sketches"
     every = dict[bytes, tuple[Rated, Floats2]]()
@@ -144,22 +150,14 @@ def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> tupl
             every.setdefault(answers_of.tobytes(), (row, rows))
     kinds = list(every.values())
     if len(kinds) < 2:
-        raise InputError(
-            "no two inputs answer some question differently, whatever their coins; there is nothing to find"
-        )
+        raise InputError("no two inputs answer a question differently whatever their coins; give more items")
     tables = np.stack([table for _, table in kinds])
     far = np.abs(tables[:, None] - tables[None]).sum(axis=(2, 3))
-    one, other = np.unravel_index(int(far.argmax()), far.shape)
+    one, other = divmod(int(far.argmax()), len(kinds))
     thirds = np.unique(np.linspace(0, len(kinds) - 1, THIRDS).astype(int)).tolist()
-    best, most = None, -1.0
-    for third in dict.fromkeys([int(one), int(other), *thirds]):
-        rows_of = kinds[int(one)][0], kinds[int(other)][0], kinds[third][0]
-        reports = ReportNumbers(law, rows_of)
-        delta = KnownOthers(reports.chances.tolist()).delta(epsilon, 0.0, users)
-        if delta > most:
-            best, most = (Trio(rows_of, reports.chances), reports), delta
-    assert best is not None  # of two thirds at least
-    return best
+    threes = [[kinds[place][0] for place in (one, other, third)] for third in dict.fromkeys([one, other, *thirds])]
+    numbered = ((rows, ReportNumbers(law, rows)) for rows in threes)
+    return _worst_of((Trio(rows, reports.chances, reports) for rows, reports in numbered), epsilon, users)
 
 
 class Game(NamedTuple):
@@ -179,17 +177,6 @@ GAMES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ServerView:
-    """What the server gets of some rounds; a round's reports stand where the shuffler put them."""
-
-    reports: Ints  # numbers of reports in their order, `ABSENT` behind the last one, shape (rounds, users)
-    named: Ints  # the report that a device number or a length of its own says to be the victim's, shape (rounds,)
-    place: Ints  # the victim's place among the devices that answered
-    address: Ints  # the report whose question follows from the victim's public address
-    simulated: Floats2  # weights of reports by what the victim's device would send, shape (2, rounds)
-
-
 def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio:
     """Return two inputs and what others hold so that the multiset gives away most at a central epsilon."""
     # Looked at are inputs that a device sketches the same whatever its coins, or so many of them at even distances.
@@ -201,23 +188,15 @@ def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Tr
             sketches.setdefault(tuple(private[0].tolist()), (row, chances))
     every = list(sketches.values())
     if len({chances.tobytes() for _, chances in every}) < 2:
-        raise InputError(
-            "no two inputs have a sketch that depends on them alone; an audit behind a shuffler tells such two apart"
-        )
+        raise InputError("no two inputs have a sketch that depends on them alone; give more items or rated ones")
     every = [every[place] for place in np.unique(np.linspace(0, len(every) - 1, MOST_SKETCHES).astype(int)).tolist()]
-    seen, best, most = set[bytes](), list[int](), -1.0
-    for one, other in permutations(range(len(every)), 2):
-        for third in range(len(every)):
-            table = np.stack([every[place][1] for place in (one, other, third)])
-            kind = np.unique(np.round(table, 12), axis=1, return_counts=True)
-            if one == other or (key := kind[0].tobytes() + kind[1].tobytes()) in seen:
-                continue
-            seen.add(key)
-            delta = KnownOthers(table.tolist()).delta(epsilon, 0.0, users)
-            if delta > most:
-                best, most = [one, other, third], delta
-    rows = every[best[0]][0], every[best[1]][0], every[best[2]][0]
-    return Trio(rows, np.stack([every[place][1] for place in best]))
+    reports, trios = ReportNumbers(law), dict[bytes, Trio]()
+    for (one, other), third in product(permutations(range(len(every)), 2), range(len(every))):
+        three = [every[place] for place in (one, other, third)]
+        table = np.stack([chances for _, chances in three])
+        columns, counts = np.unique(np.round(table, 12), axis=1, return_counts=True)
+        trios.setdefault(columns.tobytes() + counts.tobytes(), Trio([row for row, _ in three], table, reports))
+    return _worst_of(trios.values(), epsilon, users)
 
 
 class Rounds:
@@ -230,25 +209,17 @@ class Rounds:
         users: int,
         make: MakeShuffler,
         coins: np.random.Generator,
-        numbering: ReportNumbers | None = None,
     ) -> None:
         self._law, self._trio, self._users, self._make, self._coins = law, trio, users, make, coins
-        self._numbering = ReportNumbers(law) if numbering is None else numbering
         self._terms = Shuffling(reports=users)
         self._ratios = trio.chances[:2] / np.where(trio.chances[2] > 0, trio.chances[2], np.inf)
 
-    def views(self, game: Game, rounds: int) -> Iterator[tuple[ServerView, Bools]]:
-        """Yield what the server gets, block by block, and whether the victim holds the first input in each round."""
+    def looks(self, game: Game, rounds: int) -> Iterator[tuple[tuple[dict[str, Floats], Floats2], Bools]]:
+        """Yield block by block scores of what the server gets, features, and whether a victim holds the first input."""
         most = max(1, BLOCK // self._users)
         for number, first in enumerate(range(0, rounds, most)):
-            count = min(most, rounds - first)
-            secret = self._coins.random(count) < 0.5
-            yield self._view(game, secret, as_words(derive(number, f"devices of {game.name}"))), secret
-
-    def weights(self, reports: Ints, table: Floats2) -> Floats2:
-        """Return sums of weights of each round's reports, shape (2, rounds); those that are not there weigh nothing."""
-        padded = np.concatenate([table, np.zeros((len(table), 1))], axis=1)  # the last column is that of `ABSENT`
-        return np.stack([row[reports].sum(axis=1) for row in padded])
+            secret = self._coins.random(min(most, rounds - first)) < 0.5
+            yield self._look(game, secret, as_words(derive(number, f"devices of {game.name}"))), secret
 
     def log_ratio(self, reports: Ints) -> Floats:
         """Return the log-ratio of the two inputs' chances of single reports; 0 where there is none."""
@@ -265,11 +236,7 @@ class Rounds:
         counts = np.bincount(keys.ravel(), minlength=rounds * (size + 1)).reshape(rounds, size + 1)
         return counts[:, :size].astype(np.float32)
 
-    def multiset_score(self, reports: Ints) -> Floats:
-        """Return the log-ratio of the two inputs' chances of each round's multiset: no look at it is better."""
-        return _log_ratio(self.weights(reports, self._ratios))
-
-    def _view(self, game: Game, secret: Bools, devices_secret: Words) -> ServerView:
+    def _look(self, game: Game, secret: Bools, devices_secret: Words) -> tuple[dict[str, Floats], Floats2]:
         """Let devices answer, one round after another, and shuffle each round."""
         # The device at place j of round p has the address ``j * rounds + p``, so that victims' addresses are
         # consecutive.
@@ -300,49 +267,46 @@ class Rounds:
                     places_there = np.flatnonzero(questions == public[number])
                     address[number] = places_there[0] if places_there.size else ABSENT
         flat_words = None if seen_words is None else seen_words.ravel()
-        reports = self._numbering.numbers(seen.reshape(-1, width), flat_words).reshape(rounds, users)
+        reports = self._trio.reports.numbers(seen.reshape(-1, width), flat_words).reshape(rounds, users)
         reports[np.arange(users) >= counts[:, None]] = ABSENT
         places = np.stack([named, present[:, :victim].sum(axis=1), address])
         by_place = np.where((places >= 0) & (places < counts), np.take_along_axis(reports.T, places, axis=0), ABSENT)
-        return ServerView(
-            reports, by_place[0], by_place[1], by_place[2], self._simulated(reports, victim * rounds, rounds)
-        )
+        weights = [np.append(row, 0.0)[reports].sum(axis=1) for row in self._ratios]  # those of `ABSENT` are 0
+        scores = {
+            "multiset": _log_ratio(np.stack(weights)),  # no look at it is better
+            "order": self.log_ratio(by_place[1]),
+            "number or length": self.log_ratio(by_place[0]),
+            "question of its address": self.log_ratio(by_place[2]),
+            "simulated device": _log_ratio(self._simulated(reports, victim * rounds, rounds)),
+        }
+        return scores, self.histogram(reports)
 
     def _shuffled(
         self, bits: Bits, own_words: Words2 | None, present: Bools, longer: int | None
     ) -> Iterator[ShuffledRound]:
         """Yield what a new shuffler makes of each round, whose devices come in blocks; one report may be longer."""
-        query, (rounds, users) = self._law.query, present.shape
-        query_id = query.id
-        if longer is not None:
-            present = present.copy()
-            present[:, longer] = False
-            extra = np.concatenate([bits[:, longer], np.ones((rounds, LONGER), np.uint8)], axis=1)
-            reports, bits = np.packbits(extra, axis=1), np.where(present[:, :, None], bits, 0).astype(np.uint8)
-        every = bool(present.all())
-        blocks = [(0, users)] if every else [(0, users // 2), (users // 2, users)]
-        packed = [np.packbits(bits[:, first:stop].reshape(rounds, -1), axis=1) for first, stop in blocks]
-        masks = [np.packbits(present[:, first:stop], axis=1) for first, stop in blocks]
-        for number in range(rounds):
+        query, users = self._law.query, present.shape[1]
+        about: dict[str, Any] = {"query_id": query.id}
+        apart = present & (np.arange(users) != longer)
+        every = bool(apart.all())
+        for number, mask in enumerate(apart):
             shuffler = self._make(query, self._terms)
-            for (first, stop), of_block, mask in zip(blocks, packed, masks, strict=True):
-                answered = None if every else mask[number].tobytes()
-                words = None if own_words is None else own_words[number, first:stop].astype("<u8").tobytes()
+            for first, stop in [(0, users)] if every else [(0, users // 2), (users // 2, users)]:
                 shuffler.take(
                     Release(
-                        query_id=query_id,
+                        **about,
                         first=first,
                         count=stop - first,
                         width=query.bits,
-                        bits=of_block[number].tobytes(),
-                        answered=answered,
-                        questions=words,
+                        bits=pack(bits[number, first:stop] * mask[first:stop, None]),
+                        answered=None if every else pack(mask[first:stop]),
+                        questions=None if own_words is None else own_words[number, first:stop].astype("<u8").tobytes(),
                     )
                 )
             if longer is not None:
-                width, one = query.bits + LONGER, reports[number].tobytes()
+                one = pack(np.append(bits[number, longer], np.ones(LONGER, np.uint8)))
                 with suppress(InputError):  # who takes no report of another length is right
-                    shuffler.take(Release(query_id=query_id, first=longer, count=1, width=width, bits=one))
+                    shuffler.take(Release(**about, first=longer, count=1, width=query.bits + LONGER, bits=one))
             yield shuffler.close()
 
     def _answers(self, user: Ints, secret: Words, first: int, count: int) -> tuple[Bits2, Words | None]:
@@ -360,13 +324,11 @@ class Rounds:
         size, weights = self._trio.chances.shape[1], []
         row = np.arange(rounds)
         for side in (0, 1):
-            user, laws = (
-                np.full(first + rounds, side, np.int64),
-                np.tile(TRUST * self._trio.chances[side], (rounds, 1)),
-            )
+            user = np.full(first + rounds, side, np.int64)
+            laws = np.tile(TRUST * self._trio.chances[side], (rounds, 1))
             for number in range(SIMULATIONS):
                 secret = as_words(derive(number, "devices that an attacker simulates"))
-                numbers = self._numbering.numbers(*self._answers(user, secret, first, rounds))
+                numbers = self._trio.reports.numbers(*self._answers(user, secret, first, rounds))
                 laws[row[numbers >= 0], numbers[numbers >= 0]] += 1
             ratio = laws / np.where(self._trio.chances[2] > 0, self._trio.chances[2], np.inf)
             padded = np.concatenate([ratio, np.zeros((rounds, 1))], axis=1)
@@ -391,29 +353,9 @@ def _log_ratio(weights: Floats2) -> Floats:
     return ratios
 
 
-def shuffled_attack(
-    rounds: Rounds, game: Game, number: int, *, claimed: float, delta: float, doubt: float, coins: np.random.Generator
-) -> AttackResult:
-    """Play so many rounds of a game, and return what the event shows that the server counts."""
-    parts, secrets = list[tuple[dict[str, Floats], Floats2]](), list[Bools]()
-    for view, secret in rounds.views(game, number):
-        scores = {
-            "multiset": rounds.multiset_score(view.reports),
-            "order": rounds.log_ratio(view.place),
-            "number or length": rounds.log_ratio(view.named),
-            "question of its address": rounds.log_ratio(view.address),
-            "simulated device": _log_ratio(view.simulated),
-        }
-        parts.append((scores, rounds.histogram(view.reports)))
-        secrets.append(secret)
-    about = {"name": game.name, "meaning": game.meaning}
-    return central_attack(parts, secrets, **about, claimed=claimed, delta=delta, doubt=doubt, coins=coins)
-
-
 def audit_shuffled(
     subject: MechanismUnderTest,
     query: Query,
-    randomizer: Randomizer,
     *,
     users: int,
     delta: float,
@@ -422,32 +364,22 @@ def audit_shuffled(
     doubt: float,
     make: MakeShuffler = Shuffler,
 ) -> ShuffledAudit:
-    """Attack rounds of a query's reports behind a shuffler, and hold them against the bound of the randomizer."""
+    """Attack rounds of a query's reports behind a shuffler, and hold them against the bound of what devices run."""
     if query.bits > MOST_BITS:
-        raise InputError(
-            f"reports have {query.bits} bits, and an audit behind a shuffler enumerates up to {MOST_BITS}; lower items"
-        )
-    local = as_float(query.epsilon)
+        raise InputError(f"reports have {query.bits} bits, of which {MOST_BITS} at most are enumerated; lower items")
+    local, randomizer = as_float(query.epsilon), randomizer_of(subject.public, query, subject.label)
     claimed = _smallest(randomizer.bound, local, users, delta)
     law, coins = ClaimedLaw(subject, query), np.random.default_rng(20261126)
-    at, numbering = min(claimed, 0.9 * local), None
-    if query.own_questions:
-        trio, numbering = own_trio(law, size, epsilon=at, users=users)
-    else:
-        trio = worst_trio(law, size, epsilon=at, users=users)
-    rounds = Rounds(law, trio, users, make, coins, numbering)
-    attacks = tuple(
-        shuffled_attack(
-            rounds,
-            game,
-            max(FEWEST_ROUNDS, int(game.share * reports) // users),
-            claimed=claimed,
-            delta=delta,
-            doubt=doubt / len(GAMES),
-            coins=coins,
-        )
-        for game in GAMES
-    )
+    find = own_trio if query.own_questions else worst_trio
+    trio = find(law, size, epsilon=min(claimed, 0.9 * local), users=users)
+    rounds = Rounds(law, trio, users, make, coins)
+    attacks = []
+    for game in GAMES:
+        blocks = rounds.looks(game, max(FEWEST_ROUNDS, int(game.share * reports) // users))
+        looks, secrets = zip(*blocks, strict=True)
+        about: dict[str, Any] = {"name": game.name, "meaning": game.meaning, "epsilon": Fraction(claimed)}
+        about |= {"delta": delta, "doubt": doubt / len(GAMES)}
+        attacks.append(central_attack(looks, secrets, **about, coins=coins))
     return ShuffledAudit(
         design=subject.label,
         amplified_for=users,
@@ -457,7 +389,7 @@ def audit_shuffled(
         bound=randomizer.name,
         epsilon_at_least=_smallest(trio.bound, local, users, delta),
         confidence=1 - doubt,
-        attacks=attacks,
+        attacks=tuple(attacks),
         own_questions=query.own_questions,
     )
 
@@ -530,12 +462,9 @@ def shuffled_audit(
     def query_at(local: Fraction) -> Query:
         return replace(subject.query(size, local), own_questions=own_questions)
 
-    def randomizer(local: Fraction) -> Randomizer:
-        return randomizer_of(subject.public, query_at(local), subject.label)
-
     if epsilon_local is None:
         local = largest_local_epsilon(
-            lambda nats: randomizer(finite_epsilon(nats)).bound,
+            lambda nats: randomizer_of(subject.public, query_at(finite_epsilon(nats)), subject.label).bound,
             epsilon=finite_epsilon(1 if epsilon is None else epsilon),
             devices=users,
             delta=delta,
@@ -546,7 +475,6 @@ def shuffled_audit(
     return audit_shuffled(
         subject,
         query_at(local),
-        randomizer(local),
         users=users,
         delta=delta,
         size=size,

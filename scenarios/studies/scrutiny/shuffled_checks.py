@@ -99,29 +99,28 @@ def _levels_of(rows: Floats2, odds: float, pi: float) -> tuple[float, float]:
 
 def monotone(subject: MechanismUnderTest) -> str:
     """Check that delta falls in devices and in the central epsilon, and rises in the local one."""
-    compared = 0
     at = {local: _bound(subject, local) for local in LOCALS}
+
+    def delta(local: Fraction, devices: int, epsilon: float) -> float:
+        return at[local].delta(epsilon, float(local), devices)
+
+    rising: list[tuple[str, list[float]]] = []
     for devices, share in product(DEVICES, SHARES):
         epsilon = share * float(LOCALS[0])
-        rising = [at[local].delta(epsilon, float(local), devices) for local in LOCALS]
-        _require_order(rising, f"{devices} devices and epsilon {epsilon:g}, in the local epsilon")
-        compared += len(rising) - 1
+        words = f"{devices} devices and epsilon {epsilon:g}, in the local epsilon"
+        rising.append((words, [delta(local, devices, epsilon) for local in LOCALS]))
     for local, share in product(LOCALS, SHARES):
         epsilon = share * float(local)
-        falling = [at[local].delta(epsilon, float(local), devices) for devices in DEVICES]
-        _require_order(falling[::-1], f"local epsilon {float(local):g} and epsilon {epsilon:g}, as devices get fewer")
-        compared += len(falling) - 1
+        words = f"local epsilon {float(local):g} and epsilon {epsilon:g}, as devices get fewer"
+        rising.append((words, [delta(local, devices, epsilon) for devices in reversed(DEVICES)]))
     for local, devices in product(LOCALS, DEVICES):
-        falling = [at[local].delta(share * float(local), float(local), devices) for share in SHARES]
-        _require_order(falling[::-1], f"local epsilon {float(local):g} and {devices} devices, as epsilon falls")
-        compared += len(falling) - 1
-    return f"{compared} pairs of deltas"
-
-
-def _require_order(deltas: list[float], what: str) -> None:
-    for one, other in pairwise(deltas):
-        if one > other * (1 + SLACK) + 1e-12:
-            raise Failed(f"{what}, delta falls from {one:.6g} to {other:.6g}")
+        words = f"local epsilon {float(local):g} and {devices} devices, as epsilon falls"
+        rising.append((words, [delta(local, devices, share * float(local)) for share in reversed(SHARES)]))
+    for words, deltas in rising:
+        for one, other in pairwise(deltas):
+            if one > other * (1 + SLACK) + 1e-12:
+                raise Failed(f"{words}, delta falls from {one:.6g} to {other:.6g}")
+    return f"{sum(len(deltas) - 1 for _, deltas in rising)} pairs of deltas"
 
 
 def _bound(subject: MechanismUnderTest, local: Fraction) -> ShufflerBound:
@@ -247,7 +246,5 @@ def check(
         return check_shuffled_mechanism(mechanism, settings=settings)
     half, _ = half_and_settings(mechanism)
     if trust is not None and (trust == TWO_SERVERS) != (half.trust == TWO_SERVERS):
-        raise InputError(
-            f"trust is {trust}, but {half.name} is made for {half.trust}; leave it out, or give another mechanism"
-        )
+        raise InputError(f"trust is {trust}, but {half.name} is made for {half.trust}; leave it out")
     return check_plain(mechanism, settings=settings, epsilon=epsilon)

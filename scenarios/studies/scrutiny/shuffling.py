@@ -168,9 +168,7 @@ def _randomizer_of(
     """Return a function from a local epsilon to the randomizer of all devices."""
     if mechanism == ANY:
         if own_questions:
-            raise InputError(
-                'own_questions is True, but "any" stands for what is the same on all devices; leave it out'
-            )
+            raise InputError('own_questions is True, but "any" randomizer is the same on all devices; leave it out')
         return lambda _: Randomizer(AnyRandomizer(), CLONES)
     subject = shuffled_subject(mechanism, settings, size, own_questions=own_questions)
 
@@ -188,10 +186,7 @@ def shuffled_subject(
     half, own = half_and_settings(mechanism)
     subject = subject_of(half, own or settings or {}, size=size)
     if subject.public.shares:
-        raise InputError(
-            f"design {subject.label} sends shares to two servers, which no device randomizes: there is nothing to "
-            "amplify; give grr, oue, subset or set"
-        )
+        raise InputError(f"design {subject.label} sends shares, nothing to amplify; give grr, oue, subset or set")
     if not subject.public.private:
         raise InputError(f"design {subject.label} is not private: it has no local epsilon that shuffling could amplify")
     if own_questions:
@@ -199,10 +194,7 @@ def shuffled_subject(
     elif subject.public.by_address:
         raise InputError(by_address(subject.label))
     if scenario_of(half, own or settings or {}, size, Fraction(1)).policy == GROUPS:
-        raise InputError(
-            f"design {subject.label} asks groups of devices different questions, and each group is shuffled apart; "
-            "give a mechanism that asks all devices the same"
-        )
+        raise InputError(f"design {subject.label} asks groups, each shuffled apart; give one that asks all the same")
     if isinstance(subject.public, CustomPublic):
         require_same_everywhere(subject.public.own, subject.query(size, Fraction(1)))
     return subject
@@ -241,5 +233,5 @@ def finite_epsilon(epsilon: Fraction | float | str) -> Fraction:
     """Return an epsilon [nats], which must be finite."""
     nats = epsilon if isinstance(epsilon, Fraction) else parse_epsilon(epsilon)
     if nats is None or not math.isfinite(as_float(nats)):
-        raise InputError("epsilon is inf; shuffling amplifies a finite one")
+        raise InputError("epsilon is inf; give a finite one")
     return nats

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -99,25 +99,19 @@ class Conformance(Scrutiny):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """An event, and what it shows of the victims' inputs: how often it happened with either of them."""
+class AttackResult:
+    """One attack on real releases, with the event that it counts, and how often that happened with either input."""
 
+    name: str = ""
+    meaning: str = ""  # the inputs that are distinguished, and the releases that are observed
+    times: int = 1  # how often the claimed epsilon may be spent on the observation: once a new query, or a coordinate
+    epsilon: Epsilon = None  # the exact cost that is allowed for all of them [nats]; None where nothing is promised
     measured: float  # lower bound of the victims' privacy loss [nats], at least 0, at the audit's confidence
     right: float  # share of victims whose input was guessed right; a half says nothing
     plays: int  # victims that were measured
     hits: int  # how often it happened among them, with the input that it speaks for
     misses: int  # and with the other one
     by: str  # the score that it is a threshold of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttackResult(Event):
-    """One attack on real releases, with the event that it counts."""
-
-    name: str
-    meaning: str  # the inputs that are distinguished, and the releases that are observed
-    times: int  # how often the claimed epsilon may be spent on the observation: once a new query, or once a coordinate
-    epsilon: Epsilon  # the exact cost that is allowed for all of them together [nats]; None where nothing is promised
 
     @property
     def claimed(self) -> float | None:
@@ -131,9 +125,8 @@ class AttackResult(Event):
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        own = {"name": self.name, "meaning": self.meaning, "times": self.times, "claimed": self.claimed}
-        event = {part.name: getattr(self, part.name) for part in fields(Event)}
-        return own | event | {"right_at_most": self.right_at_most}
+        names = "name meaning times claimed measured right plays hits misses by right_at_most"
+        return {name: getattr(self, name) for name in names.split()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,19 +236,11 @@ class Audit(Scrutiny):
 
     def as_json(self) -> dict[str, Any]:
         """Return what `blindrec audit --json` writes; infinity is the string ``"inf"``."""
-        return {
-            "design": self.design,
-            "guarantee": self.guarantee,
-            "claimed": self.claimed,
-            "exact": "inf" if self.exact == math.inf else self.exact,
-            "excess": "inf" if self.excess == math.inf else self.excess,
-            "measured": self.measured,
-            "confidence": self.confidence,
-            "held": self.held,
-            "failures": self.failures,
-            "power": None if self.power is None else self.power.as_json(),
-            "attacks": [one.as_json() for one in self.attacks],
-        }
+        names = "design guarantee claimed exact excess measured confidence held failures"
+        values = {name: getattr(self, name) for name in names.split()}
+        own = {name: "inf" if value == math.inf else value for name, value in values.items()}
+        attacks = [one.as_json() for one in self.attacks]
+        return {**own, "power": None if self.power is None else self.power.as_json(), "attacks": attacks}
 
     def __repr__(self) -> str:
         claimed, exact = ("none" if one is None else f"{one:g}" for one in (self.claimed, self.exact))
@@ -264,7 +249,26 @@ class Audit(Scrutiny):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CentralAudit(Scrutiny):
-    """What audits of central promises say: epsilon claimed, given away and measured, at one delta."""
+    """What audits of central promises say: epsilon claimed, given away and measured, at one delta.
+
+    Attributes
+    ----------
+    design : str
+        The mechanism, with its settings where they are not the default.
+    epsilon : float
+        Central epsilon that is claimed at the audit's delta, from above [nats].
+    delta : float
+        The audit's delta; of two servers that for which the noise was made, 0 for Laplace noise.
+    epsilon_at_least : float
+        What is really given away [nats]: by the multiset where all other devices hold one input that is known, to some
+        1e-5, and of questions that devices draw to some 1e-2; or by one dose of noise, by its exact law.
+    confidence : float
+        Probability that all lower bounds hold.
+    attacks : tuple of AttackResult
+        Those that were made.
+    neighbours : str
+        ``"replace"``, one device's ratings by any others, or ``"add-remove"``.
+    """
 
     table = "attacks"
     trust_model: ClassVar[str]
@@ -314,31 +318,16 @@ class CentralAudit(Scrutiny):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ShuffledAudit(CentralAudit):
-    """The result of an audit of a mechanism's reports behind a shuffler.
+    """The result of an audit of a mechanism's reports behind a shuffler; it also has what `CentralAudit` has.
 
     Attributes
     ----------
-    design : str
-        The mechanism, with its settings where they are not the default.
     amplified_for : int
         Devices of a round, for which the central epsilon is claimed.
-    epsilon : float
-        Central epsilon that is claimed at the audit's delta, from above [nats].
     epsilon_local : float
         Epsilon of each device's report [nats], which is left if the shuffler tells who sent what.
-    delta : float
-        The audit's delta.
     bound : str
         The bound from above: ``"two levels"``, ``"finite channel"``, or ``"any randomizer"``.
-    epsilon_at_least : float
-        What the multiset really gives away where all other devices hold one input that is known [nats], to some 1e-5;
-        of questions that devices draw, which are tried by the thousand, to some 1e-2.
-    confidence : float
-        Probability that all lower bounds hold.
-    attacks : tuple of AttackResult
-        Those that were made.
-    neighbours : str
-        ``"replace"``: one device's ratings are replaced by any others.
     own_questions : bool
         Whether devices draw their questions from private coins, and report them.
     """
@@ -354,18 +343,10 @@ class ShuffledAudit(CentralAudit):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ServersAudit(CentralAudit):
-    """The result of an audit of the sums that two servers publish.
+    """The result of an audit of the sums that two servers publish; it also has what `CentralAudit` has.
 
     Attributes
     ----------
-    design : str
-        The design, with its settings where they are not the default.
-    epsilon : float
-        Central epsilon that is claimed at the audit's delta [nats].
-    delta : float
-        The audit's delta, for which the noise was made; 0 for Laplace noise.
-    epsilon_at_least : float
-        What the exact law of one dose of noise gives away of the two inputs that are told apart [nats].
     noise : str
         ``"servers"``: each server adds a dose; ``"devices"``: devices add shares of one.
     noise_deviation : float
@@ -376,12 +357,6 @@ class ServersAudit(CentralAudit):
         Honest devices on whose noise epsilon counts; None where servers add it, and epsilon holds for any number.
     bytes_per_device : int
         What a device sends to both servers.
-    confidence : float
-        Probability that all lower bounds hold.
-    attacks : tuple of AttackResult
-        Those that were made.
-    neighbours : str
-        ``"replace"`` or ``"add-remove"``.
     """
 
     trust_model = "two-servers"

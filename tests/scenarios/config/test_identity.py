@@ -267,7 +267,7 @@ def test_modules_beside_it_travel_too(packages: Path) -> None:
 
 
 def test_a_class_that_is_made_in_a_function_is_refused(packages: Path) -> None:
-    with pytest.raises(InputError, match=r"^design Made is made in a function, .* is given a setting$"):
+    with pytest.raises(InputError, match=r"^design Made is made in a function; define it in a module, with settings$"):
         identity(started().make(1)())
 
 

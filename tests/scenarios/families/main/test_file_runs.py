@@ -207,5 +207,5 @@ def test_the_comparison_weighs_alike(file: Path) -> None:
 @pytest.mark.parametrize("more", [("--design", "pairs"), ("--decoder", "posterior")])
 def test_what_cannot_be_weighed_is_refused(more: tuple[str, str], file: Path, blindrec: Command) -> None:
     line = refused(blindrec, *FLAGS, *more, "--ratings", file, "--public", "0.2")
-    assert "public is 0.2, which is weighed with popularity as design set tells it" in line
+    assert "public is 0.2, which set weighs with popularity" in line
     assert "is about ratings files" in refused(blindrec, "run", "--design", "set", "--public", "0.2")

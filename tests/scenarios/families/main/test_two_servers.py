@@ -109,10 +109,10 @@ def test_nothing_that_the_server_holds_shows_a_secret() -> None:
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"design": "set", "trust": "two-servers"}, "would pay twice; give totals"),
+        ({"design": "set", "trust": "two-servers"}, "no sum of shares; give totals"),
         ({"trust": "local"}, "say two-servers"),
         ({"trust": "shuffled"}, "trust is shuffled"),
-        ({"delta": 0.01}, "all that some device holds"),
+        ({"delta": 0.01}, "at most 1 / users"),
         ({"expected_answers": 0.5}, "here servers add it"),
         ({"most_likes": 41}, None),
         ({"short_rounds": "tell"}, "short_rounds is"),

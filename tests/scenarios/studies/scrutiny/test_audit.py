@@ -227,7 +227,7 @@ def test_inputs_are_searched_for_among_devices_whose_noise_measures_nothing(monk
     subject = subjects("grr", {})[0]
     query = subject.query(TINY, Fraction(1))
     ratings, law = stored([()], [0] * 1000, TINY.items), ClaimedLaw(subject, query)
-    one, other = (sampling.answers([law], ratings, secret)[0].bits for secret in (SECRET, asked[0]))
+    one, other = (sampling.answers([law], ratings, secret)[0][0] for secret in (SECRET, asked[0]))
     assert 0 < (one == other).all(axis=1).mean() < 0.9
 
 

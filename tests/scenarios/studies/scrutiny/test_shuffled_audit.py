@@ -19,7 +19,6 @@ from coordinator.protocol.arrays import Words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import randomizer_of
 from coordinator.protocol.trust import Shuffling
 from coordinator.protocol.value_channels import kary_channel
 from coordinator.shuffler import Shuffler
@@ -108,9 +107,8 @@ def asked(*, public: bool) -> ShuffledAudit:
     """Attack devices that hand on a question and an answer about it."""
     subject = planted.asking(public=public)
     query = subject.query(SIZE, Fraction(2))
-    randomizer = randomizer_of(subject.public, query, subject.label)
     options: dict[str, Any] = {"users": 200, "delta": 1e-3, "size": SIZE, "reports": 1_000_000, "doubt": 1e-3}
-    return audit_shuffled(subject, query, randomizer, **options)
+    return audit_shuffled(subject, query, **options)
 
 
 @pytest.mark.thorough  # own questions by address, below, are found by default
