@@ -132,7 +132,7 @@ def test_rows_that_are_there_are_not_computed_again(
 
 
 def test_numbers_depend_neither_on_workers_nor_on_the_order(blindrec: Command, ratings: Path) -> None:
-    rows = ("--mechanisms", "popularity,EASE,set,pairs,directions,lifts with set,trace norm,PMC")
+    rows = ("--mechanisms", "popularity,EASE,set,pairs,directions,lifts with set")
     options = (*FEW, *rows, "--epsilon", 2, "--scale", 40, "--public", 0.2, "--json", "-")
 
     def numbers(workers: int) -> list[dict[str, Any]]:

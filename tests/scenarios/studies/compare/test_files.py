@@ -119,14 +119,6 @@ def test_columns_may_be_named_by_number_and_nobody_need_rate(tmp_path: Path) -> 
         read_ratings(bare, columns=("2", "9"))
 
 
-def test_what_is_seen_is_liked_where_nobody_rates(tmp_path: Path) -> None:
-    rows = "".join(f"{user},{item}\n" for user, item, rating in PEOPLE if rating > 3)
-    wanted = Comparison(ratings=written(tmp_path / "seen.csv", rows), columns=("1", "2"))
-    fold = world_of(wanted, 0).fold
-    assert fold.liked.items.size == fold.train.items.size
-    assert fold.holdout.items.size >= 40
-
-
 def test_by_time_everybodys_latest_likes_are_held_out(tmp_path: Path) -> None:
     rows = [(user, item, 4 + (user + item) % 2, item) for user in range(30) for item in range(30)]
     lines = "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in rows)
