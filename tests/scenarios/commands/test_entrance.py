@@ -102,11 +102,6 @@ def test_a_long_name_that_a_file_has_takes_results(blindrec: Command, tmp_path: 
     assert target.read_text().startswith("{")
 
 
-def test_a_csv_that_is_no_text_shows_no_trace(blindrec: Command, tmp_path: Path) -> None:
-    (tmp_path / "r.csv").write_bytes(b"user,item,rating\n1,2,3\n1,\xff\xfe\n")
-    assert "line 3" in refused(blindrec, "data", tmp_path / "r.csv")
-
-
 def test_a_fault_of_ours_shows_its_trace(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what users gave is told in one line."""
 

@@ -82,14 +82,11 @@ def test_a_design_of_ones_own_runs_by_its_name(blindrec: Command, folder: Path) 
         (("theirs.good:Nobody",), "design theirs.good:Nobody: module theirs.good has nothing called Nobody"),
         (("theirs.nowhere:Mine",), "design theirs.nowhere:Mine cannot be imported"),
         (("theirs.good:GRR", "--setting", "shift=many"), "shift is 'many': input should be a valid integer"),
-        (("theirs.good:GRR", "--setting", "shift"), "setting is 'shift'; write name=value"),
         (("theirs.good:GRR", "--setting", "other=1"), "setting other is none of design theirs.good:GRR"),
         (("theirs.good:GRR", "--theta", "2"), "theta is 2.0, which is about "),
         (("theirs.good:OUE", "--policy", "eliminate"), "policy is 'eliminate'; choose one of one-round, fixed for"),
         (("theirs.good:OUE", "--decoder", "paper"), "decoder is 'paper'; choose one of k-means, posterior"),
         (("theirs.good:OUE", "--with", "nowhere_to_be_found"), "with is nowhere_to_be_found, which cannot be imported"),
-        (("bad:Lacking",), "design bad:Lacking lacks channel, sketch, estimate"),
-        (("bad:NeverEnds",), "mechanism NeverEnds, method sketch, round 0: it did not end within 0.5 s"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(

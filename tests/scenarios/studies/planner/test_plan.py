@@ -277,20 +277,6 @@ def test_what_a_plan_holds_for_is_said_in_words() -> None:
     assert "0.9, 0.1 by 0.7 of the users; 0.1, 0.9 by 0.3 of the users" in mixed
 
 
-@pytest.mark.thorough
-def test_at_which_failure_bounds_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    sure, half = (planned(monkeypatch, {"sign"}, target) for target in (SURE, HALF))
-    assert [(made.failure, made.mistakes) for made in (sure, half)] == [(0.05, 0), (0.5, 4)]
-    assert (half.as_json()["failure"], half.as_json()["mistakes"]) == (0.5, 4)
-    for made, words in (
-        (sure, "any epsilon-LDP learner needs to fail with probability 0.05 at most: fano"),
-        (half, "any epsilon-LDP learner needs to have more than 4 items wrong with probability 0.5 at most: fano"),
-    ):
-        written = io.StringIO()
-        show_plan(Console(file=written, width=300), made, "a plan")
-        assert words in written.getvalue()
-
-
 WORLD = Scenario(items=1000, rated=30, **any_design())
 ALL_RIGHT = Target(success=0.95, accuracy=None)
 
