@@ -65,26 +65,10 @@ def test_a_single_row_needs_no_second_bracket(tmp_path: Path) -> None:
     assert load_scenario(written(tmp_path, "like = [0.8, 0.3]"), {}).like == ((0.8, 0.3),)
 
 
-DESIGNED: dict[str, tuple[str, dict[str, Any]]] = {
-    "a number of questions": ('design = "multi-maxsense"\nquestions = 4', {"questions": 4, "epsilon": Fraction(1)}),
-    "questions in words": ('design = "multi-maxsense"\nquestions = "4"', {"questions": 4}),
-    "the best number of questions": ('design = "multi-maxsense"\nquestions = "auto"', {"questions": "auto"}),
-    "the paper's number of questions": ('design = "multi-maxsense"\nquestions = "ceil"', {"questions": "ceil"}),
-    "an epsilon that is split": ('design = "multi-maxsense"\nquestions = 4\nepsilon = 120', {"epsilon": Fraction(120)}),
-    "public items": ('design = "pairwise"\nrated_items = "public"', {"rated_items": "public", "decoder": "centred"}),
-    "item query": ('design = "item-query"\nanswers_per_item = 5', {"answers_per_item": 5, "epsilon": None}),
-    "full reveal": ('design = "full-reveal"\nreveal_share = 0.5', {"reveal_share": 0.5, "decoder": "shares"}),
-    "a curator": ('design = "curator-items"', {"epsilon": Fraction(1), "decoder": "totals"}),
-    "a curator with much to spend": ('design = "curator-pairs"\nepsilon = 100', {"epsilon": Fraction(100)}),
-    "three items": ('design = "item-query"\nitems = 3\nrated = 1', {"items": 3, "rated": 1}),
-}
-
-
-@pytest.mark.parametrize("name", DESIGNED)
-def test_files_say_what_designs_need(name: str, tmp_path: Path) -> None:
-    text, told = DESIGNED[name]
-    found = load_scenario(written(tmp_path, text), {})
-    assert {key: found.value(key) for key in told} == told
+@pytest.mark.parametrize(("text", "questions"), [("4", 4), ('"4"', 4), ('"auto"', "auto"), ('"ceil"', "ceil")])
+def test_questions_are_a_number_or_a_word_and_share_epsilon(text: str, questions: int | str, tmp_path: Path) -> None:
+    found = load_scenario(written(tmp_path, f'design = "multi-maxsense"\nquestions = {text}\nepsilon = 60'), {})
+    assert (found.value("questions"), found.epsilon) == (questions, 60)
 
 
 def test_a_design_in_a_flag_brings_its_defaults_and_leaves_what_the_file_says(tmp_path: Path) -> None:
