@@ -179,7 +179,7 @@ def test_a_device_that_flips_with_the_same_coin_in_all_rounds_is_found(monkeypat
     def same(self: Coins, question: int) -> Words:
         return honest(self._replace(query_id=np.zeros(2, np.uint64)), question)
 
-    assert audit("pairwise", releases=20_000).held
+    assert audit("pairwise", releases=5000).held
     monkeypatch.setattr(Coins, "release", same)
     found = audit("pairwise", releases=20_000)
     assert any("rounds" in line for line in found.failures), found
@@ -283,7 +283,7 @@ def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[plan
         assert any("above" in line for line in found.failures)
         assert any(line.startswith("exact epsilon 1.0695") for line in found.failures)
     assert not found.held
-    assert audit(kind(leaks=False), releases=30_000).held
+    assert audit(kind(leaks=False), releases=10_000).held
 
 
 @pytest.mark.statistical
