@@ -88,14 +88,6 @@ def test_a_pipe_is_not_waited_for(blindrec: Command, tmp_path: Path) -> None:
         assert "named pipe" in refused(blindrec, *BOUNDS[3:], "--json", tmp_path / "pipe")
 
 
-def test_a_name_that_no_file_has(blindrec: Command, tmp_path: Path) -> None:
-    long = tmp_path / ("x" * 5000)
-    for command in (["data", long], [*HERE, long], [*HERE, "--out", long], ["resume", long], [*HERE, "--json", long]):
-        line = refused(blindrec, *command)
-        assert "cannot be named so (File name too long)" in line
-        assert len(line) < MOST_TOLD
-
-
 def test_a_long_name_that_a_file_has_takes_results(blindrec: Command, tmp_path: Path) -> None:
     target = tmp_path / ("x" * 255)
     assert blindrec(*BOUNDS[3:], "--json", target).code == 0

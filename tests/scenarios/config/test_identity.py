@@ -81,18 +81,6 @@ def test_settings_count() -> None:
     assert identity(foreign.GRR(shift=0)) == identity(foreign.GRR())
 
 
-def test_helper_packages_count_where_they_are_named(folder: Path) -> None:
-    package(folder, "tools")
-    one = package(folder, "second")
-    alone = identity(one.OUE())
-    helped = identity(one.OUE(), ["tools"])
-    assert helped != alone
-    (folder / "tools" / "mine.py").write_text("pass\n", encoding="utf-8")
-    assert identity(anew("second.mine").OUE(), ["tools"]) not in {helped, alone}
-    with pytest.raises(InputError, match="with is nowhere_to_be_found, which cannot be imported"):
-        identity(one.OUE(), ["nowhere_to_be_found"])
-
-
 CELL = """
 from coordinator.protocol.custom import Mechanism
 class InACell(Mechanism):
