@@ -92,7 +92,7 @@ def test_training_labels_know_nothing_of_what_is_held_out(by_time: bool) -> None
     coins = np.random.default_rng(5)
     rows = [sorted(coins.choice(30, 12, replace=False).tolist()) for _ in range(60)]
     values = (coins.integers(1, 11, (60, 12)) / 2.0).tolist()
-    table = rating_table([dict(zip(*of, strict=True)) for of in zip(rows, values, strict=True)], 30)
+    table = rating_table([dict(zip(row, own, strict=True)) for row, own in zip(rows, values, strict=True)], 30)
     table = replace(table, times=coins.integers(0, 50, 720).astype(np.float64))
     how: dict[str, Any] = {"held_out": 0.2, "like_from": None, "seed": 3, "split_by": "time" if by_time else "random"}
     fold = fold_of(hold_out(table, **how))
