@@ -8,7 +8,6 @@ from scipy.stats import binom
 from tiny_model import TinyModel, data_channel, possible_data
 
 from coordinator.protocol.arrays import Bits, Floats
-from coordinator.protocol.errors import InputError
 from scenarios.theory.bounds import check_epsilon
 
 
@@ -72,15 +71,7 @@ def chi_square_information(model: TinyModel, release: Floats) -> float:
 
 
 def maxsense_information(model: TinyModel, *, epsilon: float, theta: float = 1.0) -> float:
-    """`I(Z; S | H)` [nats]: MaxSense with its public sensing set, each item with probability `theta / w`.
-
-    Raises
-    ------
-    InputError
-        `theta` is not above 0 and at most `rated`.
-    """
-    if not 0 < theta <= model.rated:
-        raise InputError(f"theta {theta} at rated {model.rated}: give a sensing rate above 0, at most rated")
+    """`I(Z; S | H)` [nats]: MaxSense with its public sensing set, each item with probability `theta / w`."""
     told = 0.0
     for size in range(1, model.items + 1):  # by symmetry only the size of the sensing set matters
         release = bit_release(maxsense_bits(model, range(size)), epsilon=epsilon)

@@ -90,8 +90,8 @@ class NeverEnds(Works):
 
     def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
         begin = time.monotonic()
-        while question.round >= self.late and time.monotonic() < begin + 3:  # long after its seconds
-            pass
+        while question.round >= self.late and time.monotonic() < begin + 2:  # long after its seconds
+            time.sleep(0.01)
         return super().sketch(question, ratings, coins)
 
 

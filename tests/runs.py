@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
 from functools import partial
@@ -168,21 +168,26 @@ def write_movielens(path: Path, rows: Iterable[Rating]) -> Path:
     return path
 
 
+def rating_table(rows: Sequence[Mapping[int, float]], items: int = 9) -> RatingTable:
+    """Ratings by item of users one after the other, with made-up names."""
+    ordered = [sorted(row.items()) for row in rows]
+    return RatingTable(
+        starts=np.cumsum([0, *map(len, rows)]),
+        items=np.array([item for row in ordered for item, _ in row], np.int32),
+        values=np.array([value for row in ordered for _, value in row], np.float64),
+        count=items,
+        user_labels=np.array([f"u{user}" for user in range(len(rows))], np.object_),
+        item_labels=np.array([f"i{item}" for item in range(items)], np.object_),
+        source="test",
+    )
+
+
 def split_of(rows: Sequence[Sequence[tuple[int, bool]]], held: Sequence[Sequence[int]], items: int) -> Split:
     """A split of users who rated (item, liked), with these held-out items."""
-    flat = [pair for row in rows for pair in sorted(row)]
-    train = RatingTable(
-        starts=np.cumsum([0, *map(len, rows)]),
-        items=np.array([item for item, _ in flat], np.int32),
-        values=np.array([float(liked) for _, liked in flat]),
-        count=items,
-        user_labels=np.array([str(user) for user in range(len(rows))], np.object_),
-        item_labels=np.array([str(item) for item in range(items)], np.object_),
-        source="planted",
-    )
+    train = rating_table([dict(row) for row in rows], items)
     return Split(
         train=train,
-        likes=np.array([liked for _, liked in flat], np.bool_),
+        likes=train.values > 0,
         holdout=RowTable(
             starts=np.cumsum([0, *map(len, held)]),
             items=np.array([item for row in held for item in row], np.int32),

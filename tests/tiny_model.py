@@ -7,11 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.protocol.arrays import Bits, Bools, Floats
-from coordinator.protocol.errors import InputError
-from scenarios.theory.bounds import check_shape
-
-MAX_ITEMS = 8
-MAX_CELLS = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,26 +21,11 @@ class TinyModel:
         Ratings w per user, 1 to N; the rated set is uniform over the w-subsets.
     like : tuple of float, length L
         Probability that an item of each cluster is liked, in [0, 1]; (0, 1) is the paper's certain rating.
-
-    Raises
-    ------
-    InputError
-        A value is outside of its range, or `L^N` times the number of possible data is above 4 million.
     """
 
     items: int
     rated: int
     like: tuple[float, ...] = (0.0, 1.0)
-
-    def __post_init__(self) -> None:
-        check_shape(items=self.items, rated=self.rated)
-        if self.items > MAX_ITEMS:
-            raise InputError(f"items {self.items}: enumeration takes at most {MAX_ITEMS}")
-        if len(self.like) < 2 or not all(0 <= chance <= 1 for chance in self.like):
-            raise InputError(f"like {self.like}: give 2 probabilities in [0, 1] or more, one a cluster")
-        cells = len(self.like) ** self.items * math.comb(self.items, self.rated) * 2**self.rated
-        if cells > MAX_CELLS:
-            raise InputError(f"{cells} cells to enumerate: at most {MAX_CELLS}; take fewer items or clusters")
 
 
 def possible_data(model: TinyModel) -> tuple[Bools, Bits]:

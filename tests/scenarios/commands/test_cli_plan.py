@@ -27,7 +27,8 @@ def test_the_table(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:
     best = json.loads((tmp_path / "plan.json").read_text())["recommended"]
     told = f"{best['users']:,} users at epsilon 4 for all items right with probability 0.95"
     assert shown.words.endswith(f" recommended: maxsense, centred: {told}")
-    for words in ("protects all a device holds:", "not private:", "(binds)", "Theorem 15"):
+    fails = "any epsilon-LDP learner needs to fail with probability 0.05 at most: fano"
+    for words in ("protects all a device holds:", "not private:", "(binds)", "Theorem 15", fails):
         assert words in shown.words
     noiseless = blindrec("plan", *WORLD[:4], "--epsilon", "inf").out
     assert "local, no noise:" in noiseless
@@ -50,14 +51,6 @@ def test_a_curators_neighbours_are_a_flag(blindrec: Command, monkeypatch: pytest
     }
     assert {flag: row["neighbours"] for flag, row in rows.items()} == {flag: flag for flag in rows}
     assert rows["replace"]["users"] > rows["add-remove"]["users"]
-
-
-def test_users_are_the_smallest_that_do(blindrec: Command, no_pairs: None) -> None:
-    best = blindrec("plan", *WORLD, "--json", "-").result["recommended"]
-    for users, met in ((best["users"], True), (round(best["users"] * 0.999), False)):
-        again = blindrec("plan", *WORLD, "--users", users, "--json", "-").result["recommended"]
-        assert again["users"] == best["users"]
-        assert (again["exact"] >= 0.95) == met
 
 
 def test_users_without_epsilon_ask_for_the_smallest(blindrec: Command, no_pairs: None) -> None:
@@ -87,6 +80,7 @@ def test_check_and_cost(blindrec: Command, no_pairs: None) -> None:
 def test_a_plan_for_a_file(blindrec: Command, no_pairs: None, ratings: Path) -> None:
     made = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4, "--json", "-").result
     assert 0.5 < made["recommended"]["accuracy"] < 1
+    assert (made["failure"], made["mistakes"]) == (0.5, 1)
     more = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4, "--users", 10**6, "--json", "-")
     assert more.result["recommended"]["accuracy"] > 0.999
     assert more.result["recommended"]["users"] == made["recommended"]["users"]
@@ -116,14 +110,6 @@ def test_a_file_where_pairs_are_best(blindrec: Command, tmp_path: Path, monkeypa
         assert words in shown.words
 
 
-def test_data_ends_with_what_could_be_learned(blindrec: Command, no_pairs: None, ratings: Path) -> None:
-    told = blindrec("data", ratings, "--json", "-").result
-    rows = told["learnable"]
-    assert list(told)[-3:] == ["learnable", "worth", "worth_not"]
-    assert [row["epsilon"] for row in rows] == [1, 2, 4, 8]
-    assert all(row["users_here"] == 200 and 0.5 < row["accuracy"] <= 1 for row in rows)
-
-
 def test_data_without_a_shape_says_so(blindrec: Command, tmp_path: Path) -> None:
     flat = write_movielens(tmp_path / "flat.csv", [(user, item, 3.0) for user in range(9) for item in range(4)])
     shown = blindrec("data", flat)
@@ -143,23 +129,15 @@ def test_clusters_that_nothing_tells_apart(blindrec: Command) -> None:
 
 BAD: dict[str, tuple[tuple[object, ...], str]] = {
     "success 0": (("--success", 0), "success is 0.0"),
-    "success 1": (("--success", 1), "success is 1.0"),
-    "accuracy above 1": (("--accuracy", 1.2), "accuracy is 1.2"),
-    "accuracy below 0": (("--accuracy", -1), "accuracy is -1.0"),
     "accuracy nan": (("--accuracy", "nan"), "accuracy is nan"),
     "success word": (("--success", "x"), "'x'"),
     "no users": (("--users", 0), "users is 0"),
     "no repeat": (("--repeat", 0), "repeat is 0"),
     "seed": (("--seed", -1, "--check"), "seed is -1"),
     "one item": (("--items", 1), "items is 1"),
-    "rated above items": (("--items", 5, "--rated", 6), "rated is 6"),
-    "rated 0": (("--rated", 0), "rated is 0"),
-    "epsilon 0": (("--epsilon", 0), "epsilon is 0"),
-    "epsilon below 0": (("--epsilon", -1), "epsilon is -1"),
     "epsilon word": (("--epsilon", "x"), "epsilon is x"),
     "theta": (("--theta", 21), "theta is 21.0"),
     "one cluster": (("--like", "0.9"), "at least 2 item clusters"),
-    "no chance": (("--like", "2,1"), "2.0"),
     "empty cluster": (("--cluster-shares", "0.001,0.999"), "cluster_shares"),
     "columns without a file": (("--columns", "a,b,c"), "columns is 'a,b,c'"),
     "like from without a file": (("--like-from", 3), "like_from is 3.0"),
@@ -210,20 +188,7 @@ def test_a_check_that_nothing_could_run_is_refused(
     assert "users is 10000000000000" in ended.err
 
 
-def test_a_run_with_more_questions_than_sets_is_refused(blindrec: Command, nobody_asks: None) -> None:
-    line = refused(blindrec, "run", "--design", "multi-maxsense", "--items", 60, "--rated", 6, "--questions", 7)
-    assert "7" in line
-    assert "6" in line
-
-
 BOUNDS = ("bounds", "--items", 1000, "--rated", 30)
-
-
-def test_the_bound_that_binds_is_the_capacity(blindrec: Command) -> None:
-    rows = blindrec(*BOUNDS, "--epsilon", 1, "--json", "-").result["bounds"]
-    assert [row["name"] for row in rows if row["binds"]] == ["capacity"]
-    assert {"name", "users", "valid"} <= rows[0].keys()
-    assert round(next(row["users"] for row in rows if row["binds"])) == 2802
 
 
 @pytest.mark.parametrize(

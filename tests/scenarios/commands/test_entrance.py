@@ -88,23 +88,10 @@ def test_a_pipe_is_not_waited_for(blindrec: Command, tmp_path: Path) -> None:
         assert "named pipe" in refused(blindrec, *BOUNDS[3:], "--json", tmp_path / "pipe")
 
 
-def test_a_name_that_no_file_has(blindrec: Command, tmp_path: Path) -> None:
-    long = tmp_path / ("x" * 5000)
-    for command in (["data", long], [*HERE, long], [*HERE, "--out", long], ["resume", long], [*HERE, "--json", long]):
-        line = refused(blindrec, *command)
-        assert "cannot be named so (File name too long)" in line
-        assert len(line) < MOST_TOLD
-
-
 def test_a_long_name_that_a_file_has_takes_results(blindrec: Command, tmp_path: Path) -> None:
     target = tmp_path / ("x" * 255)
     assert blindrec(*BOUNDS[3:], "--json", target).code == 0
     assert target.read_text().startswith("{")
-
-
-def test_a_csv_that_is_no_text_shows_no_trace(blindrec: Command, tmp_path: Path) -> None:
-    (tmp_path / "r.csv").write_bytes(b"user,item,rating\n1,2,3\n1,\xff\xfe\n")
-    assert "line 3" in refused(blindrec, "data", tmp_path / "r.csv")
 
 
 def test_a_fault_of_ours_shows_its_trace(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,8 +108,6 @@ REFUSALS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"users": 1}, ("delta is 1e-06", "ask more users")),
     ({"smallest_round": 10}, ("smallest_round is 10", "one-round")),
     ({"trust": "local", "delta": 1e-6}, ("delta is 1e-06", "the trust is local")),
-    ({"trust": "local", "expected_answers": 0.5}, ("expected_answers is 0.5", "shuffled")),
-    ({"trust": "local", "short_rounds": "tell"}, ("short_rounds", "shuffled")),
     ({"trust": "local", "assume_malicious": 0.1}, ("assume_malicious is 0.1",)),
 ]
 

@@ -1,7 +1,5 @@
 """Designs by name: what each fills in, builds, promises and asks devices, and what settings it does not know."""
 
-import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,12 +11,10 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.anchor.policy import AnchorPolicy
 from coordinator.server.decoding.line import Curator
 from coordinator.server.mechanisms import server_halves
-from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
-from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.mechanisms.maxsense import MultiMaxSense
 from coordinator.server.mechanisms.sets import Groups
-from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.mechanisms.totals import ChoiceAndPairs
-from coordinator.server.mechanisms.toys import ItemQuery, Reveal, UntilLearned
+from coordinator.server.mechanisms.toys import ItemQuery, UntilLearned
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from scenarios.config.run_spec import RunSpec, load_scenario
@@ -47,23 +43,6 @@ def test_a_name_is_enough(name: str) -> None:
 @pytest.mark.parametrize("name", OPEN)
 def test_infinite_may_be_said_of_what_is_not_private(name: str) -> None:
     assert small(design=name, epsilon="inf") == small(design=name)
-
-
-def test_designs_are_built_from_what_the_scenario_says() -> None:
-    assert RunSpec(filled(theta=2)).design == MaxSense(items=40, rated=5, theta=2)
-    assert RunSpec(filled(design="sign", vectors=8)).design == SignSensing(items=40, rated=5, vectors=8)
-    assert RunSpec(filled(design="sign", signs="plain")).design == SignSensing(items=40, rated=5, centred=False)
-    multi = filled(design="multi-maxsense", theta=0.5, questions=7)
-    assert RunSpec(multi).design == MultiMaxSense(items=40, rated=5, theta=0.5, questions=7)
-    for public in ("private", "public"):
-        paired = filled(design="pairwise", agreement="positive", rated_items=public)
-        assert RunSpec(paired).design == Pairwise(items=40, agreement="positive", rated_public=public == "public")
-    assert RunSpec(filled(design="item-query")).design == ItemQuery(items=40, rated=5)
-    revealed = Reveal(name="full-reveal", items=40, most=40, share=1 / math.log2(40))
-    assert RunSpec(filled(design="full-reveal")).design == revealed
-    assert RunSpec(filled(design="full-reveal", reveal_share=0.25)).design == replace(revealed, share=0.25)
-    for name in CURATOR:
-        assert RunSpec(filled(design=name)).design == Reveal(name=name, items=40, most=5, share=1)
 
 
 @pytest.mark.parametrize(

@@ -48,14 +48,6 @@ def test_what_must_hold_of_every_mechanism_holds_of_it(blindrec: Command) -> Non
     assert set(of_channel) == {"held"}
 
 
-def test_a_sweep_takes_it(blindrec: Command, folder: Path) -> None:
-    grid = 'seeds = 2\nbase = { design = "oue:OUE", rated = 5, epsilon = 4 }\ngrid = [{ items = [8, 12] }]\n'
-    (folder / "grid.toml").write_text(grid, encoding="utf-8")
-    told = result(blindrec, "sweep", "sample-complexity", "grid.toml", "--allow-code", "--out", folder / "sweep", *HERE)
-    assert {row["design"] for row in told["settings"]} == {"oue:OUE"}
-    assert all(row["users"] for row in told["settings"])
-
-
 def test_the_policy_is_short_and_needs_nothing_else() -> None:
     assert POLICY_PAGE.lines <= 30
     imported = [node for node in ast.walk(ast.parse(POLICY_PAGE.code)) if isinstance(node, ast.Import | ast.ImportFrom)]

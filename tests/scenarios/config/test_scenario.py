@@ -65,26 +65,10 @@ def test_a_single_row_needs_no_second_bracket(tmp_path: Path) -> None:
     assert load_scenario(written(tmp_path, "like = [0.8, 0.3]"), {}).like == ((0.8, 0.3),)
 
 
-DESIGNED: dict[str, tuple[str, dict[str, Any]]] = {
-    "a number of questions": ('design = "multi-maxsense"\nquestions = 4', {"questions": 4, "epsilon": Fraction(1)}),
-    "questions in words": ('design = "multi-maxsense"\nquestions = "4"', {"questions": 4}),
-    "the best number of questions": ('design = "multi-maxsense"\nquestions = "auto"', {"questions": "auto"}),
-    "the paper's number of questions": ('design = "multi-maxsense"\nquestions = "ceil"', {"questions": "ceil"}),
-    "an epsilon that is split": ('design = "multi-maxsense"\nquestions = 4\nepsilon = 120', {"epsilon": Fraction(120)}),
-    "public items": ('design = "pairwise"\nrated_items = "public"', {"rated_items": "public", "decoder": "centred"}),
-    "item query": ('design = "item-query"\nanswers_per_item = 5', {"answers_per_item": 5, "epsilon": None}),
-    "full reveal": ('design = "full-reveal"\nreveal_share = 0.5', {"reveal_share": 0.5, "decoder": "shares"}),
-    "a curator": ('design = "curator-items"', {"epsilon": Fraction(1), "decoder": "totals"}),
-    "a curator with much to spend": ('design = "curator-pairs"\nepsilon = 100', {"epsilon": Fraction(100)}),
-    "three items": ('design = "item-query"\nitems = 3\nrated = 1', {"items": 3, "rated": 1}),
-}
-
-
-@pytest.mark.parametrize("name", DESIGNED)
-def test_files_say_what_designs_need(name: str, tmp_path: Path) -> None:
-    text, told = DESIGNED[name]
-    found = load_scenario(written(tmp_path, text), {})
-    assert {key: found.value(key) for key in told} == told
+@pytest.mark.parametrize(("text", "questions"), [("4", 4), ('"4"', 4), ('"auto"', "auto"), ('"ceil"', "ceil")])
+def test_questions_are_a_number_or_a_word_and_share_epsilon(text: str, questions: int | str, tmp_path: Path) -> None:
+    found = load_scenario(written(tmp_path, f'design = "multi-maxsense"\nquestions = {text}\nepsilon = 60'), {})
+    assert (found.value("questions"), found.epsilon) == (questions, 60)
 
 
 def test_a_design_in_a_flag_brings_its_defaults_and_leaves_what_the_file_says(tmp_path: Path) -> None:
@@ -121,7 +105,6 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "one item": ({"items": 1}, ["items", "1", "2"]),
     "items of another world": ({"items": 10**9}, ["items", "1000000000"]),
     "no user": ({"users": 0}, ["users", "0", "1"]),
-    "fewer users than none": ({"users": -5}, ["users", "-5"]),
     "users of another world": ({"users": 10**30}, ["users", "1" + "0" * 30]),
     "nothing rated": ({"rated": 0}, ["rated", "0"]),
     "one cluster": ({"clusters": 1}, ["clusters", "1", "2"]),
@@ -130,33 +113,25 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no column": ({"like": [], "clusters": 2}, ["like", "0"]),
     "a number too few": ({"like": "0.9,0.1;0.4"}, ["like", "2, 1"]),
     "an open end": ({"like": "0.9,0.1;"}, ["like", "''"]),
-    "a probability below 0": ({"like": "0.9,-0.1"}, ["like", "-0.1", "0"]),
     "a probability that is none": ({"like": "0.9,nan"}, ["like", "nan"]),
-    "shares below 1 in all": ({"cluster_shares": "0.5,0.4"}, ["cluster_shares", "0.9", "sum to 1"]),
     "shares nearly 1 in all": ({"cluster_shares": "0.5,0.499999"}, ["cluster_shares", "sum to 1"]),
     "a share below 0": ({"cluster_shares": "-0.5,1"}, ["cluster_shares", "-0.5"]),
     "a share too many": ({"cluster_shares": "0.5,0.25,0.25"}, ["cluster_shares", "3", "2"]),
     "shares without classes": ({"class_shares": "0.5,0.5"}, ["class_shares", "2", "1"]),
     "no list of shares": ({"class_shares": "half"}, ["class_shares", "'half'"]),
-    "theta above rated": ({"rated": 3, "theta": 3.5}, ["theta", "3.5", "3"]),
     "theta 0": ({"theta": 0}, ["theta", "0"]),
     "theta nan": ({"theta": float("nan")}, ["theta", "nan"]),
     "theta inf": ({"theta": float("inf")}, ["theta", "inf"]),
     "epsilon 0": ({"epsilon": "0"}, ["epsilon", "0", "above 0"]),
     "epsilon below 0": ({"epsilon": "-1"}, ["epsilon", "-1", "above 0"]),
     "epsilon nan": ({"epsilon": "nan"}, ["epsilon", "nan", "above 0"]),
-    "epsilon minus infinity": ({"epsilon": "-inf"}, ["epsilon", "-inf"]),
     "epsilon above a float": ({"epsilon": "1e400"}, ["epsilon", "30"]),
     "seed below 0": ({"seed": -1}, ["seed", "-1"]),
     "seed too long": ({"seed": 10**65}, ["seed", "1" + "0" * 65]),
-    "unknown design": ({"design": "minsense"}, ["design", "minsense", "maxsense", "curator-pairs"]),
     "a list of designs": ({"design": ["maxsense"]}, ["design", "maxsense"]),
-    "a table of designs": ({"design": {"name": "maxsense"}}, ["design", "maxsense"]),
     "a number of a design": ({"design": 3}, ["design", "3"]),
-    "questions above 1/p": ({**MULTI, "questions": 6}, ["questions is 6", "1/p", "5"]),
     "questions above 1/p of a theta": ({**MULTI, "theta": 2.5, "questions": 3}, ["questions is 3", "1/p", "2"]),
     "no question": ({**MULTI, "questions": 0}, ["questions is 0", "1"]),
-    "fewer questions than none": ({**MULTI, "questions": -2}, ["questions is -2", "1"]),
     "half a question": ({**MULTI, "questions": 2.5}, ["questions", "2.5", "auto"]),
     "questions in other words": ({**MULTI, "questions": "many"}, ["questions", "'many'", "auto"]),
     "no ceiling of infinity": ({**MULTI, "epsilon": "inf"}, ["questions", "inf"]),
@@ -173,7 +148,6 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"design": "curator-pairs", "items": 5, "rated": 2, "clusters": 5},
         ["clusters is 5", "5"],
     ),
-    "an epsilon of full reveal": ({"design": "full-reveal", "epsilon": "2"}, ["epsilon is 2", "not private", "inf"]),
     "a huge epsilon of item queries": ({"design": "item-query", "epsilon": "1e400"}, ["epsilon", "not private"]),
     "a curator's tiny epsilon": ({"design": "curator-items", "epsilon": "1e-300"}, ["epsilon", "1e-300"]),
     "a curator's tiny epsilon of pairs": ({"design": "curator-pairs", "epsilon": "1e-11"}, ["epsilon", "1e-11"]),

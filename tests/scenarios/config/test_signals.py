@@ -127,7 +127,7 @@ TOLD = {"run": "rounds are kept in", "users": "unit is kept in", "adaptive": "un
 TOLD |= {"votes": "units are kept in", "tiers": "units are kept in"}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
     name: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

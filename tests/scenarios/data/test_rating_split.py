@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from runs import rating_table
 from scipy import stats
 from thoroughness import examples
 
@@ -22,20 +23,6 @@ Rows = list[dict[int, float]]
 rows_of_ratings = st.lists(
     st.dictionaries(st.integers(0, 8), st.integers(1, 10).map(lambda tenths: tenths / 10)), min_size=1, max_size=8
 )
-
-
-def table_of(rows: Rows, items: int = 9) -> RatingTable:
-    """Build a table whose user u rated the items of ``rows[u]``."""
-    ordered = [sorted(row.items()) for row in rows]
-    return RatingTable(
-        starts=np.cumsum([0, *map(len, rows)]),
-        items=np.array([item for row in ordered for item, _ in row], dtype=np.int32),
-        values=np.array([value for row in ordered for _, value in row], dtype=np.float64),
-        count=items,
-        user_labels=np.array([f"u{user}" for user in range(len(rows))], dtype=np.object_),
-        item_labels=np.array([f"i{item}" for item in range(items)], dtype=np.object_),
-        source="test",
-    )
 
 
 def rows_of(table: RatingTable) -> Rows:
@@ -59,7 +46,7 @@ def liked_exactly(row: dict[int, float], like_from: float | None) -> list[int]:
 @settings(max_examples=examples(150))
 @given(rows=rows_of_ratings, like_from=st.sampled_from([None, 0.3, 0.7]))
 def test_likes_agree_with_exact_arithmetic(rows: Rows, like_from: float | None) -> None:
-    table = table_of(rows)
+    table = rating_table(rows)
     likes = judge_likes(table, like_from)
     assert likes.dtype == np.bool_
     found = [table.items[a:b][likes[a:b]].tolist() for a, b in zip(table.starts, table.starts[1:], strict=False)]
@@ -69,7 +56,7 @@ def test_likes_agree_with_exact_arithmetic(rows: Rows, like_from: float | None) 
 @pytest.mark.parametrize("value", [0.0, 0.1, 0.7, -3.3, 9.95, -1e9])
 def test_equal_ratings_are_no_likes_whatever_their_mean_rounds_to(value: float) -> None:
     for count in range(1, 40):
-        assert not judge_likes(table_of([dict.fromkeys(range(count), value)], items=40)).any()
+        assert not judge_likes(rating_table([dict.fromkeys(range(count), value)], items=40)).any()
 
 
 @settings(max_examples=examples(150))
@@ -82,7 +69,7 @@ def test_equal_ratings_are_no_likes_whatever_their_mean_rounds_to(value: float) 
 def test_a_split_keeps_every_rating_once_and_judges_without_the_held_ones(
     rows: Rows, per_user: int, like_from: float | None, seed: int
 ) -> None:
-    split = hold_out(table_of(rows), held_out=per_user, like_from=like_from, seed=seed)
+    split = hold_out(rating_table(rows), held_out=per_user, like_from=like_from, seed=seed)
     train = rows_of(split.train)
     for row, kept, held in zip(rows, train, held_of(split), strict=True):
         likes = liked_exactly(row, like_from)
@@ -91,7 +78,7 @@ def test_a_split_keeps_every_rating_once_and_judges_without_the_held_ones(
         assert set(held) <= set(likes)
         assert kept == {item: value for item, value in row.items() if item not in held}
     assert split.likes.sum() == sum(len(liked_exactly(kept, like_from)) for kept in train)
-    np.testing.assert_array_equal(split.likes, judge_likes(table_of(train), like_from))
+    np.testing.assert_array_equal(split.likes, judge_likes(rating_table(train), like_from))
     assert split.evaluated.tolist() == [user for user, held in enumerate(held_of(split)) if held]
     assert split.train.count == 9
 
@@ -101,18 +88,18 @@ def test_a_users_draw_depends_on_the_seed_and_its_own_number_only() -> None:
     rows: Rows = [{int(item): 5.0 for item in rng.permutation(200)[:20]} | {200: 1.0} for _ in range(30)]
     others: Rows = [{item: 2.0 + item % 2 for item in range(20)} for _ in range(30)]
     mixed = [row if user % 3 == 0 else other for user, (row, other) in enumerate(zip(rows, others, strict=True))]
-    whole = held_of(hold_out(table_of(rows, 201), held_out=4, like_from=None, seed=9))
-    part = held_of(hold_out(table_of(mixed, 201), held_out=4, like_from=None, seed=9))
+    whole = held_of(hold_out(rating_table(rows, 201), held_out=4, like_from=None, seed=9))
+    part = held_of(hold_out(rating_table(mixed, 201), held_out=4, like_from=None, seed=9))
     assert whole[::3] == part[::3]
-    assert whole == held_of(hold_out(table_of(rows, 201), held_out=4, like_from=None, seed=9))
-    assert whole != held_of(hold_out(table_of(rows, 201), held_out=4, like_from=None, seed=10))
-    shifted = held_of(hold_out(table_of(rows[1:], 201), held_out=4, like_from=None, seed=9))
+    assert whole == held_of(hold_out(rating_table(rows, 201), held_out=4, like_from=None, seed=9))
+    assert whole != held_of(hold_out(rating_table(rows, 201), held_out=4, like_from=None, seed=10))
+    shifted = held_of(hold_out(rating_table(rows[1:], 201), held_out=4, like_from=None, seed=9))
     assert whole[1:] != shifted
 
 
 def subsets_drawn(users: int, seed: int) -> Ints:
     """Count which 2 of 5 likes each of many equal users had held out, over the 10 subsets."""
-    table = table_of([{0: 1.0, 1: 5.0, 3: 5.0, 4: 5.0, 6: 5.0, 8: 5.0}] * users)
+    table = rating_table([{0: 1.0, 1: 5.0, 3: 5.0, 4: 5.0, 6: 5.0, 8: 5.0}] * users)
     held = hold_out(table, held_out=2, like_from=4.0, seed=seed).holdout.items.reshape(users, 2)
     return np.array([np.all(held == pair, axis=1).sum() for pair in combinations((1, 3, 4, 6, 8), 2)], dtype=np.int64)
 
@@ -140,7 +127,7 @@ def test_a_slightly_uneven_draw_would_be_refused() -> None:
 def test_draws_of_two_users_or_seeds_are_independent() -> None:
     """Two draws of 1 of 4 agree with probability 1/4; Hoeffding: off by more than 0.027 of 10 thousand below 1e-6."""
     users = 10_000
-    table = table_of([{0: 1.0, 1: 5.0, 2: 5.0, 3: 5.0, 4: 5.0}] * users)
+    table = rating_table([{0: 1.0, 1: 5.0, 2: 5.0, 3: 5.0, 4: 5.0}] * users)
     radius = math.sqrt(math.log(2 / ALARM) / (2 * users))
     first = hold_out(table, held_out=1, like_from=None, seed=0).holdout.items
     second = hold_out(table, held_out=1, like_from=None, seed=1).holdout.items
@@ -151,7 +138,7 @@ def test_draws_of_two_users_or_seeds_are_independent() -> None:
 
 
 def test_describe_gives_the_planted_numbers() -> None:
-    told = describe(table_of([{0: 5.0, 1: 1.0, 2: 3.0}, {0: 2.0}, {0: 4.0, 3: 1.0}], items=5))
+    told = describe(rating_table([{0: 5.0, 1: 1.0, 2: 3.0}, {0: 2.0}, {0: 4.0, 3: 1.0}], items=5))
     assert json.loads(json.dumps(told)) == {
         "format": "test",
         "users": 3,
@@ -166,11 +153,11 @@ def test_describe_gives_the_planted_numbers() -> None:
         "share_of_likes": 2 / 6,
         "users_without_like": 1,
     }
-    assert describe(table_of([{0: 5.0}, {1: 3.0}]), 3.0)["users_without_like"] == 0
+    assert describe(rating_table([{0: 5.0}, {1: 3.0}]), 3.0)["users_without_like"] == 0
 
 
 def test_bad_arguments_are_refused_and_the_text_form_shows_no_data() -> None:
-    table = table_of([{0: 731.0, 1: 1.0, 2: 731.0}])
+    table = rating_table([{0: 731.0, 1: 1.0, 2: 731.0}])
     with pytest.raises(InputError, match="like_from=nan"):
         judge_likes(table, math.nan)
     with pytest.raises(InputError, match="held_out is -1"):
@@ -182,7 +169,7 @@ def test_bad_arguments_are_refused_and_the_text_form_shows_no_data() -> None:
 @pytest.mark.parametrize("like_from", [None, 0.5])
 def test_judging_people_in_blocks_changes_no_like(like_from: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     coins = np.random.default_rng(5)
-    table = table_of([dict.fromkeys(coins.permutation(9)[: coins.integers(0, 9)].tolist(), 0.5) for _ in range(40)])
+    table = rating_table([dict.fromkeys(coins.permutation(9)[: coins.integers(0, 9)].tolist(), 0.5) for _ in range(40)])
     table = replace(table, values=coins.random(table.ratings))
     whole = hold_out(table, held_out=0.2, like_from=like_from, seed=1)
     monkeypatch.setattr(rating_split, "PEOPLE", 7)

@@ -5,6 +5,7 @@ import json
 import random
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ DRAWN, READ = size(120, 5), size(4000, 200)
 """Damages whose page is made, and those that are read only; of some 180,000."""
 
 
+@cache
 def results() -> dict[str, dict[str, Any]]:
     """Records of every family by their names."""
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))

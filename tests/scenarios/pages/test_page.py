@@ -10,6 +10,7 @@ import shlex
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Trees
@@ -26,14 +27,15 @@ from scenarios.pages.traced import KINDS, PrivacyPromise, Traced, sentence
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 SHEET = Path(pages.__file__).parent / "templates" / "style.css"
+PageOf = Callable[[str], str]
 LEAST = 4.5  # Contrast of text, by the Web Content Accessibility Guidelines, level AA
 
 
 @pytest.fixture(scope="module")
-def record_of(subjects: list[Path]) -> Callable[[str], Path]:
-    """The path of a result by its name."""
+def page_of(subjects: list[Path]) -> PageOf:
+    """The page of one result by its name, made once."""
     by_name = {path.name.removesuffix(".json"): path for path in subjects}
-    return lambda name: by_name[name]
+    return cache(lambda name: report_of([by_name[name]]))
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +130,8 @@ def test_pale_text_would_be_found() -> None:
         ("online", "an even guess becomes certain"),
     ],
 )
-def test_what_is_not_private_says_so_on_the_first_screen(
-    name: str, words: str, record_of: Callable[[str], Path]
-) -> None:
-    header = next(tree_of(report_of([record_of(name)])).iter("header"))
+def test_what_is_not_private_says_so_on_the_first_screen(name: str, words: str, page_of: PageOf) -> None:
+    header = next(tree_of(page_of(name)).iter("header"))
     warned = " ".join(words_of(one) for one in header.iter("p") if one.get("class") == "warning")
     assert words in warned
 
@@ -139,29 +139,29 @@ def test_what_is_not_private_says_so_on_the_first_screen(
 @pytest.mark.parametrize(
     ("name", "words"), [("run", "devices answered questions of the design"), ("compare", "each mechanism on the same")]
 )
-def test_headlines_and_warnings_are_said_once(name: str, words: str, record_of: Callable[[str], Path]) -> None:
-    shown = words_of(tree_of(report_of([record_of(name)])))
+def test_headlines_and_warnings_are_said_once(name: str, words: str, page_of: PageOf) -> None:
+    shown = words_of(tree_of(page_of(name)))
     assert shown.count(words) == 1
     assert shown.count("nobody in the file is protected") == (name == "compare")
 
 
-def test_no_belief_is_bounded_where_nothing_bounds_it(record_of: Callable[[str], Path]) -> None:
+def test_no_belief_is_bounded_where_nothing_bounds_it(page_of: PageOf) -> None:
     for name in ("pmc", "silent"):
-        assert "data-belief" not in report_of([record_of(name)]), name
-    assert re.search(r'data-belief="at-most" data-prior="0.5">100.0 %<', report_of([record_of("item-query")]))
-    assert "data-belief" in report_of([record_of("run")])
-    assert re.search(r"one person, all devices.*data-belief", report_of([record_of("copies")]), re.DOTALL)
+        assert "data-belief" not in page_of(name), name
+    assert re.search(r'data-belief="at-most" data-prior="0.5">100.0 %<', page_of("item-query"))
+    assert "data-belief" in page_of("run")
+    assert re.search(r"one person, all devices.*data-belief", page_of("copies"), re.DOTALL)
 
 
-def test_a_guarantees_line_says_neighbours_and_delta_once(record_of: Callable[[str], Path]) -> None:
+def test_a_guarantees_line_says_neighbours_and_delta_once(page_of: PageOf) -> None:
     for name, words in (("run", "neighbours replace, delta 0"), ("online", "neighbours add-remove, delta 0")):
-        shown = words_of(tree_of(report_of([record_of(name)])))
+        shown = words_of(tree_of(page_of(name)))
         assert shown.count(words) == 1, name
         assert shown.count("add-remove") == (name == "online")
 
 
-def test_the_same_results_make_the_same_page(page: str, subjects: list[Path]) -> None:
-    assert report_of(subjects[:1]) == report_of(subjects[:1])
+def test_the_same_results_make_the_same_page(page_of: PageOf, subjects: list[Path]) -> None:
+    assert report_of(subjects[:1]) == page_of("run")
 
 
 # Every number stands in the JSON that the page names for it; and a wrong number is found.
@@ -203,14 +203,13 @@ def test_a_bound_of_a_belief_that_looks_better_is_found(page: str, subjects: lis
         assert faults_of(page.replace(told[0], told[0].replace("95.3 %", wrong)), subjects)
 
 
-def test_a_folder_that_was_changed_is_found(tmp_path: Path, subjects: list[Path]) -> None:
-    page = report_of(subjects[:1])
+def test_a_folder_that_was_changed_is_found(tmp_path: Path, page_of: PageOf, subjects: list[Path]) -> None:
     folder = tmp_path / "run"
     shutil.copytree(subjects[0], folder)
     told = json.loads((folder / "result.json").read_text())
     told["accuracy"] += 0.01
     (folder / "result.json").write_text(json.dumps(told))
-    assert any("/accuracy is" in fault for fault in faults_of(page, [folder]))
+    assert any("/accuracy is" in fault for fault in faults_of(page_of("run"), [folder]))
 
 
 @pytest.mark.parametrize(
@@ -244,21 +243,9 @@ def _made(family: str, record: dict[str, object]) -> Subject:
 
 def test_each_trust_model_and_epsilon_has_a_sentence_from_nobody_to_a_curator() -> None:
     """That of the mechanism which takes the fewest people; rows without noise, or with features, are none of these."""
-    common: dict[str, Any] = {
-        "features": False,
-        "share": 0.95,
-        "at_most": False,
-        "users_low": 400_000,
-        "users_high": 860_000,
-    }
-    common |= {
-        "trust_model": "local",
-        "epsilon": 1.0,
-        "mechanism": "set",
-        "users": 590_000,
-        "least": 610,
-        "most": 10**6,
-    }
+    common: dict[str, Any] = {"features": False, "share": 0.95, "at_most": False, "trust_model": "local"}
+    common |= {"epsilon": 1.0, "mechanism": "set", "users": 590_000, "users_low": 400_000, "users_high": 860_000}
+    common |= {"least": 610, "most": 10**6}
     rows = [
         {**common, "trust_model": "curator", "users": 610, "at_most": True},
         common,

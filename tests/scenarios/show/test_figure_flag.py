@@ -26,7 +26,7 @@ COMMANDS = {
     "bounds": "bounds --items 100 --rated 5",
     "plan": "plan --items 24 --rated 6 --epsilon 2",
     "compare": f"compare ratings.csv --trust-models none --mechanisms popularity,chance --seeds 3 {HERE}",
-    "audit": "audit --design sign --releases 20000 --rounds 2",
+    "audit": "audit --design sign --releases 2000 --rounds 2",
     "adversary": "adversary theorem-6 --rounds 60 --voters 16 --repeat 2",
     "sweep": f"sweep grid.toml --out swept {HERE}",
 }

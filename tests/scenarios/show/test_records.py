@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from golden.making import golden
-from runs import here, of_file, planted_ratings, small, write_movielens, write_run
+from runs import here, small, write_run
 
 import blindrec
 from coordinator.protocol.errors import InputError
-from scenarios.families.main.main_seed import items_table, record, rounds_table
+from scenarios.families.main.main_seed import items_table, record
 from scenarios.show.records import check_target, deliver, flat, versions
 from scenarios.show.tables import Average, Column, mean_of
 from scenarios.store.whole_files import to_json, try_folder, write_json
@@ -72,49 +72,6 @@ def test_the_folder_of_a_run(epsilon: str, tmp_path: Path) -> None:
     assert {"python", "ray", "numpy", "blindrec"} <= set(versions())
     for table in ("items", "rounds"):
         assert pd.read_parquet(tmp_path / f"{table}.parquet").attrs == {"releases_sha256": result["releases_sha256"]}
-
-
-def test_the_items_table_is_the_model(tmp_path: Path) -> None:
-    run = here(small())
-    write_run(tmp_path, run)
-    table = pd.read_parquet(tmp_path / "items.parquet")
-    assert list(table.columns) == [*COLUMNS, "rank", "popularity"]
-    assert table["item"].tolist() == [f"item {item}" for item in range(40)]
-    model = run.outcome.model
-    assert table["score"].tolist() == model.score.tolist()
-    assert table["standard_error"].tolist() == model.error.tolist()
-    assert table["cluster"].tolist() == model.cluster.tolist()
-    assert table.groupby("cluster")["score"].mean().is_monotonic_decreasing
-    assert bool((table["standard_error"] > 0).all())
-
-
-def test_what_the_server_is_sure_of_stands_in_the_items_table() -> None:
-    run = here(small(design="sign", users=500, confidence=0.8))
-    table = items_table(run)
-    assert list(table.columns) == [*COLUMNS, "doubt", "decided", "rank", "popularity"]
-    assert bool(table["doubt"].between(0, 1).all())
-    assert int((~table["decided"]).sum()) == record(run)["undecided"]
-
-
-def test_the_rounds_table_tells_what_was_asked_of_whom(tmp_path: Path) -> None:
-    run = here(small(design="sign", policy="fixed", rounds=4, answers_per_device=2, epsilon="1/3", users=100))
-    write_run(tmp_path, run)
-    table = pd.read_parquet(tmp_path / "rounds.parquet")
-    assert table["round"].tolist() == [0, 1, 2, 3]
-    assert set(table["design"]) == {"sign"}
-    assert set(table["pool"]) == {40}
-    assert table["epsilon"].tolist() == [1 / 6] * 4
-    assert table["first_device"].tolist() == [0, 50, 0, 50]
-    assert table["asked"].tolist() == table["answered"].tolist() == [50] * 4
-    assert table["refused"].tolist() == [0] * 4
-    assert table["query_id"].tolist() == [ask.query.id.hex() for ask in run.outcome.state.asked]
-    assert rounds_table(here(small(epsilon="inf")))["epsilon"].tolist() == [np.inf]
-
-
-def test_items_of_a_file_keep_their_names(tmp_path: Path) -> None:
-    rows = [(user, item * 7, value) for user, item, value in planted_ratings(users=20, items=12, each=6)]
-    table = items_table(here(of_file(write_movielens(tmp_path / "ratings.csv", rows))))
-    assert table["item"].tolist() == [str(item * 7 + 1) for item in range(12)]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -152,14 +152,6 @@ def test_all_bounds_are_numbers_and_fall_with_mistakes(
             assert bound.users <= strict[name].users
 
 
-def test_table_has_a_row_a_bound_and_one_that_binds() -> None:
-    found = all_bounds(items=1000, rated=30, epsilon=1.0, clusters=4, mistakes=10)
-    rows = bounds_rows(found)
-    assert all(list(row) == ["name", "users", "valid", "binds", "range", "source"] for row in rows)
-    assert len({row["name"] for row in rows}) == len(rows) == len(found) == 9
-    assert [row["name"] for row in rows if row["binds"]] == ["capacity"]
-
-
 SHAPES = [(2, 1), (2, 2), (3, 2), (4, 2), (7, 4), (9, 5), (60, 8), (60, 29), (60, 31), (1000, 30), (5000, 70)]
 SHAPES += [(5000, 400), (10**6, 3), (10**9, 1), (10**9, 2), (10**9, 100), (10**9, 10**5)]
 

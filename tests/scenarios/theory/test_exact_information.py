@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from thoroughness import examples
 from tiny_model import TinyModel, data_channel, possible_data
 
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.errors import InputError
 from scenarios.theory import bounds as information
 from scenarios.theory.bounds import LearningProblem
 
@@ -61,25 +59,6 @@ def staircase(model: TinyModel, *, epsilon: float, answers: int, seed: int, shar
     return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
 
-def test_channel_rows_sum_to_one_and_match_a_hand_count() -> None:
-    model = TinyModel(items=3, rated=2, like=(0.2, 0.7))
-    law = data_channel(model)
-    assert law.shape == (8, 3 * 4)
-    assert law.sum(axis=1) == pytest.approx(np.ones(8))
-    rated, ratings = possible_data(model)
-    row = int(np.flatnonzero((rated == [1, 0, 1]).all(axis=1) & (ratings == [1, 0, 0]).all(axis=1))[0])
-    labels = list(itertools.product((0, 1), repeat=3)).index((1, 0, 0))  # item 0 liked with 0.7, item 2 with 0.2
-    assert law[labels, row] == pytest.approx(0.7 * 0.8 / 3)
-
-
-def test_everything_rated_and_one_item_sensed_is_a_binary_symmetric_channel() -> None:
-    model = TinyModel(items=4, rated=4)
-    release = bit_release(maxsense_bits(model, [2]), epsilon=1.0)
-    planted = math.log(2) - binary_entropy(1 / (1 + math.e))
-    assert exact_information(model, release) == pytest.approx(planted, rel=1e-12)
-    assert pairwise_information(model, epsilon=1.0) == pytest.approx(planted, rel=1e-12)
-
-
 def test_maxsense_of_uncertain_ratings_by_hand() -> None:
     """One of two items sensed, one rated: P(S0 = 1 | Z) is half the sensed item's like."""
     model = TinyModel(items=2, rated=1, like=(0.1, 0.9))
@@ -108,12 +87,6 @@ def test_random_sensing_is_the_average_over_all_sets() -> None:
         release = bit_release(maxsense_bits(model, sensed), epsilon=1.0)
         told += 0.25 ** len(sensed) * 0.75 ** (4 - len(sensed)) * exact_information(model, release)
     assert maxsense_information(model, epsilon=1.0, theta=0.5) == pytest.approx(told, rel=1e-12)
-
-
-def test_full_reveal_tells_a_bit_a_rating() -> None:
-    model = TinyModel(items=5, rated=2)
-    count = len(possible_data(model)[0])
-    assert exact_information(model, np.eye(count)) == pytest.approx(2 * math.log(2))
 
 
 @pytest.mark.parametrize(("items", "rated"), [(2, 1), (2, 2), (5, 1), (5, 3), (5, 4), (8, 1), (8, 2), (8, 4), (8, 8)])
@@ -215,20 +188,3 @@ def test_theorem_10_is_tight_within_a_factor_of_about_two() -> None:
     model = TinyModel(items=8, rated=1)
     told = exact_information(model, bit_release(maxsense_bits(model, range(8)), epsilon=math.inf))
     assert 0.5 < told * 8 <= 1
-
-
-@pytest.mark.parametrize(
-    ("values", "text"),
-    [
-        ({"items": 9, "rated": 1}, "items 9"),
-        ({"items": 4, "rated": 5}, "rated 5"),
-        ({"items": 4, "rated": 1, "like": (0.5,)}, "like"),
-        ({"items": 4, "rated": 1, "like": (0.5, 1.5)}, "like"),
-        ({"items": 8, "rated": 4, "like": (0.0, 0.5, 1.0)}, "cells"),
-    ],
-)
-def test_models_that_cannot_be_enumerated_are_refused(values: dict[str, Any], text: str) -> None:
-    with pytest.raises(InputError, match=text):
-        TinyModel(**values)
-    with pytest.raises(InputError, match="theta"):
-        maxsense_information(TinyModel(items=4, rated=1), epsilon=1.0, theta=1.5)

@@ -93,7 +93,7 @@ CASES = {
 ONE_BY_ONE = [(name, made, many) for made, some in CASES.items() for name, numbers in some.items() for many in numbers]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("design", "makes_up", "promoted"), ONE_BY_ONE)
 def test_liars_move_promoted_items_as_far_as_derived(design: str, makes_up: str, promoted: int) -> None:

@@ -46,11 +46,6 @@ def exact(moments: SketchMoments, sizes: Ints, *, users: int = 100, decoder: str
     return mixture_exact(mixture_of_scores(moments, sizes, users, decoder), sizes)
 
 
-def test_the_helper_means_what_it_says() -> None:
-    moments = at_distances(0, 3)
-    assert moments.estimate_deviation(100, "centred") == pytest.approx(0.3)
-
-
 @pytest.mark.parametrize(("decoder", "share", "error"), [("centred", 0.9590, 0.0010), ("paper", 0.9015, 0.0019)])
 def test_standard_setting(decoder: str, share: float, error: float) -> None:
     """The recorded brute force of 40 seeds, within two of its standard errors."""

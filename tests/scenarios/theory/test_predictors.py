@@ -21,12 +21,11 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from coordinator.server.decoding.curator import DiscreteLaplace, noisy_totals
 from coordinator.server.decoding.line import kmeans_on_line
-from coordinator.server.mechanisms.maxsense import MultiMaxSenseSettings
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.sign_moments import sign_contrast
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
-from scenarios.data.populations import known_world, settle
+from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import predict, record
 from scenarios.theory import predictors
 from scenarios.theory.prediction import LineLaw, kmeans_cuts, line_accuracy, line_exact
@@ -73,22 +72,6 @@ def test_predictions_follow_the_noise_of_the_relation_that_runs_publish_under(
 def test_nothing_is_predicted_where_nothing_is_told() -> None:
     for silent in (small(theta=5), settle(small(design="multi-maxsense", theta=5).complete()), small(clusters=3)):
         assert predictor(silent.complete()) is None
-
-
-def best_questions(scenario: Scenario) -> int:
-    assert isinstance(scenario.settings, MultiMaxSenseSettings)
-    return scenario.settings.best_questions(known_world(scenario), scenario.decoder)
-
-
-def test_questions_are_about_epsilon_over_2() -> None:
-    """The signal Q tanh^2(epsilon / 2Q) is largest where epsilon / Q is about 2.2."""
-    for epsilon in (8, 20):
-        wanted = small(design="multi-maxsense", rated=40, items=400, questions="auto", epsilon=epsilon).complete()
-        assert best_questions(wanted) == pytest.approx(epsilon / 2.2, abs=1)
-        assert settle(wanted).value("questions") == best_questions(wanted)
-    assert best_questions(small(design="multi-maxsense", questions="auto").complete()) == 1
-    assert settle(small(design="multi-maxsense", epsilon="5/2").complete()).value("questions") == 3
-    assert settle(small(design="maxsense").complete()).value("questions") == "ceil"
 
 
 def model(like: list[list[float]], sizes: list[int], rated: int) -> BlockParameters:

@@ -28,6 +28,9 @@ COLUMNS |= {f"{name}{end}" for name in ("hit_rate", "ndcg", "recall") for end in
 HERE = ("--backend", "inprocess", "--like-from", 4, "--seeds", 3)
 FEW = (*HERE, "--neighbours", 5, "--rank", 3, "--ridge", 5, "--top", 20, "--likes", 8)
 PANEL = (*HERE, "--trust-models", "coordinator", "--clients", 4)
+# The trace norm, a third of the time, is completed in `test_rows`
+MEASURED = {(row.trust_model, row.mechanism) for row in registered_rows().values() if row.mechanism != "trace norm"}
+MEASURED = {one for one in MEASURED if one[0] != PUBLIC_RATES}
 CUSTOM = (*HERE, "--mechanisms", "popularity", "--trust-models", "none,local", "--epsilon", "2,4")
 
 
@@ -58,6 +61,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("comparison")
     ratings, kinds = write_files(folder)
     words = ("compare", ratings, "--features", kinds, *FEW, "--epsilon", "2,inf", "--scale", "1,40", "--devices", 100)
+    words = (*words, "--mechanisms", ",".join(name for _, name in sorted(MEASURED)))
     with pytest.raises(SystemExit) as end:
         main([str(word) for word in (*words, "--public", "0.2", "--json", folder / "result.json")])
     assert not end.value.code
@@ -67,9 +71,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_row_is_there_with_its_columns(result: dict[str, Any]) -> None:
     rows = result["rows"]
     assert all(row.keys() >= COLUMNS for row in rows)
-    assert {(row["trust_model"], row["mechanism"]) for row in rows} == {
-        (row.trust_model, row.mechanism) for row in registered_rows().values() if row.trust_model != PUBLIC_RATES
-    }
+    assert {(row["trust_model"], row["mechanism"]) for row in rows} == MEASURED
     assert [model for model in TRUST_MODELS if model in {row["trust_model"] for row in rows}] == list(TRUST_MODELS)
     local = [row for row in rows if row["trust_model"] == "local"]
     assert {(row["users"], row["simulated"]) for row in local} == {(50, "devices"), (2000, "aggregate")}
@@ -132,7 +134,7 @@ def test_rows_that_are_there_are_not_computed_again(
 
 
 def test_numbers_depend_neither_on_workers_nor_on_the_order(blindrec: Command, ratings: Path) -> None:
-    rows = ("--mechanisms", "popularity,EASE,set,pairs,directions,lifts with set,trace norm,PMC")
+    rows = ("--mechanisms", "popularity,EASE,set,pairs,directions,lifts with set")
     options = (*FEW, *rows, "--epsilon", 2, "--scale", 40, "--public", 0.2, "--json", "-")
 
     def numbers(workers: int) -> list[dict[str, Any]]:

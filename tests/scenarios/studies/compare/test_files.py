@@ -119,29 +119,6 @@ def test_columns_may_be_named_by_number_and_nobody_need_rate(tmp_path: Path) -> 
         read_ratings(bare, columns=("2", "9"))
 
 
-def test_what_is_seen_is_liked_where_nobody_rates(tmp_path: Path) -> None:
-    rows = "".join(f"{user},{item}\n" for user, item, rating in PEOPLE if rating > 3)
-    wanted = Comparison(ratings=written(tmp_path / "seen.csv", rows), columns=("1", "2"))
-    fold = world_of(wanted, 0).fold
-    assert fold.liked.items.size == fold.train.items.size
-    assert fold.holdout.items.size >= 40
-
-
-def test_by_time_everybodys_latest_likes_are_held_out(tmp_path: Path) -> None:
-    rows = [(user, item, 4 + (user + item) % 2, item) for user in range(30) for item in range(30)]
-    lines = "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in rows)
-    path = written(tmp_path / "x.csv", "user,item,rating,timestamp\n" + lines)
-    fold, other = (world_of(Comparison(ratings=path, like_from=5, split_by="time"), seed).fold for seed in (0, 1))
-    for person in range(30):
-        held = fold.holdout.block(person, person + 1).items
-        assert held.size == 3
-        assert held.min() > fold.liked.block(person, person + 1).items.max()
-    assert np.array_equal(fold.holdout.items, other.holdout.items)
-    without = written(tmp_path / "y.csv", "user,item,rating\n1,2,3\n")
-    with pytest.raises(InputError, match="has no column of times"):
-        table_of(Comparison(ratings=without, split_by="time"))
-
-
 def test_from_such_a_file_to_the_table_in_one_command(blindrec: Command, tmp_path: Path) -> None:
     rows = [(f"person {user}", f"i{item}", rating, 1000 - item) for user, item, rating in PEOPLE]
     lines = [f"{a};{b};{c - 0.5};{d}" for a, b, c, d in (*rows, *rows[:50])]
@@ -197,12 +174,13 @@ def with_times(path: Path, *more: str) -> Path:
 @pytest.mark.usefixtures("_reads_alone")
 @pytest.mark.parametrize("name", SHORT)
 def test_every_command_reads_the_same_files(name: str, blindrec: Command, tmp_path: Path) -> None:
-    """Four columns with times and no line of names, ratings given again, and lines that are bad."""
-    path = with_times(tmp_path / "mine.csv", "u1;i2;many;3", "u1;i2", ";i2;3;3")
+    """Four columns with times and no line of names, ratings given again, one far off, and lines that are bad."""
+    far = "u1;i99;99;3"
+    path = with_times(tmp_path / "mine.csv", far, "u1;i2;many;3", "u1;i2", ";i2;3;3")
     columns = ("--columns", "1,2,3,4")
     refusal = called(blindrec, name, path, *columns, "--duplicates", "last")
     assert refusal.code == 2
-    last = 50 + len(PEOPLE)
+    last = 51 + len(PEOPLE)
     assert f"3 lines of '{path}' cannot be read: line {last + 1} has the rating 'many'" in refusal.err
     assert f"; line {last + 2} does not fit " in refusal.err
     assert f"; line {last + 3} has no '1': correct or drop them, or leave them out by --bad-lines skip" in refusal.err
@@ -213,7 +191,9 @@ def test_every_command_reads_the_same_files(name: str, blindrec: Command, tmp_pa
     assert ended.result["lines_skipped"] == 3
     if name not in ("compare", "data"):  # which tell it in their tables
         assert "bad lines of the file that were left out: 3" in ended.err
-    whole = called(blindrec, name, with_times(tmp_path / "whole.csv"), *columns, "--duplicates", "last")
+    words = "".join(ended.result["remarks"]) if name in ("compare", "data") else ended.err
+    assert "warning: 1 rating of 99 stands apart from all others, which lie from 1 to 5" in words
+    whole = called(blindrec, name, with_times(tmp_path / "whole.csv", far), *columns, "--duplicates", "last")
     assert "lines_skipped" not in whole.result
     for key in ("users", "items", "people_in_file", "releases_sha256", "recommendations_sha256"):
         assert ended.result.get(key) == whole.result.get(key)
@@ -333,15 +313,3 @@ def test_counts_are_not_said_to_stand_apart(seed: int) -> None:
             *(np.ceil(random.lognormal(2, 2, size)), np.ceil(random.pareto(1, size))),
         ):
             assert not stand_apart(np.minimum(counts, 1e9).astype(np.float64))
-
-
-@pytest.mark.usefixtures("_reads_alone")
-def test_warnings_are_printed_where_a_file_is_read(blindrec: Command, tmp_path: Path) -> None:
-    rows = [(f"u{user}", f"i{item}", rating + 0.5) for user, item, rating in PEOPLE]
-    text = "".join(f"{a},{b},{c}\n" for a, b, c in [*rows, ("u1", "i99", 99.0)])
-    path = written(tmp_path / "x.csv", "user,item,rating\n" + text)
-    for name in SHORT:
-        ended = called(blindrec, name, path)
-        assert not ended.code, ended.err
-        words = "".join(ended.result["remarks"]) if name in ("compare", "data") else ended.err
-        assert "warning: 1 rating of 99 stands apart from all others, which lie from 1.5 to 5.5" in words

@@ -120,14 +120,17 @@ def test_a_like_by_the_mean_of_all_is_one_by_the_mean_of_what_is_left(log: Path)
     assert split.test.items.tolist() == split.holdout.items.tolist()
 
 
-def test_a_whole_number_by_time_is_everybodys_latest_likes(log: Path) -> None:
+@pytest.mark.parametrize("held_out", [2, 0.2])
+def test_by_time_everybodys_latest_likes_are_held_out(log: Path, held_out: float) -> None:
+    """A number of them, where more are left, or a fifth."""
     table = read_ratings(log, columns=("who", "what", "stars", "when"), times=True)
-    split = hold_out(table, held_out=2, like_from=3, seed=1, split_by="time")
+    split = hold_out(table, held_out=held_out, like_from=3, seed=1, split_by="time")
     likes = pd.read_csv(log).query("stars >= 3").sort_values("when")
     for person in range(PEOPLE):
         rows = likes[likes["who"] == person]
         held = split.holdout.block(person, person + 1).items
         assert {int(split.train.item_labels[item]) for item in held} <= set(rows["what"])
-        cut = rows["when"].iloc[-2] if len(rows) > 2 else np.inf
-        assert held.size == (2 if len(rows) > 2 else 0)
+        some = (2 if len(rows) > 2 else 0) if held_out == 2 else max(1, len(rows) // 5) if len(rows) > 1 else 0
+        cut = rows["when"].iloc[-some] if some else np.inf
+        assert held.size == some
         assert rows.set_index("what").loc[[int(split.train.item_labels[item]) for item in held], "when"].ge(cut).all()

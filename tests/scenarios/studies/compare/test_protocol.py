@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
-from runs import planted_ratings, write_movielens
+from runs import planted_ratings, rating_table, write_movielens
 from scipy import sparse
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem
 from coordinator.protocol.rating_table import Held, RowTable
-from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.data.datasets import read_ratings
 from scenarios.data.populations import read_descriptions
 from scenarios.data.rating_split import LikesFold, fold_of, hold_out
 from scenarios.studies.compare import advisors as item_models
@@ -41,12 +41,6 @@ def table_of(rows: Sequence[Sequence[int]], items: int) -> Held:
     starts = np.cumsum([0, *map(len, rows)])
     flat = np.array([item for row in rows for item in row], np.int32)
     return RowTable(starts=starts, items=flat, values=None, count=items)
-
-
-def made(rows: Sequence[Sequence[int]], items: int, values: Floats) -> RatingTable:
-    table, (people, names) = table_of(rows, items), (np.arange(size).astype(object) for size in (len(rows), items))
-    labels: dict[str, Any] = {"user_labels": people, "item_labels": names}
-    return RatingTable(starts=table.starts, items=table.items, values=values, count=items, **labels, source="made")
 
 
 def world(train: Sequence[Sequence[int]], held: Sequence[Sequence[int]], items: int) -> FileWorld:
@@ -90,14 +84,15 @@ def test_a_file_in_which_nobody_has_two_likes_is_refused(tmp_path: Path) -> None
     with pytest.raises(InputError, match="of the 3 people none has two likes"):
         fold_of(hold_out(read_ratings(path), like_from=5, held_out=0.2, seed=0))
     with pytest.raises(InputError, match=r"of the 4 people none .* name --like-from"):
-        fold_of(hold_out(made([[0, 1, 2]] * 4, 3, np.ones(12)), like_from=None, held_out=0.2, seed=0))
+        fold_of(hold_out(rating_table([dict.fromkeys(range(3), 1.0)] * 4, 3), like_from=None, held_out=0.2, seed=0))
 
 
 @pytest.mark.parametrize("by_time", [False, True])
 def test_training_labels_know_nothing_of_what_is_held_out(by_time: bool) -> None:
     coins = np.random.default_rng(5)
     rows = [sorted(coins.choice(30, 12, replace=False).tolist()) for _ in range(60)]
-    table = made(rows, 30, coins.integers(1, 11, 720) / 2.0)
+    values = (coins.integers(1, 11, (60, 12)) / 2.0).tolist()
+    table = rating_table([dict(zip(row, own, strict=True)) for row, own in zip(rows, values, strict=True)], 30)
     table = replace(table, times=coins.integers(0, 50, 720).astype(np.float64))
     how: dict[str, Any] = {"held_out": 0.2, "like_from": None, "seed": 3, "split_by": "time" if by_time else "random"}
     fold = fold_of(hold_out(table, **how))

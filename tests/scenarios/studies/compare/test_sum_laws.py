@@ -104,16 +104,6 @@ def test_the_law_of_pairs_is_that_of_devices(few_items: FileWorld) -> None:
     assert doubt(answered, other) > radius
 
 
-def test_a_row_of_pairs_says_whether_devices_answered_and_scores_by_their_own_likes(few_items: FileWorld) -> None:
-    for devices, simulated in ((0, AGGREGATE), (1000, DEVICES)):
-        advised = PAIRS.advise(few_items, request(None, users=1000, likes=8, devices=devices))
-        assert advised.simulated == simulated
-        assert advised.scorer is not None
-        one, other = (advised.scorer(own) for own in (few_items.matrix[:3], few_items.matrix[3:6]))
-        assert one.shape == other.shape == (3, FEW_ITEMS)
-        assert not np.array_equal(one, other)
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("pool", [None, np.arange(10, dtype=np.int32)])
 def test_devices_report_numbers_of_likes_as_the_law_says(

@@ -34,15 +34,20 @@ def planned(monkeypatch: pytest.MonkeyPatch, *designs: str, **options: Any) -> D
     return plan(Scenario.model_validate(WORLD | {"epsilon": 1}), ACCURATE, trust=TRUST, **options)
 
 
+def run_of(blindrec: Command, row: dict[str, Any], *more: object) -> dict[str, Any]:
+    """What a run of a plan's design with as many users tells."""
+    flags = ["--items", 40, "--rated", 6, "--design", row["design"], "--users", row["users"], "--epsilon", 1]
+    ended = blindrec("run", *flags, "--delta", 1e-5, *more, "--backend", "inprocess", "--json", "-")
+    assert ended.code == 0, ended.err
+    return ended.result
+
+
 @pytest.mark.parametrize("design", ["grr", "set"])
 def test_a_plan_says_what_a_run_with_as_many_users_does(
     design: str, monkeypatch: pytest.MonkeyPatch, blindrec: Command
 ) -> None:
     row = planned(monkeypatch, design).rows[0]
-    flags = ["--items", 40, "--rated", 6, "--design", design, "--users", row["users"], "--epsilon", 1]
-    ended = blindrec("run", *flags, "--trust", "shuffled", "--delta", 1e-5, "--backend", "inprocess", "--json", "-")
-    assert ended.code == 0, ended.err
-    record = ended.result
+    record = run_of(blindrec, row, "--trust", "shuffled")
     for name in ("trust_model", "epsilon", "epsilon_local", "delta", "neighbours", "amplified_for", "bound"):
         assert row[name] == record[name], name
     assert row["accuracy"] == pytest.approx(record["accuracy_predicted"])
@@ -115,24 +120,8 @@ def test_a_plan_of_two_servers_says_what_a_run_with_as_many_users_does(
     made = plan(Scenario.model_validate(WORLD | {"epsilon": 1}), ACCURATE, trust=trust, settings=settings)
     (row,) = made.rows
     assert made.best == row  # of those whose trust was asked for
-    flags = [
-        "--items",
-        40,
-        "--rated",
-        6,
-        "--design",
-        "totals",
-        "--users",
-        row["users"],
-        "--epsilon",
-        1,
-        "--delta",
-        1e-5,
-    ]
-    flags += [part for name, value in settings.items() for part in (f"--{name}", value)]
-    ended = blindrec("run", *flags, "--delta", 1e-5, "--repeat", 8, "--backend", "inprocess", "--json", "-")
-    assert ended.code == 0, ended.err
-    record = ended.result
+    flags = [part for name, value in settings.items() for part in (f"--{name}", value)]
+    record = run_of(blindrec, row, *flags, "--repeat", 8)
     for name in ("trust_model", "epsilon", "delta", "neighbours", "guarantee", "bytes_per_device", "honest_noise"):
         assert row[name] == record[name], name
     for name in ("epsilon_local", "if_trust_fails", "trusted", "noise"):
@@ -163,24 +152,7 @@ def test_questions_of_their_own_are_planned_and_run_alike(monkeypatch: pytest.Mo
     monkeypatch.setattr(f"{__name__}.TRUST", TRUST | {"own_questions": True})
     row = planned(monkeypatch, "maxsense", "grr").rows[0]
     assert (row["design"], row["own_questions"], row["bound"]) == ("maxsense", True, "two levels")
-    flags = [
-        "--items",
-        40,
-        "--rated",
-        6,
-        "--design",
-        "maxsense",
-        "--users",
-        row["users"],
-        "--epsilon",
-        1,
-        "--repeat",
-        4,
-    ]
-    flags += ["--trust", "shuffled", "--delta", 1e-5, "--own-questions", "--repeat", 4, "--decoder", row["decoder"]]
-    ended = blindrec("run", *flags, "--backend", "inprocess", "--json", "-")
-    assert ended.code == 0, ended.err
-    record = ended.result
+    record = run_of(blindrec, row, "--repeat", 4, "--trust", "shuffled", "--own-questions", "--decoder", row["decoder"])
     for name in ("epsilon", "epsilon_local", "delta", "amplified_for", "bound"):
         assert row[name] == record[name], name
     assert row["accuracy"] == pytest.approx(record["accuracy_predicted"])

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
-from runs import planted_ratings, write_movielens
+from runs import planted_ratings, rating_table, write_movielens
 
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rating_table import starts_of
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.studies.planner.least_users import Target
@@ -20,31 +19,14 @@ pytestmark = pytest.mark.usefixtures("few_draws")
 TARGET = Target(success=None, accuracy=0.99)
 
 
-def table_of(rows: list[tuple[int, int, float]]) -> RatingTable:
-    """A table of (user, item, rating) rows; all users and items from 0 on occur."""
-    rows = sorted(rows)
-    users, items = 1 + max(row[0] for row in rows), 1 + max(row[1] for row in rows)
-    counts = np.bincount([row[0] for row in rows], minlength=users)
-    return RatingTable(
-        starts=starts_of(counts),
-        items=np.array([row[1] for row in rows], np.int32),
-        values=np.array([row[2] for row in rows], np.float64),
-        count=items,
-        user_labels=np.array([str(user) for user in range(users)], np.object_),
-        item_labels=np.array([str(item) for item in range(items)], np.object_),
-        source="planted",
-    )
-
-
 def drawn(likes: list[float], *, users: int, each: int, seed: int = 1) -> RatingTable:
     """Users rate ``each`` items with 1 or 0; item i is liked with probability ``likes[i]``."""
     world = np.random.default_rng(seed)
     rows = [
-        (user, int(item), float(world.random() < likes[item]))
-        for user in range(users)
-        for item in world.choice(len(likes), size=each, replace=False)
+        {int(item): float(world.random() < likes[item]) for item in world.choice(len(likes), size=each, replace=False)}
+        for _ in range(users)
     ]
-    return table_of(rows)
+    return rating_table(rows, len(likes))
 
 
 def test_a_planted_block_model_comes_back() -> None:
@@ -67,8 +49,8 @@ def test_luck_is_no_taste() -> None:
 
 
 def test_the_median_user_counts() -> None:
-    rows = [(user, item, float(item < 2)) for user in range(9) for item in range(4 if user < 5 else 2)]
-    assert shape_of(table_of(rows), like_from=1).rated == 4
+    rows = [{item: float(item < 2) for item in range(4 if user < 5 else 2)} for user in range(9)]
+    assert shape_of(rating_table(rows, 4), like_from=1).rated == 4
 
 
 def test_epsilon_and_theta_are_taken_over() -> None:
@@ -84,16 +66,17 @@ def test_theta_above_what_users_rated_is_refused_in_one_line() -> None:
 @pytest.mark.parametrize(
     "rows",
     [
-        [(0, 0, 1.0)],
-        [(user, 0, float(user % 2)) for user in range(20)],
-        [(user, item, 3.0) for user in range(10) for item in range(5)],
+        [{0: 1.0}],
+        [{0: float(user % 2)} for user in range(20)],
+        [dict.fromkeys(range(5), 3.0)] * 10,
     ],
 )
-def test_files_without_clusters_are_told(rows: list[tuple[int, int, float]]) -> None:
+def test_files_without_clusters_are_told(rows: list[dict[int, float]]) -> None:
+    table = rating_table(rows, len(rows[0]))
     with pytest.raises(InputError, match="tell no 2 clusters; more ratings") as refused:
-        shape_of(table_of(rows))
+        shape_of(table)
     assert "\n" not in str(refused.value)
-    assert learnable_of(table_of(rows), None) == []
+    assert learnable_of(table, None) == []
 
 
 def test_what_could_be_learned(tmp_path: Path, no_pairs: None) -> None:

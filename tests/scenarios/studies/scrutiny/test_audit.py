@@ -12,7 +12,7 @@ import foreign_dishonest as dishonest
 import foreign_leaks as planted
 import numpy as np
 import pytest
-from runs import Command, refused
+from runs import Command
 from scipy.stats import binom
 from thoroughness import sample, size
 
@@ -44,25 +44,26 @@ EPSILONS += sample([Fraction(one) for one in SPREAD[1]], 10)
 """200 in all, or 26: as they are typed, and with all digits of a float."""
 
 
-def told_of(blindrec: Command, folder: Path, *flags: str) -> tuple[str, dict[str, Any]]:
-    """What an audit prints, in one line, and its JSON."""
-    ended = blindrec("audit", *flags, "--json", folder / "one.json")
-    assert (ended.code, ended.err) == (0, "")
-    return ended.words, json.loads((folder / "one.json").read_text(encoding="utf-8"))
-
-
 @pytest.mark.statistical
 def test_one_bit_is_measured_near_its_claim(blindrec: Command, tmp_path: Path) -> None:
     """False alarm: 1e-3."""
-    page, found = told_of(blindrec, tmp_path, "--design", "pairwise", "--epsilon", "1", "--releases", "40000")
-    assert "nothing contradicts the claim" in page
+    flags = ("--design", "pairwise", "--epsilon", "1", "--releases", "20000", "--rounds", "2")
+    ended = blindrec("audit", *flags, "--json", tmp_path / "one.json")
+    assert (ended.code, ended.err) == (0, "")
+    page, found = ended.words, json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
+    assert "nothing contradicts the claim leaks are found with probability at least 0.9 from so much" in page
     assert set(found) == KEYS | {"provenance"}
     assert found["claimed"] == found["exact"] == 1
-    assert 0.85 < found["measured"] <= 1
+    assert 0.8 < found["measured"] <= 1
     attacks = {one["name"]: one for one in found["attacks"]}
-    assert attacks["attribute"]["claimed"] == attacks["rounds"]["claimed"] == 4
-    assert 1 < attacks["rounds"]["measured"] <= 4
+    assert attacks["attribute"]["claimed"] == attacks["rounds"]["claimed"] == 2
+    assert 1 < attacks["rounds"]["measured"] <= 2
     assert attacks["worst"]["right"] == pytest.approx(math.e / (1 + math.e), abs=0.02)
+    power = found["power"]
+    assert f"(by attack {power['attack']}): {100 * (power['leaks'][0]['epsilon'] - 1):.2g} % in every answer" in page
+    assert page.endswith("none in one answer in 100; smaller ones may pass")
+    assert [leak["share"] for leak in power["leaks"]] == [1, 0.2, 0.01]
+    assert power["leaks"][2]["epsilon"] is None
 
 
 def verdict(channel: Any, epsilon: Fraction) -> Audit:
@@ -109,7 +110,6 @@ def test_nobody_is_guilty_at_any_epsilon_and_a_twin_with_a_hair_less_noise_is(na
         for channel in made(epsilon):
             honest = verdict(channel, epsilon)
             assert honest.held, honest.failures
-            assert honest.exact is not None
             assert honest.exact == pytest.approx(float(epsilon), rel=1e-6)
             assert honest.exact <= float(epsilon)
             assert in_nats(honest.exact) == in_nats(honest.claimed)
@@ -149,23 +149,13 @@ def test_leaks_of_the_size_that_is_stated_are_found_as_often_and_smaller_ones_ar
     assert smallest_leak(1.0, 0.5, 500, 1e-4, 0.01) is None
 
 
-def test_what_would_have_been_found_is_told_where_the_verdict_is(blindrec: Command, tmp_path: Path) -> None:
-    page, record = told_of(blindrec, tmp_path, "--design", "pairwise", "--releases", "20000", "--rounds", "2")
-    power = record["power"]
-    assert "nothing contradicts the claim leaks are found with probability at least 0.9 from so much" in page
-    assert f"(by attack {power['attack']}): {100 * (power['leaks'][0]['epsilon'] - 1):.2g} % in every answer" in page
-    assert page.endswith("none in one answer in 100; smaller ones may pass")
-    assert [leak["share"] for leak in power["leaks"]] == [1, 0.2, 0.01]
-    assert power["leaks"][2]["epsilon"] is None
-    assert audit("item-query", releases=1000).power is None
-
-
 @pytest.mark.statistical
 def test_what_is_not_private_says_so_and_is_told_apart() -> None:
     found = audit("item-query", releases=5000)
     assert (found.claimed, found.exact, found.held) == (None, math.inf, True)
     assert found.measured > 4
     assert found.as_json()["exact"] == "inf"
+    assert found.power is None
 
 
 @pytest.mark.few(1)
@@ -189,7 +179,7 @@ def test_a_device_that_flips_with_the_same_coin_in_all_rounds_is_found(monkeypat
     def same(self: Coins, question: int) -> Words:
         return honest(self._replace(query_id=np.zeros(2, np.uint64)), question)
 
-    assert audit("pairwise", releases=20_000).held
+    assert audit("pairwise", releases=5000).held
     monkeypatch.setattr(Coins, "release", same)
     found = audit("pairwise", releases=20_000)
     assert any("rounds" in line for line in found.failures), found
@@ -231,6 +221,7 @@ def test_inputs_are_searched_for_among_devices_whose_noise_measures_nothing(monk
     assert 0 < (one == other).all(axis=1).mean() < 0.9
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("design", ["maxsense", "sign", "anchor", "pairwise", "grr", "oue", "subset", "set"])
 def test_no_release_is_likelier_than_the_likeliest(design: str) -> None:
     """Sign sensing's sketches are -1 and 1, which were once taken for bits."""
@@ -244,27 +235,6 @@ def test_no_release_is_likelier_than_the_likeliest(design: str) -> None:
     for sketch, bits in zip(sketches, likeliest, strict=True):
         chances = law.chances(sketch, np.uint64(0))
         assert chances[int("".join(map(str, bits.tolist())), 2)] == max(chances)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--design", "nonsense"], ["design is 'nonsense'", "maxsense"]),
-        (["--design", "grr", "--epsilon", "inf"], ["epsilon is inf", "finite"]),
-        (["--design", "grr", "--releases", "5"], ["releases is 5"]),
-        (["--design", "grr", "--rated", "9"], ["rated is 9"]),
-        (["--design", "grr", "--confidence", "1"], ["confidence is 1"]),
-        (["--design", "sslp", "--setting", "theta=2"], ["two tiers", "leave them out"]),
-    ],
-)
-def test_what_cannot_be_audited_ends_with_one_line(arguments: list[str], told: list[str], blindrec: Command) -> None:
-    line = refused(blindrec, "audit", *arguments)
-    assert all(part in line for part in told), line
-
-
-def test_all_is_every_mechanism_that_is_found() -> None:
-    assert {"maxsense", "set", "pairs", "privunit", "pmd"} <= set(every_name())
-    assert len(every_name()) == len(set(every_name()))
 
 
 BY = {
@@ -288,7 +258,7 @@ A twin fails by false alarm with probability 1e-3 at most, which is the audit's 
 """
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", sample(list(BY), 5))
 def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[planted.Plain]) -> None:
@@ -313,7 +283,7 @@ def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[plan
         assert any("above" in line for line in found.failures)
         assert any(line.startswith("exact epsilon 1.0695") for line in found.failures)
     assert not found.held
-    assert audit(kind(leaks=False), releases=30_000).held
+    assert audit(kind(leaks=False), releases=10_000).held
 
 
 @pytest.mark.statistical

@@ -8,7 +8,7 @@ from typing import Any
 import foreign_servers as planted
 import numpy as np
 import pytest
-from runs import Command, refused
+from runs import Command
 
 from actors.device import Cohort
 from coordinator.protocol.mechanisms.totals import Totals
@@ -98,9 +98,10 @@ LEAKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.few(2)
 @pytest.mark.statistical
-@pytest.mark.parametrize("leak", LEAKS)
+@pytest.mark.parametrize(  # behind a shuffler rounds that are short are found by default
+    "leak", [pytest.param(one, marks=[pytest.mark.thorough] * one.startswith("half")) for one in LEAKS]
+)
 def test_a_leak_is_found(leak: str) -> None:
     """Its twins are below."""
     planting, options, attack = LEAKS[leak]
@@ -138,19 +139,3 @@ def test_the_command_says_claim_law_and_measurement(
     ended = blindrec("audit", *flags, "--design", "totals")
     assert ended.code == 2
     assert "attack words, by sum, measured at least" in " ".join(ended.out.split())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["--design", "set"], ["set", "totals"]),
-        (["--rounds", "5"], ["rounds is 5"]),
-        (["--epsilon-local", "2"], ["epsilon_local is 2"]),
-        (["--own-questions"], ["own_questions is True"]),
-        (["--audit-delta", "0.1", "--users", "20"], ["delta is 0.1", "20 users"]),
-        (["--epsilon", "inf"], ["epsilon is inf"]),
-    ],
-)
-def test_what_cannot_be_audited_ends_with_one_line(arguments: list[str], parts: list[str], blindrec: Command) -> None:
-    line = refused(blindrec, "audit", "--trust", "two-servers", *arguments)
-    assert all(part in line for part in parts), line

@@ -10,7 +10,7 @@ import foreign_leaks
 import foreign_shufflers as planted
 import numpy as np
 import pytest
-from runs import Command, refused
+from runs import Command
 from scipy.stats import binom
 
 from actors.seeds import Coins
@@ -44,7 +44,7 @@ LEAST = {"absentees": 1500}  # Rounds; in a third of them all other leaks are fo
 @pytest.mark.parametrize(("delta", "claim", "exact"), [(1e-3, 0.5262, 0.4304), (1e-2, 0.3065, 0.2254)])
 def test_claim_and_exact_epsilon_of_bits_are_those_of_the_formulas(delta: float, claim: float, exact: float) -> None:
     """Of 200 devices under epsilon 2."""
-    result = shuffled_audit(foreign_leaks.StatedLessNoise(leaks=False), epsilon_local=2, delta=delta, releases=40_000)
+    result = shuffled_audit(foreign_leaks.StatedLessNoise(leaks=False), epsilon_local=2, delta=delta, releases=4000)
     assert result.epsilon == pytest.approx(claim, abs=2e-4)
     assert result.epsilon_at_least == pytest.approx(exact, abs=2e-4)
     assert (result.epsilon_local, result.delta, result.amplified_for, result.held) == (2, delta, 200, True)
@@ -67,7 +67,7 @@ def test_known_others_are_bits_exactly_and_two_levels_from_below() -> None:
 @pytest.mark.statistical
 def test_a_sound_mechanism_is_measured_below_its_claim_and_above_nothing() -> None:
     """A bound fails with probability 1e-3 at most; at 20 devices two in five of what is given away are measured."""
-    result = shuffled_audit("grr", users=20, epsilon_local=3, delta=1e-2, releases=400_000)
+    result = shuffled_audit("grr", users=20, epsilon_local=3, delta=1e-2, releases=100_000)
     assert result.held, result.failures
     assert 0.4 * result.epsilon_at_least < result.measured <= result.epsilon_at_least <= result.epsilon
     assert next(one for one in result.attacks if one.name == "multiset").measured == result.measured
@@ -82,7 +82,7 @@ LEAKS: dict[str, tuple[MakeShuffler, str, str]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_shuffler_that_leaks_is_found(leak: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ class PublicCoins(Coins):
 def test_own_questions_pass_and_those_by_address_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin's false alarm is 1e-3; where questions follow from addresses, they name the victim's report."""
     monkeypatch.setattr(FEWEST, ENOUGH)
-    options: dict[str, Any] = ROUNDS | {"own_questions": True, "releases": 20_000}
+    options: dict[str, Any] = ROUNDS | {"own_questions": True, "releases": 10_000}
     twin = shuffled_audit("maxsense", **options)
     assert twin.held, twin.failures
     assert (twin.bound, twin.own_questions) == ("two levels", True)
@@ -159,42 +159,8 @@ def test_every_design_that_a_shuffler_can_hide_is_audited() -> None:
     assert {"maxsense", "sign"} <= set(shuffled_names(own_questions=True))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["--design", "maxsense"], ["maxsense", "address"]),
-        (["--design", "pairs"], ["pairs", "shuffled apart"]),
-        (["--design", "grr", "--users", "1"], ["users is 1"]),
-        (["--design", "grr", "--releases", "5"], ["releases is 5"]),
-        (["--design", "grr", "--rounds", "5"], ["rounds is 5"]),
-        (["--design", "grr", "--epsilon", "1", "--epsilon-local", "2"], ["epsilon is 1", "epsilon_local 2"]),
-        (["--design", "oue", "--items", "40"], ["bits", "lower items"]),
-        (["--design", "grr", "--audit-delta", "2"], ["delta is 2"]),
-        (["--design", "sslp"], ["sslp"]),
-    ],
-)
-def test_what_cannot_be_audited_ends_with_one_line(arguments: list[str], parts: list[str], blindrec: Command) -> None:
-    line = refused(blindrec, "audit", "--trust", "shuffled", *arguments)
-    assert all(part in line for part in parts), line
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["--users", "50"], ["users is 50", "--trust shuffled"]),
-        (["--epsilon-local", "2"], ["epsilon_local is 2", "--trust shuffled"]),
-        (["--trust", "nobody"], ["trust is 'nobody'", "local", "shuffled"]),
-    ],
-)
-def test_what_is_about_shufflers_alone_is_refused_elsewhere(
-    arguments: list[str], parts: list[str], blindrec: Command
-) -> None:
-    line = refused(blindrec, "audit", "--design", "grr", *arguments)
-    assert all(part in line for part in parts), line
-
-
 def test_the_command_says_claim_bound_and_measurement(blindrec: Command, tmp_path: Path) -> None:
-    flags = ("--trust", "shuffled", "--design", "grr", "--users", "20", "--releases", "20000")
+    flags = ("--trust", "shuffled", "--design", "grr", "--users", "20", "--releases", "5000")
     ended = blindrec("audit", *flags, "--json", tmp_path / "one.json")
     assert (ended.code, ended.err) == (0, "")
     record = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import foreign_shufflers as planted
 import pytest
-from runs import Command, refused
+from runs import Command
 
 from coordinator.protocol.amplification import ShufflerBound, TwoLevels, kary_levels, largest_local_epsilon
 from coordinator.protocol.mechanisms.oracles import Grr
@@ -129,19 +129,6 @@ def test_devices_that_ask_themselves_keep_their_bound() -> None:
     """A question of one's own and a bit about it have the levels of one bit."""
     row = CHECKS["from below"].of(planted.asking(public=False))
     assert row.verdict == HELD, row
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["maxsense", "--trust", "shuffled"], ["maxsense", "address"]),
-        (["grr", "--trust", "shuffled", "--epsilon", "1"], ["epsilon is 1", "leave it out"]),
-        (["grr", "--trust", "both"], ["trust is 'both'", "shuffled"]),
-    ],
-)
-def test_what_cannot_be_checked_ends_with_one_line(arguments: list[str], parts: list[str], blindrec: Command) -> None:
-    line = refused(blindrec, "check", *arguments)
-    assert all(part in line for part in parts), line
 
 
 def test_the_command_checks_a_mechanism_behind_a_shuffler(blindrec: Command) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from runs import Command, complains, refused
+from runs import Command, complains
 
 import blindrec
 from blindrec import Amplification, Mechanism, amplified, independent_bits, local_epsilon, matrix_channel
@@ -116,27 +116,6 @@ def test_every_design_is_amplified_or_refused() -> None:
     by_address = {name for name, half in private.items() if half.by_address}
     assert by_address >= {"maxsense", "multi-maxsense", "sign", "anchor", "pair-signs", "olh", "hadamard"}
     assert set(private) - by_address == {*SHUFFLED, "pairs"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["maxsense"], ["maxsense", "address", "grr, oue, subset or set"]),
-        (["hadamard"], ["hadamard", "address"]),
-        (["pairs"], ["pairs", "shuffled apart"]),
-        (["set", "--epsilon-local", "2", "--setting", "counted_group=0.1"], ["set", "shuffled apart"]),
-        (["full-reveal"], ["full-reveal", "not private"]),
-        (["grr", "--users", "0"], ["users is 0"]),
-        (["grr", "--delta", "0.01"], ["delta is 0.01", "1 / 100000", "1e-05"]),
-        (["grr", "--epsilon", "inf"], ["epsilon is inf"]),
-        (["grr", "--epsilon", "1", "--epsilon-local", "4"], ["epsilon is 1", "epsilon_local 4"]),
-        (["set", "--setting", "padded=1000"], ["padded"]),
-        (["nonsense"], ["nonsense", "maxsense"]),
-    ],
-)
-def test_what_cannot_be_amplified_ends_with_one_line(arguments: list[str], parts: list[str], blindrec: Command) -> None:
-    line = refused(blindrec, "amplify", *arguments)
-    assert all(part in line for part in parts), line
 
 
 def test_channels_are_refused_that_have_no_epsilon_or_another_one() -> None:

@@ -334,11 +334,8 @@ def uncorrelated(scaled: Floats) -> bool:
 
 
 WORLDS: dict[str, tuple[dict[str, Any], bool]] = {
-    "plain": ({}, False),
-    "classes": ({"like": "0.9,0.2;0.6,0.1"}, False),
     "vectors": ({"vectors": 8}, False),
-    "centred": ({}, True),
-    "both": ({"like": "0.9,0.2;0.6,0.1"}, True),
+    "both": ({"like": "0.9,0.2;0.6,0.1"}, True),  # classes and centres
     "sets": ({"design": "maxsense"}, False),
     "sets, classes": ({"design": "maxsense", "like": "0.9,0.2;0.6,0.1"}, False),
 }

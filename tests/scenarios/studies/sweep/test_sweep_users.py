@@ -263,18 +263,6 @@ def test_paired_ratios() -> None:
     assert paired_ratio(np.array([2.0]), np.array([1.0]))["low"] is None
 
 
-def test_tables_hold_every_seed_and_every_setting() -> None:
-    grid = small_grid()
-    units = planted(grid, 2.0, most=1000 * 160**2)
-    table = grid.table(units)
-    assert len(table) == 12 * 3 * 2 * 2
-    assert set(table["criterion"]) == {"exact", "share"}
-    assert table["users"].isna().any()
-    settings = grid.rows(grid.result(units))
-    assert len(settings) == 3 * 2 * 2
-    assert settings["users"].dtype == np.float64
-
-
 def planned_grid(**more: Any) -> UsersSweep:
     fit = {"x": "items", "per": ["log items"], "criteria": ["exact"]}
     tables = [{"items": [50, 100], "rated": 5}]
@@ -438,18 +426,6 @@ def test_what_cannot_be_drawn_is_left_out_and_what_was_not_reached_stays() -> No
     assert table.query("kind == 'measured'")["users"].isna().all()
     noiseless = points(free_grid({"items": [40, 60], "rated": 4, "epsilon": "inf"}))
     assert (noiseless.query("kind != 'measured'")["users"] > 0).all()
-
-
-def test_what_the_summary_says_is_planned_is_drawn_for_every_criterion() -> None:
-    read = free_grid({"items": 40, "rated": [4, 8]})
-    row = {"decoder": "centred", "users": 90, "low": 1, "high": None}
-    rows = [
-        {**row, "setting": place, "criterion": criterion, "predicted": planned}
-        for place in (0, 1)
-        for criterion, planned in (("exact", 100.0), ("share", 50.0))
-    ]
-    drawn = read.curves(rows).query("kind == 'predicted'")
-    assert drawn.groupby("criterion")["users"].unique().to_dict() == {"exact": [100.0], "share": [50.0]}
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_an_interrupted_sweep_goes_on(name: str, whole: Whole, tmp_path: Path, m
     assert lines_of_units(out)[:-2] == kept
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @every_kind
 def test_more_seeds_go_on_and_another_sweep_is_refused(
     name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
