@@ -257,14 +257,3 @@ def test_a_history_that_goes_wrong_is_told_with_how_to_replay_it(
         command.main(history=0)
     assert again.value.code == 1
     assert "not booked on the disk" in capsys.readouterr().out
-
-
-def test_ctrl_c_ends_with_what_was_played(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(number: int) -> object:
-        if number == 2:
-            raise KeyboardInterrupt
-        return play(number)
-
-    monkeypatch.setattr(command, "play", interrupted)
-    assert len(command.played(range(9))) == 2
-    assert "interrupted after 2 histories" in capsys.readouterr().out

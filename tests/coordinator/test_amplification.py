@@ -51,34 +51,24 @@ def of_bits(local: float) -> AnyRandomizer:
 
 
 BITS = [
-    (10**3, 1, 0.18241, 0.14867, 0.12661),
-    (10**4, 2, 0.15505, 0.11440, 0.08702),
-    (10**5, 4, 0.16977, 0.11815, 0.08471),
-    (10**6, 4, 0.04931, 0.03428, 0.02401),
+    (10**3, 1, (0.18141, 0.18241, 0.18554), 0.14867, 0.12661),
+    (10**4, 2, (0.15466, 0.15505, 0.15722), 0.11440, 0.08702),
+    (10**5, 4, (0.16859, 0.16977, 0.17121), 0.11815, 0.08471),
+    (10**6, 4, (0.04912, 0.04931, 0.04961), 0.03428, 0.02401),
 ]
 
 
 @pytest.mark.parametrize(("devices", "local", "clones", "levels", "exact"), BITS)
-def test_bits_are_bounded_from_both_sides(devices: int, local: int, clones: float, levels: float, exact: float) -> None:
+def test_bits_are_bounded_from_both_sides(
+    devices: int, local: int, clones: tuple[float, float, float], levels: float, exact: float
+) -> None:
+    """And clones lie between the lower and upper bounds that published code prints for any randomizer."""
     bounds: list[ShufflerBound] = [AnyRandomizer(), of_bits(local), one_bit_levels(), BitsExactly()]
     epsilons = [shuffled_epsilon(one, local_epsilon=Fraction(local), devices=devices, delta=DELTA) for one in bounds]
-    assert epsilons == pytest.approx([clones, levels, levels, exact], abs=2e-4)
+    assert epsilons == pytest.approx([clones[1], levels, levels, exact], abs=2e-4)
+    assert clones[0] < epsilons[0] < clones[2]
     assert epsilons == sorted(epsilons, reverse=True) or epsilons[1] == pytest.approx(epsilons[2], abs=2e-5)
     assert min(epsilons[:3]) > epsilons[3]
-
-
-@pytest.mark.parametrize(
-    ("devices", "local", "low", "high"),
-    [
-        (10**3, 1, 0.18141, 0.18554),
-        (10**4, 2, 0.15466, 0.15722),
-        (10**5, 4, 0.16859, 0.17121),
-        (10**6, 4, 0.04912, 0.04961),
-    ],
-)
-def test_clones_lie_between_the_published_bounds(devices: int, local: int, low: float, high: float) -> None:
-    """Lower and upper bounds that published code prints for any randomizer."""
-    assert low < shuffled_epsilon(AnyRandomizer(), local_epsilon=local, devices=devices, delta=DELTA) < high
 
 
 @pytest.mark.parametrize(
@@ -117,13 +107,6 @@ def test_oracles_are_bounded_from_above(local: int, levels: TwoLevels, epsilon: 
     assert result == pytest.approx(epsilon, abs=1e-4)
 
 
-@pytest.mark.parametrize(("delta", "claim", "exact"), [(1e-3, 0.5262, 0.4304), (1e-2, 0.3065, 0.2254)])
-def test_an_audits_figures_hold_with_few_devices(delta: float, claim: float, exact: float) -> None:
-    bounds: list[ShufflerBound] = [one_bit_levels(), BitsExactly()]
-    epsilons = [shuffled_epsilon(one, local_epsilon=2, devices=200, delta=delta, any_delta=True) for one in bounds]
-    assert epsilons == pytest.approx([claim, exact], abs=2e-4)
-
-
 @pytest.mark.parametrize(("devices", "epsilon"), [(50_000, 1.649), (10_000, 3.801)])
 def test_a_round_that_falls_short_has_a_larger_epsilon(devices: int, epsilon: float) -> None:
     levels = subset_levels(9774, 50, 1)
@@ -141,7 +124,7 @@ LARGEST = {
 CELLS = [(epsilon, 10 ** (3 + place), *pair) for epsilon, row in LARGEST.items() for place, pair in enumerate(row)]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("epsilon", "devices", "clones", "bits"), CELLS)
 def test_the_largest_local_epsilon_is_that_of_the_table(
     epsilon: Fraction, devices: int, clones: float, bits: float
@@ -490,13 +473,6 @@ def test_channels_of_few_inputs_are_bounded_as_matrices() -> None:
     assert isinstance(of_channel(IndependentBits(4, 3 * COIN // 4, COIN // 4)).bound, FiniteChannel)
     with pytest.raises(InputError, match="tells two inputs apart for certain"):
         of_channel(bit_channel(None))
-
-
-def test_unary_levels_follow_the_local_epsilon() -> None:
-    local = largest_local_epsilon(unary_levels, epsilon=Fraction(1, 2), devices=10**4, delta=DELTA)
-    assert shuffled_delta(unary_levels(float(local)), epsilon=0.5, local_epsilon=local, devices=10**4) <= DELTA
-    more = local + Fraction(2, 1000)
-    assert shuffled_delta(unary_levels(float(more)), epsilon=0.5, local_epsilon=more, devices=10**4) > DELTA
 
 
 # What rises and falls.

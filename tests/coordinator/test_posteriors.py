@@ -19,14 +19,10 @@ from worlds import Planted, Sample, draw
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import (
-    FREEDOM,
     PRIOR,
-    WIDER,
     Mixture,
     Posterior,
-    _add,
     _average,
-    _proposed,
     believe,
     climb,
     farthest_gaps,
@@ -487,33 +483,6 @@ def test_probabilities_are_those_of_all_levels_and_shares(name: str) -> None:
     np.testing.assert_allclose(told.sum(axis=1), 1, rtol=1e-9)
     np.testing.assert_allclose(means, levels, atol=0.05)
     assert not agree(softmax(joint(near[0], sample.value, sample.error), axis=1), exact)
-
-
-def test_proposed_densities_are_those_of_students_distributions() -> None:
-    """Up to one factor for all points; the components differ in place, width, tilt and weight."""
-    coins, size = np.random.default_rng(0), 4
-    modes, shares = coins.normal(size=(3, size)), np.array([1.0, 0.3, 0.05])
-    factors = np.tril(coins.normal(size=(3, size, size)), -1) + [np.diag([d, 2.0, 1.0, d]) for d in (0.3, 1.0, 4.0)]
-    points = coins.normal(size=(20, size))
-    exact = sum(
-        share * scipy.stats.multivariate_t(mode, WIDER**2 * np.linalg.inv(factor @ factor.T), int(FREEDOM)).pdf(points)
-        for mode, factor, share in zip(modes, factors, shares, strict=True)
-    )
-    ratios = np.array([_proposed(modes, factors, shares, point) for point in points]) / exact
-    np.testing.assert_allclose(ratios, ratios[0], rtol=1e-9)
-
-
-def test_memberships_are_those_in_which_no_cluster_is_empty() -> None:
-    """By enumeration of all labels; exact where at most one cluster can be empty at once."""
-    local, level = np.array([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]]), np.array([1.5, -0.5])
-    membership, means, weight = np.ones((3, 2)), np.ones(3), 0.25
-    _add(weight, local, level, membership, means)
-    exact = np.zeros((3, 2))
-    for labels in product(range(2), repeat=3):
-        if len(set(labels)) == 2:
-            exact[np.arange(3), labels] += weight * np.prod(local[np.arange(3), labels])
-    np.testing.assert_allclose(membership, 1 + exact, rtol=1e-12)
-    np.testing.assert_allclose(means, 1 + exact @ level, rtol=1e-12)
 
 
 def test_a_maximum_that_two_fits_reached_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
