@@ -109,13 +109,7 @@ class State(NamedTuple):
 
 
 class Family:
-    """Commands that are cut off in folders of their own, and what came of it.
-
-    Parameters
-    ----------
-    place : Path
-        For the folders.
-    """
+    """Commands that are cut off in folders of their own, and what came of it."""
 
     def __init__(self, place: Path) -> None:
         self.out = place / "out"

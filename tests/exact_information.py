@@ -37,18 +37,6 @@ def bit_release(bits: Bits, *, epsilon: float) -> Floats:
 def exact_information(model: TinyModel, release: Floats) -> float:
     """Mutual information `I(Z; S)` of the labels and one answer [nats].
 
-    Parameters
-    ----------
-    model : TinyModel
-        The block model.
-    release : ndarray of float, shape (D, answers)
-        `P(answer | data)`, rows sum to 1, in the order of `possible_data`: any channel, private or not.
-
-    Returns
-    -------
-    float
-        Nats per user, 0 or more. The query is public and fixed; for a random query, average over queries.
-
     Examples
     --------
     >>> model = TinyModel(items=2, rated=2)
@@ -72,13 +60,7 @@ def chi_square_information(model: TinyModel, release: Floats) -> float:
 
 
 def maxsense_information(model: TinyModel, *, epsilon: float, theta: float = 1.0) -> float:
-    """`I(Z; S | H)` [nats]: MaxSense with its public sensing set, each item with probability `theta / w`.
-
-    Raises
-    ------
-    InputError
-        `theta` is not above 0 and at most `rated`.
-    """
+    """`I(Z; S | H)` [nats]: MaxSense with its public sensing set, each item with probability `theta / w`."""
     if not 0 < theta <= model.rated:
         raise InputError(f"theta {theta} at rated {model.rated}: give a sensing rate above 0, at most rated")
     told = 0.0
