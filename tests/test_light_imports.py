@@ -43,6 +43,7 @@ LIGHT = {
     "coordinator.protocol.checked": NUMERICAL,
     "coordinator.protocol.finding": NUMERICAL,
     "coordinator.protocol.messages": NUMERICAL,
+    "coordinator.server.fleet.panel": ("ray",),
     "coordinator.server.mechanisms": NUMERICAL,
     "coordinator.server.online.recommenders": NUMERICAL,
     "coordinator.server.server_half": NUMERICAL,

@@ -28,7 +28,7 @@ from coordinator.server.completion.batches import BatchPlan
 from coordinator.server.completion.crowd import EXPECT, PublicHost
 from coordinator.server.fleet.panel import Panel
 
-HISTORIES = size(1000, 100)
+HISTORIES = size(1000, 70)
 """Of all families together: some 15 s of one core; a night takes `python -m benchmarks.faults --histories 1000000`."""
 RUN, ONLINE, TWO_TIER = FAMILIES
 Plant = Callable[[pytest.MonkeyPatch], None]

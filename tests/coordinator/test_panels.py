@@ -1,8 +1,6 @@
 """The fleet: panels of a question, layouts of devices, and devices that rounds reach again in turn."""
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -100,11 +98,6 @@ def test_an_answer_to_something_else_is_refused() -> None:
     other = worlds.maxsense_query(items=5, sensing=0.3, epsilon=Fraction(2))
     with pytest.raises(InputError, match="is no answer to"):
         panel.answered(0, 0, answer(Block(None, 0, 8), other))
-
-
-def test_deciding_needs_no_ray() -> None:
-    code = "import sys, coordinator.server.fleet.panel; sys.exit('ray' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 class Driven(RuleBasedStateMachine):

@@ -1,8 +1,5 @@
 """Two servers: shares add up and say nothing alone, and what is published is the sum with each server's own noise."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from types import SimpleNamespace
@@ -14,7 +11,6 @@ import ray
 import reference
 import worlds
 from statistical import chi_square_fits, variance_fits
-from thoroughness import sample
 
 from actors.device import Cohort
 from actors.host import DeviceHost
@@ -517,25 +513,6 @@ def test_shares_whose_parts_do_not_fit_are_refused(field: str) -> None:
     wrong = {"words": share.words[1:], "answered": b"", "width": 0, "first": -1, "query_id": b"x"}
     with pytest.raises(InputError):
         WordShare(**{**values, field: wrong[field]})
-
-
-def test_a_server_loads_neither_the_other_one_nor_devices_nor_the_server_that_reads() -> None:
-    code = """
-import importlib, json, sys
-for name in sys.argv[1:]:
-    importlib.import_module(name)
-print(json.dumps([name for name in sys.modules if name.partition(".")[0] in {"actors", "coordinator", "scenarios"}]))
-"""
-    for mine, other in sample((("word_server", "seed_server"), ("seed_server", "word_server")), 1):
-        names = [f"coordinator.aggregators.{mine}", "coordinator.aggregators.ray_shares"]
-        out = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True).stdout
-        loaded = set(json.loads(out))
-        assert f"coordinator.aggregators.{mine}" in loaded
-        assert f"coordinator.aggregators.{other}" not in loaded
-        strangers = {
-            name for name in loaded if not name.startswith(("coordinator.aggregators", "coordinator.protocol"))
-        }
-        assert strangers == {"coordinator"}
 
 
 class Handle:

@@ -174,9 +174,9 @@ def test_each_has_as_many_at_work_as_it_has_workers_and_ends_them_when_it_is_lef
 
     before, results = threading.active_count(), InProcess(3).each(meet, range(300))
     assert sorted(next(results)[0] for _ in range(3)) == [0, 1, 2]
+    assert len(begun) <= 6
     results.close()
     assert threading.active_count() == before
-    assert len(begun) <= 6
 
 
 def test_nobody_is_abandoned_elsewhere() -> None:
