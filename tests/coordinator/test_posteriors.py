@@ -127,16 +127,6 @@ def test_levels_stray_as_far_as_they_say() -> None:
     assert not variance_fits(strayed, 1 / 2.5)
 
 
-def test_one_cluster_is_the_weighted_mean() -> None:
-    sample = draw(PLANTED["one"], items=50, apart=3, seed=0)
-    mixture = fit(sample.value, sample.error, 1)
-    precision = sample.error**-2
-    mean = (precision * sample.value).sum() / precision.sum()
-    assert mixture.levels == pytest.approx([mean], abs=1e-3 * precision.sum() ** -0.5)
-    assert mixture.doubts == pytest.approx([precision.sum() ** -0.5])
-    assert mixture.shares.tolist() == [1.0]
-
-
 @pytest.mark.parametrize("name", PLANTED)
 def test_likelihoods_of_two_fits_can_be_compared(name: str) -> None:
     """The numbers that a fit reports differ as the likelihoods do; another cluster never makes it less likely."""
@@ -188,17 +178,6 @@ def test_clusters_that_are_not_there_do_no_harm(kind: str, clusters: int) -> Non
         assert (mixture.shares >= 0).all()
         assert mixture.shares.sum() == pytest.approx(1)
         assert mixture.doubts.min() > 0
-
-
-def test_joint_is_the_normal_density_up_to_a_constant() -> None:
-    sample = draw(PLANTED["thirds"], items=9, apart=4, seed=3)
-    mixture = Mixture(
-        levels=np.array([1.0, 0.1, -2.0]), shares=np.array([0.5, 0.5, 0.0]), doubts=np.ones(3), likelihood=0.0
-    )
-    found = joint(mixture, sample.value, sample.error)
-    spread = sample.error[:, None]
-    density = np.exp(-np.square((sample.value[:, None] - mixture.levels) / spread) / 2) / spread
-    np.testing.assert_allclose(np.exp(found), mixture.shares * density, rtol=1e-12)
 
 
 @pytest.mark.parametrize("clusters", [2, 3])
@@ -393,18 +372,6 @@ def test_items_that_were_in_no_pool_keep_all_undecided(clusters: int) -> None:
     model = found.model(some, clusters)
     assert (model.score[7], model.error[7]) == (0, 0)
     assert np.isfinite(model.error).all()
-
-
-def test_the_model_tells_clusters_estimates_and_their_errors() -> None:
-    sample = draw(POSTERIORS_PLANTED["thirds, errors differ"], items=40, apart=9, seed=1)
-    found = believe(told(sample), clusters=3, failure=0.05)
-    model = found.model(told(sample), 3)
-    np.testing.assert_array_equal(model.cluster, found.cluster)
-    np.testing.assert_allclose(model.score, sample.value, rtol=1e-12)
-    np.testing.assert_allclose(model.error, sample.error, rtol=1e-12)
-    assert model.clusters == 3
-    order = [model.score[model.cluster == cluster].mean() for cluster in range(3)]
-    assert order == sorted(order, reverse=True)
 
 
 def test_what_is_expected_is_the_mean_of_the_levels() -> None:

@@ -451,25 +451,6 @@ def test_devices_beyond_their_budget_give_neither_share() -> None:
         assert not share.heard().any()
 
 
-def test_shares_are_fetched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "BLOCK_WORDS", 10 * ITEMS)
-    cohort, query = cohort_of(ratings_of()), asked()
-    sizes = list[int]()
-
-    def share(permit: bytes, one: Query, first: int, stop: int) -> Any:
-        sizes.append(stop - first)
-        return cohort.share(WORDS_SERVER, one, first, stop)
-
-    server = WordServer(bytes(16), b"", LocalShares(share, [(0, DEVICES)]), 1e-6)
-    roll = server.collect(query, 0, DEVICES)
-    assert set(sizes) == {10}
-    transcript = server.publish(query, roll).transcript
-    monkeypatch.undo()
-    whole = WordServer(bytes(16), b"", LocalShares(share, [(0, DEVICES)]), 1e-6)
-    assert whole.publish(query, whole.collect(query, 0, DEVICES)).transcript == transcript
-    assert DEVICES in sizes
-
-
 def test_no_share_or_sum_is_in_what_an_error_or_a_log_shows() -> None:
     cohort, query = cohort_of(ratings_of()), asked()
     shares = [cohort.share(side, query, 0, DEVICES) for side in (WORDS_SERVER, SEEDS_SERVER)]

@@ -99,16 +99,6 @@ def test_a_release_of_another_query_is_refused() -> None:
         aggregate_scores(query, worlds.release_of(other, [1, 0]))
 
 
-def test_no_device_at_all() -> None:
-    query = worlds.maxsense_query(items=4, sensing=0.5)
-    nobody = aggregate_scores(query, no_release(query))
-    assert worlds.as_numbers(nobody) == worlds.as_numbers(worlds.empty_statistic(4))
-    assert nobody.answer_rate == 0
-    everybody_silent = aggregate_scores(query, worlds.release_of(query, [1, 1], silent=[0, 1]))
-    assert everybody_silent.answer_rate == 0
-    assert everybody_silent.refused == 2
-
-
 def release_of(query_id: bytes, bits: Bits2, heard: Bools | None, first: int = 3) -> Release:
     """A release in which half of those who are not heard refused."""
     return Release(

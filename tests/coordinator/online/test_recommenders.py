@@ -41,21 +41,6 @@ def after(rule: Rule, votes: Bits, recommended: list[int], liked: list[bool]) ->
     return electorate
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        (RULES["total"], (6, NO_LIMIT, 10)),
-        (RULES["wide"], (6, 10, NO_LIMIT)),
-        (RULES["literal"], (6, 4, NO_LIMIT)),
-        (RULES["lean"], (3, NO_LIMIT, 5)),
-        (RULES["strict"], (0, 0, 0)),
-        (RULES["everybody"], (NO_LIMIT, NO_LIMIT, NO_LIMIT)),
-    ],
-)
-def test_limits_at_diversity_2_and_radius_3(rule: Limits, expected: tuple[int, int, int]) -> None:
-    assert rule(2, 3) == expected
-
-
 def kicked_out(rule: Limits, rounds: int, objects: int = 2) -> int:
     """Peers kicked out in all environments of so many rounds, one voter for each way to vote.
 

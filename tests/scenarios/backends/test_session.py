@@ -79,14 +79,6 @@ def test_progress_grows_to_all_devices() -> None:
     assert told[-1] == 1201
 
 
-def test_progress_goes_on_over_rounds() -> None:
-    told: list[int] = []
-    run = here(small(design="item-query"), progress=lambda tally: told.append(tally.count))
-    assert len(run.outcome.state.asked) > 3
-    assert told == sorted(told)
-    assert told[-1] == run.outcome.state.fresh == run.statistic.devices
-
-
 def test_advice_goes_to_a_thousand_devices_at_most_and_repeats_nothing_rated() -> None:
     few, many = here(small(users=30)), here(small(users=3001))
     assert few.advice.shape == (30, 10)
