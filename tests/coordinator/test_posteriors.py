@@ -437,7 +437,7 @@ def agree(told: Floats2, exact: Floats2) -> bool:
     return bool((np.abs(told - exact) <= exact / 5 + 1e-3).all())
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", WORLDS)
 def test_probabilities_are_those_of_all_levels_and_shares(name: str) -> None:
     """The twin takes levels and shares for known: it is too sure."""

@@ -328,15 +328,6 @@ def tie(rated: int) -> Fraction:
 
 
 @settings(max_examples=examples(80))
-@given(data=st.data(), items=st.integers(1, 400), epsilon=st.none() | st.sampled_from([Fraction(1), Fraction(1, 100)]))
-def test_one_vector_about_all_items_is_the_formula(data: st.DataObject, items: int, epsilon: Epsilon) -> None:
-    rated = data.draw(st.integers(1, items))
-    contrast = sign_contrast(items, items=items, rated=rated, vectors=1, best_count=1, epsilon=epsilon)
-    truth = 1.0 if epsilon is None else math.tanh(float(epsilon) / 2)
-    assert contrast == pytest.approx(truth * rated / items * float(tie(rated)), rel=1e-11)
-
-
-@settings(max_examples=examples(80))
 @given(data=st.data(), items=st.integers(1, 300))
 def test_one_vector_about_a_pool_averages_over_how_many_of_it_were_rated(data: st.DataObject, items: int) -> None:
     """Exact: a rated item shares the pool with a hypergeometric number of others."""
