@@ -22,15 +22,7 @@ def found() -> str | None:
 
 @dataclass
 class Seen:
-    """What a browser saw of a page.
-
-    Attributes
-    ----------
-    requests : list of str
-        Addresses that were asked for, the page's own among them.
-    complaints : list of str
-        What stands on the console.
-    """
+    """What a browser saw of a page."""
 
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)

@@ -101,11 +101,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what only `make test-thorough` runs of what is selected, and let tests that start Ray come first.
 
     Run these without `-n`, so that one Ray instance runs at a time.
-
-    Raises
-    ------
-    UsageError
-        If the Makefile, which looks for files that say ``mark.cluster``, would not find one of them.
     """
     from covering import surplus  # noqa: PLC0415 (importable only since `Shared` is there)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from boundary import SEED, Wire, leaves, shows_a_secret
@@ -21,14 +21,11 @@ from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS, TWO_ROUNDS, ServerHalf
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.run_spec import RunSpec, half_in
-from scenarios.families.main.run import MainResult, run
+from scenarios.families.main.run import MainResult
 from scenarios.studies.scrutiny import checks
 from scenarios.studies.scrutiny.checks import CHECKS, Check, log_ratio
 from scenarios.studies.scrutiny.mechanism import Choice, MechanismUnderTest, choices, subjects
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD
-
-if TYPE_CHECKING:
-    from scenarios.backends.on_ray import OnRay
 
 
 @cache
@@ -158,21 +155,6 @@ class MechanismContract:
         assert one.statistic.missing == (int((rated < 2).sum()) if scenario.settings.rated_public else 0)
         assert one.statistic.answered + one.statistic.missing == one.statistic.devices
         assert one.outcome.model.cluster.shape == (one.population.ratings.items,)
-
-    @pytest.mark.cluster
-    @pytest.mark.thorough  # by default runs on Ray are other tests', one of each family
-    def test_ray_repeats_runs_in_process(self, ray_session: OnRay) -> None:
-        """The last policy, which asks the most, of mechanisms of which something new crosses."""
-        crossed: set[object] = set()
-        for name, half in server_halves().items():
-            scenario = small(design=name, policy=policies_of(half)[-1], users=401)
-            one = here(scenario)
-            query = one.outcome.state.asked[0].query
-            parts = {type(one.statistic), query.pool is None, query.centres is None, *query.arrays}
-            if not parts <= crossed:
-                crossed |= parts
-                assert same(run(scenario, type(ray_session)(1)), one), name
-        assert len(crossed) > 3
 
 
 def every_case(metafunc: pytest.Metafunc) -> None:

@@ -109,13 +109,7 @@ class State(NamedTuple):
 
 
 class Family:
-    """Commands that are cut off in folders of their own, and what came of it.
-
-    Parameters
-    ----------
-    place : Path
-        For the folders.
-    """
+    """Commands that are cut off in folders of their own, and what came of it."""
 
     def __init__(self, place: Path) -> None:
         self.out = place / "out"
@@ -207,7 +201,7 @@ def resumed(family: Family, run: list[str]) -> None:
     for first in family.undisturbed(command(*run))[4 :: size(8, 48)]:
         family.begin(first)
         _, states = family.cut(command("resume", str(family.out), *LAYOUT), first.copy.name)
-        for number, second in enumerate(states[1 :: size(4, 24)]):
+        for number, second in enumerate(states[1 :: size(4, 30)]):
             family.begin(second)
             finish(family, run, f"run cut {first.where}, resume {second.where}", again=number % 3 == 0)
 
@@ -223,7 +217,7 @@ def sweep(family: Family) -> None:
             found = measure_units(squares, InProcess(1), family.out, Console(quiet=True))
         return 0 if squares.result(found) == {"squares": [0, 1, 4, 9, 16]} else 1
 
-    for state in family.undisturbed(act)[:: size(1, 3)]:
+    for state in family.undisturbed(act)[:: size(1, 5)]:
         family.begin(state)
         family.ends_whole(f"sweep cut {state.where}", forked(act, family.out))
 
@@ -240,12 +234,12 @@ def planted(family: Family) -> None:
 
 
 FAMILIES: dict[str, Callable[[Family], None]] = {
-    "run": lambda family: runs(family, RUN, every=size(1, 24)),
+    "run": lambda family: runs(family, RUN, every=size(1, 30)),
     "repeat": lambda family: runs(family, TWICE, every=size(5, 45)),
     "resume": lambda family: resumed(family, RUN),
     "sweep": sweep,
-    "online": lambda family: runs(family, ONLINE, every=size(3, 20)),
-    "two-tier": lambda family: runs(family, TAUGHT, every=size(5, 20)),
+    "online": lambda family: runs(family, ONLINE, every=size(3, 26)),
+    "two-tier": lambda family: runs(family, TAUGHT, every=size(5, 26)),
     "planted": planted,
 }
 

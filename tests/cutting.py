@@ -22,20 +22,10 @@ HELD = ("write", "fsync", "ftruncate", "fdatasync")  # Operations on names, and 
 
 @dataclass
 class Cutting:
-    """Notes the operations of this process in a folder, and keeps what a kill at each of them would leave.
-
-    Attributes
-    ----------
-    folder : Path
-        The folder, and all that is below it.
-    kept : Path or None
-        Where copies go, named by their order; None for no copies.
-    cuts : list of str
-        Which operation each copy is of, and whether of its beginning, its middle or its end.
-    """
+    """Notes the operations of this process in a folder, and keeps what a kill at each of them would leave."""
 
     folder: Path
-    kept: Path | None = None
+    kept: Path | None = None  # where copies go, named by their order
     cuts: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
     held: dict[int, str] = field(default_factory=dict)
@@ -136,17 +126,7 @@ class Ended:
 
 
 def forked(act: Callable[[], int], folder: Path, kept: Path | None = None) -> Ended:
-    """Run something in a child process.
-
-    Parameters
-    ----------
-    act : callable
-        Returns an exit code.
-    folder : Path
-        Whose operations count.
-    kept : Path or None
-        Where to keep what a kill at each of them would leave; it must lie outside of the folder.
-    """
+    """Run something in a child process; copies of a folder are kept outside of it."""
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:

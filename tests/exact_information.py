@@ -36,18 +36,6 @@ def bit_release(bits: Bits, *, epsilon: float) -> Floats:
 def exact_information(model: TinyModel, release: Floats) -> float:
     """Mutual information `I(Z; S)` of the labels and one answer [nats].
 
-    Parameters
-    ----------
-    model : TinyModel
-        The block model.
-    release : ndarray of float, shape (D, answers)
-        `P(answer | data)`, rows sum to 1, in the order of `possible_data`: any channel, private or not.
-
-    Returns
-    -------
-    float
-        Nats per user, 0 or more. The query is public and fixed; for a random query, average over queries.
-
     Examples
     --------
     >>> model = TinyModel(items=2, rated=2)

@@ -12,17 +12,7 @@ from actors import durable_log
 
 
 class Disk:
-    """A disk that fails.
-
-    Parameters
-    ----------
-    at : int
-        Number of the operation that fails; -1 for none.
-    number : int
-        The system's error.
-    later : bool
-        Whether all further ones fail as well, as on a disk that is full.
-    """
+    """A disk that fails at the operation of a number, and, as a full one does, at all later ones."""
 
     def __init__(self, at: int = -1, number: int = errno.ENOSPC, *, later: bool = False) -> None:
         self.at, self.number, self.later, self.done = at, number, later, list[str]()

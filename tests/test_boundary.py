@@ -1,6 +1,7 @@
 """The trust boundary: who may import whom, and everything that crosses in a run, held against an allow-list."""
 
 import ast
+import functools
 import json
 import pickle
 import re
@@ -23,26 +24,35 @@ from scenarios.backends import in_process
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import MainResult
 
-IMPORT_ALL = """
-import importlib, json, pkgutil, sys
-package = importlib.import_module(sys.argv[1])
-walked = [found.name for found in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
-for name in walked:
-    importlib.import_module(name)
-ours = [name for name in sys.modules if name.partition(".")[0] in {"actors", "coordinator", "scenarios"}]
-print(json.dumps([walked, ours]))
+IMPORTS = """
+import importlib, json, os, pkgutil, sys
+import numba, pandas, ray, scipy.stats  # what nearly all of them need of others, once
+for names in json.loads(sys.argv[1]):
+    if not os.fork():
+        modules = [importlib.import_module(name) for name in names]
+        walked = [one.name for module in modules if hasattr(module, "__path__")
+                  for one in pkgutil.walk_packages(module.__path__, module.__name__ + ".")]
+        for name in walked:
+            importlib.import_module(name)
+        ours = [name for name in sys.modules if name.partition(".")[0] in {"actors", "coordinator", "scenarios"}]
+        print(json.dumps([walked, ours]), flush=True)
+        os._exit(0)
+    os.wait()
 """
+SERVERS = ("word_server", "seed_server")
 
 
-def loaded_with(package: str) -> tuple[set[str], set[str]]:
-    """The modules of a package, and all of ours that a fresh interpreter holds once it has imported them."""
-    said = subprocess.run([sys.executable, "-c", IMPORT_ALL, package], capture_output=True, text=True, check=True)
-    walked, ours = json.loads(said.stdout)
-    return set(walked), set(ours)
+@functools.cache
+def loaded() -> list[tuple[set[str], set[str]]]:
+    """The modules of the server, of devices, and of each of two servers, and all of ours that these load with them."""
+    alone = [[f"coordinator.aggregators.{name}", "coordinator.aggregators.ray_shares"] for name in SERVERS]
+    command = [sys.executable, "-c", IMPORTS, json.dumps([["coordinator"], ["actors"], *alone])]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [(set(walked), set(ours)) for walked, ours in map(json.loads, said.stdout.splitlines())]
 
 
 def test_the_server_never_loads_devices_or_experiments() -> None:
-    walked, ours = loaded_with("coordinator")
+    walked, ours = loaded()[0]
     assert {
         "coordinator.server.fleet.coordinator_actor",
         "coordinator.server.fleet.querying",
@@ -52,10 +62,21 @@ def test_the_server_never_loads_devices_or_experiments() -> None:
 
 
 def test_devices_load_of_the_server_what_is_public_and_of_experiments_nothing() -> None:
-    walked, ours = loaded_with("actors")
+    walked, ours = loaded()[1]
     assert {"actors.host", "actors.device"} <= walked
     others = ours - walked - {"actors", "coordinator"}
     assert all(name == "coordinator.protocol" or name.startswith("coordinator.protocol.") for name in others), others
+
+
+@pytest.mark.parametrize(("mine", "other"), [(0, 1), (1, 0)])
+def test_one_of_two_servers_loads_neither_the_other_nor_devices_nor_the_server_that_reads(
+    mine: int, other: int
+) -> None:
+    ours = loaded()[2 + mine][1]
+    assert f"coordinator.aggregators.{SERVERS[mine]}" in ours
+    assert f"coordinator.aggregators.{SERVERS[other]}" not in ours
+    strangers = {name for name in ours if not name.startswith(("coordinator.aggregators", "coordinator.protocol"))}
+    assert strangers == {"coordinator"}
 
 
 def all_of(run: MainResult, tap: Wire) -> list[object]:

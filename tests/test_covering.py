@@ -59,11 +59,6 @@ def test_every_value_of_every_parameter_occurs(values: tuple[Sequence[object], .
     assert len(run) == max(map(len, values))
 
 
-def test_values_within_tuples_and_dictionaries_are_values() -> None:
-    within = [{"design": design, "policy": policy} for design, policy in product("abc", "xyz")]
-    assert len(needed(cases(within))) == len(needed(cases([tuple(one.values()) for one in within]))) == 3
-
-
 def test_one_parameter_is_whole_and_so_are_few_cases() -> None:
     for every in (cases(range(30)), cases("ab", range(FEW // 2)), cases("abcde", range(9), whole=1)):
         assert needed(every) == every
@@ -77,11 +72,6 @@ def test_names_decide_which_so_that_machines_agree() -> None:
     assert {case.callspec.params["0"] + str(case.callspec.params["1"]) for case in other} != {
         case.callspec.params["0"] + str(case.callspec.params["1"]) for case in needed(every)
     }
-
-
-def test_marks_say_how_many() -> None:
-    assert len(needed(cases("abcde", range(4), few=3))) == 3
-    assert needed(cases(range(2), thorough=1)) == []
 
 
 @pytest.mark.few(1)

@@ -15,7 +15,7 @@ forbidden, *modules = json.loads(sys.argv[1])
 told = {}
 for name in modules:
     module = importlib.import_module(name)
-    for found in ("registered", "public_halves", "server_halves", "registered_rows"):
+    for found in ("registered", "public_halves", "server_halves", "registered_rows", "named_recommenders"):
         getattr(module, found, dict)()
     told[name] = sorted(sys.modules.keys() & forbidden)
 print(json.dumps(told))
@@ -43,7 +43,9 @@ LIGHT = {
     "coordinator.protocol.checked": NUMERICAL,
     "coordinator.protocol.finding": NUMERICAL,
     "coordinator.protocol.messages": NUMERICAL,
+    "coordinator.server.fleet.panel": ("ray",),
     "coordinator.server.mechanisms": NUMERICAL,
+    "coordinator.server.online.recommenders": NUMERICAL,
     "coordinator.server.server_half": NUMERICAL,
     "scenarios.config.scenario": NUMERICAL,
     "scenarios.cli": (*NUMERICAL, "numpy", "pyarrow", "matplotlib"),
@@ -52,6 +54,7 @@ LIGHT = {
     "scenarios.commands.entrance": NUMERICAL,
     "scenarios.store.whole_files": NUMERICAL,
     "scenarios.config.settings": NUMERICAL,
+    "scenarios.families.online.online_scenario": NUMERICAL,
     "scenarios.families.two_tier.two_tier_scenario": NUMERICAL,
     "scenarios.store.manifest": NUMERICAL,
     "scenarios.cluster.job_request": NUMERICAL,

@@ -11,17 +11,7 @@ from coordinator.protocol.arrays import Bits, Bools, Floats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TinyModel:
-    """A block model with one user class, small enough to enumerate; labels Z are uniform over `L^N`.
-
-    Parameters
-    ----------
-    items : int
-        Number of items N, 2 to 8.
-    rated : int
-        Ratings w per user, 1 to N; the rated set is uniform over the w-subsets.
-    like : tuple of float, length L
-        Probability that an item of each cluster is liked, in [0, 1]; (0, 1) is the paper's certain rating.
-    """
+    """A block model with one user class, small enough to enumerate; labels Z are uniform over `L^N`."""
 
     items: int
     rated: int
@@ -29,15 +19,7 @@ class TinyModel:
 
 
 def possible_data(model: TinyModel) -> tuple[Bools, Bits]:
-    """Every value of a user's data `(W, R)`, D of them.
-
-    Returns
-    -------
-    rated : ndarray of bool, shape (D, N)
-        Which items are rated.
-    ratings : ndarray of uint8, shape (D, N)
-        The ratings, 0 where there is none.
-    """
+    """Every value of a user's data `(W, R)`, D of them."""
     rated, ratings = [], []
     for chosen in itertools.combinations(range(model.items), model.rated):
         for values in itertools.product((0, 1), repeat=model.rated):

@@ -30,30 +30,16 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiny:
-    """A tiny environment.
-
-    Attributes
-    ----------
-    recommender : str
-        One that weighs votes: it declares its `weighting`.
-    voters, peers : int
-        At most N voters without the added one; P of them stay within ``radius``.
-    played : int
-        Rounds.
-    objects, diversity, radius : int
-        m, D and R.
-    rounds : int, optional
-        T in the weighting; ``played`` unless given.
-    """
+    """A tiny environment: at most N voters without the added one, of whom P stay within R."""
 
     recommender: str
     voters: int
     peers: int
-    played: int
+    played: int  # Rounds
     objects: int = 2
     diversity: int = 0
     radius: int = 0
-    rounds: int | None = None
+    rounds: int | None = None  # T in the weighting; ``played`` unless given
 
     @property
     def weighed(self) -> int:

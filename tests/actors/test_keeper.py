@@ -18,7 +18,7 @@ from thoroughness import examples, sample, size
 
 from actors.device import Cohort
 from actors.durable_log import Log
-from actors.keeper import LEDGER, Charge, Keeper, owner_of, read_book, spent_by, spent_ranges
+from actors.keeper import LEDGER, Charge, Keeper, owner_of, read_book, spent_by
 from actors.ledger import Ledger
 from actors.mechanisms import half_of
 from coordinator.protocol.budget import Epsilon
@@ -227,12 +227,6 @@ def test_files_of_several_processes_are_read_in_the_order_in_which_they_were_wri
     assert sorted(path.name[:12] for path in tmp_path.iterdir()) == [f"{2 * number:012d}" for number in range(12)]
 
 
-def test_a_log_that_nobody_read_begins_before_all_others(tmp_path: Path) -> None:
-    Log(tmp_path, LEDGER, "nobody").append(["[]"])
-    (path,) = tmp_path.iterdir()
-    assert path.name.startswith(f"{0:012d}-")
-
-
 def test_a_book_that_lost_a_part_is_told(tmp_path: Path) -> None:
     """A log that was cut at the end of a line looks whole; devices that knew more do not go on."""
     devices = cohort(tmp_path)
@@ -377,8 +371,3 @@ def test_a_second_process_repeats_bits_and_refuses_what_the_first_one_spent(cuts
         assert told.refused == 0
         assert told.unpacked().tolist() == before.unpacked()[low:high].tolist()
     assert keeper.read(0, USERS) == booked
-
-
-def test_sums_of_no_charges_are_nothing() -> None:
-    assert spent_ranges([], 5) == [(0, 5, Fraction(0))]
-    assert spent_ranges([], 0) == []

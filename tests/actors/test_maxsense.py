@@ -172,28 +172,6 @@ def test_a_pool_of_all_items_senses_what_no_pool_does() -> None:
     assert named.id != plain.id
 
 
-def brute_force(query: Query, bits: Sequence[int], silent: set[int]) -> tuple[list[int], list[int]]:
-    sensed, scores = [0] * query.items, [0] * query.items
-    for device, items in enumerate(worlds.sensing_sets(query, range(len(bits)))):
-        for item in items if device not in silent else []:
-            sensed[item] += 1
-            scores[item] += bits[device]
-    return sensed, scores
-
-
-@settings(max_examples=examples(40))
-@given(data=st.data(), items=st.integers(1, 50), bits=st.lists(st.integers(0, 1), min_size=1, max_size=30))
-def test_sums_are_the_oracles(data: st.DataObject, items: int, bits: list[int]) -> None:
-    """Items outside the pool stay at 0; devices that did not answer do not count."""
-    pool = sorted(data.draw(st.sets(st.integers(0, items - 1), min_size=1)))
-    silent = data.draw(st.sets(st.integers(0, len(bits) - 1)))
-    query = worlds.maxsense_query(items=items, sensing=0.4, pool=pool)
-    statistic = worlds.scores_of(aggregate(query, worlds.release_of(query, bits, silent=sorted(silent))))
-    assert (statistic.sensed.tolist(), statistic.scores.tolist()) == brute_force(query, bits, silent)
-    assert statistic.sensed.dtype == statistic.scores.dtype == np.int64
-    assert (statistic.devices, statistic.answered) == (len(bits), len(bits) - len(silent))
-
-
 def test_the_design_senses_as_many_rated_items_of_a_smaller_pool() -> None:
     """Sensing rate theta N / (w M), at most 1/2 where not all are asked; a pool of all items is no pool."""
     design = MaxSense(items=1000, rated=30, theta=1.5)

@@ -13,15 +13,11 @@ from actors.packed_releases import (
     BLOCKS,
     ROWS,
     _start,
-    as_bytes,
     draw_block,
     draw_blocks,
     draw_words,
-    put_number,
-    put_row,
     release_subsets,
     release_unary,
-    room_for,
     wipe,
 )
 from actors.seeds import Coins
@@ -149,27 +145,6 @@ def test_every_block_is_that_of_its_counter(first: int) -> None:
 # Bits that are written packed lie where packing byte by byte puts them, and silent devices' bits are wiped.
 def some_bits(devices: int, width: int) -> Bits2:
     return np.random.default_rng([devices, width]).integers(0, 2, (devices, width), np.uint8)
-
-
-@pytest.mark.parametrize("width", [1, 7, 8, 63, 64, 65, 100, 128, 129, 300])
-def test_rows_of_words_are_packed_as_bits_are(width: int) -> None:
-    bits = some_bits(37, width)
-    padded = np.zeros((37, -(-width // 64) * 64), np.uint8)
-    padded[:, :width] = bits
-    rows = np.packbits(padded, axis=1).view(">u8").astype(np.uint64)
-    words = room_for(37, width)
-    for device, row in enumerate(rows):
-        put_row(words, device * width, width, row)
-    assert as_bytes(words, 37, width).tobytes() == np.packbits(bits).tobytes()
-
-
-@pytest.mark.parametrize("bits", [1, 3, 12, 31, 63])
-def test_numbers_are_packed_highest_bit_first(bits: int) -> None:
-    told = some_bits(50, bits)
-    words = room_for(50, bits)
-    for place, row in enumerate(told.tolist()):
-        put_number(words, place * bits, bits, int("".join(map(str, row)), 2))
-    assert as_bytes(words, 50, bits).tobytes() == np.packbits(told).tobytes()
 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 13, 64, 101])

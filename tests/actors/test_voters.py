@@ -333,14 +333,6 @@ def test_a_device_of_another_cohort_does_not_vote_here() -> None:
         devices.vote(VOTE, np.array([3, 7], np.int32))
 
 
-def test_votes_say_what_they_answer() -> None:
-    devices = cohort()
-    devices.enter(SERVICE)
-    votes = devices.vote(VOTE, np.array([1, 8], np.int32))
-    assert (votes.service_id, votes.first, votes.electors.tolist()) == (SERVICE.id, 1, [1, 8])
-    assert votes.votes.tolist() == table().table[1:3][:, [1, 8]].tolist()
-
-
 def voting() -> PlantedVoters:
     """Ten voters with coins and four peers."""
     client = np.array([-1, 0, -1, -1, 0, 0, -1, -1, -1, 0], np.int32)
@@ -373,12 +365,6 @@ def test_a_cohort_is_a_part_of_the_voters(first: int, stop: int) -> None:
 
 # The client's device: it answers, one recommendation at a time, and shows nothing.
 LIKES = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1], [0, 0, 1]], np.bool_)
-
-
-def test_it_likes_what_it_likes() -> None:
-    client = Client(4, LIKES)
-    assert [[client.answer(t, k) for k in range(3)] for t in range(4)] == LIKES.tolist()
-    assert all(type(client.answer(t, 0)) is bool for t in range(4))
 
 
 def test_what_random_recommendations_would_cost_is_known_to_the_experimenter() -> None:

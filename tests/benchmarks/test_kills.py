@@ -1,18 +1,15 @@
 """What `benchmarks.kills` makes of its runs: who is killed follows from the seed, and any loss is told. No Ray."""
 
-import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from benchmarks import kills
 from benchmarks.families import FAMILIES, End
 from benchmarks.kept_kills import read, table
 from benchmarks.killing import Kill, RunRecord
-from benchmarks.kills import ATTEMPTS, EARLIEST, LATEST, kinds_of, measure, plan, rows
+from benchmarks.kills import ATTEMPTS, EARLIEST, LATEST, measure, plan, rows
 
 RUN = ["run"]
 END: End = {"releases_sha256": "ab", "items.parquet": "cd", "spent_max": 3.0, "spent_mean": 3.0, "answered": 6}
@@ -62,13 +59,6 @@ def test_every_kind_is_killed_three_times_in_twenty(seed: int, name: str) -> Non
     )
 
 
-@pytest.mark.parametrize("runs", [1, 4, 5, 14])
-def test_fewer_runs_share_the_kinds(runs: int) -> None:
-    counts = Counter(kill.kind for kill in plan(RUN, runs, 0))
-    assert counts.total() == runs
-    assert all(counts[kind] >= runs // 5 for kind in kinds_of(FAMILIES["run"]))
-
-
 def test_a_run_that_ends_alike_counts(capsys: pytest.CaptureFixture[str]) -> None:
     arena = Played(END)
     found = measure(plan(RUN, 6, 3), arena, None)
@@ -104,29 +94,3 @@ def test_a_run_in_which_nothing_was_killed_shows_nothing() -> None:
     (row,) = rows(plan(RUN, 1, 0), arena)
     assert arena.killed == plan(RUN, 1, 0) * ATTEMPTS
     assert (row["identical"], row["victim"]) == (False, "none: the run was over")
-
-
-def test_without_an_undisturbed_run_there_is_nothing_to_compare() -> None:
-    with pytest.raises(RuntimeError, match="the undisturbed run did not end: no room"):
-        next(rows(plan(RUN, 1, 0), Played(END, whole=None)))
-
-
-@pytest.mark.parametrize(("end", "code"), [(END, 0), (END | {"answered": 5}, 1)])
-def test_the_exit_code_tells_a_loss(
-    end: End, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Entered(Played):
-        def __enter__(self) -> Played:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-    (tmp_path / "runs").mkdir()
-    monkeypatch.setattr(tempfile, "mkdtemp", lambda **_: str(tmp_path / "runs"))
-    monkeypatch.setattr(kills, "Cluster", lambda *_: Entered(end))
-    with pytest.raises(SystemExit) as ended:
-        kills.main(runs=2, seed=0, size=10, family="run", json_file=tmp_path / "kills.json")
-    assert int(ended.value.code or 0) == code
-    assert [row["complaint"] for row in read(tmp_path / "kills.json")] == ["", ""]
-    assert (tmp_path / "runs").exists() == bool(code)

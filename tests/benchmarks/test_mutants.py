@@ -1,11 +1,7 @@
 """What `benchmarks.mutants` makes of mutants: what is tested again, which tests are near, what runs in which tree."""
 
-import ast
-import importlib
 import signal
-import sys
 import tomllib
-import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -81,61 +77,6 @@ def test_kernels_of_a_copy_serve_the_next_one_unless_they_depend_on_the_mutant(t
         hand_over(copy, clean, {"mutant"})
         assert (clean / "actors/__pycache__/same.f-1.py311.1.nbc").read_text() == "new"
         assert (clean / "actors/__pycache__/mutant.f-1.py311.1.nbc").read_text() == "old"
-
-
-@pytest.fixture
-def cosmic(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The script that runs with Cosmic Ray's Python, with one operator that stands in for Cosmic Ray's."""
-
-    class AddOne:
-        @staticmethod
-        def arguments() -> tuple[()]:
-            return ()
-
-        def mutation_positions(self, node: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-            if not isinstance(node, ast.Constant) or not isinstance(node.value, int):
-                return []
-            return [((node.lineno, node.col_offset), (node.lineno, node.end_col_offset or 0))]
-
-    class Changed(ast.NodeTransformer):
-        def __init__(self, occurrence: int) -> None:
-            self.left = occurrence
-
-        def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-            self.left -= 1
-            return ast.Constant(node.value + 1) if self.left == -1 and isinstance(node.value, int) else node
-
-    parts: dict[str, dict[str, Any]] = {
-        "ast": {"ast_nodes": ast.walk, "get_ast": ast.parse},
-        "mutating": {"mutate_code": lambda source, _, number: ast.unparse(Changed(number).visit(ast.parse(source)))},
-        "plugins": {"get_operator": lambda _: AddOne, "operator_names": lambda: ["core/AddOne", "core/Sub_RShift"]},
-    }
-    monkeypatch.setitem(sys.modules, "cosmic_ray", types.ModuleType("cosmic_ray"))
-    for name, held in parts.items():
-        module = types.ModuleType(f"cosmic_ray.{name}")
-        module.__dict__.update(held)
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.delitem(sys.modules, "benchmarks.rivals.inside.cosmic_mutants", raising=False)
-    return importlib.import_module("benchmarks.rivals.inside.cosmic_mutants")
-
-
-def test_a_sample_is_seeded_and_leaves_out_what_says_nothing(
-    cosmic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    numbers = "".join(f"n{number} = {number}\n" for number in range(20))
-    rest = "def c(x: Literal[3]) -> Literal[4]:\n    return 5\n@cache\ndef d(y=6):\n    x: int = 7\n"
-    Path("one.py").write_text(numbers + rest)
-    job = {"modules": ["one.py"], "sample": 9, "seed": 0}
-    found, whole = cosmic.main(job), cosmic.main(job | {"sample": 99})["mutants"]
-    assert found == cosmic.main(job)
-    assert found["mutants"] == whole[:9]
-    assert found["mutants"] != cosmic.main(job | {"seed": 1})["mutants"]
-    assert found["places"] == 22
-    assert {one["operator"] for one in whole} == {"AddOne"}
-    assert sorted(one["line"] for one in whole) == [*range(1, 21), 22, 25]
-    Path("one.py").write_text("# a line before\n" + numbers + rest)
-    assert [one["line"] for one in cosmic.main(job)["mutants"]] == [one["line"] + 1 for one in found["mutants"]]
 
 
 def test_every_listed_module_is_there() -> None:

@@ -2,19 +2,14 @@
 
 import ast
 import math
-import stat
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from statistical import rate_fits
-from typer import Typer
-from typer.testing import CliRunner
 
-from benchmarks.rivals import __main__ as command
-from benchmarks.rivals import environments, figures, oracles, ours
+from benchmarks.rivals import environments, figures, oracles
 from benchmarks.rivals.equality import Counts, compared
 from benchmarks.rivals.inside.one_bit import OneBit
 from coordinator.protocol.arrays import Ints
@@ -95,53 +90,6 @@ def test_another_job_is_noticed() -> None:
         figures.assembled(JOB, 2, rows(5000.0), rows(4000.0), FLOWER | {"ones": 180}, HADAMARD)
 
 
-def script(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return path
-
-
-def test_the_last_line_of_a_script_is_what_it_found(tmp_path: Path) -> None:
-    python = script(tmp_path / "bin" / "python", """echo noise; echo '{"users": 3}'""")
-    assert environments.outside("Flower", python, "flower_job", {}) == {"users": 3}
-
-
-def test_bad_input_is_told_before_anything_is_installed(tmp_path: Path) -> None:
-    ran = CliRunner().invoke(cli(), ["--rated", "2000", "--environments", str(tmp_path)])
-    assert ran.exit_code == 2
-    assert ran.output.startswith("blindrec: ")
-    assert not list(tmp_path.iterdir())
-
-
-def cli() -> Typer:
-    app = Typer()
-    app.command()(command.main)
-    return app
-
-
-def test_the_command_runs_all_three_and_writes_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[str, dict[str, Any]]] = []
-
-    def outside(name: str, python: Path, script: str, job: dict[str, Any]) -> dict[str, Any]:
-        seen.append((script, job))
-        return FLOWER if name == "Flower" else HADAMARD
-
-    monkeypatch.setattr(command, "environment", lambda name, folder: folder / name)
-    monkeypatch.setattr(command, "outside", outside)
-    monkeypatch.setattr(ours, "measure", lambda scenarios, _: rows(float(scenarios[-1].users)))
-    found = tmp_path / "figures.json"
-    ran = CliRunner().invoke(cli(), ["--part", "bit", "--devices", "4000", "--workers", "2", "--json", str(found)])
-    assert ran.exit_code == 0, ran.output
-    assert "| Flower 1 | 100 | 0.40 | 250 | 16 |" in ran.output
-    assert '"flower": 16.0' in found.read_text(encoding="utf-8")
-    shared = {"items": 1000, "rated": 30, "epsilon": 1.0, "seed": 0, "passes": 3, "workers": 2}
-    assert seen == [
-        ("flower_job", shared | {"clients": 2000, "nodes": 200}),
-        ("hadamard_users", shared | {"users": 500_000}),
-    ]
-
-
 HELD, VALUES = 3, 200
 
 
@@ -166,14 +114,6 @@ def test_who_releases_alike_passes_and_who_does_not_fails() -> None:
     assert not found.equal
     assert abs(found.own_value) > 5
     assert abs(found.others - found.freedom) < 6 * math.sqrt(2 * found.freedom)
-
-
-def test_pairs_of_counts_that_go_together_get_twice_the_variance() -> None:
-    one = counts(1, 50_000, 0)
-    shifted = one.counts + np.where(np.arange(VALUES) % 2, 1, -1) * 183
-    two = Counts(users=50_000, counts=np.where(np.arange(VALUES) == HELD, one.counts, shifted))
-    assert not compared(one, two, own_value=HELD).equal
-    assert compared(one, two, own_value=HELD, paired=True).equal
 
 
 RIVAL_JOB = oracles.Job(items=40, rated=5, epsilon=1.0, users=4000, seconds=1.0, passes=2)

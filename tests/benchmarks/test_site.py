@@ -22,7 +22,6 @@ from benchmarks.site import (
     shown,
     source,
     stands_at,
-    unbroken,
     without_addresses,
 )
 
@@ -133,16 +132,6 @@ def test_links_follow_pages_to_their_places() -> None:
     assert moved("deploy/README.md", page) == "[a](../reference/api.md#run), [b](job.yaml)"
     page = "[a](../../README.md), [b](../reference/coins.md)"
     assert moved("explanation/worth.md", page) == "[a](../README.md), [b](../reference/coins.md)"
-
-
-def test_names_break_behind_their_parts_and_flags_not_at_all() -> None:
-    assert unbroken("<code>epsilon_local</code>") == '<code style="white-space:nowrap">epsilon_local</code>'
-    assert ">tests/<wbr>test_<wbr>golden.<wbr>py::<wbr>" in unbroken("<code>tests/test_golden.py::test_on_ray</code>")
-    assert '<span style="white-space:nowrap">--own-questions</span>' in unbroken(
-        "<code>run a design --own-questions</code>"
-    )
-    block = "<pre><code>blindrec\n</code></pre>"
-    assert unbroken(block) == block
 
 
 def test_the_reference_has_every_public_name_once() -> None:

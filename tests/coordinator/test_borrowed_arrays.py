@@ -66,6 +66,7 @@ def test_where_numba_has_no_such_option_kernels_give_the_same(monkeypatch: pytes
     assert all(references(function) for function in counting)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [borrowing, inlined])
 def test_borrowing_makes_no_array(kind: Callable[..., Any]) -> None:
     assert fresh(compiled, made)(3).size == 3

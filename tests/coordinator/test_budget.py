@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nasty import COSTS, SCALARS, Number
 
 from coordinator.protocol.ballots import Ballot, Service
-from coordinator.protocol.budget import PrivacyParameter, add, as_float, as_json, parse_epsilon, require_epsilon, within
+from coordinator.protocol.budget import PrivacyParameter, add, as_float, parse_epsilon, require_epsilon, within
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.messages import Query
@@ -71,12 +71,6 @@ def test_infinity_absorbs_and_is_within_itself_only(one: Fraction | None, other:
     assert as_float(add(one, other)) == pytest.approx(as_float(one) + as_float(other))
     exact = (one is None, one or Fraction(0)) <= (other is None, other or Fraction(0))
     assert within(one, other) == (exact or other is None)
-
-
-def test_results_show_a_number_or_inf() -> None:
-    assert as_json(Fraction(1, 2)) == 0.5
-    assert as_json(None) == "inf"
-    assert as_float(None) == math.inf
 
 
 # No privacy parameter is 0, negative or rounded: not built, not unpickled, not forged, not in a message.

@@ -66,13 +66,6 @@ def test_equation_4_in_low_rank_is_the_dense_one(count: int, mean_degree: float 
     assert np.abs(complete(features, items, values) - expected).max() < 1e-8
 
 
-def test_many_users_are_completed_as_each_alone(ratings: Planted, optimum: FittedModel) -> None:
-    together = complete_many(optimum.features, ratings.starts, ratings.items, ratings.values)
-    for user, (low, high) in enumerate(pairwise(ratings.starts)):
-        alone = complete(optimum.features, ratings.items[low:high], ratings.values[low:high])
-        assert np.array_equal(alone, together[user])
-
-
 def test_em_prox_never_rises_and_ends_at_the_optimum_of_equation_2(ratings: Planted, optimum: FittedModel) -> None:
     objectives = np.array([step.objective for step in optimum.steps])
     assert np.diff(objectives).max() <= 1e-9 * objectives[0]
@@ -258,7 +251,7 @@ def test_an_epsilon_has_an_exact_channel_that_is_checked(name: str) -> None:
     if not half.takes_epsilon:
         assert half.channel(tiers.query(MODEL, name), MODEL) is None
         return
-    for epsilon in sample([half.smallest, Fraction(half.largest), Fraction(2), Fraction(1, 3)], 2):
+    for epsilon in sample([Fraction(2), half.smallest, Fraction(half.largest), Fraction(1, 3)], 1):
         channel = half.channel(tiers.query(MODEL, name, epsilon=epsilon), MODEL)
         assert channel is not None
         of = type(channel)

@@ -278,22 +278,6 @@ def test_the_sampler_draws_the_law() -> None:
     assert not agrees(drawn(Fraction(21, 20)), Fraction(1))
 
 
-def test_noise_is_of_the_seed_and_no_noise_is_none() -> None:
-    totals = np.arange(60, dtype=np.int64).reshape(3, 4, 5)
-    first, law = noisy_totals(totals, epsilon=Fraction(1), sensitivity=30, seed=SEED)
-    again, _ = noisy_totals(totals, epsilon=Fraction(1), sensitivity=30, seed=SEED)
-    other, _ = noisy_totals(totals, epsilon=Fraction(1), sensitivity=30, seed=SEED[::-1])
-    assert first.shape == totals.shape
-    assert np.array_equal(first, again)
-    assert np.array_equal(first, np.rint(first))
-    assert not np.array_equal(first, other)
-    assert law.variance == pytest.approx(2 * 30**2, rel=1e-3)
-    bare, law = noisy_totals(totals, epsilon=None, sensitivity=30, seed=SEED)
-    assert np.array_equal(bare, totals)
-    assert (law.variance, law.epsilon(1)) == (0, None)
-    assert log_pmf(law, [0, 1, -2]).tolist() == [0, -math.inf, -math.inf]
-
-
 def test_pairs_have_one_draw_each() -> None:
     totals = np.triu(np.arange(3600, dtype=np.int64).reshape(60, 60))
     noisy, _ = noisy_symmetric(totals, epsilon=Fraction(1, 100), sensitivity=10, seed=SEED)

@@ -6,8 +6,6 @@ from fractions import Fraction
 
 import pytest
 import worlds
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from coordinator.protocol.errors import InputError
@@ -29,15 +27,6 @@ def test_maxsense_asks_one_bit_about_items_sensed_at_theta_over_w() -> None:
     assert (query.public_seed, query.epsilon) == (worlds.PUBLIC, Fraction(1, 2))
     assert query.parameters == {"sensing": 0.05}
     assert MaxSense(items=1000, rated=30).sensing == 1 / 30
-
-
-@given(st.integers(1, 500), st.data())
-def test_every_allowed_design_has_a_sensing_probability(items: int, data: st.DataObject) -> None:
-    rated = data.draw(st.integers(1, items))
-    theta = data.draw(st.floats(1e-6, rated))
-    design = MaxSense(items=items, rated=rated, theta=theta)
-    assert 0 < design.sensing <= 1
-    assert design.sensing == pytest.approx(theta / rated)
 
 
 def test_there_is_no_signal_only_where_all_items_are_sensed() -> None:
@@ -94,17 +83,3 @@ def test_impossible_parameters_are_refused_by_name(
     assert text.startswith(f"{names} is {value}")
     assert "\n" not in text
     assert any(remedy in text for remedy in ("must lie", "at least"))
-
-
-def test_rounds_seeds_and_budgets_are_different_queries() -> None:
-    design = MaxSense(items=10, rated=3)
-    queries = [
-        design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1)),
-        design.query(round_number=1, public_seed=worlds.PUBLIC, epsilon=Fraction(1)),
-        design.query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1)),
-        design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None),
-        MaxSense(items=10, rated=4).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1)),
-    ]
-    assert len({query.id for query in queries}) == len(queries)
-    again = design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
-    assert again.id == queries[0].id

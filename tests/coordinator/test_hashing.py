@@ -7,10 +7,7 @@ import struct
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import special
-from thoroughness import examples
 
 from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.hashing import device_streams, draw
@@ -27,7 +24,6 @@ PUBLISHED = {
     63: 0x958A324CEB064572,
 }
 """SipHash-2-4 of the bytes 0, 1, ... under the key 00 to 0f, by length: the authors' test vectors."""
-WORDS = st.integers(0, reference.WORD)
 LEVELS = gaussian_levels()
 
 
@@ -46,24 +42,11 @@ def test_the_public_stream_of_a_device_is_a_published_vector() -> None:
     assert device_streams(as_words(KEY), device, 1).tolist() == [PUBLISHED[8]]
 
 
-@settings(max_examples=examples(100))
-@given(st.binary(min_size=16, max_size=16), st.integers(0, 2**62))
-def test_streams_of_any_key_and_device_are_the_oracles(key: bytes, device: int) -> None:
-    expected = [reference.siphash_words(reference.as_key(key), device + k) for k in range(3)]
-    assert device_streams(as_words(key), device, 3).tolist() == expected
-
-
 def test_draws_are_splitmix64() -> None:
     """The first outputs for the seed 1234567, as published with the generator."""
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
     assert [int(draw(*typed(1234567, lane))) for lane in range(4)] == published
     assert [reference.draw(1234567, lane) for lane in range(4)] == published
-
-
-@settings(max_examples=examples(100))
-@given(WORDS, WORDS)
-def test_any_lane_of_any_stream_is_the_oracles(stream: int, lane: int) -> None:
-    assert int(draw(*typed(stream, lane))) == reference.draw(stream, lane)
 
 
 @pytest.mark.parametrize("first", [0, 1, 2**31, 2**32 - 1, 2**50])

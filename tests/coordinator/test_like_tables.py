@@ -30,7 +30,6 @@ from coordinator.server.anchor.like_tables import (
     TableFit,
     TableLearner,
     fit_tables,
-    guess_tables,
     of_signs,
     passing,
     plain_tables,
@@ -242,23 +241,6 @@ def test_of_three_classes_the_fewer_items_are_known_the_more_of_them_serve_the_g
     assert alone[:3].max() <= 1
     assert (alone[3:] == SENSING_LEVELS).all()
     assert (sensed(np.tile(items, (10, 1))) == round(SENSING_LEVELS * OPEN)).all()
-
-
-@pytest.mark.parametrize(
-    ("kinds", "rated", "many"), [((2, 2), 40, 20), ((3, 3), 40, 36), ((2, 3), 20, 60), ((3, 2), 60, 36)]
-)
-def test_pools_grow_with_clusters_and_classes(kinds: tuple[int, int], rated: int, many: int) -> None:
-    clusters, classes = kinds
-    design = AnchorSensing(items=400, rated=rated, clusters=clusters, classes=classes)
-    assert design.pool(worlds.PUBLIC).size == many
-
-
-def test_a_round_may_ask_for_the_guess_alone() -> None:
-    tables = tables_of(np.full((ITEMS, 2), 0.5), np.zeros(ITEMS, np.bool_))
-    only = guess_tables(tables, 1)
-    assert only.lean.tolist() == [-1, 1]
-    assert not only.counts.any()
-    assert only.guess is tables.guess
 
 
 def test_tables_of_a_start_are_less_far_apart_than_its_like_rates() -> None:

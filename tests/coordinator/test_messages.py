@@ -60,12 +60,6 @@ def test_what_says_the_same_has_the_same_id() -> None:
         assert forged(BASE, **same).id == BASE.id
 
 
-@given(st.lists(st.integers(0, 1 << 30), max_size=5), st.lists(st.integers(0, 1 << 30), max_size=5))
-def test_equal_pools_and_no_others_have_equal_ids(one: list[int], other: list[int]) -> None:
-    queries = [forged(BASE, pool=np.array(pool, np.int32)) for pool in (one, other)]
-    assert (queries[0].id == queries[1].id) == (one == other) == (queries[0] == queries[1])
-
-
 @pytest.mark.parametrize("kind", [">i4", "<i8", "uint16", "int32"])
 def test_a_pool_is_its_numbers_however_they_are_stored(kind: str) -> None:
     stored = np.array([3, 5, 500], kind)
@@ -94,28 +88,6 @@ def test_a_printed_query_does_not_go_on_for_pages() -> None:
     assert len(str(query)) < 100
 
 
-def test_an_id_survives_the_journey_and_is_coin_keys() -> None:
-    again = pickle.loads(pickle.dumps(BASE))
-    assert again == BASE
-    assert again.id == BASE.id
-    assert BASE.words.tolist() == [int.from_bytes(BASE.id[:8], "little"), int.from_bytes(BASE.id[8:], "little")]
-
-
-def test_a_device_lets_out_the_bits_of_all_its_answers() -> None:
-    assert BASE.bits == 1
-    assert forged(BASE, questions=3).bits == 3
-    assert forged(BASE, questions=3, answer_bits=4).bits == 12
-    assert forged(BASE, questions=3, answer_bits=4).epsilon_per_question == Fraction(1, 3)
-
-
-def test_a_query_shows_what_it_is_in_one_line() -> None:
-    text = str(forged(BASE, round=7, epsilon=Fraction(1, 2)))
-    assert "query 7" in text
-    assert "maxsense" in text
-    assert "0.5" in text
-    assert "\n" not in text
-
-
 @given(st.lists(st.integers(0, 1), max_size=70))
 def test_packed_bits_come_back(bits: list[int]) -> None:
     packed = pack(np.array(bits, np.uint8))
@@ -130,15 +102,6 @@ def test_bits_are_packed_device_by_device() -> None:
     assert release.bits == bytes([0b10001111, 0b10000000])
     np.testing.assert_array_equal(release.unpacked(), table)
     assert release.unpacked().dtype == np.uint8
-
-
-def test_the_mask_tells_who_answered() -> None:
-    everybody = worlds.release_of(BASE, [1] * 11)
-    assert everybody.answered_mask().tolist() == [True] * 11
-    some = worlds.release_of(BASE, [1] * 11, silent=[0, 10])
-    assert some.answered_mask().tolist() == [False, *[True] * 9, False]
-    assert some.answered_mask().dtype == np.bool_
-    assert some.unpacked()[:, 0].tolist() == [0, *[1] * 9, 0]
 
 
 def test_public_pairs_come_back() -> None:
@@ -228,8 +191,3 @@ def test_arrays_of_another_shape_or_order_are_refused() -> None:
 def test_devices_that_are_not_here_are_named(first: int, stop: int) -> None:
     with pytest.raises(BlockError, match=rf"^devices {first} to {stop - 1} are not all among devices 3 to 7 here$"):
         require_block(first, stop, 3, 8)
-
-
-def test_devices_that_are_here_are_not_refused() -> None:
-    require_block(3, 8, 3, 8)
-    require_block(5, 5, 3, 8)

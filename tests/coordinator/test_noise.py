@@ -1,7 +1,7 @@
 """Noise of sums: its laws, what they keep, and that it follows from a seed and a coordinate alone."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
@@ -104,24 +104,18 @@ def test_draws_of_a_law_that_is_slightly_wrong_do_not(law: NoiseLaw, twin: Noise
     assert not fits(twin.draw(SEED, 0, DRAWS), *law.probabilities())
 
 
-def test_polya_shares_add_up_exactly() -> None:
-    values, chances = polya_share(1, sensitivity=2, honest=8).probabilities()
-    total = np.array([1.0])
-    for _ in range(8):
-        total = np.convolve(total, chances)
-    middle = total.size // 2
-    near = np.arange(-40, 41)
-    assert np.allclose(total[middle + near], laplace(near, math.exp(-0.5)), rtol=1e-9)
-    assert values.size == chances.size
-
-
-def test_skellam_shares_add_up_exactly() -> None:
-    _, chances = skellam_share(6.0, honest=4).probabilities()
-    total = np.array([1.0])
-    for _ in range(4):
-        total = np.convolve(total, chances)
-    near = np.arange(-40, 41)
-    assert np.allclose(total[total.size // 2 + near], skellam(near, 36.0), rtol=1e-9)
+@pytest.mark.parametrize(
+    ("share", "many", "whole"),
+    [
+        (polya_share(1, sensitivity=2, honest=8), 8, lambda near: laplace(near, math.exp(-0.5))),
+        (skellam_share(6.0, honest=4), 4, lambda near: skellam(near, 36.0)),
+    ],
+)
+def test_shares_add_up_exactly(share: NoiseLaw, many: int, whole: Callable[[Ints], Floats]) -> None:
+    total, near = np.array([1.0]), np.arange(-40, 41)
+    for _ in range(many):
+        total = np.convolve(total, share.probabilities()[1])
+    assert np.allclose(total[total.size // 2 + near], whole(near), rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from coordinator.protocol.public_draws import random_subset, reveals
 from coordinator.server.decoding.line import decode_shares
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of
-from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, Reveal, UntilLearned, round_users, toy_share
+from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, Reveal, UntilLearned, toy_share
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.state import Ask
@@ -178,12 +178,6 @@ def test_rounds_do_not_slow_down_with_the_rounds_before(monkeypatch: pytest.Monk
     transport, _ = learned(worlds.stored_ratings(users, range(120), 6), 120, rated=5)
     assert 40 < len(transport.asked) < 80, "silent rounds grow"
     assert additions <= 6 * len(transport.asked)
-
-
-@pytest.mark.parametrize(("pool", "items", "rated", "users"), [(8, 8, 2, 16), (1, 8, 3, 2), (1, 2, 2, 1), (7, 7, 7, 4)])
-def test_the_size_of_a_round(pool: int, items: int, rated: int, users: int) -> None:
-    """A quarter of the users that one yes an item takes on average, rounded up; never none."""
-    assert round_users(pool, items=items, rated=rated) == users
 
 
 NAMES = ["full-reveal", "curator-items", "curator-pairs"]

@@ -103,17 +103,6 @@ def test_groups_of_fresh_devices_are_asked_about_all_items_the_most_liked_and_th
     assert state.merged.of(RANKED).sums.tolist() == counts
 
 
-def test_where_pairs_of_all_items_are_asked_about_nobody_has_to_choose_them() -> None:
-    policy, state = policy_of(pair_items=12), ServerState(devices=1000)
-    first = policy.next_query(state)
-    assert first is not None
-    assert (first.stop, first.query.pool) == (350, None)
-    second = policy.next_query(absorb(state, first, told(RANKED, [1] * 12, 350)))
-    assert second is not None
-    assert (second.first, second.stop, second.query.pool) == (350, 1000, None)
-    assert second.query.parameters["together"] == 2
-
-
 @pytest.mark.parametrize("devices", range(1, 8))
 def test_few_devices_are_each_asked_once(devices: int) -> None:
     """What is learned of missing groups is left out."""

@@ -22,7 +22,7 @@ from coordinator.protocol.public_draws import pairs_among
 from coordinator.server.decoding.line import decode_pairs
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.moments.blocks import BlockParameters, curator_signal, nearest_root, pair_agreement
+from coordinator.server.moments.blocks import BlockParameters, curator_signal, pair_agreement
 from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
 from coordinator.server.statistics.counts import PairStatistic
 
@@ -239,12 +239,6 @@ def test_curator_totals_have_the_moments_of_every_world() -> None:
     assert found.shared[1, 1, 1] == pytest.approx(7 * (chance @ (spread[:, i, j] * spread[:, i, k])))
     assert found.shared[1, 0, 1] == pytest.approx(7 * (chance @ (spread[:, i, 0] * spread[:, i, k])))
     assert found.shared[0, 1, 1] == pytest.approx(7 * (chance @ (spread[:, 0, j] * spread[:, 0, k])))
-
-
-def test_root_of_a_covariance() -> None:
-    matrix = np.array([[2.0, 1.0], [1.0, 3.0]])
-    assert nearest_root(matrix) @ nearest_root(matrix) == pytest.approx(matrix)
-    assert nearest_root(np.diag([4.0, -1e-18])) == pytest.approx(np.diag([2.0, 0.0]))
 
 
 @pytest.mark.parametrize(("users", "rated"), [(5, 1), (5, 6), (0, 4)])

@@ -1,8 +1,6 @@
 """The fleet: panels of a question, layouts of devices, and devices that rounds reach again in turn."""
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -63,15 +61,6 @@ def test_blocks_are_asked_in_their_order_and_never_more_than_the_window_at_once(
     assert [question.number for question in asked(panel)] == [2]
 
 
-def test_releases_come_in_device_order_whatever_the_order_of_arrival() -> None:
-    panel = Panel(blocks(3), check, window=3)
-    for question in reversed(list(asked(panel))):
-        assert not panel.done
-        assert panel.answered(question.number, question.epoch, answer(question.block))
-    assert panel.done
-    assert [release.first for release in panel.answers()] == [0, 8, 16]
-
-
 def test_a_lost_block_pauses_and_the_others_go_on() -> None:
     """Its pause doubles with each loss; nobody else waits for it."""
     panel = Panel(blocks(3), check, window=1)
@@ -88,22 +77,6 @@ def test_a_lost_block_pauses_and_the_others_go_on() -> None:
 
 def test_pauses_double_up_to_a_longest_one() -> None:
     assert [pause_after(attempt) for attempt in range(7)] == [0.5, 1, 2, 4, 8, LONGEST_PAUSE, LONGEST_PAUSE]
-
-
-def test_an_answer_of_an_earlier_epoch_and_one_that_came_twice_are_dropped() -> None:
-    panel = Panel(blocks(1), check, window=1)
-    late = answer(Block(None, 0, 8))
-    assert panel.question(0.0)
-    assert panel.lost(0, 0, 0.0, GONE)
-    assert not panel.answered(0, 0, late), "it was given up"
-    assert panel.question(1.0) == (0, 1, Block(None, 0, 8))
-    assert not panel.answered(0, 0, late)
-    assert not panel.answered(0, 2, late), "nobody was asked that"
-    assert not panel.lost(0, 0, 1.0, GONE), "a loss that is told late says nothing of the present call"
-    assert panel.answered(0, 1, answer(Block(None, 0, 8)))
-    assert not panel.answered(0, 1, late)
-    assert not panel.lost(0, 1, 1.0, GONE)
-    assert panel.done
 
 
 def test_it_gives_up_exactly_after_the_most_attempts() -> None:
@@ -125,11 +98,6 @@ def test_an_answer_to_something_else_is_refused() -> None:
     other = worlds.maxsense_query(items=5, sensing=0.3, epsilon=Fraction(2))
     with pytest.raises(InputError, match="is no answer to"):
         panel.answered(0, 0, answer(Block(None, 0, 8), other))
-
-
-def test_deciding_needs_no_ray() -> None:
-    code = "import sys, coordinator.server.fleet.panel; sys.exit('ray' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 class Driven(RuleBasedStateMachine):
@@ -297,11 +265,6 @@ def test_a_cut_covers_everything_once(first: int, length: int, size: int) -> Non
     assert [device for a, b in pieces for device in range(a, b)] == list(range(first, first + length))
     assert all(b - a == size for a, b in pieces[:-1])
     assert all(0 < b - a <= size for a, b in pieces)
-
-
-def test_nothing_is_cut_into_nothing() -> None:
-    assert cut(7, 7, 3) == []
-    assert cut(9, 7, 3) == []
 
 
 @given(st.integers(1, 10**13), st.integers(1, 5000), st.integers(1, 2 * 10**8))

@@ -83,16 +83,6 @@ class ThreeRounds:
         return Ask(query=query, first=state.fresh, stop=state.fresh + 100)
 
 
-def test_one_round_asks_everybody_once_and_stops() -> None:
-    state = ServerState(devices=70)
-    ask = POLICY.next_query(state)
-    assert ask is not None
-    assert (ask.first, ask.stop, ask.query.round, ask.query.design) == (0, 70, 0, "maxsense")
-    assert ask.query.id == DESIGN.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None).id
-    assert POLICY.next_query(state) == ask
-    assert POLICY.next_query(absorb(state, ask, worlds.empty_statistic(12))) is None
-
-
 def test_a_run_learns_the_planted_model_and_keeps_what_it_saw() -> None:
     transport = Oracle()
     outcome = conduct(POLICY, LEARNER, transport, devices=800)

@@ -129,12 +129,6 @@ def test_a_half_that_is_no_items_place_senses_nothing() -> None:
     assert np.flatnonzero(sensed_counts(query, 1)).tolist() == expected
 
 
-def test_everything_is_sensed_at_one_and_nothing_at_almost_zero() -> None:
-    for items in (1, 30, 255, 256, 1000):
-        assert sensed_counts(worlds.maxsense_query(items=items, sensing=1.0), 500).tolist() == [500] * items
-        assert not sensed_counts(worlds.maxsense_query(items=items, sensing=1e-300), 500).any()
-
-
 STREAMS = device_streams(round_key(worlds.PUBLIC, 0), 0, 120_000)
 
 

@@ -1,8 +1,5 @@
 """Two servers: shares add up and say nothing alone, and what is published is the sum with each server's own noise."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from types import SimpleNamespace
@@ -14,7 +11,6 @@ import ray
 import reference
 import worlds
 from statistical import chi_square_fits, variance_fits
-from thoroughness import sample
 
 from actors.device import Cohort
 from actors.host import DeviceHost
@@ -455,25 +451,6 @@ def test_devices_beyond_their_budget_give_neither_share() -> None:
         assert not share.heard().any()
 
 
-def test_shares_are_fetched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "BLOCK_WORDS", 10 * ITEMS)
-    cohort, query = cohort_of(ratings_of()), asked()
-    sizes = list[int]()
-
-    def share(permit: bytes, one: Query, first: int, stop: int) -> Any:
-        sizes.append(stop - first)
-        return cohort.share(WORDS_SERVER, one, first, stop)
-
-    server = WordServer(bytes(16), b"", LocalShares(share, [(0, DEVICES)]), 1e-6)
-    roll = server.collect(query, 0, DEVICES)
-    assert set(sizes) == {10}
-    transcript = server.publish(query, roll).transcript
-    monkeypatch.undo()
-    whole = WordServer(bytes(16), b"", LocalShares(share, [(0, DEVICES)]), 1e-6)
-    assert whole.publish(query, whole.collect(query, 0, DEVICES)).transcript == transcript
-    assert DEVICES in sizes
-
-
 def test_no_share_or_sum_is_in_what_an_error_or_a_log_shows() -> None:
     cohort, query = cohort_of(ratings_of()), asked()
     shares = [cohort.share(side, query, 0, DEVICES) for side in (WORDS_SERVER, SEEDS_SERVER)]
@@ -517,25 +494,6 @@ def test_shares_whose_parts_do_not_fit_are_refused(field: str) -> None:
     wrong = {"words": share.words[1:], "answered": b"", "width": 0, "first": -1, "query_id": b"x"}
     with pytest.raises(InputError):
         WordShare(**{**values, field: wrong[field]})
-
-
-def test_a_server_loads_neither_the_other_one_nor_devices_nor_the_server_that_reads() -> None:
-    code = """
-import importlib, json, sys
-for name in sys.argv[1:]:
-    importlib.import_module(name)
-print(json.dumps([name for name in sys.modules if name.partition(".")[0] in {"actors", "coordinator", "scenarios"}]))
-"""
-    for mine, other in sample((("word_server", "seed_server"), ("seed_server", "word_server")), 1):
-        names = [f"coordinator.aggregators.{mine}", "coordinator.aggregators.ray_shares"]
-        out = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True).stdout
-        loaded = set(json.loads(out))
-        assert f"coordinator.aggregators.{mine}" in loaded
-        assert f"coordinator.aggregators.{other}" not in loaded
-        strangers = {
-            name for name in loaded if not name.startswith(("coordinator.aggregators", "coordinator.protocol"))
-        }
-        assert strangers == {"coordinator"}
 
 
 class Handle:

@@ -62,34 +62,12 @@ def lose_the_containers(manifest: dict[str, Any]) -> None:
     del pods(manifest)[1]["containers"]
 
 
-def give_a_number_to_ray(manifest: dict[str, Any]) -> None:
-    cluster(manifest)["headGroupSpec"]["rayStartParams"]["num-cpus"] = 1
-
-
-def want_another_mode(manifest: dict[str, Any]) -> None:
-    cluster(manifest)["authOptions"]["mode"] = "password"
-
-
-def indent_wrongly(manifest: dict[str, Any]) -> None:
-    cluster(manifest)["headGroupSpec"]["containers"] = pods(manifest)[0].pop("containers")
-
-
-def forget_a_mount_path(manifest: dict[str, Any]) -> None:
-    del pods(manifest)[0]["containers"][0]["volumeMounts"][0]["mountPath"]
-
-
 def keep_the_old_version(manifest: dict[str, Any]) -> None:
     manifest["apiVersion"] = "ray.io/v1alpha1"
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-@pytest.mark.parametrize(
-    "plant",
-    [
-        misspell, write_a_word, lose_the_containers, give_a_number_to_ray, want_another_mode, indent_wrongly,
-        forget_a_mount_path, keep_the_old_version,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("plant", [misspell, write_a_word, lose_the_containers, keep_the_old_version])
 def test_a_planted_fault_is_found(name: str, plant: Callable[[dict[str, Any]], None]) -> None:
     manifest = read(name)
     plant(manifest)

@@ -64,21 +64,7 @@ def _ratings() -> Iterator[str]:
 
 
 def told(command: str, folder: Path, backend: str) -> dict[str, Any]:
-    """Run a command line in this process, in a folder that `lay_out` has laid out; return all that it tells.
-
-    Parameters
-    ----------
-    command : str
-        Words behind ``blindrec``; runs of devices leave a folder, too, of which rounds and items are read.
-    folder : Path
-        Where to run it.
-    backend : {"inprocess", "ray"}
-
-    Returns
-    -------
-    dict
-        JSON values: the command, its result, and tables column by column.
-    """
+    """Run a command line in this process, in a folder that `lay_out` has laid out; return all that it tells."""
     words = [*command.split(), "--json", "-"]
     if words[0] not in ("bounds", "data", "plan", "adversary"):
         words += ["--backend", backend]

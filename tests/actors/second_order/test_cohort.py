@@ -163,29 +163,6 @@ def test_a_rating_that_cannot_be_used_is_refused_where_devices_are_made(part: st
         tiers.private(OF._replace(**{part: changed}))
 
 
-@pytest.mark.parametrize("mechanism", second_order_public_halves())
-@pytest.mark.parametrize("scale", [(1.0, 2.0), (3.1, 3.2, 3.3), None])
-def test_whether_devices_answer_does_not_depend_on_whether_their_ratings_are_on_the_scale(
-    mechanism: str, scale: tuple[float, ...] | None
-) -> None:
-    """Ratings on a scale of two, and others that are not: before, PMD told in its error which rating was none."""
-    model = forged(tiers.features(), scale=scale)
-    query = tiers.query(model, mechanism)
-    outcomes = set()
-    for values in (np.ones_like(OF.values), OF.values, OF.values + 0.3, OF.values * -1e49):
-        cohort = tiers.cohort(OF._replace(values=values), 0, DEVICES)
-        cohort.pin(model.digest, 0, DEVICES)
-        try:
-            told = cohort.answer(query, model, 0, DEVICES)
-            outcomes.add(("answered", len(told)))
-        except InputError as error:
-            outcomes.add((str(error), 0))
-    assert len(outcomes) == 1
-    assert (("answered", DEVICES) in outcomes) == (
-        scale is not None or not second_order_public_halves()[mechanism].needs_scale
-    )
-
-
 @pytest.mark.parametrize("items", [1, 40, 69, 71])
 def test_a_model_of_another_catalogue_is_refused_whatever_was_rated(items: int) -> None:
     """The error tells two public numbers: it is the same for a device that rated nothing."""

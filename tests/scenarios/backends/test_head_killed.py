@@ -12,12 +12,14 @@ from scenarios.store.record_log import count_records
 
 SLOWLY = """
 import sys, time
+from scenarios.backends import ray_instance
 from scenarios.store import journal
 from scenarios.cli import main
 keep = journal.Journal.keep
 def slowly(self, over):
     keep(self, over)
-    time.sleep(1)
+    time.sleep(.2)
+ray_instance.EVERY = .2
 journal.Journal.keep = slowly
 main(sys.argv[1:])
 """
@@ -30,7 +32,7 @@ PATIENCE = 300.0  # Seconds that a busy machine may take to start Ray; no test d
 def test_a_run_whose_head_died_tells_what_is_kept_and_goes_on(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rounds are slowed down, so that the head dies long before the last one."""
+    """Rounds are slowed down, so that the head dies long before the last one; that it died is seen in a second."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     out = tmp_path / "out"
     command = [sys.executable, "-c", SLOWLY, *RUN, "--backend", "ray", "--workers", "1", "--out", str(out)]

@@ -156,14 +156,6 @@ def test_a_job_brings_a_mechanism_of_ones_own_and_its_result_comes_here(cluster:
     assert "blindrec run, theirs:OUE, ray" in told.err
 
 
-@pytest.mark.thorough  # by default a stopped job's comes back
-def test_a_failing_jobs_exit_code_comes_back(cluster: Cluster) -> None:
-    said = cluster.blindrec("submit", "run", "small.toml", "--epsilon", "-3")
-    assert said.code == 2
-    assert "\nblindrec: epsilon is -3; it must be above 0" in said.out
-    assert said.err.splitlines()[-1].endswith("failed with exit code 2")
-
-
 def test_the_folder_of_a_job_is_fetched(cluster: Cluster, told: Ended) -> None:
     (job,) = re.findall(r"job (\S+) is submitted", told.err)
     said = cluster.blindrec("fetch", job, "--out", "here")
@@ -203,20 +195,3 @@ def test_a_job_is_left_looked_at_scraped_and_stopped(cluster: Cluster) -> None:
     watched = cluster.blindrec("watch", job)
     assert (watched.code, "of 20,000,000 devices" in watched.out) == (3, True)
     assert watched.err.startswith(f"blindrec: job {job} was stopped")
-
-
-@pytest.mark.thorough  # by default a head is one of the tests' own (test_heads)
-def test_another_token_is_refused(cluster: Cluster) -> None:
-    said = ended(cluster.start("stop", "any", RAY_AUTH_TOKEN_PATH=str(cluster.folder.parent / "other")))
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith(f"blindrec: the head at {cluster.address} refuses the token")
-    assert said.err.count("\n") == 1
-
-
-@pytest.mark.thorough  # by default a job joins the Ray that it runs in, and another one finds this there
-def test_a_ray_that_runs_already_is_joined_and_outlives_the_run(cluster: Cluster) -> None:
-    before = {one: line for one, line in below(cluster.process).items() if "gcs_server" in line or RAYLET in line}
-    assert len(before) == 2
-    require_own_run(cluster, ended(cluster.start("run", "small.toml", *OWN, joining=True)))
-    assert set(alive(before)) == set(before)
-    assert holds_within(20, lambda: not any("ray::DeviceHost" in line for line in below(cluster.process).values()))

@@ -206,6 +206,7 @@ def check_alike(resumed: Path, whole: Path, without: frozenset[str]) -> None:
         assert (resumed / name).read_bytes() == (whole / name).read_bytes()
 
 
+@pytest.mark.thorough  # by default runs are cut off in the middle of a write (test_crash_points)
 def test_a_run_that_was_killed_while_it_wrote_a_round_ends_as_if_it_had_not_been(
     blindrec: Command, tmp_path: Path
 ) -> None:

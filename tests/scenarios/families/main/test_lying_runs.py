@@ -146,12 +146,9 @@ def test_no_mechanism_goes_beyond_the_universal_limit() -> None:
     ("given", "words"),
     [
         ({"attack": "promote:3"}, "nobody lies; give --malicious too"),
-        ({"malicious": 0.1, "attack": "promote"}, "say of how many items, promote:10"),
         ({"malicious": 0.1, "attack": "untargeted:3"}, "takes no number"),
-        ({"malicious": 0.1, "attack": "promote:x"}, "whole number from 1 on"),
         ({"malicious": 0.1, "attack": "bribe"}, "choose one of input:R"),
         ({"malicious": 0.1, "attack": "poison-features"}, "item features of two tiers"),
-        ({"malicious": 0.1, "attack": "stall:3"}, "choose one of input:R"),
         ({"malicious": 0.1, "attack": "late:3"}, "choose --design sign --policy eliminate"),
         ({"pool_size": 5}, "pool_size is 5"),
         ({"assume_malicious": 0.1}, "assume_malicious is 0.1"),

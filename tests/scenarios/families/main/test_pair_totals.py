@@ -95,17 +95,6 @@ def test_without_noise_sums_are_the_pairs_of_the_most_liked_items(file: Path) ->
     assert np.array_equal(gram_matrix(sums_of(exact, PAIRED), POOL), gram)
 
 
-def test_places_are_those_of_an_upper_triangle_and_dummies_stand_for_nothing() -> None:
-    """Items from the pool's end on are dummies; every pair has one place."""
-    place = {pair: at for at, pair in enumerate(zip(*map(np.ndarray.tolist, np.triu_indices(POOL)), strict=True))}
-    sets = np.array([[4, 1, 7], [8, POOL, POOL + 1], [POOL, POOL + 1, POOL + 2]], np.int32)
-    for own, places in zip(sets, pair_places(sets, POOL), strict=True):
-        real = sorted(int(item) for item in own if item < POOL)
-        named = {place[pair] for pair in [*combinations(real, 2), *((item, item) for item in real)]}
-        assert sorted(places[places >= 0].tolist()) == sorted(named)
-        assert places.size == with_diagonal(LIKES)
-
-
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_noise_is_for_the_most_that_one_person_changes(neighbours: str) -> None:
     """By all pairs of sets of likes in a small pool; noise for one coordinate fewer is refused, as devices see it."""
@@ -231,15 +220,6 @@ def test_lists_follow_taste_where_popularity_says_nothing(tmp_path: Path) -> Non
     own = (advice % 2 == ratings.user[: len(advice), None] % 2)[advice >= 0].mean()
     assert own > 0.7
     assert record(result)["clusters_follow"] is not None
-
-
-@pytest.mark.parametrize(("proofs", "first"), [("ideal", False), ("none", True)])
-def test_a_few_liars_come_first_only_where_nobody_proves_anything(proofs: str, *, first: bool) -> None:
-    lying = here(shared(users=2000, epsilon=4, malicious=0.01, attack="promote:2", proofs=proofs))
-    assert (record(lying)["promoted_rank"] == 1.5) == first
-    largest = sums_of(lying, PAIRED).max()
-    assert largest > 1 << 24 if first else largest < 2500
-    assert np.isfinite(present(lying.outcome.model.near).weights).all()
 
 
 def test_liars_with_made_up_ratings_answer_both_rounds() -> None:

@@ -33,25 +33,6 @@ def file(tmp_path: Path) -> Path:
     return write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=40, each=12))
 
 
-def test_the_record_of_a_block_model() -> None:
-    run = here(small(epsilon="1/4", seed=3, theta=2, decoder="paper"), workers=2, devices_per_actor=1000)
-    found = record(run)
-    assert set(found) >= PROMISED
-    said = [found[name] for name in ("design", "decoder", "items", "rated", "users", "clusters", "theta", "seed")]
-    assert said == ["maxsense", "paper", 40, 5, 3001, 2, 2.0, 3]
-    assert (found["epsilon"], found["person_epsilon"], found["copies_max"]) == (0.25, 0.25, 1)
-    assert (found["answered"], found["refused"], found["missing"]) == (3001, 0, 0)
-    assert (found["trust_model"], found["backend"], found["workers"], found["actors"]) == ("local", "inprocess", 2, 0)
-    assert found["devices_per_actor"] == 1000
-    assert found["devices_per_second"] == pytest.approx(3001 / found["seconds"])
-    assert found["seconds"] > 0
-    assert 0.5 <= found["accuracy"] <= 1
-    assert found["exact"] is (found["accuracy"] == 1)
-    assert found["accuracy_predicted"] == predict(run.scenario, 3001)
-    assert found["releases_sha256"] == run.outcome.releases_sha256
-    assert len(bytes.fromhex(found["releases_sha256"])) == 32
-
-
 def test_without_noise_and_with_many_users_everything_is_right_and_epsilon_is_a_word() -> None:
     found = record(here(small(epsilon="inf", users=60_000, like="1,0")))
     assert found["epsilon"] == found["person_epsilon"] == "inf"

@@ -1,6 +1,5 @@
 """Results of online runs: the flat record, means and intervals over seeds, and tables."""
 
-import hashlib
 import json
 import math
 from typing import Any
@@ -12,7 +11,7 @@ from scipy import stats
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.backends.selection import InProcess
 from scenarios.families.online.online_bounds import loss_bound
-from scenarios.families.online.online_run import OnlineResult, digest, privacy_losses, record, run_online, tables_of
+from scenarios.families.online.online_run import OnlineResult, privacy_losses, record, run_online, tables_of
 from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
 from scenarios.show.tables import Average, mean_of
 from scenarios.store.whole_files import to_json
@@ -145,12 +144,6 @@ def test_numbers_that_do_not_exist_have_no_mean() -> None:
     assert result["privacy_loss_of_run"] is None
     assert "privacy_loss_of_run" not in result["intervals"]
     assert "loss" in result["intervals"]
-
-
-def test_the_digest_is_of_all_recommendations_and_answers() -> None:
-    run = online(clients=2)
-    told = b"".join(one.served.chosen.tobytes() + one.served.liked.tobytes() for one in run.clients)
-    assert digest(run) == record(run)["recommendations_sha256"] == hashlib.sha256(told).hexdigest()
 
 
 def test_tables_hold_all_rounds_and_all_voters() -> None:

@@ -1,7 +1,6 @@
 """An online scenario, as a value and as it is typed: what it fills in, results and folders, and what it refuses."""
 
 import json
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -37,34 +36,19 @@ def test_files_bring_their_own_numbers() -> None:
         assert told(claimed) == (None, None, 3, 1, 2)
 
 
-def test_a_budget_is_exact() -> None:
-    assert OnlineScenario.model_validate({"budget": "1/3"}).budget == Fraction(1, 3)
-    assert OnlineScenario.model_validate({"budget": 0.1}).budget == Fraction(1, 10)
-    assert OnlineScenario.model_validate({"budget": "inf"}).budget is None
-
-
 WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"recommender": "p-wreck"}, ["recommender is 'p-wreck'", "p-rec, p-rec-sim"]),
-    ({"recommender": 3}, ["recommender is 3"]),
     ({"rounds": 1}, ["rounds is 1", "2"]),
     ({"rounds": 10**9}, ["rounds", "100000000"]),
-    ({"rounds": 2.5}, ["rounds is 2.5"]),
     ({"objects": 1}, ["objects is 1", "2"]),
-    ({"objects": 257}, ["objects is 257", "256"]),
     ({"voters": 0}, ["voters is 0", "1"]),
     ({"voters": 3}, ["voters is 3", "fewer than 4 peers"]),
     ({"voters": 11, "clients": 3}, ["voters is 11", "4 peers for each of 3 clients"]),
-    ({"peers": 0}, ["peers is 0", "1"]),
     ({"peers": 257}, ["voters is 256", "257 peers"]),
-    ({"diversity": -1}, ["diversity is -1", "0"]),
     ({"diversity": 21, "rounds": 20}, ["diversity is 21", "20 rounds"]),
-    ({"radius": -1}, ["radius is -1", "0"]),
-    ({"radius": 21, "rounds": 20}, ["radius is 21", "20 rounds"]),
     ({"rounds": 4}, ["diversity is 5", "4 rounds"]),
     ({"clients": 0}, ["clients is 0", "1"]),
-    ({"seed": -1}, ["seed is -1", "0"]),
     ({"budget": 0}, ["budget", "is 0", "above 0"]),
-    ({"budget": "much"}, ["budget", "much", "above 0"]),
     ({"budget": 3, "recommender": "plurality"}, ["budget is 3", "plurality"]),
     ({"budget": 3, "recommender": "p-rec-literal"}, ["budget is 3", "p-rec-literal"]),
     ({"epsilon": 2}, ["epsilon is 2", "naive"]),
@@ -75,9 +59,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"ratings": Path("r.csv"), "world": Path("w.toml")}, ["world is w.toml", "r.csv"]),
     ({"ratings": Path("r.csv"), "voters": 30}, ["voters is 30", "r.csv"]),
     ({"world": Path("w.toml"), "voters": 30}, ["voters is 30", "w.toml"]),
-    ({"world": Path("w.toml"), "rounds": 30}, ["rounds is 30", "w.toml"]),
     ({"world": Path("w.toml"), "clients": 2}, ["clients is 2", "w.toml"]),
-    ({"like_from": 3.0, "world": Path("w.toml")}, ["like_from is 3.0", "--ratings"]),
     ({"likes": 3}, ["'likes'", "unknown"]),
     ({"attack": "halving"}, ["attack is halving", "nobody lies"]),
     ({"malicious": 0.1, "attack": "promote:3"}, ["attack is 'promote:3'", "halving"]),

@@ -51,12 +51,6 @@ for line in sys.stdin.read().splitlines():
         assert not ended.code, (line, ended.code)
 """
 SWEEP = "sweep online --backend inprocess --workers 1 --seeds 1"
-LIGHT = """
-import sys
-from scenarios.families.online.online_scenario import OnlineScenario
-OnlineScenario(recommender="p-rec-sharp")
-print(*sorted({"numba", "scipy", "pandas", "sklearn", "ray", "pyarrow"} & sys.modules.keys()))
-"""
 
 
 @pytest.mark.thorough  # by default a mechanism of two tiers is three files more
@@ -134,8 +128,3 @@ def test_looks_go_on_for_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {f"number {place}": None for place in range(60)}
     monkeypatch.setattr("scenarios.show.sweep_figures.named_recommenders", lambda: many)
     assert len({(*look_of(name).values(),) for name in many}) == len(many)
-
-
-def test_reading_a_configuration_loads_no_numerical_library_but_numpy() -> None:
-    ended = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
-    assert ended.stdout.split() == []

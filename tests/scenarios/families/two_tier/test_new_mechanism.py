@@ -59,7 +59,10 @@ ROOMS = {
 }
 USED = """
 import importlib, json, sys
+from unittest.mock import MagicMock
 
+trees = ("sklearn", "sklearn.ensemble", "sklearn.linear_model")  # they grow in an attack alone, and load for seconds
+sys.modules.update(dict.fromkeys(trees, MagicMock()))
 for room in sys.argv[2].split(","):
     importlib.import_module(room).__path__.append(f"{sys.argv[1]}/{room}")
 

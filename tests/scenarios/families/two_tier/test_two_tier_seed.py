@@ -19,7 +19,7 @@ from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, ba
 from scenarios.backends.selection import InProcess
 from scenarios.config.settings import validated
 from scenarios.data.datasets import RatingTable
-from scenarios.data.rating_split import Split, draw_ratings, judge_likes
+from scenarios.data.rating_split import Split, judge_likes
 from scenarios.families.two_tier.two_tier_run import follow
 from scenarios.families.two_tier.two_tier_scenario import Scale, TwoTier, onto_scale, read_scale, scale_of
 from scenarios.families.two_tier.two_tier_seed import (
@@ -37,7 +37,6 @@ from scenarios.families.two_tier.two_tier_worlds import (
     choose_fitting,
     downhill,
     folds_of,
-    how_many,
     planted_ratings,
     split_users,
     weighing_of,
@@ -50,20 +49,6 @@ WIDE = Scale(lowest=-99.0, highest=99.0, levels=None)
 @pytest.fixture(scope="module")
 def small_table() -> RatingTable:
     return planted_ratings(SHAPE, 0)
-
-
-def test_planted_ratings_have_the_shape_that_was_asked_for(small_table: RatingTable) -> None:
-    assert (small_table.users, small_table.count) == (90, 50)
-    assert 0.9 * 2500 < small_table.ratings < 1.1 * 2500
-    assert small_table.degrees.min() >= 20
-    assert set(np.unique(small_table.values)) <= set(np.arange(0.5, 5.5, 0.5))
-    owners = small_table.owners.astype(np.int64) * 50 + small_table.items
-    assert np.array_equal(owners, np.unique(owners))
-    again, other = planted_ratings(SHAPE, 0), planted_ratings(SHAPE, 1)
-    assert np.array_equal(again.values, small_table.values)
-    assert other.values.size != small_table.values.size or not np.array_equal(other.items, small_table.items)
-    counts = np.sort(np.bincount(small_table.items, minlength=50))
-    assert counts[-5:].sum() > 3 * counts[:5].sum()
 
 
 def test_a_split_holds_out_as_many_of_everyone_and_deals_users_once(small_table: RatingTable) -> None:
@@ -86,23 +71,6 @@ def test_a_split_holds_out_as_many_of_everyone_and_deals_users_once(small_table:
 def _bounds(split: object) -> list[tuple[int, int, int, int]]:
     train, test = split.train.starts, split.test.starts  # type: ignore[attr-defined] # a split
     return list(zip(train[:-1], train[1:], test[:-1], test[1:], strict=True))
-
-
-def test_shares_of_users_are_at_least_one_user() -> None:
-    assert [how_many(0.05, 90), how_many(0.001, 90), how_many(7, 90)] == [4, 1, 7]
-
-
-def test_rows_are_taken_filtered_and_put_below_each_other() -> None:
-    rows = Rows(starts=np.array([0, 2, 2, 5]), items=np.arange(5, dtype=np.int32), values=np.arange(5.0), count=6)
-    some = rows.of(np.array([2, 0]))
-    assert (some.starts.tolist(), some.items.tolist()) == ([0, 3, 5], [2, 3, 4, 0, 1])
-    even = rows.where(rows.values % 2 == 0)
-    assert (even.starts.tolist(), even.items.tolist()) == ([0, 1, 1, 3], [0, 2, 4])
-    both = stacked((some, even))
-    assert both.starts.tolist() == [0, 3, 5, 6, 6, 8]
-    assert both.items.tolist() == [2, 3, 4, 0, 1, 0, 2, 4]
-    drawn = draw_ratings(rows, np.array([1, 0, 3]), 0, "test")
-    assert [drawn[:2].sum(), drawn[2:].sum()] == [1, 3]
 
 
 def test_ratings_that_are_not_finite_are_refused_by_name(small_table: RatingTable) -> None:
