@@ -293,7 +293,9 @@ def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
     if rounds != 2 and policy != "fixed":
         raise InputError(f"rounds is {rounds}, which is about policy fixed, not {policy}; leave it out")
     if answers != 1 and policy in (ONE_ROUND, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_ROUNDS):
-        raise InputError(f"answers_per_device is {answers}, but policy {policy} asks a device once; leave it out")
+        raise InputError(
+            f"answers_per_device is {answers}, but {policy} asks once; leave it out or choose another policy"
+        )
     if policy == "fixed" and rounds % answers:
         raise InputError(f"rounds is {rounds}, a device answers in {answers} of them; give a multiple")
     if policy == GROUPS and by_posterior:

@@ -87,7 +87,7 @@ def fold_of(split: Split) -> LikesFold:
     """Return the likes of a split that evaluates somebody."""
     if not split.evaluated.size:
         nobody = "two likes, or a held-out rating above the mean of its others"
-        raise InputError(f"of the {split.train.users} people none has {nobody}; lower --like-from, or name it")
+        raise InputError(f"of the {split.train.users} people none has {nobody}; lower or name --like-from")
     train = split.train.valued(split.likes)
     return LikesFold(train=train, liked=train.where(train.values).valued(None), holdout=split.holdout)
 

@@ -152,7 +152,7 @@ BAD: dict[str, list[str]] = {
     "--design pairwise --policy eliminate": ["policy is 'eliminate'", "one-round, fixed for pairwise"],
     "--design multi-maxsense --policy item-by-item": ["policy is 'item-by-item'", "multi-maxsense"],
     "--design item-query --epsilon inf --policy fixed": ["policy is 'fixed'", "until-learned", "item-query"],
-    "--design full-reveal --epsilon inf --policy {mine}:Doubtful": ["{mine}:Doubtful", "one way of asking"],
+    "--design full-reveal --epsilon inf --policy {mine}:Doubtful": ["{mine}:Doubtful", "one-round alone"],
     "--policy eliminate --rounds 3": ["rounds is 3", "policy fixed", "eliminate"],
     "--policy fixed --rounds 0": ["rounds is 0", "1"],
     "--policy fixed --rounds 3 --answers-per-device 2": ["rounds is 3", "2", "multiple"],

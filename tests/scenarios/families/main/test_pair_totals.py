@@ -232,7 +232,7 @@ def test_liars_with_made_up_ratings_answer_both_rounds() -> None:
         ({"trust": "local"}, "say two-servers"),
         ({"policy": "one-round"}, "takes two-rounds alone"),
         ({"pair_likes": 10}, "pair_likes is 10; it must lie between 1 and 9"),
-        ({"answers_per_device": 2}, "asks a device once"),
+        ({"answers_per_device": 2}, "asks once"),
         ({"delta": 0.01}, "at most 1 / users"),
     ],
 )
