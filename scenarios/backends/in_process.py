@@ -145,7 +145,7 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
             rehearse(query, holdings, secret, cohorts[0])
             load_decoder(query)
     with ThreadPoolExecutor(workers) as threads:
-        fleet = LocalFleet(job, cast, threads if workers > 1 else None, keeper)
+        fleet = LocalFleet(job, cast, threads if workers > 1 else None)
         start = time.perf_counter()
         process = job.plan.begin(fleet)
         fleet.report = lambda count: progress(replace(process.progress(), count=count))
@@ -156,23 +156,27 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
 
         outcome = run_rounds(process, keep, job.records)
         seconds = time.perf_counter() - start
-    return job.finish(outcome, fleet, Costs(seconds=seconds))
+    return job.finish(outcome, LocalExperimenterView(keeper, cast), Costs(seconds=seconds))
 
 
-class LocalFleet:
-    """The devices and hosts that a server can call in this process, and what only the experimenter may look at."""
+class LocalExperimenterView(NamedTuple):
+    """What only the experimenter may look at; see `scenarios.backends.session.ExperimenterView`."""
 
-    # See `coordinator.server.rounds.conductor.Fleet`, and `scenarios.backends.session.ExperimenterView`
-    def __init__(
-        self, job: BackendJob[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None, keeper: LedgerClient
-    ) -> None:
-        self.keeper, self._job, self._cast, self._threads, self._count = keeper, job, cast, threads, 0
-        self.report: Callable[[int], None] = lambda _: None  # Called with the number of answers or rounds so far
+    keeper: LedgerClient
+    cast: Cast
 
     def inspect(self, kind: str, question: Any, stop: int) -> list[Any]:
         """Return what devices show of a question; see `scenarios.backends.session.ExperimenterView.inspect`."""
-        cohorts = [cohort for cohort in self._cast[kind] if cohort.first < stop]
+        cohorts = [cohort for cohort in self.cast[kind] if cohort.first < stop]
         return [cohort.inspect(question, cohort.first, min(cohort.stop, stop)) for cohort in cohorts]
+
+
+class LocalFleet:
+    """The devices and hosts that a server can call in this process; see `coordinator.server.rounds.conductor.Fleet`."""
+
+    def __init__(self, job: BackendJob[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None) -> None:
+        self._job, self._cast, self._threads, self._count = job, cast, threads, 0
+        self.report: Callable[[int], None] = lambda _: None  # Called with the number of answers or rounds so far
 
     def hosts(self, kind: str) -> LocalHosts:
         """Return the devices of a kind."""

@@ -48,9 +48,7 @@ class InProcess:
 
     def run(self, job: BackendJob[R, O, T], progress: Progress) -> T:
         """Run a job; see `scenarios.backends.session.Backend.run`."""
-        from scenarios.backends.in_process import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
-            run_in_threads,
-        )
+        from scenarios.backends.in_process import run_in_threads  # noqa: PLC0415 (`--help` need not wait for it)
 
         return run_in_threads(job, self.workers, progress)
 
@@ -156,9 +154,7 @@ def opened(backend: BackendChoice) -> Iterator[Backend]:
     elif isinstance(backend, Ray):
         if not (backend.address or os.environ.get("RAY_ADDRESS")):  # read by Ray when it is imported: no hook for uv
             os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
-        from scenarios.backends.ray_instance import (  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
-            on_ray,
-        )
+        from scenarios.backends.ray_instance import on_ray  # noqa: PLC0415 (importing Ray takes a second)
 
         with on_ray(address=backend.address, workers=backend.workers, metrics=backend.metrics) as session:
             yield session

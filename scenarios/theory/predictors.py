@@ -248,10 +248,9 @@ def predictor(scenario: Scenario) -> Predictor | None:
         share = {"epsilon": scenario.epsilon / scenario.answers_per_device, "answers_per_device": 1}
         scenario = scenario.model_copy(update=share)
     filled = scenario.complete()
-    block = block_parameters(filled)
-    if filled.clusters != block.cluster_sizes.size:
+    if filled.clusters != len(filled.like[0]):
         return None
-    return _predictor(half_in(filled).moments(filled.settings, known_world(filled)), block, filled.decoder)
+    return from_moments(half_in(filled).moments(filled.settings, known_world(filled)), filled)
 
 
 def why_not_predicted(scenario: Scenario) -> str:
@@ -270,13 +269,9 @@ def _seconds(moments: object, items: int) -> float:
     return 0.0
 
 
-def from_moments(moments: object, scenario: Scenario) -> Predictor | None:
+def from_moments(moments: object, scenario: Scenario) -> Predictor | None:  # noqa: PLR0911
     """Return what moments predict for a filled-in block-model scenario; None where nobody has said what follows."""
-    return _predictor(moments, block_parameters(scenario), scenario.decoder)
-
-
-def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: PLR0911
-    """Return what moments of one kind predict; None where nobody has said what follows from them."""
+    parameters, decoder = block_parameters(scenario), scenario.decoder
     sizes = parameters.cluster_sizes
     match moments:
         case Predictor():

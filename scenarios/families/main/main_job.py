@@ -171,9 +171,7 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
     def warn(self, scenario: Scenario, console: Console) -> None:
         """Warn of clusters that no number of users separates, and of what the file of ratings is like."""
         super().warn(scenario, console)
-        from scenarios.theory.sufficient_users import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
-            warning,
-        )
+        from scenarios.theory.sufficient_users import warning  # noqa: PLC0415 (`--help` need not wait for it)
 
         if line := warning(scenario):
             console.print(line, highlight=False, soft_wrap=True)

@@ -51,15 +51,8 @@ class ClientWorld:
 
     def service(self, recommender: str, epsilon: Epsilon) -> Service:
         """Return this client's service, as it is announced to voters."""
-        return Service(
-            client=self.client.number,
-            recommender=recommender,
-            rounds=self.rounds,
-            objects=self.objects,
-            epsilon=epsilon,
-            titles=self.titles,
-            own_device=self.own_device,
-        )
+        about = {name: getattr(self, name) for name in ("rounds", "objects", "titles", "own_device")}
+        return Service(client=self.client.number, recommender=recommender, epsilon=epsilon, **about)
 
     def promise(self, *, peers: int | None = None, epsilon: float = np.inf) -> Promise:
         """Return what a recommender is promised."""
@@ -91,29 +84,19 @@ def planted_world(scenario: OnlineScenario) -> OnlineWorld:
     # Clients share the voters: votes are the same whoever is served, and peers of one client are random to the others.
     rounds, voters, peers = scenario.rounds or 0, scenario.voters or 0, scenario.peers or 0
     random = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
-    shape = (scenario.clients, rounds)
-    taste = random.integers(scenario.objects, size=shape, dtype=np.uint8)
-    diverse = np.zeros(shape, np.bool_)
+    taste = random.integers(scenario.objects, size=(scenario.clients, rounds), dtype=np.uint8)
+    diverse = np.zeros((scenario.clients, rounds), np.bool_)
     for row in diverse:
         row[random.permutation(rounds)[: scenario.diversity]] = True
     whose = np.full(voters, -1, np.int32)
     whose[random.permutation(voters)[: scenario.clients * peers]] = np.repeat(np.arange(scenario.clients), peers)
-    clients = tuple(
-        ClientWorld(
-            client=Client(number, likes_of(taste[number], diverse[number], scenario.objects)),
-            rounds=rounds,
-            objects=scenario.objects,
-            diversity=scenario.diversity or 0,
-            radius=scenario.radius or 0,
-            peer=whose == number,
-            name=f"client {number}",
-        )
-        for number in range(scenario.clients)
-    )
-    opinions = PlantedVoters(
-        client=whose, taste=taste, diverse=diverse, objects=scenario.objects, radius=scenario.radius or 0
-    )
-    return OnlineWorld(scenario=scenario, voters=opinions, clients=clients)
+    diversity, radius, clients = scenario.diversity or 0, scenario.radius or 0, list[ClientWorld]()
+    shape: dict[str, Any] = {"rounds": rounds, "objects": scenario.objects, "diversity": diversity, "radius": radius}
+    for number in range(scenario.clients):
+        client = Client(number, likes_of(taste[number], diverse[number], scenario.objects))
+        clients.append(ClientWorld(client=client, peer=whose == number, name=f"client {number}", **shape))
+    opinions = PlantedVoters(client=whose, taste=taste, diverse=diverse, objects=scenario.objects, radius=radius)
+    return OnlineWorld(scenario=scenario, voters=opinions, clients=tuple(clients))
 
 
 def likes_of(taste: np.ndarray[tuple[int], np.dtype[np.uint8]], diverse: Bools, objects: int) -> Bools2:
@@ -152,10 +135,9 @@ def measured(world: ClientWorld, far: Ints, scenario: OnlineScenario) -> ClientW
     if peers < needed:
         if needed > world.voters:
             raise InputError(f"peers is {needed}, but {world.name} has {world.voters} voters; give at most that")
-        nearest = np.sort(far)[:needed]
         raise InputError(
             f"peers is {needed}, but {world.name} has {peers} voters within radius {radius}; the radius must be at "
-            f"least {nearest[-1]} for that"
+            f"least {np.sort(far)[needed - 1]} for that"
         )
     return replace(world, radius=radius, peer=peer)
 

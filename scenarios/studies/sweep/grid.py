@@ -64,7 +64,12 @@ def expanded(
         for name in table:
             if name in fixed:
                 raise InputError(f"{name} {fixed[name]}")
-        for varied in combinations(table):
+        axes = {name: value if isinstance(value, list) else [value] for name, value in table.items()}
+        for name, choices in axes.items():
+            if not choices:
+                raise InputError(f"{name} is an empty list in [[grid]]; give at least one value or leave it out")
+        for choice in product(*axes.values()):
+            varied = dict(zip(axes, choice, strict=True))
             words = f"({', '.join(f'{name} = {value}' for name, value in varied.items())})"
             try:
                 setting = make(varied)
@@ -74,15 +79,6 @@ def expanded(
                 raise InputError(f"setting {words} is given twice; drop one of them")
             settings.append(setting)
     return tuple(settings)
-
-
-def combinations(table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return every combination of the lists of a [[grid]] table."""
-    axes = {name: value if isinstance(value, list) else [value] for name, value in table.items()}
-    for name, choices in axes.items():
-        if not choices:
-            raise InputError(f"{name} is an empty list in [[grid]]; give at least one value or leave it out")
-    return [dict(zip(axes, choice, strict=True)) for choice in product(*axes.values())]
 
 
 _SHOWN = {"design", "decoder", "items", "rated", "users", "clusters", "like", "class_shares", "cluster_shares"}

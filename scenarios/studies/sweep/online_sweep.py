@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -334,7 +334,7 @@ class OnlineSweep(Sweep[PlantedKey, Values]):
             # With a star where it met another environment than most
             stars = {row["environment"]: "" if row["environment"] == rows[0]["environment"] else " *" for row in rows}
             lines: list[Row | None] = []
-            for _, group in itertools.groupby(rows, lambda row: row["x"]):
+            for _, group in groupby(rows, lambda row: row["x"]):
                 lines += [*({**row, "name": row["recommender"] + stars[row["environment"]]} for row in group), None]
             x: tuple[str, Cell] = (AXES[name].label.rpartition(" ")[2], lambda row: f"{row['x']:,}")
             columns = [x, ("recommender", "name"), *_POINT_COLUMNS]
@@ -519,10 +519,11 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
             recommenders=recommenders_of(options.recommenders, compared_in(RATINGS)) or applicable,
             seeds=options.seeds or 1,
         )
-        tell_remarks(read_for(sweep.scenario(REFERENCE, 0)), console())
+        reference = sweep.scenario(REFERENCE, 0)
+        tell_remarks(read_for(reference), console())
         for recommender in sweep.recommenders:
             scenario = sweep.scenario(recommender, 0)
-            for client in world_of(scenario.model_copy(update={"recommender": REFERENCE})).clients:
+            for client in world_of(reference).clients:
                 online.proved(scenario, client, recommender)
         return sweep
 
@@ -534,8 +535,8 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         """Return what every unit depends on, as JSON values."""
         one = self.scenario(REFERENCE, 0)
         columns = None if one.columns is None else list(one.columns)
-        shared = {name: getattr(one, name) for name in ("like_from", "duplicates", "bad_lines")}
-        shared |= {name: getattr(one, name) for name in ("clients", "rounds", "objects")}
+        names = ("like_from", "duplicates", "bad_lines", "clients", "rounds", "objects")
+        shared = {name: getattr(one, name) for name in names}
         return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
 
     def units(self, done: Clients) -> dict[ClientsKey, Callable[[], ClientsMeasurement]]:
