@@ -140,7 +140,9 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
                 if target and not cpus:
                     raise InputError(f"Ray at {target} has no CPU for a single worker; add a node to it")
                 if workers and workers > cpus:
-                    raise InputError(f"workers is {workers}, but Ray at {target} has {cpus} CPUs; ask for at most that")
+                    raise InputError(
+                        f"workers is {workers}, but Ray at {target} has {cpus} CPUs; ask for that many at most"
+                    )
                 if metrics:
                     report_scraped()
                 yield OnRay(workers or cpus, metrics=metrics, most=workers is None)

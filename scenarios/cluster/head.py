@@ -145,4 +145,6 @@ def _explained(address: str, job: str | None = None) -> Iterator[None]:
             raise
         if "404" not in str(error) and "does not exist" not in str(error):
             raise SilentHeadError(f"the head at {address} fails ({reason_of(error)})") from None
-        raise InputError(f"job {job} is unknown to the head at {address}; `ray job list` has those it knows") from None
+        raise InputError(
+            f"job {job} is unknown to the head at {address}; `ray job list` lists those it knows"
+        ) from None

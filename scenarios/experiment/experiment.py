@@ -164,8 +164,13 @@ def finished_run(
     def work(session: Backend) -> Record:
         experiment.warn(settings, console)
         mark = None if out is None else read_manifest(out)
-        run = os.urandom(16).hex() if mark is None else mark.run
-        reporter = ProgressReporter(kind=experiment.name, run=run, console=console, repeats=repeat, out=out)
+        reporter = ProgressReporter(
+            kind=experiment.name,
+            run=os.urandom(16).hex() if mark is None else mark.run,
+            console=console,
+            repeats=repeat,
+            out=out,
+        )
         event("started", kind=experiment.name, run=reporter.run, repeats=repeat, backend=session.name)
         running = Running(
             session=session, console=console, devices_per_actor=devices_per_actor, out=out, reporter=reporter

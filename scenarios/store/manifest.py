@@ -18,7 +18,12 @@ FOLDER, MANIFEST = "rounds", "scenario.json"
 PROGRESS = "progress.json"
 """The run's progress, beside its manifest, for whoever watches it; no run resumes from that file."""
 RUN, ONLINE, TWO_TIER, SWEEP = KINDS = "run", "online", "two-tier", "sweep"  # Commands whose experiments can be resumed
-_KEPT = {RUN: "round", ONLINE: "client", TWO_TIER: "batch", SWEEP: "unit"}
+_KEPT = {
+    RUN: ("round", "rounds"),
+    ONLINE: ("client", "clients"),
+    TWO_TIER: ("batch", "batches"),
+    SWEEP: ("unit", "units"),
+}
 _NAME = re.compile("[0-9a-f]{32}")
 UNCLAIMED = "0" * 32  # The run's name in folders that were never claimed, such as temporary ones
 
@@ -47,8 +52,8 @@ class Manifest:
 
     def resume_hint(self, count: int, out: Path) -> str:
         """Say how many records the folder holds and how to resume."""
-        one = _KEPT[self.kind]
-        stored = f"{count} {one} is kept" if count == 1 else f"{count} {one}{'es' if one == 'batch' else 's'} are kept"
+        one, several = _KEPT[self.kind]
+        stored = f"{count} {one} is kept" if count == 1 else f"{count} {several} are kept"
         how = "the same command" if self.kind == SWEEP else f"the same command or blindrec resume {out}"
         return f"{stored} in {out}, {how} goes on"
 

@@ -42,8 +42,9 @@ class Emulated:
         """Draw the statistic of a round."""
         query, users = ask.query, ask.stop - ask.first
         pool = np.arange(query.items) if query.pool is None else query.pool
-        likes = self.likes[:, pool]
-        crowd = EmulatedDevices(likes=likes, class_shares=self.class_shares, rated=self.rated, users=users)
+        crowd = EmulatedDevices(
+            likes=self.likes[:, pool], class_shares=self.class_shares, rated=self.rated, users=users
+        )
         sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
         sensed[pool], scores[pool], ones = self.design.emulate(query, crowd, self.coins)
         return ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones), []

@@ -261,8 +261,11 @@ def _influence(moments: object, scenario: Scenario, inputs: ShiftInputs) -> Infl
         case SketchMoments(effect=levels):
             decoder = "centred" if scenario.decoder == POSTERIOR else scenario.decoder
             shift = sets_shift if inputs.query.design == "maxsense" else parts_shift
-            deviation = np.full(levels.size, moments.estimate_deviation(1, decoder))
-            return Influence(levels=levels, deviation=deviation, shift=partial(shift, inputs))
+            return Influence(
+                levels=levels,
+                deviation=np.full(levels.size, moments.estimate_deviation(1, decoder)),
+                shift=partial(shift, inputs),
+            )
         case FrequencyMoments():
             half = half_in(scenario)
             assert isinstance(half, FrequencyHalf)
@@ -350,8 +353,9 @@ def overthrown(scenario: Scenario, influence: Influence, labels: Indices, *, pro
     wrong = 0
     for _ in range(DRAWS):
         sample = influence.sample(scenario.malicious or 0.0, labels, wishes, users, coins)
-        weighted = sample / influence.deviation[labels] * np.sqrt(rates) * users
-        estimates = Estimates(weighted=weighted, information=rates * users)
+        estimates = Estimates(
+            weighted=sample / influence.deviation[labels] * np.sqrt(rates) * users, information=rates * users
+        )
         posterior = believe(estimates, clusters=setting.clusters, failure=setting.failure)
         posterior = posterior.withstanding(setting.assume_malicious * most_moved(rates) * users)
         wrong += int(((posterior.cluster != truth) & posterior.decided(setting.failure)).sum())

@@ -194,8 +194,11 @@ def sampled_cuts(mixture: ScoreMixture) -> Cuts:
     bend = _curvature(covariance, gaps, total, mixture.shares @ slope) / 2
     lacking = np.einsum("l,lab,lb->a", mixture.shares, np.array(curves), missing)
     bias = inverse @ (bend + lacking + (given_way * total * gaps / 2) @ sums)
-    variance = np.einsum("ca,ab,cb->c", middle, covariance, middle)
-    return Cuts(limit=limit, shift=(bias - missing) @ middle.T + given_way, variance=variance)
+    return Cuts(
+        limit=limit,
+        shift=(bias - missing) @ middle.T + given_way,
+        variance=np.einsum("ca,ab,cb->c", middle, covariance, middle),
+    )
 
 
 def _curvature(covariance: Floats, gaps: Floats, density: Floats, slope: Floats) -> Floats:

@@ -289,8 +289,9 @@ def from_moments(moments: object, scenario: Scenario) -> Predictor | None:  # no
                 exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
             )
         case SumMoments(level=level, noise=added):
-            spread = level * (1 - level)
-            return _of_mixture(lambda users: mixture_of(level, spread / users + added / users**2, sizes), sizes)
+            return _of_mixture(
+                lambda users: mixture_of(level, level * (1 - level) / users + added / users**2, sizes), sizes
+            )
         case TotalMoments(noise=noise):
             return Predictor(
                 accuracy=lambda users: curator_accuracy(parameters, users=users, noise=noise),

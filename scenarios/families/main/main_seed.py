@@ -313,8 +313,11 @@ def _verified(run: MainResult) -> dict[str, int]:
     verified = nothing if state.verified is None else state.verified.information > 0
     answers = sum(one.answered for ask, one in zip(state.asked, state.counts, strict=True) if ask.verifies)
     disputed = None if posterior is None else posterior.disputed
-    again = 0 if disputed is None else int((disputed & verified).sum())
-    return {"verified": int(verified.sum()), "verifying_answers": answers, "disputed": again}
+    return {
+        "verified": int(verified.sum()),
+        "verifying_answers": answers,
+        "disputed": 0 if disputed is None else int((disputed & verified).sum()),
+    }
 
 
 def _known_truth(run: MainResult) -> dict[str, Any]:
@@ -461,8 +464,12 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
             rounds=rounds,
             ledger=journal.ledger if journal else None,
         )
-    values, tables = record(ran, _noiseless(ran, running.session)), partial(tables_of, ran)
-    return Record(values=values, scenario=ran.scenario.again(), tables=tables, failure=ran.outcome.failure)
+    return Record(
+        values=record(ran, _noiseless(ran, running.session)),
+        scenario=ran.scenario.again(),
+        tables=partial(tables_of, ran),
+        failure=ran.outcome.failure,
+    )
 
 
 def person_warning(population: Population) -> str | None:

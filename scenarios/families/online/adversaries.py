@@ -347,8 +347,12 @@ def chain_15(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:  # 
 
 
 def _chain_row(scenario: OnlineScenario, ratios: list[float]) -> Row:
-    total, largest = finite(list(accumulate(ratios))[-1]), finite(max(map(abs, ratios)))
-    return {"recommender": scenario.recommender, "steps": len(ratios), "total": total, "largest_step": largest}
+    return {
+        "recommender": scenario.recommender,
+        "steps": len(ratios),
+        "total": finite(list(accumulate(ratios))[-1]),
+        "largest_step": finite(max(map(abs, ratios))),
+    }
 
 
 ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], str]] = {

@@ -313,7 +313,9 @@ def worst_case_sim(
     """
     check(rounds, objects, voters, peers)
     if objects > 3 or (sharp and objects != 2):
-        raise InputError(f"objects is {objects}: the exact worst case is computed for 2 and 3, for p-rec-sharp for 2")
+        raise InputError(
+            f"objects is {objects}: the exact worst case is computed for 2 (p-rec-sharp) or 2 and 3 objects"
+        )
     tried = math.comb(voters + objects, objects) - math.comb(peers + objects - 1, objects)
     if tried > MOST_ROUNDS_TRIED:
         raise InputError(

@@ -64,9 +64,13 @@ def _tell(one: ServedClient) -> Numbers:
 
 
 def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
-    likelihood, service = float(arrays.pop("log_likelihood")), bytes.fromhex(numbers["service"])
-    served = Served(log_likelihood=likelihood, **arrays)
-    return ServedClient(number=numbers["number"], service=service, served=served, seconds=numbers["seconds"])
+    likelihood = float(arrays.pop("log_likelihood"))
+    return ServedClient(
+        number=numbers["number"],
+        service=bytes.fromhex(numbers["service"]),
+        served=Served(log_likelihood=likelihood, **arrays),
+        seconds=numbers["seconds"],
+    )
 
 
 class KeptClients(RecordLog[ServedClient]):

@@ -226,8 +226,13 @@ def world_from_file(scenario: OnlineScenario, path: Path) -> OnlineWorld:
     if len(votes) < 2:
         raise InputError(f"the world has {len(votes)} rounds; write at least 2")
     table, liked = read_votes(votes, objects), read_likes(likes, objects)
-    client, peer = Client(0, liked), np.zeros(table.shape[1], np.bool_)
-    world = ClientWorld(client=client, rounds=len(votes), objects=objects, peer=peer, name="the client")
+    world = ClientWorld(
+        client=Client(0, liked),
+        rounds=len(votes),
+        objects=objects,
+        peer=np.zeros(table.shape[1], np.bool_),
+        name="the client",
+    )
     voters = TableVoters(table=table, group=np.arange(table.shape[1], dtype=np.int32))
     return OnlineWorld(scenario=scenario, voters=voters, clients=(measured(world, distances(table, liked), scenario),))
 
@@ -241,7 +246,9 @@ def read_votes(rows: Sequence[Any], objects: int) -> Bits2:
     for number, row in enumerate(rows):
         if not isinstance(row, list) or len(row) != voters:
             count = len(row) if isinstance(row, list) else 0
-            raise InputError(f"round {number}: {count} voters, but round 0 has {voters}; all vote in every round")
+            raise InputError(
+                f"round {number}: {count} voters, but round 0 has {voters}; every voter votes in every round"
+            )
         for voter, vote in enumerate(row):
             table[number, voter] = _one(vote, f"round {number}: voter {voter}", objects)
     return table

@@ -60,9 +60,11 @@ def deal(rows: Rows, popularity: Ints, seed: int, purpose: str, *, targets: int)
     mixed = replace(rows, items=rows.items[order], values=rows.values[order])
     most_known = rows.degrees - np.minimum(targets, -(-rows.degrees // 2))
     rank = np.arange(owners.size) - np.repeat(rows.starts[:-1], rows.degrees)
-    places = np.flatnonzero(rank >= np.repeat(most_known, rows.degrees))
-    decoys = _decoys(rows, owners[places], mixed.items[places], popularity, coins)
-    return DealtSplit(rows=mixed, targets=places, owner=owners[places], most_known=most_known, decoys=decoys)
+    target_places = np.flatnonzero(rank >= np.repeat(most_known, rows.degrees))
+    decoys = _decoys(rows, owners[target_places], mixed.items[target_places], popularity, coins)
+    return DealtSplit(
+        rows=mixed, targets=target_places, owner=owners[target_places], most_known=most_known, decoys=decoys
+    )
 
 
 def _decoys(rows: Rows, owner: Ints, items: Indices, popularity: Ints, coins: np.random.Generator) -> Indices:

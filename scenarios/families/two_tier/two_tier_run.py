@@ -112,8 +112,12 @@ def follow(
     cohort: Any = PrivateCohort if plan.poison is None else partial(PoisoningCohort, poison=plan.poison)
     if server.mechanism is not None:
         consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon, own_h=server.own_h)
-        kind, bounds = partial(cohort, consent=consent), list(plan.private.blocks(DEVICES_A_COHORT))
-        crews[PRIVATE] = DeviceGroup(kind=kind, holdings=plan.private, bounds=bounds, hosts=workers)
+        crews[PRIVATE] = DeviceGroup(
+            kind=partial(cohort, consent=consent),
+            holdings=plan.private,
+            bounds=list(plan.private.blocks(DEVICES_A_COHORT)),
+            hosts=workers,
+        )
     work: BackendJob[Batch, CompletionOutcome, SessionResult[CompletionOutcome]] = BackendJob(
         plan=server,
         device_groups=crews,
@@ -141,5 +145,10 @@ def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) ->
             model = announced(model, crowd)
         if server.returns_model_after(first, stop):
             models.append((stop, model.features))
-    beside, answered = public_only(server, alone) if server.beside else None, server.private
-    return CompletionOutcome(features=model.features, model=model, models=models, answered=answered, alone=beside)
+    return CompletionOutcome(
+        features=model.features,
+        model=model,
+        models=models,
+        answered=server.private,
+        alone=public_only(server, alone) if server.beside else None,
+    )

@@ -96,7 +96,9 @@ def check_levels(table: RatingTable, levels: tuple[float, ...] | None, mechanism
             f"{mechanism} needs a scale S, give --scale, and --round-ratings if ratings are continuous"
         )
     if len(levels) < 2:
-        raise InputError(f"scale has K = {len(levels)} rating, {levels[0]:g}; {mechanism} needs at least 2")
+        raise InputError(
+            f"scale has K = {len(levels)} rating, {levels[0]:g}; {mechanism} needs at least 2 to choose from"
+        )
     name = "declared scale" if declared else "scale of public ratings"
     off = ~np.isin(table.values, levels)
     if off.any():

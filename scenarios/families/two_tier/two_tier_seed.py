@@ -177,8 +177,13 @@ def plan_of(world: TwoTierWorld, fitting: Fitting, *, every: int = 0, beside: bo
     if settings.malicious is not None:  # liars draw the signs of the one vector that all of them claim
         coins = np.random.default_rng(int.from_bytes(derive(settings.seed, "poison")))
         poison = Poison(share=settings.malicious, signs=coins.choice([-1.0, 1.0], public.count))
-    secret, full = derive(settings.seed, "devices"), settings.mechanism == FULL
-    return CoursePlan(server=server, private=private, secret=secret, full=full, poison=poison)
+    return CoursePlan(
+        server=server,
+        private=private,
+        secret=derive(settings.seed, "devices"),
+        full=settings.mechanism == FULL,
+        poison=poison,
+    )
 
 
 def score_of(world: TwoTierWorld, session: Backend, features: ItemFeatures) -> float:
@@ -294,8 +299,13 @@ def teach_seed(scenario: TwoTier, running: Running) -> Record:
     stored_batches = None if running.out is None else KeptBatches(running.out, scenario.seed)
     if stored_batches:
         stored_batches.check(running.console)
-    watched = partial(running.progress, seed=scenario.seed, done="private devices were asked")
-    record = run(scenario, running.session, table_of(scenario), stored_batches, watched)
+    record = run(
+        scenario,
+        running.session,
+        table_of(scenario),
+        stored_batches,
+        watched=lambda devices: running.progress(devices, scenario.seed, "private devices were asked"),
+    )
     return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))
 
 

@@ -239,10 +239,12 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
     return row
 
 
-def _predictions(curves: Predictor, users: int, fit: Estimate | None, value: float, *, here: bool) -> dict[str, float]:
+def _predictions(
+    prediction: Predictor, users: int, fitted: Estimate | None, value: float, *, here: bool
+) -> dict[str, float]:
     """Return the share of items right and the probability that all are; an estimate has both ``here``, at its value."""
-    accuracy = fit.accuracy if fit and here else curves.accuracy(users)
-    exact = fit.chance(value) if fit and fit.chance else curves.exact(users)
+    accuracy = fitted.accuracy if fitted and here else prediction.accuracy(users)
+    exact = fitted.chance(value) if fitted and fitted.chance else prediction.exact(users)
     return {"accuracy": accuracy, "exact": exact}
 
 

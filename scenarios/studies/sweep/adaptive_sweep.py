@@ -196,7 +196,9 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
         sweep = validated(cls, None, dict(values))
         if not sweep.measured:
             names = ", ".join(name for name, one in SCHEMES.items() if one.emulated)
-            raise InputError(f"statistic is {MOMENTS}, which no scheme has; add one of {names}, or say {DEVICES}")
+            raise InputError(
+                f"statistic is {MOMENTS}, which none of the schemes has; add one of {names}, or say {DEVICES}"
+            )
         for name in sweep.schemes:
             for items in sweep.items:
                 sweep._check(name, items)
@@ -245,10 +247,14 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values; not which units there are."""
         one = self.scenario(self.schemes[0], self.items[0])
-        world = {"rated": self.rated, "epsilon": as_json(one.epsilon), "exact_epsilon": str(one.epsilon)}
+        world: dict[str, Any] = {
+            "rated": self.rated,
+            "epsilon": as_json(one.epsilon),
+            "exact_epsilon": str(one.epsilon),
+        }
         world |= {name: getattr(one, name) for name in ("class_shares", "cluster_shares", "confidence")}
-        like = [list(row) for row in one.like]
-        return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **world, "like": like}
+        world["like"] = [list(row) for row in one.like]
+        return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **world}
 
     def units(self, done: Units) -> dict[SchemeKey, Callable[[], Values]]:
         """Return a unit each scheme, catalogue and seed; of the first seed with the trajectory."""

@@ -222,7 +222,10 @@ class OnlineSweep(Sweep[PlantedKey, Values]):
     recommenders: tuple[str, ...] | None = None  # On all axes, where they apply; None: each axis' own choice
     seeds: int = SEEDS  # Runs of every recommender and setting, seeds 0 and up
     key = PlantedKey
-    fields: ClassVar = OnlineSweepOptions.model_fields | {name: OnlineScenario.model_fields[name] for name in _SCENARIO}
+    fields: ClassVar = {
+        **OnlineSweepOptions.model_fields,
+        **{name: OnlineScenario.model_fields[name] for name in _SCENARIO},
+    }
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> OnlineSweep | RatingsSweep:
@@ -256,7 +259,8 @@ class OnlineSweep(Sweep[PlantedKey, Values]):
                 kind = recommender_of(recommender)
                 why = ": it has two objects only" if kind.sharp else "" if kind.promised else ": it needs D = R = 0"
                 raise InputError(
-                    f"recommender {recommender} is on none of the axes {', '.join(self.axes)}{why}; leave it out"
+                    f"recommender {recommender} applies on none of the axes {', '.join(self.axes)}{why}; leave it out, "
+                    "or add an axis"
                 )
         for axis in self.axes:
             if axis not in {point.axis for point in self.points}:

@@ -95,8 +95,9 @@ def swept(
 
 def claim(out: Path, content: Mapping[str, Any]) -> None:
     """Make a folder a sweep's own, or find that it is already; see `run_folder.claim_folder` for errors."""
-    scenario = json.loads(json.dumps(content))
-    claim_folder(out, Manifest(kind=SWEEP, scenario=scenario, source_sha256=None, code_sha256=""))
+    claim_folder(
+        out, Manifest(kind=SWEEP, scenario=json.loads(json.dumps(content)), source_sha256=None, code_sha256="")
+    )
 
 
 def measure_units(sweep: Sweep[K, M], session: Backend, out: Path, console: Console) -> dict[K, M]:

@@ -433,7 +433,9 @@ class ExponentFit(BaseModel):
         if not all(map(math.isfinite, values)):
             raise InputError(f"fit {self.name!r}: {self.x} is infinite at some setting; leave it out with where")
         if len(values) < 2:
-            raise InputError(f"fit {self.name!r} has {len(values)} value of {self.x} in the grid; exponents need two")
+            raise InputError(
+                f"fit {self.name!r} has {len(values)} value of {self.x} in the grid; an exponent needs two"
+            )
 
 
 def _normal(name: str, value: Any) -> Any:

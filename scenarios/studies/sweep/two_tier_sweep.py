@@ -86,19 +86,21 @@ def measure_two_tier(
         course = follow(plan, session).outcome
         scores = [(devices, experiment.score_of(world, session, features)) for devices, features in course.models]
         measured |= {"points": scores, "baseline": rmse(baseline_errors(course.features, world.split.test))}
-        guessed = _guessed(world, plan, course) if attacks else []
+        guessed = _guessed(scenario.seed, world, plan, course) if attacks else []
         measured |= {"weight": course.weight, "attack": guessed}
     return measured
 
 
-def _guessed(world: experiment.TwoTierWorld, plan: CoursePlan, course: CompletionOutcome) -> list[dict[str, Any]]:
+def _guessed(
+    seed: int, world: experiment.TwoTierWorld, plan: CoursePlan, course: CompletionOutcome
+) -> list[dict[str, Any]]:
     """Attack what can be attacked: some mechanisms need a scale with all ratings on it."""
     from scenarios.families.two_tier.attack import ATTACKED, attack  # noqa: PLC0415 (trees, only where they grow)
 
     levels = world.scale.levels
     on_scale = levels is not None and len(levels) > 1 and bool(np.isin(plan.private.values, levels).all())
     attacked = [one for one in ATTACKED if on_scale or not needs_scale(one[0])]
-    return attack(course.features, plan.server.public, plan.private, world.settings.seed, attacked=attacked)
+    return attack(course.features, plan.server.public, plan.private, seed, attacked=attacked)
 
 
 class TwoTierSweepOptions(BaseModel):
@@ -150,7 +152,9 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
         for curve in curves:
             name, epsilon = read_curve(curve)
             if name not in GUARANTEES:
-                raise InputError(f"mechanism is {name!r}; choose some of {', '.join(GUARANTEES)}, with :epsilon if any")
+                raise InputError(
+                    f"mechanism is {name!r}; choose some of {', '.join(GUARANTEES)}, with :epsilon if it has one"
+                )
             if takes_epsilon(name) != (epsilon is not None):
                 raise InputError(f"mechanism is {curve!r}; write {name}:5 if it has an epsilon, {name} if not")
         table = experiment.read_table(base)

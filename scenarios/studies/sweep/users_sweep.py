@@ -102,7 +102,9 @@ class UsersSweep(GridSweep):
     def _setting(self, varied: Mapping[str, Any]) -> Scenario:
         values = _with_rated({**self.base, **varied})
         if values.get("policy") == "fixed":
-            raise InputError("policy is 'fixed', but a sweep grows one round; leave it out, or choose one that stops")
+            raise InputError(
+                "policy is 'fixed', but a sweep grows one round; leave it out, or choose one that stops itself"
+            )
         if (trust := values.get("trust", LOCAL)) != LOCAL:
             raise InputError(
                 f"trust is {trust!r}, under which devices' noise follows from how many they are, but this sweep reads "
@@ -113,7 +115,9 @@ class UsersSweep(GridSweep):
             load_scenario(None, {**values, "decoder": decoder})
         setting = load_scenario(None, values)
         if TOP in self.criteria and not half_in(setting).ranks:
-            raise InputError(f"criterion {TOP} is about ranks by popularity, which {setting.design} does not have")
+            raise InputError(
+                f"criterion {TOP} is about items ranked by popularity, which {setting.design} does not rank"
+            )
         if setting.ratings is None:
             setting = setting.complete()
             cluster_sizes(setting)
@@ -125,7 +129,8 @@ class UsersSweep(GridSweep):
             )
         if self.most_users > MOST_RESAMPLED:
             raise InputError(
-                f"most_users is {self.most_users}; a file's devices are held in memory, at most {MOST_RESAMPLED}"
+                f"most_users is {self.most_users}, but devices of a ratings file are held in memory; give at most "
+                f"{MOST_RESAMPLED}"
             )
         path = setting.ratings.resolve()  # workers may run elsewhere
         filled = populate(setting.model_copy(update={"ratings": path, "users": None})).scenario
