@@ -168,9 +168,17 @@ class ProgressReporter:
 
     def snapshot(self, **numbers: Any) -> ProgressSnapshot:
         """Return a snapshot of the running seed."""
-        here: dict[str, Any] = {"pid": os.getpid(), "born": _born(), "host": platform.node(), "at": time.time()}
-        seeds: dict[str, Any] = {"repeat": max(1, self._repeat), "repeats": self.repeats}
-        return ProgressSnapshot(kind=self.kind, run=self.run, **seeds, **here, **numbers)
+        return ProgressSnapshot(
+            kind=self.kind,
+            run=self.run,
+            repeat=max(1, self._repeat),
+            repeats=self.repeats,
+            pid=os.getpid(),
+            born=_born(),
+            host=platform.node(),
+            at=time.time(),
+            **numbers,
+        )
 
     def report(self, what: str, snapshot: ProgressSnapshot, *, folder: bool) -> None:
         """Report a snapshot to the log, and to the folder as well; a folder that cannot be written stops nothing."""

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -247,8 +246,9 @@ def run_job(
         advice = backstage.inspect(RATERS, AdviceRequest(model, top, features), advised)
         lists = np.concatenate(advice) if advice else np.empty((0, top), np.int32)
         spent = spent_by(backstage.keeper, job.layout.devices)
-        where: dict[str, Any] = {"backend": session.name, "layout": job.layout}
-        return MainResult(job=job, outcome=outcome, advice=lists, spent=spent, costs=costs, **where)
+        return MainResult(
+            job=job, outcome=outcome, advice=lists, spent=spent, costs=costs, backend=session.name, layout=job.layout
+        )
 
     work = BackendJob(
         plan=job.plan,

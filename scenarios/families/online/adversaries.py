@@ -128,9 +128,16 @@ def _world(scenario: OnlineScenario, table: Bits2, liked: Bits, path: Ints, *, d
     likes = np.zeros((rounds, scenario.objects), np.bool_)
     likes[np.arange(rounds), liked] = True
     group = np.repeat(np.arange(groups, dtype=np.int32), scenario.peers or 1)
-    shape: dict[str, Any] = {"rounds": rounds, "objects": scenario.objects, "radius": scenario.radius or 0}
     peer = group == int((path << np.arange(path.size)).sum())
-    client = ClientWorld(client=Client(0, likes), diversity=diversity, peer=peer, name="the client", **shape)
+    client = ClientWorld(
+        client=Client(0, likes),
+        rounds=rounds,
+        objects=scenario.objects,
+        diversity=diversity,
+        radius=scenario.radius or 0,
+        peer=peer,
+        name="the client",
+    )
     return OnlineWorld(scenario=scenario, voters=TableVoters(table=table, group=group), clients=(client,))
 
 

@@ -166,8 +166,9 @@ def run_online(
             ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
             for (client, promise, epsilon), one in zip(promises, clients, strict=True)
         )
-        where: dict[str, Any] = {"backend": session.name, "layout": layout}
-        return OnlineResult(scenario=scenario, world=world, outcome=runs, costs=costs, **where)
+        return OnlineResult(
+            scenario=scenario, world=world, outcome=runs, costs=costs, backend=session.name, layout=layout
+        )
 
     devices = {one.client.number: one.client for one in world.clients}
     work: BackendJob[ServedClient, list[ServedClient], OnlineResult] = BackendJob(

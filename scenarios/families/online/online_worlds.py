@@ -91,10 +91,19 @@ def planted_world(scenario: OnlineScenario) -> OnlineWorld:
     whose = np.full(voters, -1, np.int32)
     whose[random.permutation(voters)[: scenario.clients * peers]] = np.repeat(np.arange(scenario.clients), peers)
     diversity, radius, clients = scenario.diversity or 0, scenario.radius or 0, list[ClientWorld]()
-    shape: dict[str, Any] = {"rounds": rounds, "objects": scenario.objects, "diversity": diversity, "radius": radius}
     for number in range(scenario.clients):
         client = Client(number, likes_of(taste[number], diverse[number], scenario.objects))
-        clients.append(ClientWorld(client=client, peer=whose == number, name=f"client {number}", **shape))
+        clients.append(
+            ClientWorld(
+                client=client,
+                rounds=rounds,
+                objects=scenario.objects,
+                diversity=diversity,
+                radius=radius,
+                peer=whose == number,
+                name=f"client {number}",
+            )
+        )
     opinions = PlantedVoters(client=whose, taste=taste, diverse=diverse, objects=scenario.objects, radius=radius)
     return OnlineWorld(scenario=scenario, voters=opinions, clients=tuple(clients))
 
