@@ -304,7 +304,7 @@ def teach_seed(scenario: TwoTier, running: Running) -> Record:
         running.session,
         table_of(scenario),
         stored_batches,
-        watched=lambda devices: running.progress(devices, scenario.seed, "private devices were asked"),
+        watched=lambda devices: running.progress(devices, scenario.seed, done="private devices were asked"),
     )
     return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))
 
