@@ -250,7 +250,10 @@ def check_servers(scenario: Scenario, half: ServerHalf) -> None:
     if scenario.epsilon is not None:
         _check_channel(scenario.epsilon)
     if scenario.users is not None and scenario.failure_chance * scenario.users > 1:
-        raise InputError(f"delta is {scenario.failure_chance:g} for {scenario.users:,} users; give at most 1 / users")
+        raise InputError(
+            f"delta is {scenario.failure_chance:g} for {scenario.users:,} users; give at most 1 / users: at more, all that "
+            "some device holds could be published"
+        )
     if (attack := scenario.plotted) is not None and attack.name not in (PROMOTE, INPUT):
         raise InputError(f"attack is {attack.name}, but liars can only add to sums; choose {PROMOTE}:R or {INPUT}:R")
     for name in ("expected_answers", "assume_malicious"):
