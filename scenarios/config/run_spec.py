@@ -251,8 +251,8 @@ def check_servers(scenario: Scenario, half: ServerHalf) -> None:
         _check_channel(scenario.epsilon)
     if scenario.users is not None and scenario.failure_chance * scenario.users > 1:
         raise InputError(
-            f"delta is {scenario.failure_chance:g} for {scenario.users:,} users; give at most 1 / users: at more, all that "
-            "some device holds could be published"
+            f"delta is {scenario.failure_chance:g} for {scenario.users:,} users; give at most 1 / users: at "
+            "more, all that some device holds could be published"
         )
     if (attack := scenario.plotted) is not None and attack.name not in (PROMOTE, INPUT):
         raise InputError(f"attack is {attack.name}, but liars can only add to sums; choose {PROMOTE}:R or {INPUT}:R")
@@ -316,8 +316,8 @@ def _check_against_liars(scenario: Scenario, half: ServerHalf, policy: str, *, b
     about_liars = () if scenario.trust in (SHUFFLED, TWO_SERVERS) else ("assume_malicious",)
     for name in (*about_liars, "verify"):
         if (value := getattr(scenario, name)) is not None and (policy != "eliminate" or half.name != "sign"):
-            here = f"not {half.name} with {policy}"
-            raise InputError(f"{name} is {value:g}, which is about sign with policy eliminate, {here}; leave it out")
+            about = "which is about sign sensing with policy eliminate"
+            raise InputError(f"{name} is {value:g}, {about}; the run is of {half.name} with {policy}; leave it out")
     if scenario.verify is not None and (answers := scenario.answers_per_device) != 1:
         raise InputError(f"answers_per_device is {answers}, but fresh devices verify labels; leave out one")
 
