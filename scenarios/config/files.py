@@ -103,7 +103,9 @@ def names_of_columns(value: Any) -> Any:
         return None
     names = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ()
     if not 2 <= len(names) <= 4 or not all(isinstance(name, (str, int)) for name in names):
-        raise InputError(f"columns is {brief(value)}; name user,item,rating, two without ratings, four with times")
+        raise InputError(
+            f"columns is {brief(value)}; name three, user,item,rating; two without ratings, four with times"
+        )
     return tuple(str(name).strip() for name in names)
 
 
