@@ -307,7 +307,7 @@ def test_a_finished_run_tells_its_result_again(
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [("{", "it is no JSON"), ("[]", "holds no object"), ("{}", "something else than run, online")]
+    ("content", "words"), [("{", "it is no JSON"), ("[]", "holds no object"), ("{}", "no result of run, online")]
 )
 def test_what_is_no_result_is_not_told(content: str, words: str, blindrec: Command, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(content)
