@@ -8,7 +8,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -124,17 +124,14 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
     target = address or os.environ.get("RAY_ADDRESS")
     for name, value in (_ONE_THREAD | _QUIET).items():
         os.environ.setdefault(name, value)
-    alone: Callable[[], AbstractContextManager[None]] = nullcontext
-    if not target:  # a cluster that is joined needs nothing private
-        from scenarios.backends.ray_private import alone  # noqa: PLC0415 (as just said)
-    with alone():
+    with nullcontext() if target else _alone():
         with step(f"joining Ray at {target}" if target else "Ray starts"):
             if target:
                 _join(target, ship_code=address is not None)
                 session = None
             else:
                 session = _start(workers or os.cpu_count() or 1, measured=metrics)
-        with _without_folder(session), HeadWatch(str(ray.get_runtime_context().gcs_address)) as watch:
+        with _without_folder(session), HeadWatch(_head()) as watch:
             try:
                 cpus = int(cpus_of_cluster())
                 if target and not cpus:
@@ -155,10 +152,22 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
                 ray.shutdown()
 
 
+def _head() -> str:
+    """Return the address of the head that this process has joined or started."""
+    return str(ray.get_runtime_context().gcs_address)
+
+
 def _require_none_here() -> None:
     """Refuse to run if somebody else has started Ray in this process, because it would end with the run."""
     if ray.is_initialized():
         raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
+
+
+def _alone() -> AbstractContextManager[None]:
+    """Make a started instance unreachable for others; see `scenarios.backends.ray_private.alone`."""
+    from scenarios.backends.ray_private import alone  # noqa: PLC0415 (a cluster that is joined needs nothing private)
+
+    return alone()
 
 
 def _start(workers: int, *, measured: bool = False) -> Path:
