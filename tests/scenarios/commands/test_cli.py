@@ -42,8 +42,10 @@ def test_the_demo(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_progress_goes_to_standard_error(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
-    told = blindrec("run", *SMALL, "--repeat", 2)
-    assert told.err.splitlines() == [f"seed {seed}: 2,000 of 2,000 devices answered" for seed in (0, 1)]
+    twice = ("--policy", "fixed", "--rounds", 2, "--answers-per-device", 2)
+    told = blindrec("run", *SMALL, *twice, "--repeat", 2)
+    said = [f"seed {seed}: {count} of 4,000 devices answered" for seed in (0, 1) for count in ("2,000", "4,000")]
+    assert told.err.splitlines() == said
     assert "[" in told.out  # intervals of means
 
 

@@ -68,8 +68,6 @@ FLAGS = {
     "two-tier --planted=5,1,5": ["planted", "1 items", "2 to"],
     "two-tier --planted=5,5,0": ["planted", "0 ratings"],
     "two-tier --planted=60,30,900 --scale=1:1e9:1e-9": ["scale", "1:1e9:1e-9", "1 to 256"],
-    "run --epsilon 1e-308": ["epsilon", "1e-308", "at least 1e-09"],
-    "run --theta 1e-308": ["theta", "1e-308", "greater"],
 }
 
 

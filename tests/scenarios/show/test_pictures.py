@@ -150,8 +150,9 @@ def test_numbers_are_where_the_record_has_them() -> None:
     np.testing.assert_array_equal(np.sort(heights), np.sort(tables["items"]["score"]))
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    "ending", [pytest.param(one, marks=[pytest.mark.thorough] * (one != ".svg")) for one in ENDINGS]
+)
 def test_the_same_result_is_the_same_file(ending: str) -> None:
     first, again = (pictures_of(*SUBJECTS["maxsense"])[0] for _ in range(2))
     content = rendered(first, ending)

@@ -60,10 +60,10 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The whole comparison, made once for the tests that read it."""
     folder = tmp_path_factory.mktemp("comparison")
     ratings, kinds = write_files(folder)
+    rows = ("--mechanisms", ",".join(name for _, name in sorted(MEASURED)), "--json", folder / "result.json")
     words = ("compare", ratings, "--features", kinds, *FEW, "--epsilon", "2,inf", "--scale", "1,40", "--devices", 100)
-    words = (*words, "--mechanisms", ",".join(name for _, name in sorted(MEASURED)))
     with pytest.raises(SystemExit) as end:
-        main([str(word) for word in (*words, "--public", "0.2", "--json", folder / "result.json")])
+        main([str(word) for word in (*words, "--public", "0.2", *rows)])
     assert not end.value.code
     return result_in(folder)
 

@@ -247,8 +247,8 @@ def test_a_row_whose_delta_would_promise_nothing_is_not_measured(ratings: Path, 
 
 def test_each_row_says_what_is_left_of_it(ratings: Path, blindrec: Command) -> None:
     models = ("--trust-models", "local,shuffled,two-servers,curator")  # without plain popularity nothing is refined
-    models = (*models, "--mechanisms", "popularity,popularity (Laplace),set,ones")
-    ended = blindrec("compare", ratings, *FEW, *models, "--epsilon", "2,inf", "--scale", "1,1000")
+    rows = ("--mechanisms", "popularity,popularity (Laplace),set,ones")
+    ended = blindrec("compare", ratings, *FEW, *models, *rows, "--epsilon", "2,inf", "--scale", "1,1000")
     told = {
         (f"{row['trust_model']}: {row['mechanism']}", row["epsilon"], row["users"]): row for row in ended.result["rows"]
     }

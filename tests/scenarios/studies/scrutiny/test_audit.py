@@ -110,6 +110,7 @@ def test_nobody_is_guilty_at_any_epsilon_and_a_twin_with_a_hair_less_noise_is(na
         for channel in made(epsilon):
             honest = verdict(channel, epsilon)
             assert honest.held, honest.failures
+            assert honest.exact is not None
             assert honest.exact == pytest.approx(float(epsilon), rel=1e-6)
             assert honest.exact <= float(epsilon)
             assert in_nats(honest.exact) == in_nats(honest.claimed)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SWEEP = ("online",)
 BASE = ("--rounds", 60, "--voters", 16, "--peers", 2, "--diversity", 1, "--radius", 1)
-VALUES = "rounds=60,ratio=2,4,radius=0,1,diversity=0,4,epsilon-rounds=30,60,epsilon-peers=2"
+VALUES = "rounds=60,ratio=4,radius=0,1,diversity=0,epsilon-rounds=30,60,epsilon-peers=2"
 TINY = (*BASE, "--axes", VALUES)
 SHAPE: dict[str, Any] = {"rounds": 60, "objects": 2, "voters": 16, "peers": 2, "diversity": 1, "radius": 1}
 COLUMNS = {"loss", "loss_se", "loss_low", "loss_high", "loss_bound", "loss_exact", "loss_lower_bound", "epsilon_proved"}

@@ -50,12 +50,11 @@ def test_a_row_is_what_several_seeds_of_that_command_tell(blindrec: Command, tmp
 PLANTED = {"planted": "80,30,2000", "rank": 2, "regularisation": 1, "public": 20, "private": 20}
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("experiment", "base", "grid", "column"),
     [
         ("online", {"rounds": 30, "voters": 16, "peers": 2}, {"recommender": ["p-rec", "plurality"]}, "loss"),
-        ("two-tier", PLANTED, {"mechanism": ["none", "exact"]}, "rmse"),
+        pytest.param("two-tier", PLANTED, {"mechanism": ["none", "exact"]}, "rmse", marks=pytest.mark.thorough),
     ],
 )
 def test_any_experiment(

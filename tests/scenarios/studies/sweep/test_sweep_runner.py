@@ -109,7 +109,6 @@ def test_progress_is_told_in_lines(swept: Command, tmp_path: Path, monkeypatch: 
 @pytest.mark.usefixtures("nobody_asks")
 def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Command, grid: Path, tmp_path: Path) -> None:
     command, used = ("sweep", "sample-complexity"), tmp_path / "used"
-    (tmp_path / "empty.toml").write_text("seeds = 3\n")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     used.mkdir()
@@ -120,8 +119,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
     (tmp_path / "odd" / FOLDER / MANIFEST).write_text("{")
     new = tmp_path / "new"
     for arguments, words in (
-        ((tmp_path / "empty.toml", *HERE, "--out", new), ["grid is empty"]),
-        (("sandard", *HERE, "--out", new), ["'sandard'", "standard"]),
         ((grid, *HERE, "--out", new, "--json", tmp_path), ["json file"]),
         ((grid, "--backend", "spark", "--out", new), ["'spark'"]),
         ((grid, "--backend", "inprocess", "--workers", 0, "--out", new), ["workers is 0"]),
