@@ -52,7 +52,7 @@ MISTAKES: dict[str, str] = {
     "run --like good,bad": "like: 'good,bad' is no list of numbers; write it like 0.9,0.1",
     "run --like 1.5,0.1": "like.0.0 is 1.5: input should be less than or equal to 1",
     "run --class-shares 0.5,0.6 --like 1,0;0,1": "class_shares sum to 1.1; they must sum to 1",
-    "run --columns a": "columns is 'a'; name user,item,rating, two without ratings, four with times",
+    "run --columns a": "columns is 'a'; name three, user,item,rating; two without ratings, four with times",
     "run --clusters 200": "clusters is 200; give fewer than the 200 items, else any labels are right",
     "run --items 10 --rated 11": "rated is 11; it must lie between 1 and the number of items, 10",
     "run --held-out 2": "held_out is 2, which is about ratings files; give --ratings too",
