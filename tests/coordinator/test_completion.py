@@ -153,7 +153,7 @@ def test_inner_products_of_sparse_rows_are_those_of_dense_ones(ratings: Planted)
     rows = ratings.rows()
     dense = np.zeros((rows.users, rows.count))
     dense[rows.owners, rows.items] = rows.values
-    products = products_of(rows.starts, rows.items, rows.values, rows.count)
+    products = products_of(rows.starts, rows.items.astype(np.int64), rows.values, rows.count)
     np.testing.assert_allclose(products, dense @ dense.T, rtol=1e-12, atol=1e-12)
 
 

@@ -157,6 +157,7 @@ def test_words_are_uniform_alone_and_those_of_an_expansion_that_repeats_are_not(
     assert isinstance(words, WordShare)
     assert uniform(words.rows())
     keys = Coins(as_words(SECRET), 0, DEVICES, asked().words).share_keys()
+    keys.flags.writeable = False  # as a share's own, for which the kernel is compiled
     hidden = vectors(ratings)[:, :60]
     assert not uniform(hidden - np.tile(expansions(keys, 4), 15))
     assert not uniform(hidden - expansions(keys[:1], 60))
@@ -287,6 +288,7 @@ def test_every_share_of_noise_is_the_number_of_thresholds_below_its_coin(size: i
     words = np.full((3, width), 9, np.uint32)
     keys = np.array([*keys, [7, 8]], np.uint64)
     high, low = (np.array([mark[half] for mark in marks], np.uint64) for half in (0, 1))
+    high.flags.writeable = low.flags.writeable = False  # as tables of a cohort are
     add_noise(high, low, lowest, keys, np.array([1, 1, 0], np.uint8), words, two_sided)
 
     def number(coin: list[int]) -> int:

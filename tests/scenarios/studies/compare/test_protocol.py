@@ -199,8 +199,16 @@ def test_popularity_is_scored_among_the_same_private_people() -> None:
     assert plain.popular is None
 
 
+def matrix_of(dense: Any) -> Any:
+    """Return a sparse matrix with places of 64 bits, as worlds have them: for others kernels would be compiled anew."""
+    matrix: Any = sparse.csr_array(dense)
+    return sparse.csr_array(
+        (matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)), matrix.shape
+    )
+
+
 def test_both_forms_of_ease_agree_and_solve_its_equations() -> None:
-    likes: Any = sparse.csr_array((np.random.default_rng(0).random((25, 12)) < 0.4).astype(np.float32))
+    likes: Any = matrix_of((np.random.default_rng(0).random((25, 12)) < 0.4).astype(np.float32))
     weights = item_models.of_gram((likes.T @ likes).toarray().astype(np.float64), 3.0)
     padded: Any = sparse.hstack([likes, sparse.csr_array((25, 30))]).tocsr()
     found = item_models.ease(padded, 3.0)(padded)[:, :12]
@@ -213,12 +221,12 @@ def test_both_forms_of_ease_agree_and_solve_its_equations() -> None:
 
 def test_neighbours_are_the_nearest_by_cosine() -> None:
     dense = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1]], np.float32)
-    own = sparse.csr_array(np.array([[0, 1, 0, 0]], np.float32))
+    own = matrix_of(np.array([[0, 1, 0, 0]], np.float32))
     size = np.sqrt(dense.sum(axis=0))
     cosines = dense.T @ dense / np.outer(size, size)
     np.fill_diagonal(cosines, 0)
-    np.testing.assert_allclose(item_models.neighbours(sparse.csr_array(dense), 4)(own)[0], cosines[1], atol=1e-6)
-    nearest = item_models.neighbours(sparse.csr_array(dense), 1)(own)[0]
+    np.testing.assert_allclose(item_models.neighbours(matrix_of(dense), 4)(own)[0], cosines[1], atol=1e-6)
+    nearest = item_models.neighbours(matrix_of(dense), 1)(own)[0]
     kept = cosines == cosines.max(axis=1, keepdims=True)
     np.testing.assert_allclose(nearest, (cosines * kept)[:, 1], atol=1e-6)
 
@@ -226,14 +234,14 @@ def test_neighbours_are_the_nearest_by_cosine() -> None:
 def test_rows_of_weights_are_added_as_a_product_adds_them() -> None:
     """The same bits: four rows at a time, and strips of columns, change no order of summation."""
     coins = np.random.default_rng(0)
-    likes = sparse.csr_array((coins.random((40, 30)) < np.linspace(0, 1, 40)[:, None]).astype(np.float32))
+    likes = matrix_of((coins.random((40, 30)) < np.linspace(0, 1, 40)[:, None]).astype(np.float32))
     weights = coins.normal(size=(30, item_models._STRIP + 7)).astype(np.float32)
     np.testing.assert_array_equal(item_models.sums_of_rows(weights, likes), likes @ weights)
 
 
 @pytest.mark.parametrize("likes", [(30, 12), (12, 30)], ids=["more people", "more items"])
 def test_ridges_that_share_counts_give_the_weights_of_each_alone(likes: tuple[int, int]) -> None:
-    own = sparse.csr_array((np.random.default_rng(0).random(likes) < 0.3).astype(np.float32))
+    own = matrix_of((np.random.default_rng(0).random(likes) < 0.3).astype(np.float32))
     counts = item_models.ease_counts(own)
     for ridge in (3.0, 20.0):  # counts are not overwritten
         np.testing.assert_array_equal(item_models.ease(own, ridge, counts)(own), item_models.ease(own, ridge)(own))
@@ -292,7 +300,7 @@ def test_intervals_are_over_seeds_and_people() -> None:
 
 
 def test_very_many_items_have_the_weights_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    likes: Any = sparse.csr_array((np.random.default_rng(0).random((400, 150)) < 0.3).astype(np.float32))
+    likes: Any = matrix_of((np.random.default_rng(0).random((400, 150)) < 0.3).astype(np.float32))
     scores = item_models.ease(likes, 3.0)(likes)
     monkeypatch.setattr(item_models, "DENSE", 149)
     in_place = item_models.ease(likes, 3.0)(likes)
