@@ -155,7 +155,7 @@ def picks(streams: Words, bound: int) -> Ints:
     """Return a uniform whole number below ``bound`` for each stream, int64."""
     numbers = np.empty(streams.size, np.int64)
     for k in range(streams.size):
-        numbers[k] = int64(below(streams[k], 0, bound))
+        numbers[k] = int64(below(streams[k], int64(0), bound))
     return numbers
 
 
@@ -263,7 +263,7 @@ def _best(sums: Indices2, streams: Words) -> tuple[Bools, Ints]:
     """Return the signed vector of the largest sum; of equal ones, and of the signs of 0, any."""
     positive, vector, vectors = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64), sums.shape[1]
     for k in range(len(sums)):
-        start, largest = below(streams[k], 0, vectors), -1
+        start, largest = below(streams[k], int64(0), vectors), -1
         for step in range(vectors):
             place = (start + step) % vectors
             if abs(sums[k, place]) > largest:

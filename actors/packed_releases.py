@@ -5,7 +5,7 @@ thousands of bits a device that would take longer than drawing them.
 """
 
 import numpy as np
-from numba import uint8, uint32, uint64
+from numba import int64, uint8, uint32, uint64
 
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bools, Indices, Indices2, Words, Words32
@@ -104,23 +104,23 @@ def _two_rounds(state: _State) -> _State:
 
 
 @inlined
-def _put(words: Words32, row: int, k: int, mixed: _Four, begun: _Four) -> None:
+def _put(words: Words32, row: np.int64, k: int | np.int64, mixed: _Four, begun: _Four) -> None:
     words[row, k], words[row + 1, k] = mixed[0] + begun[0], mixed[1] + begun[1]
     words[row + 2, k], words[row + 3, k] = mixed[2] + begun[2], mixed[3] + begun[3]
 
 
 @inlined
-def _write_bits(low: np.uint64, high: np.uint64, counter: np.uint64, words: Words32, k: int) -> None:
+def _write_bits(low: np.uint64, high: np.uint64, counter: np.uint64, words: Words32, k: int | np.int64) -> None:
     """Write one block to column ``k``."""
     zero = uint32(0)
     key = (uint32(low), uint32(low >> uint64(32)), uint32(high), uint32(high >> uint64(32)))
     place = (uint32(counter), uint32(counter >> uint64(32)), zero, zero)
     state = (_NAME, key, key, place)
     mixed = _two_rounds(_two_rounds(_two_rounds(_two_rounds(state))))
-    _put(words, 0, k, mixed[0], _NAME)
-    _put(words, 4, k, mixed[1], key)
-    _put(words, 8, k, mixed[2], key)
-    _put(words, 12, k, mixed[3], place)
+    _put(words, int64(0), k, mixed[0], _NAME)
+    _put(words, int64(4), k, mixed[1], key)
+    _put(words, int64(8), k, mixed[2], key)
+    _put(words, int64(12), k, mixed[3], place)
 
 
 @compiled
@@ -134,7 +134,7 @@ def draw_blocks(low: np.uint64, high: np.uint64, first: int, words: Words32) -> 
 @compiled
 def draw_block(low: np.uint64, high: np.uint64, counter: np.uint64, words: Words32) -> None:
     """Write the block of one counter under the key ``(low, high)`` to ``words``, uint32, shape (16, 1)."""
-    _write_bits(low, high, counter, words, 0)
+    _write_bits(low, high, counter, words, int64(0))
 
 
 # A bit is 1 with probability T / 2^64: where a coin, a uniform whole number of 64 binary digits, is below the threshold
@@ -160,7 +160,7 @@ def release_unary(values: Indices, channel: UnaryChannel, coins: Coins) -> Bits:
 
 
 @inlined
-def _times_64(threshold: np.uint64, place: int) -> np.uint64:
+def _times_64(threshold: np.uint64, place: np.int64) -> np.uint64:
     return uint64(0) - ((threshold >> uint64(place)) & uint64(1))
 
 
@@ -232,14 +232,14 @@ def _decide_level(
 def _digits_of(threshold: np.uint64) -> _Digits:
     """Return the threshold's first digits, 64 times each."""
     return (
-        _times_64(threshold, 63),
-        _times_64(threshold, 62),
-        _times_64(threshold, 61),
-        _times_64(threshold, 60),
-        _times_64(threshold, 59),
-        _times_64(threshold, 58),
-        _times_64(threshold, 57),
-        _times_64(threshold, 56),
+        _times_64(threshold, int64(63)),
+        _times_64(threshold, int64(62)),
+        _times_64(threshold, int64(61)),
+        _times_64(threshold, int64(60)),
+        _times_64(threshold, int64(59)),
+        _times_64(threshold, int64(58)),
+        _times_64(threshold, int64(57)),
+        _times_64(threshold, int64(56)),
     )
 
 

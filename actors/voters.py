@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numba import uint64
+from numba import int64, uint64
 
 from actors.device_half import DeviceBlock
 from actors.keeper import LedgerClient
@@ -68,7 +68,7 @@ def vote_as_peers(
         for t in range(votes.shape[0]):
             step = 0
             if diverse[first + t]:
-                step = below(streams[k], first + t, 2)
+                step = below(streams[k], first + t, int64(2))
             votes[t, k] = (taste[first + t] + step) % objects
         _draw_rounds(streams[k], taste.size, own_rounds)
         for number in own_rounds:

@@ -50,7 +50,7 @@ def _guessed(scores: Ints, coin: np.uint64) -> int:
         best = max(best, score)
     for score in scores:
         tied += score == best
-    left = below(coin, 1, tied)
+    left = below(coin, int64(1), int64(tied))
     for k in range(scores.size):
         if scores[k] == best:
             if left == 0:

@@ -1,6 +1,7 @@
 """Frequency oracles on devices: one random item a device, by its private coins, and each oracle's encoding of it."""
 
 import numpy as np
+from numba import int64
 
 from actors.block_model import BlockModel, StoredOpinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, PackedHalf, Sketch
@@ -54,7 +55,7 @@ def stored_choices(rows: StoredOpinions, coins: Words, places: Indices, sides: i
         for at in range(*ends):
             matches += places[rows.rated[at]] >= 0 and (rows.likes[at] or sides == 2)
         own[k] = sides * pool_size
-        left = below(coins[k], 0, matches) if matches else -1
+        left = below(coins[k], int64(0), int64(matches)) if matches else -1
         for at in range(*ends):
             if left < 0:
                 break

@@ -58,9 +58,9 @@ def _choose(sums: Indices2, best: Bools, streams: Words, best_count: int) -> tup
     positive, vector, vectors = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64), sums.shape[1]
     sizes = np.empty(vectors, np.int32)
     for k in range(len(sums)):
-        rank = int64(below(streams[k], 0, best_count))
+        rank = int64(below(streams[k], int64(0), best_count))
         if not best[k]:
-            rank = best_count + int64(below(streams[k], 1, 2 * vectors - best_count))
+            rank = best_count + int64(below(streams[k], int64(1), 2 * vectors - best_count))
         for a in range(vectors):  # insertion sort, the largest first
             size, place = abs(sums[k, a]), a
             while place > 0 and sizes[place - 1] < size:
@@ -71,7 +71,7 @@ def _choose(sums: Indices2, best: Bools, streams: Words, best_count: int) -> tup
         tied = 0
         for a in range(vectors):
             tied += (sums[k, a] == target) + (sums[k, a] == -target)
-        tie = int64(below(streams[k], 2, tied))
+        tie = int64(below(streams[k], int64(2), int64(tied)))
         for a in range(vectors):
             for sign in (True, False):
                 if (sums[k, a] if sign else -sums[k, a]) == target:

@@ -107,8 +107,9 @@ LOW = np.uint64(0xFFFFFFFF)  # Mask of a word's low half
 
 
 @compiled
-def below(stream: np.uint64, lane: int, bound: int) -> int:
+def below(stream: np.uint64, lane: int | np.int64, bound: int | np.int64) -> int:
     """Return a uniform whole number below ``bound`` (at most 2**32): multiplication with rejection (Lemire, 2019)."""
+    # Where a caller writes a number out, numba would compile this for that number alone: it says int64(0)
     size, step = uint64(bound), uint64(0)
     while True:
         word = draw(stream, uint64(lane) + (step << uint64(32)))

@@ -115,7 +115,7 @@ def pairs_among(streams: Words, sizes: Ints) -> Indices2:
     places = np.full((sizes.size, 2), -1, np.int32)
     for k in range(sizes.size):
         if sizes[k] >= 2:
-            one, other = below(streams[k], 0, sizes[k]), below(streams[k], 1, sizes[k] - 1)
+            one, other = below(streams[k], int64(0), sizes[k]), below(streams[k], int64(1), sizes[k] - 1)
             other += other >= one
             places[k, 0], places[k, 1] = min(one, other), max(one, other)
     return places

@@ -98,7 +98,7 @@ def choose_candidates(values: Floats2, residuals: Floats2, streams: Words, coins
     for k in range(streams.size):
         shuffle(streams[k], order)
         greedy_swaps(values, residuals[k], order, norms, products, SWEEPS, PASSES)
-        winner = int64(below(uint64(coins[k]), 0, candidates))
+        winner = int64(below(uint64(coins[k]), int64(0), candidates))
         for item in range(items):
             places[k, item] = order[item, winner]
     return places

@@ -108,9 +108,9 @@ def _name(
     for k in range(vectors.shape[0]):
         _compare(vectors[k], siphash1(key[0], key[1], uint64(first) + uint64(k)), levels, cosines)
         order = np.argsort(-np.abs(cosines), kind="mergesort")  # the nearest first; of those that tie the first
-        rank = int64(below(picks[k], 0, best_count))
+        rank = int64(below(picks[k], int64(0), best_count))
         if not best[k]:
-            rank = best_count + int64(below(picks[k], 1, 2 * candidates - best_count))
+            rank = best_count + int64(below(picks[k], int64(1), 2 * candidates - best_count))
         vector = order[rank] if rank < candidates else order[2 * candidates - 1 - rank]
         nearer = cosines[vector] >= 0.0
         answers[k] = 2 * vector + (nearer != (rank < candidates))
