@@ -269,7 +269,7 @@ def _seconds(moments: object, items: int) -> float:
     return 0.0
 
 
-def from_moments(moments: object, scenario: Scenario) -> Predictor | None:  # noqa: PLR0911
+def from_moments(moments: object, scenario: Scenario) -> Predictor | None:  # noqa: PLR0911 (one for each kind)
     """Return what moments predict for a filled-in block-model scenario; None where nobody has said what follows."""
     parameters, decoder = block_parameters(scenario), scenario.decoder
     sizes = parameters.cluster_sizes

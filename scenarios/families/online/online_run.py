@@ -222,7 +222,7 @@ def record(run: OnlineResult) -> dict[str, Any]:
     """Return a run's result: of its client, or the means over its clients."""
     rows = [client_record(run, client) for client in run.clients]
 
-    def said(name: str) -> Any:  # of what is guaranteed the largest, else the mean
+    def of_all(name: str) -> Any:  # of what is guaranteed the largest, else the mean
         values = [row[name] for row in rows]
         if name not in _WORST or None in values:
             return joined(values)
@@ -242,7 +242,7 @@ def record(run: OnlineResult) -> dict[str, Any]:
         "neighbours": None if total is None else ADD_REMOVE,
         "delta": None if total is None else 0.0,
         "clients": len(rows),
-        **{name: said(name) for name in rows[0] if name not in ("client", "seconds")},
+        **{name: of_all(name) for name in rows[0] if name not in ("client", "seconds")},
         **({} if run.scenario.ratings is None else lines_skipped(run.scenario, read_for(run.scenario))),
         **lying,
         "voter_epsilon": total,

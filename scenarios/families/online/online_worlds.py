@@ -51,8 +51,15 @@ class ClientWorld:
 
     def service(self, recommender: str, epsilon: Epsilon) -> Service:
         """Return this client's service, as it is announced to voters."""
-        about = {name: getattr(self, name) for name in ("rounds", "objects", "titles", "own_device")}
-        return Service(client=self.client.number, recommender=recommender, epsilon=epsilon, **about)
+        return Service(
+            client=self.client.number,
+            recommender=recommender,
+            rounds=self.rounds,
+            objects=self.objects,
+            epsilon=epsilon,
+            titles=self.titles,
+            own_device=self.own_device,
+        )
 
     def promise(self, *, peers: int | None = None, epsilon: float = np.inf) -> Promise:
         """Return what a recommender is promised."""

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -164,8 +163,14 @@ def split_users(table: RatingTable, settings: TwoTier) -> UserSplit:
             f"user {table.user_labels[poor]!r} has {table.degrees[poor]} ratings, fewer than the {holdout} that are "
             "held out; lower --holdout or leave such users out"
         )
-    how: dict[str, Any] = {"like_from": settings.like_from, "split_by": settings.split_by, "purpose": TEST}
-    split = hold_out(table, held_out=holdout, seed=seed, **how)
+    split = hold_out(
+        table,
+        held_out=holdout,
+        like_from=settings.like_from,
+        seed=seed,
+        split_by=settings.split_by,
+        purpose=TEST,
+    )
     rows = train = split.train.valued(split.train.values)
     public_count, private = how_many(settings.public, rows.users), settings.private
     private = max(0, min(PRIVATE, rows.users - public_count)) if private is None else private
