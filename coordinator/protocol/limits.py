@@ -1,5 +1,6 @@
 """Limits: what memory this machine, its container and this process leave, and files that are read to an end."""
 
+import ctypes
 import errno
 import os
 import resource
@@ -34,6 +35,12 @@ def memory_left() -> int:
     if soft != resource.RLIM_INFINITY:
         left.append(soft - psutil.Process().memory_info().vms)
     return max(0, min(left))
+
+
+def return_unused() -> None:
+    """Give what this process has freed back to the machine; glibc alone would keep it, in pieces too small for more."""
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
 
 
 def _groups_left() -> Iterator[int]:

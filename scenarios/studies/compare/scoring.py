@@ -19,6 +19,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import damped
+from coordinator.protocol.limits import return_unused
 from coordinator.protocol.rating_table import Likes
 from coordinator.server.decoding.threads import one_thread
 from scenarios.backends.session import stop_if_abandoned
@@ -39,6 +40,7 @@ from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 from scenarios.studies.sweep.online_sweep import BESIDE, RatingsSweep, client_rows
 
+LONG_UNIT = 0.7  # Seconds; such a unit leaves many pieces of memory behind
 SHOWN = 8  # Digits of the digest of source and settings that a row's name carries: changed code is another row
 
 
@@ -439,7 +441,7 @@ def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
     learned = row.advise(world, request)
     variants = (False, True) if world.features is not None and row.featured else (False,)
     scores = tuple(score(world, learned, request, features=features) for features in variants)
-    return CompareMeasurement(
+    measurement = CompareMeasurement(
         scores=scores,
         simulated=learned.simulated,
         seconds=time.perf_counter() - begin,
@@ -448,3 +450,7 @@ def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
         constant=learned.constant,
         liar=learned.liar,
     )
+    del learned  # a model of items may be the largest of all that is given back
+    if measurement.seconds > LONG_UNIT:
+        return_unused()
+    return measurement

@@ -180,6 +180,7 @@ def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
 
 
 _LOCKS: dict[tuple[float, int], threading.Lock] = {}
+_ONE = threading.Lock()
 
 
 def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting, FittedModel]:
@@ -188,14 +189,19 @@ def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.
         return _settled(settings, public, seed)
 
 
+@lru_cache(maxsize=2)
+def _rows_left(settings: Comparison, seed: int) -> Rows:
+    return ratings_left(table_of(settings), world_of(settings, seed))
+
+
 @lru_cache(maxsize=8)
 def _settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting, FittedModel]:
-    world, table = world_of(settings, seed), table_of(settings)
-    people = public_people(world.people, public, seed)
-    rows = ratings_left(table, world)
+    people = public_people(world_of(settings, seed).people, public, seed)
+    with _ONE:  # all shares of public people have one copy of the ratings
+        rows = _rows_left(settings, seed)
     order = np.random.default_rng(int.from_bytes(derive(seed, "devices that complete"))).permutation(people[1])
     split = UserSplit(train=rows, test=rows.block(0, 0), public=people[0], private=order[:PRIVATE])
-    scale = scale_of(PUBLISHED.get(table.source), split.public_rows.values)
+    scale = scale_of(PUBLISHED.get(table_of(settings).source), split.public_rows.values)
     dealt = experiment.TwoTierWorld(settings=_two_tier_settings(settings, seed, NONE), split=split, scale=scale)
     fitting = experiment.settle(dealt, InProcess(1))[0]
     return dealt, fitting, start(experiment.plan_of(dealt, fitting).server, local_crowd(split.public_rows))
