@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bools, Bools2, Floats, Floats2, Indices, Indices2, Ints
+from coordinator.protocol.arrays import Bools, Bools2, Floats, Floats2, Indices, Indices2, Ints, read_only
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.item_models import (
@@ -154,7 +154,7 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
     ranked = np.lexsort((-model.score, model.cluster)).astype(np.int32)
     ends = np.searchsorted(model.cluster[ranked], np.arange(model.clusters + 1))
     top = np.full((rated.users, k), NOTHING, np.int32)
-    _fill(model.cluster, rated.starts, rated.items, rated.values, ranked, ends, top)
+    _fill(read_only(model.cluster), rated.starts, rated.items, rated.values, ranked, ends, top)
     return top
 
 

@@ -11,7 +11,7 @@ from numba import uint8, uint32, uint64
 
 from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Counts, Indices, Indices2, Ints, Words
-from coordinator.protocol.compiled import borrowing, compiled, inlined
+from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined
 from coordinator.protocol.hashing import draw, zeros_below
 from coordinator.protocol.public_draws import sense
 from coordinator.protocol.sensing import SensingTable
@@ -45,7 +45,7 @@ def device_class(stream: np.uint64, class_marks: Words) -> int:
 
 
 @inlined
-def likes_item(model: BlockModel, stream: np.uint64, own_class: int, item: int) -> bool:
+def likes_item(model: BlockModel, stream: np.uint64, own_class: int, item: int | np.uint32) -> bool:
     """Return the rating of a rated item by a device of this class, by a coin of its own for every item."""
     word = draw(stream, _LIKES + uint64(item))
     return bool((word >> uint64(1)) < model.like[own_class, model.clusters[item]])
@@ -151,7 +151,7 @@ def block_model_opinions_of(
     model: BlockModel, master: Words, first: int, places: Indices, only_likes: bool, room: Opinions
 ) -> None:
     """Write synthetic devices' ratings of items that have a place, 0 or more, in the order in which they drew them."""
-    own_room, stamp, end = room_for(model.items), 0, 0
+    own_room, stamp, end = room_for(model.items), ZERO, 0
     secret = ratings_streams(master, first, room.starts.size - 1)
     for k in range(secret.size):
         stream = secret[k]
@@ -182,7 +182,7 @@ def stored_opinions_of(rows: StoredOpinions, first: int, places: Indices, room: 
 def block_model_rated(model: BlockModel, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
     """Write the rated items of synthetic devices, ascending, and whether each was liked: shapes (devices, w)."""
     item_count = model.items
-    room, stamp = room_for(item_count), 0
+    room, stamp = room_for(item_count), ZERO
     rated, bitmap = room.subset, np.zeros(-(-item_count // 64), np.uint64)
     secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
@@ -195,7 +195,7 @@ def block_model_rated(model: BlockModel, master: Words, first: int, items: Indic
             while bitmap[word]:
                 item = 64 * word + zeros_below(bitmap[word])
                 bitmap[word] &= bitmap[word] - uint64(1)
-                items[k, count], likes[k, count] = item, likes_item(model, stream, own_class, item)
+                items[k, count], likes[k, count] = item, likes_item(model, stream, own_class, uint32(item))
                 count += 1
 
 
@@ -208,7 +208,7 @@ def block_model_would_like(model: BlockModel, master: Words, first: int, items: 
         own_class = device_class(stream, model.class_marks)
         for j in range(items.shape[1]):
             item = items[k, j]
-            likes[k, j] = item >= 0 and likes_item(model, stream, own_class, item)
+            likes[k, j] = item >= 0 and likes_item(model, stream, own_class, uint32(item))
 
 
 @compiled
@@ -216,7 +216,7 @@ def block_model_opinions(model: BlockModel, master: Words, first: int, items: In
     """Write what synthetic devices think of ``items``, shape (devices, k): `UNRATED`, `DISLIKED` or `LIKED`."""
     item_count, inverted = model.items, 2 * model.rated > model.items
     size = item_count - model.rated if inverted else model.rated
-    room, stamp = room_for(item_count), 0
+    room, stamp = room_for(item_count), ZERO
     secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
         stamp, stream = next_stamp(room.marks, stamp), secret[k]
@@ -226,7 +226,7 @@ def block_model_opinions(model: BlockModel, master: Words, first: int, items: In
             item = items[k, j]
             opinions[k, j] = UNRATED
             if (room.marks[item] == stamp) != inverted:
-                opinions[k, j] = LIKED if likes_item(model, stream, own_class, item) else DISLIKED
+                opinions[k, j] = LIKED if likes_item(model, stream, own_class, uint32(item)) else DISLIKED
 
 
 class StoredLikes(NamedTuple):
@@ -291,7 +291,7 @@ def block_model_maxsense(
     """Write MaxSense's private bit of synthetic devices ``first``, ``first + 1``, ...: 1 if a sensed item was liked."""
     # ``bits`` (uint8, one a device) receives them; ``public`` holds the devices' public streams, and ``table`` says how
     # sets are drawn from them. Items are sensed at the places of ``pool``, `sensing.items_of` the query.
-    scratch, stamp = scratch_for(model, table), 0
+    scratch, stamp = scratch_for(model, table), ZERO
     for start in range(0, bits.size, TILE):
         tile = bits[start : start + TILE]
         secret = ratings_streams(master, first + start, tile.size)
@@ -321,7 +321,7 @@ def stored_maxsense(
     likes: StoredLikes, public: Words, table: SensingTable, pool: Indices, first: int, bits: Bits
 ) -> None:
     """Write MaxSense's private bit of real devices; see `block_model_maxsense`."""
-    marks, stamp, sensed = np.zeros(likes.items + 1, np.uint8), 0, np.empty(table.room, np.uint32)
+    marks, stamp, sensed = np.zeros(likes.items + 1, np.uint8), ZERO, np.empty(table.room, np.uint32)
     for k in range(bits.size):
         stamp = next_stamp(marks, stamp)
         user = likes.user[first + k]

@@ -10,7 +10,7 @@ from numba import int64, uint8, uint32, uint64
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bools, Indices, Indices2, Words, Words32
 from coordinator.protocol.channels import UnaryChannel
-from coordinator.protocol.compiled import borrowing, compiled, inlined
+from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined
 from coordinator.protocol.hashing import ones, siphash1
 from coordinator.protocol.value_channels import SubsetChannel
 
@@ -71,20 +71,20 @@ _State = tuple[_Four, _Four, _Four, _Four]  # Four rows of four words of 32 bits
 
 
 @inlined
-def _rotated(word: np.uint32, by: int) -> np.uint32:
-    return uint32((word << uint32(by)) | (word >> uint32(32 - by)))
+def _rotated(word: np.uint32, by: np.uint32) -> np.uint32:
+    return uint32((word << by) | (word >> uint32(32 - by)))
 
 
 @inlined
 def _quarter(a: np.uint32, b: np.uint32, c: np.uint32, d: np.uint32) -> _Four:
     a = uint32(a + b)
-    d = _rotated(uint32(d ^ a), 16)
+    d = _rotated(uint32(d ^ a), uint32(16))
     c = uint32(c + d)
-    b = _rotated(uint32(b ^ c), 12)
+    b = _rotated(uint32(b ^ c), uint32(12))
     a = uint32(a + b)
-    d = _rotated(uint32(d ^ a), 8)
+    d = _rotated(uint32(d ^ a), uint32(8))
     c = uint32(c + d)
-    b = _rotated(uint32(b ^ c), 7)
+    b = _rotated(uint32(b ^ c), uint32(7))
     return a, b, c, d
 
 
@@ -398,7 +398,7 @@ def _subset_release(
     digits, ahead = np.empty(row_words, np.uint64), np.empty(AHEAD, np.uint64)
     barred[row_words - 1] = ~(_ALL << uint64(-values & 63))  # bits beyond the values
     for k in range(len(own)):
-        halves, attempt, included = 0, 0, -1
+        halves, attempt, included = ZERO, ZERO, -1
         while True:
             if meets[k]:
                 place, halves = uniform(low[k], high[k], ahead, halves, padded)
@@ -417,7 +417,7 @@ def _subset_release(
             if not meets[k]:
                 break
             members[included >> 6] |= _bit(included)
-            own_members = 0
+            own_members = ZERO
             for value in own[k]:
                 own_members += (members[value >> 6] & _bit(value)) != 0
             way, halves = uniform(low[k], high[k], ahead, halves, own_members)

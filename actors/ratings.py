@@ -13,7 +13,7 @@ import numpy as np
 
 from actors import block_model
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Indices2, Ints, Words
+from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Indices2, Ints, Words, read_only
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.rating_table import Likes, RowTable
 
@@ -64,8 +64,9 @@ class BlockRatings:
         """Return the block model as compiled code reads it."""
         ends = [_in_63_bits(share) for share in np.cumsum(self.class_shares)]
         ends[-1] = 1 << 63
+        clusters = read_only(self.clusters)
         like = np.array([[_in_63_bits(b) for b in row] for row in self.like.tolist()], np.uint64)
-        return block_model.BlockModel(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
+        return block_model.BlockModel(self.items, self.rated_items, np.array(ends, np.uint64), like, clusters)
 
     def rated(self, master: Words, first: int, count: int) -> Likes:
         """Return what ``count`` devices from ``first`` on rated and liked, items ascending in each row."""

@@ -11,7 +11,7 @@ from actors.device_half import DeviceBlock
 from actors.keeper import LedgerClient
 from actors.ledger import Ledger
 from actors.seeds import VOTE
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words, read_only
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes, check_electors
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
@@ -194,9 +194,16 @@ class RatingVoters:
         assert titles is not None
         streams = vote_streams(master, voters, ballot.service.series)
         votes = np.empty((ballot.stop - ballot.first, voters.size), np.uint8)
-        round_titles = titles[ballot.first : ballot.stop]
-        rows = self.rows.starts, self.rows.items, self.rows.values
-        vote_by_rating(streams, voters, *rows, round_titles, ballot.first, votes)
+        vote_by_rating(
+            streams,
+            voters,
+            read_only(self.rows.starts),
+            read_only(self.rows.items),
+            read_only(self.rows.values),
+            read_only(titles[ballot.first : ballot.stop]),
+            ballot.first,
+            votes,
+        )
         return votes
 
 

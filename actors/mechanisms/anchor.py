@@ -11,7 +11,7 @@ from actors.mechanisms.sign import centres_of, places_in
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
-from coordinator.protocol.compiled import borrowing, compiled, inlined
+from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined
 from coordinator.protocol.hashing import below, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
 from coordinator.protocol.messages import Query
@@ -134,7 +134,7 @@ def block_model_turned(
 ) -> None:
     """Write synthetic devices' private bits, uint8, shape (devices,); ``public`` holds their public streams."""
     # in one loop, which takes a tenth less time than `turned_bits` on their tiles
-    room, stamp, likes = room_for(model.items), 0, np.empty(model.rated, np.bool_)
+    room, stamp, likes = room_for(model.items), ZERO, np.empty(model.rated, np.bool_)
     sensed_ratings, scores = np.empty(model.rated, np.int64), np.empty(tables.prior.size, np.int64)
     rated, secret = room.subset, ratings_streams(master, first, bits.size)
     for k in range(bits.size):
@@ -142,7 +142,7 @@ def block_model_turned(
         own_class = device_class(secret[k], model.class_marks)
         for at in range(model.rated):
             likes[at] = likes_item(model, secret[k], own_class, rated[at])
-        bits[k] = _turned_bit(tables, public[k], coins[k], rated, likes, 0, model.rated, sensed_ratings, scores)
+        bits[k] = _turned_bit(tables, public[k], coins[k], rated, likes, ZERO, model.rated, sensed_ratings, scores)
 
 
 @compiled

@@ -8,7 +8,7 @@ from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Words
-from coordinator.protocol.compiled import borrowing, compiled
+from coordinator.protocol.compiled import ZERO, borrowing, compiled
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import random_order
 from coordinator.protocol.sensing import items_of, sensing_of
@@ -22,7 +22,7 @@ def block_model_partition(
     # ``bits`` (uint8, devices x sets) receives them; ``public`` holds the devices' public streams.
     items, inverted = model.items, 2 * model.rated > model.items
     size = items - model.rated if inverted else model.rated
-    room, stamp = block_model.room_for(items), 0
+    room, stamp = block_model.room_for(items), ZERO
     order, partition = np.arange(items).astype(np.uint32), np.empty(min(items, set_size * bits.shape[1]), np.uint32)
     swaps = np.empty_like(partition)
     secret = ratings_streams(master, first, len(bits))
@@ -59,7 +59,7 @@ def _meet(
 @compiled
 def stored_partition(likes: block_model.StoredLikes, public: Words, set_size: int, first: int, bits: Bits2) -> None:
     """Write the bits of real devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked."""
-    marks, stamp = np.zeros(likes.items, np.uint8), 0
+    marks, stamp = np.zeros(likes.items, np.uint8), ZERO
     order = np.arange(likes.items).astype(np.uint32)
     partition = np.empty(min(likes.items, set_size * bits.shape[1]), np.uint32)
     swaps = np.empty_like(partition)

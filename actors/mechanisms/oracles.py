@@ -10,7 +10,7 @@ from actors.packed_releases import release_subsets, release_unary
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Indices2, Words
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import ZERO, compiled
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, pool_of, sides
 from coordinator.protocol.mechanisms.oracles import Oue as PublicOue
@@ -27,7 +27,7 @@ def block_model_choices(
     # ``places`` holds every item's place in the pool, -1 outside; ``coins`` a private stream a device, the lanes of
     # which pick among the values that it could have.
     items, pool_size = model.items, (places >= 0).sum()
-    room, stamp = room_for(items), 0
+    room, stamp = room_for(items), ZERO
     rated = room.subset
     secret = ratings_streams(master, first, values.size)
     for k in range(values.size):

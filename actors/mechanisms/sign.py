@@ -7,7 +7,7 @@ from actors.block_model import Opinions
 from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
+from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words, read_only
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms.sign import Sign as PublicSign
@@ -29,7 +29,9 @@ def places_in(pool: Indices, items: int) -> Indices:
 def centres_of(query: Query) -> tuple[Indices, int]:
     """Return what ratings of the pool's items are counted from, and what a rating counts in the same steps."""
     assert query.pool is not None
-    return (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
+    if query.centres is None:
+        return read_only(np.zeros(query.pool.size, np.int32)), 1
+    return read_only(query.centres), CENTRE_UNIT
 
 
 @compiled

@@ -3,7 +3,7 @@
 import numpy as np
 
 from coordinator.aggregators.gathering import ShareServer
-from coordinator.protocol.arrays import Bits, Counts
+from coordinator.protocol.arrays import Bits, Counts, read_only
 from coordinator.protocol.hashing import add_expansions
 from coordinator.protocol.shares import SEEDS_SERVER, SeedShare
 
@@ -23,4 +23,4 @@ class SeedServer(ShareServer[SeedShare]):
 
     def rehearse(self, width: int) -> None:
         """Compile what expands seeds."""
-        add_expansions(np.zeros((1, 2), np.uint64), np.ones(1, np.uint8), np.zeros(width, np.uint32))
+        add_expansions(read_only(np.zeros((1, 2), np.uint64)), np.ones(1, np.uint8), np.zeros(width, np.uint32))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from coordinator.aggregators.gathering import ShareServer
-from coordinator.protocol.arrays import Bits, Counts
+from coordinator.protocol.arrays import Bits, Counts, read_only
 from coordinator.protocol.hashing import add_rows
 from coordinator.protocol.shares import WORDS_SERVER, WordShare
 
@@ -23,4 +23,4 @@ class WordServer(ShareServer[WordShare]):
 
     def rehearse(self, width: int) -> None:
         """Compile what adds words up."""
-        add_rows(np.zeros((1, width), np.uint32), np.ones(1, np.uint8), np.zeros(width, np.uint32))
+        add_rows(read_only(np.zeros((1, width), np.uint32)), np.ones(1, np.uint8), np.zeros(width, np.uint32))

@@ -1,6 +1,6 @@
-"""Names for the array types that cross the code."""
+"""Names for the array types that cross the code, and arrays that kernels only read."""
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,3 +22,12 @@ Words2: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 Floats2: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Words32: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint32]]
 Ints2: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+
+Array = TypeVar("Array", bound=np.ndarray[Any, Any])
+
+
+def read_only(array: Array) -> Array:
+    """Return a view that nobody writes to: arrays in Ray's store are such, and a kernel is compiled for each kind."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

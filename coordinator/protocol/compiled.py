@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+import numpy as np
 
 
 def private_options(**options: bool) -> dict[str, bool]:
@@ -22,6 +23,9 @@ R = TypeVar("R")
 _BORROWING = private_options(_nrt=False)  # counts no references
 # C code calls no kernel, and its entry would take a tenth of the time to compile
 _NO_ENTRY = private_options(no_cfunc_wrapper=True)
+
+ZERO = cast("int", np.int64(0))
+"""Where kernels begin to count: what is called with a written 0 is compiled twice, for that number and for any."""
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, read_only
 from coordinator.protocol.checked import LARGEST, MOST_ITEMS, Checked, as_real, require_array, require_real
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.errors import InputError
@@ -274,10 +274,10 @@ def residuals(features: ItemFeatures, rows: Rows) -> Floats2:
     # Observed ratings stay; shape (users, m).
     centred = rows.values - features.mean[rows.items]
     own = tastes(features, rows.starts, rows.items, centred)
-    return rows_of(features.vectors, own, rows.starts, rows.items, centred)
+    return rows_of(read_only(features.vectors), own, rows.starts, read_only(rows.items), centred)
 
 
 def tastes(features: ItemFeatures, starts: Ints, items: Indices, centred: Floats) -> Floats2:
     """Return the coefficients u of users, float64, shape (users, r): predictions are ``mu + V u``."""
     share = 0.0 if features.mean_degree is None else 1.0 / features.mean_degree
-    return tastes_of(features.vectors, features.kappa, share, starts, items, centred)
+    return tastes_of(read_only(features.vectors), features.kappa, share, starts, read_only(items), centred)

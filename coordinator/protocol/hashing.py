@@ -21,8 +21,8 @@ def draw(stream: np.uint64, lane: np.uint64) -> np.uint64:
 
 
 @inlined
-def _rotate(word: np.uint64, by: int) -> np.uint64:
-    return (word << uint64(by)) | (word >> uint64(64 - by))
+def _rotate(word: np.uint64, by: np.uint64) -> np.uint64:
+    return (word << by) | (word >> (uint64(64) - by))
 
 
 _State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
@@ -32,14 +32,14 @@ _State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> _State:
     v0 = v0 + v1
     v2 = v2 + v3
-    v1 = _rotate(v1, 13) ^ v0
-    v3 = _rotate(v3, 16) ^ v2
-    v0 = _rotate(v0, 32)
+    v1 = _rotate(v1, uint64(13)) ^ v0
+    v3 = _rotate(v3, uint64(16)) ^ v2
+    v0 = _rotate(v0, uint64(32))
     v0 = v0 + v3
     v2 = v2 + v1
-    v3 = _rotate(v3, 21) ^ v0
-    v1 = _rotate(v1, 17) ^ v2
-    v2 = _rotate(v2, 32)
+    v3 = _rotate(v3, uint64(21)) ^ v0
+    v1 = _rotate(v1, uint64(17)) ^ v2
+    v2 = _rotate(v2, uint64(32))
     return v0, v1, v2, v3
 
 
@@ -62,8 +62,8 @@ def _absorb(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, word: np
 
 
 @inlined
-def _finish(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, length: int) -> np.uint64:
-    v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, uint64(length) << uint64(56))
+def _finish(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, length: np.uint64) -> np.uint64:
+    v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, length << uint64(56))
     v2 = v2 ^ uint64(0xFF)
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
@@ -77,7 +77,7 @@ def siphash1(key0: np.uint64, key1: np.uint64, word: np.uint64) -> np.uint64:
     """Return SipHash-2-4 of one 64-bit word (8 bytes, little-endian) under the 128-bit key ``(key0, key1)``."""
     v0, v1, v2, v3 = _start(key0, key1)
     v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, word)
-    return _finish(v0, v1, v2, v3, 8)
+    return _finish(v0, v1, v2, v3, uint64(8))
 
 
 @inlined
@@ -90,7 +90,7 @@ def siphash4(
     v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, second)
     v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, third)
     v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, fourth)
-    return _finish(v0, v1, v2, v3, 32)
+    return _finish(v0, v1, v2, v3, uint64(32))
 
 
 @compiled

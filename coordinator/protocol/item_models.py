@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coordinator.protocol import checked
-from coordinator.protocol.arrays import Bools2, Floats, Floats2, Indices, Ints
+from coordinator.protocol.arrays import Bools2, Floats, Floats2, Indices, Ints, read_only
 from coordinator.protocol.checked import LARGEST, MOST_ITEMS, Checked
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import Likes
@@ -108,7 +108,7 @@ def likely(tastes: Tastes, rated: Likes, exponents: dict[int, float] | None = No
     from coordinator.protocol.features import tastes_of, weigh_chances  # noqa: PLC0415 (compiled)
 
     centred = np.where(rated.values, 1.0, -1.0) - tastes.liked[rated.items]
-    own = tastes_of(tastes.vectors, tastes.ridge, 0.0, rated.starts, rated.items, centred)
+    own = tastes_of(read_only(tastes.vectors), tastes.ridge, 0.0, rated.starts, read_only(rated.items), centred)
     different, place = np.unique(rated.degrees, return_inverse=True)  # powers of these alone: they took half the time
     exponents = {} if exponents is None else exponents
     if new := [number for number in different.tolist() if number not in exponents]:

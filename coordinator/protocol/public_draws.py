@@ -238,7 +238,7 @@ def item_queries(key: Words, first: int, count: int, pool: Indices) -> tuple[Ind
     streams = device_streams(key, first, count)
     items, values = np.empty(count, np.int32), np.empty(count, np.bool_)
     for k in range(count):
-        items[k] = pool[below(streams[k], 0, pool.size)]
+        items[k] = pool[below(streams[k], int64(0), pool.size)]
         values[k] = draw(streams[k], uint64(1)) >> uint64(63) == 1
     return items, values
 

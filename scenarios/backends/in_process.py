@@ -16,7 +16,7 @@ from actors.ratings import BlockRatings, Ratings
 from actors.seeds import TILE, Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Ints2, Words
 from coordinator.protocol.coins import as_words, round_key
-from coordinator.protocol.compiled import borrowing, compiled
+from coordinator.protocol.compiled import ZERO, borrowing, compiled
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms import half_of as public_half_of
@@ -61,7 +61,7 @@ def _release_and_count(
     counts: Ints2,
 ) -> None:
     """Turn flips into released bits, as `actors.block_model` makes them, and count as `scores` does."""
-    scratch, tally, stamp, counted = scratch_for(model, table), counters_for(counts[0], counts[1]), 0, 0
+    scratch, tally, stamp, counted = scratch_for(model, table), counters_for(counts[0], counts[1]), ZERO, ZERO
     for start in range(0, bits.size, TILE):
         tile = slice(start, start + TILE)
         secret = ratings_streams(master, first + start, bits[tile].size)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, read_only
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, complete, rows_of, tastes
@@ -198,7 +198,7 @@ class PublicCohort:
     """Public users' ratings, and what the last E-step found for them."""
 
     def __init__(self, rows: Rows) -> None:
-        self._rows, self._starts, self._items = rows, rows.starts, rows.items
+        self._rows, self._starts, self._items = rows, rows.starts, read_only(rows.items)
         self._vectors: Floats2 = np.zeros((rows.count, 0))
         self._tastes: Floats2 = np.zeros((rows.users, 0))
         self._centred: Floats = rows.values
@@ -211,10 +211,10 @@ class PublicCohort:
 
     def expect(self, features: ItemFeatures) -> Expected:
         """Complete all users (E-step, equation 4) and keep the result for the M-step."""
-        self._vectors = features.vectors
+        self._vectors = read_only(features.vectors)
         self._centred = self._rows.values - features.mean[self._items]
         self._tastes = tastes(features, self._starts, self._items, self._centred)
-        self._errors = errors_of(features.vectors, self._tastes, self._starts, self._items, self._centred)
+        self._errors = errors_of(self._vectors, self._tastes, self._starts, self._items, self._centred)
         weights = np.ones(self._rows.users)
         if features.mean_degree is not None:
             weights = self._rows.degrees / features.mean_degree
@@ -257,7 +257,8 @@ class PublicCohort:
         rows = self._rows.of(np.arange(0, self._rows.users, every))
         centred = rows.values - features.mean[rows.items]
         own = tastes(features, rows.starts, rows.items, centred)
-        return sizes_of(features.vectors, own, rows.starts, rows.items, centred) / features.items, rows.users
+        sizes = sizes_of(read_only(features.vectors), own, rows.starts, read_only(rows.items), centred)
+        return sizes / features.items, rows.users
 
 
 def cut_users(rows: Rows) -> list[tuple[int, int]]:

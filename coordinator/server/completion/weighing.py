@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.arrays import Floats, Floats2, read_only
 from coordinator.protocol.features import ItemFeatures, predictions_of, tastes
 from coordinator.protocol.rating_table import Rows
 from coordinator.server.completion.crowd import Crowd
@@ -21,7 +21,9 @@ def squared_errors(features: ItemFeatures, seen: Rows, targets: Rows, workers: i
     def score(bounds: tuple[int, int]) -> Floats:
         shown, hidden = seen.block(*bounds), targets.block(*bounds)
         own = tastes(features, shown.starts, shown.items, shown.values - features.mean[shown.items])
-        predictions = predictions_of(features.vectors, features.mean, own, hidden.starts, hidden.items, *ends)
+        predictions = predictions_of(
+            read_only(features.vectors), read_only(features.mean), own, hidden.starts, hidden.items, *ends
+        )
         return np.square(predictions - hidden.values)
 
     blocks = list(seen.blocks(BLOCK))

@@ -8,7 +8,7 @@ from numba import uint16, uint32, uint64
 
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Halves, Ints, Ints2, Words
 from coordinator.protocol.coins import round_key
-from coordinator.protocol.compiled import borrowing, compiled, inlined
+from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined
 from coordinator.protocol.hashing import ones, zeros_below
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import item_queries, random_order, sense, streams_of
@@ -97,7 +97,7 @@ def _count_sets(
     streams: Words, table: SensingTable, members: Counts, bits: Bits, answered: Bits, counters: SetCounters
 ) -> None:
     """Regenerate the sets behind these streams and count."""
-    counted = 0
+    counted = ZERO
     for k in range(bits.size):
         if answered[k]:
             counted = count_set(members, sense(streams[k], table, members), bits[k], counters, counted)
