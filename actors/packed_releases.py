@@ -307,7 +307,7 @@ def release_subsets(own: Indices2, channel: SubsetChannel, coins: Coins) -> Bits
 
 
 @inlined
-def _bit(value: int) -> np.uint64:
+def _bit(value: np.int64) -> np.uint64:
     return _TOP >> uint64(value & 63)
 
 
@@ -343,7 +343,7 @@ def _adjust(
         size += ones(members[k])
     while size != target:
         value, halves = uniform(low, high, ahead, halves, values)
-        word, bit = value >> 6, _bit(value)
+        word, bit = value >> 6, _bit(int64(value))
         if size > target:
             if members[word] & bit:
                 members[word] ^= bit
@@ -403,23 +403,23 @@ def _subset_release(
             if meets[k]:
                 place, halves = uniform(low[k], high[k], ahead, halves, padded)
                 included = own[k, place]
-                barred[included >> 6] |= _bit(included)
+                barred[included >> 6] |= _bit(int64(included))
             else:
                 for value in own[k]:
-                    barred[value >> 6] |= _bit(value)
+                    barred[value >> 6] |= _bit(int64(value))
             if not listed:
                 share = min(((size << _DIGITS) + values // 2) // values, (1 << _DIGITS) - 1)
                 _start(low[k], high[k], attempt, share, barred, members, digits)
             halves = _adjust(low[k], high[k], ahead, halves, values, size - int(meets[k]), barred, members)
             attempt += 1
             for value in own[k]:
-                barred[value >> 6] &= ~_bit(value)
+                barred[value >> 6] &= ~_bit(int64(value))
             if not meets[k]:
                 break
-            members[included >> 6] |= _bit(included)
+            members[included >> 6] |= _bit(int64(included))
             own_members = ZERO
             for value in own[k]:
-                own_members += (members[value >> 6] & _bit(value)) != 0
+                own_members += (members[value >> 6] & _bit(int64(value))) != 0
             way, halves = uniform(low[k], high[k], ahead, halves, own_members)
             if way == 0:
                 break

@@ -16,7 +16,7 @@ from coordinator.protocol.ballots import Ballot, Offer, Service, Votes, check_el
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import ZERO, compiled
 from coordinator.protocol.errors import BlockError, InputError, LedgerError
 from coordinator.protocol.hashing import below, siphash1, siphash4
 from coordinator.protocol.rating_table import Rows
@@ -95,13 +95,13 @@ def vote_by_rating(
         start, stop = starts[voters[k]], starts[voters[k] + 1]
         row = items[start:stop]
         for t in range(titles.shape[0]):
-            count, top = 0, -np.inf
+            count, top = ZERO, -np.inf
             for j in range(titles.shape[1]):
                 place = np.searchsorted(row, titles[t, j])
                 if place < row.size and row[place] == titles[t, j]:
                     value = values[start + place]
                     if value > top:
-                        count, top = 0, value
+                        count, top = ZERO, value
                     if value == top:
                         best[count] = j
                         count += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,3 +71,14 @@ def test_what_differs_is_told_by_its_place() -> None:
 def test_time_and_layout_are_left_out() -> None:
     told = {"seconds": 1.0, "rows": [{"workers": 2, "loss": float("inf")}], "share": 0.123456789012}
     assert kept(told) == {"rows": [{"loss": "inf"}], "share": 0.123456789}
+
+
+def test_every_kernel_was_compiled_once() -> None:
+    # A second version, for a written 0 or for arrays in Ray's store, costs every first run as much again. What the
+    # cases above compile, or load, is known here; a kernel that others call counts where nothing was compiled before.
+    modules = [
+        module for name, module in sys.modules.items() if name.split(".")[0] in {"actors", "coordinator", "scenarios"}
+    ]
+    kernels = {one for module in modules for one in vars(module).values() if hasattr(one, "py_func")}
+    assert any(one.signatures for one in kernels)
+    assert not [(one.py_func.__qualname__, one.signatures) for one in kernels if len(one.signatures) > 1]

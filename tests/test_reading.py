@@ -1,6 +1,7 @@
 """What users and folders name is opened in one way, which has an end, and memory is looked at before it is taken."""
 
 import ast
+import ctypes
 import errno
 import os
 import re
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 import worlds
 from foreign_bad import Wide
@@ -24,7 +26,7 @@ from actors.device import Cohort
 from blindrec import InProcess, run
 from coordinator.protocol import limits
 from coordinator.protocol.errors import BlindrecError, InputError, ReadError
-from coordinator.protocol.limits import memory_left, read_whole, require_memory
+from coordinator.protocol.limits import memory_left, read_whole, require_memory, return_unused
 from coordinator.server.mechanisms.oracles import Oue
 from scenarios.config import files
 from scenarios.config.custom_halves import settings_in
@@ -219,6 +221,15 @@ def test_what_a_process_may_take_is_what_is_left() -> None:
         [sys.executable, "-c", script], preexec_fn=lower, capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert 0 < int(said.stdout) < limit
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this system's memory is not glibc's")
+def test_what_is_freed_in_pieces_is_given_back() -> None:
+    pieces = [bytes(50_000) for _ in range(4_000)]
+    del pieces[:-1]  # the last one lies above all others
+    before = psutil.Process().memory_info().rss
+    return_unused()
+    assert before - psutil.Process().memory_info().rss > 100_000_000
 
 
 @pytest.fixture
