@@ -91,30 +91,6 @@ def test_sets_are_bounded_from_both_sides(
     assert epsilons[1] <= epsilons[0] * (1 + 1e-5) < epsilons[2]
 
 
-@pytest.mark.parametrize(
-    ("local", "levels", "epsilon"),
-    [
-        (4, kary_levels(100), 0.0685),
-        (4, unary_levels(4), 0.0814),
-        (4, hash_levels(56), 0.0813),
-        (4, hadamard_levels(), 0.0815),
-        (1, kary_levels(100), 0.0020),
-        (1, unary_levels(1), 0.0085),
-        (1, hadamard_levels(), 0.0085),
-    ],
-)
-def test_oracles_are_bounded_from_above(local: int, levels: TwoLevels, epsilon: float) -> None:
-    result = shuffled_epsilon(levels, local_epsilon=local, devices=10**5, delta=DELTA)
-    assert result == pytest.approx(epsilon, abs=1e-4)
-
-
-@pytest.mark.parametrize(("devices", "epsilon"), [(50_000, 1.649), (10_000, 3.801)])
-def test_a_round_that_falls_short_has_a_larger_epsilon(devices: int, epsilon: float) -> None:
-    levels = subset_levels(9774, 50, 1)
-    result = shuffled_epsilon(levels, local_epsilon=Fraction(7848, 1000), devices=devices, delta=DELTA)
-    assert result == pytest.approx(epsilon, abs=2e-3)
-
-
 LARGEST = {
     Fraction(1, 10): [(0.651, 0.733), (1.524, 1.830), (3.118, 3.708), (5.264, 5.944), (7.548, 8.240)],
     Fraction(1, 4): [(1.236, 1.467), (2.631, 3.163), (4.682, 5.352), (6.951, 7.642), (9.250, 9.943)],
@@ -138,12 +114,6 @@ def test_the_largest_local_epsilon_is_that_of_the_table(
         assert (1000 * local).denominator == 1
         randomizer = of_bits(float(local)) if bound is of_bits else AnyRandomizer()
         assert shuffled_delta(randomizer, epsilon=epsilon, local_epsilon=local, devices=devices) <= DELTA
-
-
-@pytest.mark.parametrize(("devices", "local"), [(10**4, 5.212), (10**5, 7.187), (10**6, 9.243)])
-def test_delta_may_fall_with_the_devices(devices: int, local: float) -> None:
-    result = largest_local_epsilon(AnyRandomizer(), epsilon=1, devices=devices, delta=devices**-1.1)
-    assert float(result) == pytest.approx(local, abs=2e-3)
 
 
 SETS = [
@@ -288,17 +258,6 @@ def mean_excess(values: Sequence[float], chances: Sequence[float], count: int) -
     return total / count
 
 
-def test_the_grid_raises_the_figure_of_the_specification_by_little() -> None:
-    levels, local, epsilon, devices = TwoLevels(0.3, 0.2), 1.5, 0.4, 20
-    odds, less = math.exp(local), math.expm1(epsilon)
-    scale = 1 + (odds - 1) * levels.pi
-    chances = [(levels.pi - levels.kappa) / scale, (1 - levels.pi - levels.kappa) / scale, *[levels.kappa / scale] * 2]
-    values = [-odds * less, -less, odds - math.exp(epsilon), 1 - odds * math.exp(epsilon), 0]
-    truth = mean_excess(values, [*chances, 1 - 1 / scale], devices)
-    assert truth == pytest.approx(0.0267357, abs=5e-8)
-    assert truth <= shuffled_delta(levels, epsilon=epsilon, local_epsilon=local, devices=devices) <= 1.001 * truth
-
-
 @given(
     pi=st.floats(0.01, 0.9),
     share=st.floats(0.05, 1),
@@ -423,7 +382,7 @@ EXACT: list[Callable[[], tuple[TwoLevels, list[list[Fraction]], list[float]]]] =
     exact_unary,
     exact_hash,
     lambda: exact_hadamard(1),
-    lambda: exact_hadamard(2),
+    lambda: exact_hadamard(3),
     lambda: exact_subset(6, 1, 2),
     lambda: exact_subset(7, 2, 2),
     lambda: exact_subset(6, 2, 3),
