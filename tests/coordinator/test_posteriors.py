@@ -94,23 +94,6 @@ def test_no_start_leads_higher(name: str) -> None:
         assert found >= likelihood(np.array(planted.levels), np.array(planted.shares), sample)
 
 
-@pytest.mark.parametrize("name", PLANTED)
-def test_levels_and_shares_are_found(name: str) -> None:
-    """Twelve errors apart: shares are those of the items, levels within their errors; false alarm 1e-6 a fit."""
-    planted = PLANTED[name]._replace(scatter=PLANTED[name].scatter / 2)
-    count = len(planted.levels)
-    for seed in range(4):
-        sample = draw(planted, items=200, apart=12, seed=seed)
-        mixture = fit(sample.value, sample.error, count)
-        counted = np.bincount(sample.cluster, minlength=count) / 200
-        np.testing.assert_allclose(mixture.shares, counted, atol=2e-4)
-        present = counted > 0
-        strayed = np.abs(mixture.levels - planted.levels) / mixture.doubts
-        assert (strayed[present] <= normal_radius(1.0, comparisons=count)).all()
-        assert (np.diff(mixture.levels[present]) < 0).all()
-        assert mixture.shares.sum() == pytest.approx(1)
-
-
 @pytest.mark.statistical
 def test_levels_stray_as_far_as_they_say() -> None:
     """Mean square of (level - planted) / doubt, 60 fits of three clusters; chi-square, false alarm 1e-6.
@@ -307,20 +290,6 @@ def test_three_clusters_do_not_stand_apart_where_there_are_two(
         assert not found.apart
         assert not found.decided(0.05).any()
         assert found.doubt.min() >= 2 / 3
-
-
-@pytest.mark.parametrize("liked", [0.05, 0.95])
-def test_a_small_cluster_is_found(liked: float) -> None:
-    """Shares of 5 and 95 %: at eight errors they stand apart, and all that is decided is right."""
-    for seed in range(10):
-        sample = draw(Planted((0.8, -0.8), (liked, 1 - liked), 0.3), items=300, apart=10, seed=seed)
-        found = believe(told(sample), clusters=2, failure=0.05)
-        assert found.apart
-        assert found.mixture is not None
-        assert found.mixture.shares[0] == pytest.approx((sample.cluster == 0).mean(), abs=0.01)
-        decided = found.decided(0.05)
-        assert decided.mean() > 0.9
-        assert (found.cluster == sample.cluster)[decided].all()
 
 
 @pytest.mark.thorough
