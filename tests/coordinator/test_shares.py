@@ -1,6 +1,6 @@
 """Two servers: shares add up and say nothing alone, and what is published is the sum with each server's own noise."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -10,11 +10,12 @@ import pytest
 import ray
 import reference
 import worlds
+from deaf import Deaf
 from statistical import chi_square_fits, variance_fits
 
 from actors.device import Cohort
 from actors.host import DeviceHost
-from actors.keeper import Keeper, UnreachableError
+from actors.keeper import Keeper
 from actors.ratings import BlockRatings
 from actors.seeds import Coins
 from actors.shares import add_noise, share_permit, side_of
@@ -332,8 +333,7 @@ def test_sums_of_one_query_never_differ_by_a_device() -> None:
 
 def test_a_round_that_is_asked_again_is_opened_of_the_same_devices_by_whoever_was_started_anew() -> None:
     """Some devices cannot reach their keeper when a server collects; where servers forget, two sums differ by them."""
-    query, books = asked(), (Keeper(), Keeper())
-    deaf = Deaf()
+    query, books, deaf = asked(), (Keeper(), Keeper()), Deaf(Keeper(), below=0)
     cohort = Cohort(ratings_of(), SECRET, 0, DEVICES, Fraction(1), keeper=deaf)
     ask = Ask(query=query, first=0, stop=DEVICES)
 
@@ -348,22 +348,22 @@ def test_a_round_that_is_asked_again_is_opened_of_the_same_devices_by_whoever_wa
         return statistic.answered, sealed
 
     assert cohort.share(WORDS_SERVER, query, 20, DEVICES).refused == 0  # they have booked it
-    deaf.cut = True
+    deaf.below = DEVICES
     some = totals(books[0])
     assert some[0] == DEVICES - 20
-    deaf.cut = False
+    deaf.below = 0
     assert totals(books[0]) == some
     assert totals(books[1])[0] == DEVICES  # the twin: servers that forget
 
 
 def test_two_servers_agree_on_devices_that_both_could_reach() -> None:
-    query, deaf = asked(), Deaf()
+    query, deaf = asked(), Deaf(Keeper(), below=0)
     cohort = Cohort(ratings_of(), SECRET, 0, DEVICES, Fraction(1), keeper=deaf)
     words, seeds = servers_of(cohort)
     cohort.share(WORDS_SERVER, query, 20, DEVICES)
-    deaf.cut = True
+    deaf.below = DEVICES
     fewer = words.collect(query, 0, DEVICES)
-    deaf.cut = False
+    deaf.below = 0
     all_of_them = seeds.collect(query, 0, DEVICES)
     assert (fewer.devices, all_of_them.devices) == (DEVICES - 20, DEVICES)
     for server, other in ((words, all_of_them), (seeds, fewer)):
@@ -377,17 +377,6 @@ def test_two_servers_agree_on_devices_that_both_could_reach() -> None:
     assert words.collect(query, 0, DEVICES).same_devices(rolls[0])  # opened, and so the same again
     noise = sum(one._noise(Totals(), query, rolls[0]).view(np.int32).astype(np.int64) for one in (words, seeds))
     assert (opened(*sums) - noise == vectors(ratings_of())[20:].sum(axis=0)).all()
-
-
-class Deaf(Keeper):
-    """A keeper that cannot be reached where it is ``cut``."""
-
-    cut = False
-
-    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        if self.cut:
-            raise UnreachableError("the request did not reach it")
-        return super().book(first, stop, position, lines)
 
 
 def test_servers_open_only_sums_of_the_same_devices_that_are_enough_under_a_delta_they_agreed_to() -> None:
