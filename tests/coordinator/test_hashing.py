@@ -105,8 +105,3 @@ def test_the_tables_law_is_the_gaussians_up_to_a_millionth() -> None:
     assert (mass * (high**2 + high * low + low**2) / 3).sum() == pytest.approx(1, abs=1e-6)
     between = -special.ndtri(np.ldexp(1 + (cells + 0.5) / 256, octaves - 64))
     assert np.abs((high + low) / 2 - between).max() < 3e-6
-
-
-def test_neither_device_nor_query_nor_number_shares_a_candidate() -> None:
-    told = [candidate(*one, 4) for one in ((QUERY, 1, 0), (QUERY, 2, 0), (QUERY, 1, 1), (bytes(16), 1, 0))]
-    assert len({tuple(one) for one in told}) == 4

@@ -96,14 +96,6 @@ def test_packed_bits_come_back(bits: list[int]) -> None:
     assert int.from_bytes(packed, "big") == int("".join(map(str, bits)).ljust(8 * len(packed), "0") or "0", 2)
 
 
-def test_bits_are_packed_device_by_device() -> None:
-    table = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1]], np.uint8)
-    release = Release(query_id=BASE.id, first=4, count=3, width=3, bits=pack(table))
-    assert release.bits == bytes([0b10001111, 0b10000000])
-    np.testing.assert_array_equal(release.unpacked(), table)
-    assert release.unpacked().dtype == np.uint8
-
-
 def test_public_pairs_come_back() -> None:
     pairs = np.array([[0, 7], [-1, -1], [65_536, 70_000]], np.int32)
     release = forged(worlds.release_of(BASE, [1, 0, 1]), pairs=pairs.astype("<i4").tobytes())

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -88,13 +87,6 @@ def test_bits_and_statistic_are_those_of_the_ratings(agreement: str, rated: int)
     assert (statistic.devices, statistic.answered, statistic.ones) == (users, users, agreed.sum())
 
 
-def test_affinity_is_symmetric_and_centred_sums_to_nothing() -> None:
-    _, statistic = answers(asked(9, epsilon=Fraction(1)), 4, 1000)
-    affinity = statistic.affinity(statistic.ones / statistic.answered)
-    assert np.array_equal(affinity, affinity.T)
-    assert math.isclose(affinity.sum(), 0, abs_tol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -152,13 +144,6 @@ def test_agreement_is_that_of_every_world(name: str, rated: int, *, public: bool
     model = parameters(rated)
     found = pair_agreement(model, agreement=name, epsilon=1.5, rated_public=public)
     assert found == pytest.approx(enumerated(model, name, 1.5, public=public), abs=1e-12)
-
-
-def test_public_items_make_two_agreements_one() -> None:
-    model = parameters(3)
-    public = [pair_agreement(model, agreement=name, epsilon=1, rated_public=True) for name in AGREEMENTS]
-    assert public[0] == pytest.approx(public[1])
-    assert not np.allclose(public[0], pair_agreement(model, agreement=AGREEMENTS[0], epsilon=1))
 
 
 def test_one_rated_item_makes_no_public_pair() -> None:

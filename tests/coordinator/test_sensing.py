@@ -75,28 +75,6 @@ def test_the_number_of_places_is_poisson_to_a_64_bit_coin(sensing: float, items:
         assert past == 2**64
 
 
-def none_hit(sensing: float, items: int, some: int) -> Decimal:
-    """The exact probability that none of ``some`` items is hit, as the table and halves of words make it."""
-    share = Decimal(some * (2**32 // items)) / 2**32
-    law = law_of(worlds.number_table(sensing, items))
-    total = Decimal(0)
-    for number, weight in law.items():
-        total += int(weight * 2**64) * ((1 - share) ** number if number else Decimal(1))
-    return total / 2**64
-
-
-@pytest.mark.parametrize(
-    ("sensing", "items"), [(1 / 30, 1000), (0.01, 10_000), (0.5, 3), (0.5, 700), (0.9, 64), (0.02, 3706)]
-)
-def test_items_are_sensed_independently_with_probability_p_exactly(sensing: float, items: int) -> None:
-    """Any k items are all missed with probability ``(1 - p)^k``, which no other law does; twin: a p wrong by 1e-9."""
-    with localcontext(prec=100):
-        for some in {1, 2, 3, items // 2, items}:
-            found = none_hit(sensing, items, some)
-            assert abs(found - unhit(sensing) ** some) < Decimal(2) ** -54
-        assert abs(none_hit(sensing, items, 1) - unhit(sensing + 1e-9)) > Decimal(2) ** -54
-
-
 @pytest.mark.parametrize("sensing", [0.0, -0.1, 1.0000001, 2, math.nan, math.inf, -math.inf])
 def test_impossible_probabilities_are_refused_in_one_line(sensing: float) -> None:
     with pytest.raises(InputError, match=r"\(0, 1\]") as caught:
