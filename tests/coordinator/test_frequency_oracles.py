@@ -107,11 +107,6 @@ def test_buckets_and_rows_are_those_with_the_least_noise() -> None:
         assert told("hadamard", epsilon) == 1 + int(np.argmin(noise))
 
 
-def table_of(hashed: Ints, size: int) -> Ints:
-    """How often pairs of two values' buckets are met, over devices: hashed has shape (2, devices)."""
-    return np.bincount(hashed[0] * size + hashed[1], minlength=size**2)
-
-
 def test_numbers_of_up_to_32_bits_are_odd_by_their_ones() -> None:
     for word in [*(1 << place for place in range(32)), *np.random.default_rng(0).integers(1 << 32, size=200).tolist()]:
         assert odd(np.uint64(word)) == word.bit_count() % 2
@@ -132,7 +127,7 @@ def test_hashes_of_two_values_are_uniform_pairs(buckets: int) -> None:
         return buckets_of(streams, np.full(devices, value, np.int32), buckets).astype(np.int64)
 
     def uniform(one: Ints, other: Ints) -> bool:
-        counts = table_of(np.stack([one, other]), buckets)
+        counts = np.bincount(one * buckets + other, minlength=buckets**2)
         return chi_square_fits(counts, even, false_alarm=FALSE_ALARM / len(pairs))
 
     assert all(uniform(hashed(one), hashed(other)) for one, other in pairs)

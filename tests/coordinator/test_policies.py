@@ -58,16 +58,6 @@ def emulated(
     return outcome, (outcome.model.cluster == truth).tolist()
 
 
-def on_devices(policy: Policy, setting: Setting, *, users: int, most: int = 2000) -> tuple[Outcome, Devices]:
-    """A run with devices in this process; items belong to two clusters in turn."""
-    world = worlds.world(items=setting.design.items, rated=5)
-    devices = Devices(Cohort(worlds.block_ratings(world, users), worlds.SECRET, 0, users, setting.epsilon))
-    return (
-        conduct(policy, learner_of(setting), devices, devices=users, budget=setting.epsilon, most_rounds=most),
-        devices,
-    )
-
-
 RUNS: dict[str, tuple[Setting, int, tuple[float, ...]]] = {
     "two clusters": (setting_of(), 10**7, (0.9, 0.1)),
     "three answers a device": (setting_of(answers_per_device=3), 30_000, (0.9, 0.1)),
@@ -128,8 +118,11 @@ def test_policies_are_pure(adaptive: tuple[Setting, int, Watched, Outcome, list[
 @pytest.mark.statistical
 def test_item_by_item_asks_about_one_item_until_it_is_decided(sets: bool) -> None:
     """A wrong label is the false alarm, less than 1e-6. Rounds too small to tell anything would go on to the last."""
-    setting = setting_of(items=6, sets=sets, epsilon=Fraction(3))
-    outcome, _ = on_devices(ItemByItem(setting=setting), setting, users=60_000, most=200)
+    setting, users = setting_of(items=6, sets=sets, epsilon=Fraction(3)), 60_000
+    world = worlds.world(items=6, rated=5)
+    devices = Devices(Cohort(worlds.block_ratings(world, users), worlds.SECRET, 0, users, setting.epsilon))
+    policy, learner = ItemByItem(setting=setting), learner_of(setting)
+    outcome = conduct(policy, learner, devices, devices=users, budget=setting.epsilon, most_rounds=200)
     assert outcome.failure is None
     pools = [ask.query.pool for ask in outcome.state.asked]
     assert all(pool is not None and pool.size == 1 for pool in pools)

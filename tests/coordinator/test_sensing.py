@@ -46,11 +46,6 @@ def sensed_counts(query: Query, devices: int) -> Ints:
     return worlds.scores_of(aggregate(query, worlds.release_of(query, [0] * devices))).sensed
 
 
-def unhit(sensing: float) -> Decimal:
-    """The exact probability that no place hits an item."""
-    return Decimal(sensing) if sensing > 0.5 else 1 - Decimal(sensing)
-
-
 @settings(max_examples=examples(20))
 @given(PROBABILITIES, ITEMS)
 @example(1.0, 7)
@@ -65,7 +60,8 @@ def test_the_number_of_places_is_poisson_to_a_64_bit_coin(sensing: float, items:
     law = law_of(worlds.number_table(sensing, items))
     assert sum(law.values()) == 1
     with localcontext(prec=100):
-        mean = -unhit(sensing).ln() * 2**32 / (2**32 // items)
+        unhit = Decimal(sensing) if sensing > 0.5 else 1 - Decimal(sensing)  # an item, by any place
+        mean = -unhit.ln() * 2**32 / (2**32 // items)
         exact, past = (-mean).exp(), 0
         for number in range(max(law) + 1):
             weight = law.get(number, 0) * 2**64

@@ -24,7 +24,7 @@ from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.value_channels import choice_channel, subset_form
 from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.moments.sign_moments import optimal_best_count, sign_contrast
-from coordinator.server.statistics.scores import ScoreStatistic, aggregate_scores
+from coordinator.server.statistics.scores import aggregate_scores
 from coordinator.server.statistics.signs import count_agreements
 from coordinator.server.statistics.slices import column_counts, subset_counts
 
@@ -214,10 +214,6 @@ def naive(query: Query, first: int, bits: Bits2, heard: Bools) -> Ints:
     return counts
 
 
-def summed(query: Query, bits: Bits2, heard: Bools | None, first: int = 0) -> ScoreStatistic:
-    return worlds.scores_of(aggregate(query, release_of(query.id, bits, heard, first)))
-
-
 @pytest.mark.parametrize("devices", [0, 1, 2, 3, 4, 5, 17, 64, 65, 1000])
 @pytest.mark.parametrize("pool", [1, 63, 64, 65, 200])
 def test_counts_are_those_of_a_naive_sum(devices: int, pool: int) -> None:
@@ -243,7 +239,7 @@ def test_no_carry_is_lost_where_everybody_agrees(devices: int) -> None:
 def test_the_statistic_tells_of_the_pool_and_counts_who_answered() -> None:
     query = worlds.sign_query([2, 3, 70], items=80, vectors=2)
     bits, heard = answers(query, 501)
-    found = summed(query, bits, heard, first=77)
+    found = worlds.scores_of(aggregate(query, release_of(query.id, bits, heard, first=77)))
     expected = np.zeros(80, np.int64)
     expected[[2, 3, 70]] = naive(query, 77, bits, heard)
     assert found.scores.tolist() == expected.tolist()
