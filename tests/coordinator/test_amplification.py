@@ -333,23 +333,26 @@ def uniform(rows: Sequence[Sequence[Fraction]]) -> list[float]:
     return [one / sum(happens) for one in happens]
 
 
-def exact_bit() -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+Exact = tuple[TwoLevels, list[list[Fraction]], list[float]]
+
+
+def exact_bit() -> Exact:
     return one_bit_levels(), bit_channel(LOCAL).matrix, [0.5, 0.5]
 
 
-def exact_kary() -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+def exact_kary() -> Exact:
     rows = [kary_channel(LOCAL, values=5).chances(np.array([value])) for value in range(5)]
     return kary_levels(5), rows, uniform(rows)
 
 
-def exact_unary() -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+def exact_unary() -> Exact:
     rows = [unary_channel(LOCAL, values=4).chances(np.array([value])) for value in range(4)]
     zero = 1 / (ODDS + 1)
     omega = [zero ** release.bit_count() * (1 - zero) ** (4 - release.bit_count()) for release in range(16)]
     return unary_levels(1.5), rows, omega
 
 
-def exact_hash() -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+def exact_hash() -> Exact:
     """Every function from four values to three buckets is a seed, and belongs to the report."""
     seeds = list(product(range(3), repeat=4))
     answers = [kary_channel(LOCAL, values=3).chances(np.array([bucket])) for bucket in range(3)]
@@ -357,7 +360,7 @@ def exact_hash() -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
     return hash_levels(3), rows, uniform(rows)
 
 
-def exact_hadamard(count: int) -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+def exact_hadamard(count: int) -> Exact:
     """Rows of the matrix of eight columns are the device's own, one for each sign."""
     seeds = list(product(range(8), repeat=count))
     answers = [kary_channel(LOCAL, values=2**count).chances(np.array([signs])) for signs in range(2**count)]
@@ -369,14 +372,14 @@ def exact_hadamard(count: int) -> tuple[TwoLevels, list[list[Fraction]], list[fl
     return hadamard_levels(count), rows, uniform(rows)
 
 
-def exact_subset(values: int, padded: int, subset_size: int) -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+def exact_subset(values: int, padded: int, subset_size: int) -> Exact:
     channel = subset_channel(LOCAL, values=values, padded=padded, subset_size=subset_size)
     sets = list(combinations_with_replacement(range(values), padded))
     rows = [channel.chances(np.array(one)) for one in sets if len(set(one)) == padded]
     return subset_levels(values, padded, subset_size), rows, uniform(rows)
 
 
-EXACT: list[Callable[[], tuple[TwoLevels, list[list[Fraction]], list[float]]]] = [
+EXACT: list[Callable[[], Exact]] = [
     exact_bit,
     exact_kary,
     exact_unary,
@@ -391,9 +394,7 @@ EXACT: list[Callable[[], tuple[TwoLevels, list[list[Fraction]], list[float]]]] =
 
 
 @pytest.mark.parametrize("case", EXACT)
-def test_levels_are_those_of_the_exact_channel(
-    case: Callable[[], tuple[TwoLevels, list[list[Fraction]], list[float]]],
-) -> None:
+def test_levels_are_those_of_the_exact_channel(case: Callable[[], Exact]) -> None:
     levels, rows, omega = case()
     pi, kappa, common = levels_of(rows, omega)
     assert (levels.pi, levels.kappa) == pytest.approx((pi, kappa), rel=1e-9)
@@ -402,9 +403,7 @@ def test_levels_are_those_of_the_exact_channel(
 
 
 @pytest.mark.parametrize("case", EXACT[:4] + EXACT[6:8])
-def test_a_matrix_bounds_no_worse_than_its_levels(
-    case: Callable[[], tuple[TwoLevels, list[list[Fraction]], list[float]]],
-) -> None:
+def test_a_matrix_bounds_no_worse_than_its_levels(case: Callable[[], Exact]) -> None:
     levels, rows, _ = case()
     for devices in (1, 40):
         deltas = [

@@ -196,11 +196,6 @@ def told(sample: Sample, *, by: float = 1.0) -> Estimates:
 BELIEVED = believe(told(draw(POSTERIORS_PLANTED["halves"], items=20, apart=9, seed=0)), clusters=2, failure=0.05)
 
 
-def posterior_of(doubts: Sequence[float], *, apart: bool = True) -> Posterior:
-    """What would be believed of items with these doubts."""
-    return replace(BELIEVED, doubt=np.array(doubts, float), apart=apart)
-
-
 def doubts_and_errors(name: str, by: float) -> tuple[Floats, Bools]:
     """Doubts of items in many runs whose clusters stand apart, and which labels are wrong."""
     doubts, wrong = list[Floats](), list[Bools]()
@@ -318,7 +313,7 @@ def within(doubts: Sequence[Fraction], threshold: Fraction, failure: Fraction) -
 def test_decided_items_are_those_of_the_largest_threshold(parts: list[int], allowed: int) -> None:
     """A naive search over all thresholds that a doubt could be, in exact fractions."""
     doubts, failure = [Fraction(part, 64) for part in parts], Fraction(allowed, 64)
-    posterior = posterior_of([float(doubt) for doubt in doubts])
+    posterior = replace(BELIEVED, doubt=np.array(doubts, float))
     decided = posterior.decided(float(failure)).tolist()
     assert decided == [within(doubts, doubt, failure) for doubt in doubts]
     threshold = Fraction(posterior.threshold(float(failure))).limit_denominator(10**6)

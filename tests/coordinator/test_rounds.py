@@ -13,6 +13,7 @@ from functools import partial
 from threading import Thread
 from typing import Any, cast
 
+import answering
 import numpy as np
 import pytest
 import ray
@@ -52,26 +53,6 @@ POLICY = OneRound(design=DESIGN, epsilon=None, public_seed=worlds.PUBLIC)
 LEARNER = SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred"))
 
 
-@dataclass
-class Oracle:
-    """Answers from the oracle, in blocks of 40 that arrive last first, and remembers what it was asked."""
-
-    asked: list[Ask] = field(default_factory=list)
-    released: list[list[Release]] = field(default_factory=list)
-
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
-        self.asked.append(ask)
-        blocks = [range(first, min(first + 40, ask.stop)) for first in range(ask.first, ask.stop, 40)]
-        releases = [
-            worlds.release_of(ask.query, worlds.expected_bits(WORLD, ask.query, block), first=block.start)
-            for block in reversed(blocks)
-        ]
-        self.released.append(releases)
-        return sum(
-            (aggregate(ask.query, one) for one in releases), start=worlds.empty_statistic(ask.query.items)
-        ), releases
-
-
 @dataclass(frozen=True)
 class ThreeRounds:
     """Asks a hundred fresh devices a round, three times."""
@@ -83,15 +64,16 @@ class ThreeRounds:
         return Ask(query=query, first=state.fresh, stop=state.fresh + 100)
 
 
+def devices_of(count: int) -> answering.Devices:
+    """Devices that answer without a budget."""
+    return answering.Devices(Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, count, None))
+
+
 def test_rounds_go_to_fresh_devices_and_add_up() -> None:
-    transport = Oracle()
-    rounds: list[Round] = []
-    outcome = conduct(ThreeRounds(), LEARNER, transport, devices=300, keep=rounds.append)
-    assert [(ask.first, ask.stop, ask.query.round) for ask in transport.asked] == [
-        (0, 100, 0),
-        (100, 200, 1),
-        (200, 300, 2),
-    ]
+    rounds = list[Round]()
+    outcome = conduct(ThreeRounds(), LEARNER, devices_of(300), devices=300, keep=rounds.append)
+    places = [(over.ask.first, over.ask.stop, over.ask.query.round) for over in rounds]
+    assert places == [(0, 100, 0), (100, 200, 1), (200, 300, 2)]
     assert outcome.state.fresh == 300
     merged = total(outcome.state)
     assert isinstance(merged, ScoreStatistic)
@@ -99,18 +81,7 @@ def test_rounds_go_to_fresh_devices_and_add_up() -> None:
     np.testing.assert_array_equal(merged.scores, sum(cast("ScoreStatistic", over.statistic).scores for over in rounds))
     model = decode(merged, sensing=DESIGN.sensing, clusters=2, decoder="centred")
     np.testing.assert_array_equal(model.score, outcome.model.score)
-    assert outcome.releases_sha256 == chain([digest(releases) for releases in transport.released])
-
-
-@pytest.mark.parametrize("damage", ["lost", "doubled"])
-def test_lost_and_doubled_releases_do_not_pass(damage: str) -> None:
-    class Damaged(Oracle):
-        def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
-            statistic, releases = super().ask(ask)
-            return statistic, [*releases[:2], *releases[3:]] if damage == "lost" else [*releases, releases[1]]
-
-    with pytest.raises(ValueError, match="does not follow"):
-        conduct(POLICY, LEARNER, Damaged(), devices=400)
+    assert outcome.releases_sha256 == chain([over.digest for over in rounds])
 
 
 class Pairs:
@@ -141,18 +112,16 @@ def test_nothing_asked_is_nothing_learned() -> None:
         LEARNER.learn(ServerState(devices=10))
 
 
-def test_a_design_other_than_the_runs_is_refused_under_every_decoder() -> None:
+def test_a_design_other_than_the_runs_is_refused_under_every_decoder(nobody_asks: None) -> None:
     """Its answers would be decoded as another mechanism's; a stored round of it is none of this run's, either."""
     other = OneRound(design=Grr(items=12, rated=6), epsilon=Fraction(1), public_seed=worlds.PUBLIC)
-    oracle = Oracle()
     with pytest.raises(PolicyError, match="round 0: it asks design 'grr'; the run's design is 'maxsense'"):
-        conduct(other, LEARNER, oracle, devices=40)
-    assert not oracle.asked
+        conduct(other, LEARNER, devices_of(40), devices=40)
     ask = other.next_query(ServerState(devices=40))
     assert ask is not None
     stored = Round(ask=ask, statistic=aggregate(ask.query, no_release(ask.query)), digest=bytes(32))
     with pytest.raises(PolicyError, match="it asks design 'grr'; the run's design is 'maxsense'"):
-        conduct(POLICY, LEARNER, oracle, devices=40, earlier=[stored])
+        conduct(POLICY, LEARNER, devices_of(40), devices=40, earlier=[stored])
 
 
 ROUNDS = 2 * MOST_HELD
