@@ -25,7 +25,7 @@ from coordinator.protocol.second_order_mechanisms import second_order_public_hal
 from coordinator.server.completion import fitting as spectrum
 from coordinator.server.completion import mechanisms as server
 from coordinator.server.completion.batches import VECTOR_BITS, announced, canonical, gridded
-from coordinator.server.completion.crowd import cut_users, products_of
+from coordinator.server.completion.crowd import cut_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, centre
 from scenarios.families.two_tier import two_tier_scenario as config
 
@@ -111,14 +111,6 @@ def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: py
     one, two = (announced(fitted(of, fitting, 5, workers), of.crowd(workers)).features for workers in (1, 2))
     assert one.digest == two.digest
     assert one.vectors.tobytes() == two.vectors.tobytes()
-
-
-def test_inner_products_of_sparse_rows_are_those_of_dense_ones(ratings: Planted) -> None:
-    rows = ratings.rows()
-    dense = np.zeros((rows.users, rows.count))
-    dense[rows.owners, rows.items] = rows.values
-    products = products_of(rows.starts, rows.items.astype(np.int64), rows.values, rows.count)
-    np.testing.assert_allclose(products, dense @ dense.T, rtol=1e-12, atol=1e-12)
 
 
 def test_cohorts_hold_every_user_once(ratings: Planted, monkeypatch: pytest.MonkeyPatch) -> None:

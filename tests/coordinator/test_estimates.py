@@ -234,29 +234,3 @@ def test_devices_that_did_not_answer_tell_nothing(name: str) -> None:
     np.testing.assert_array_equal(one.weighted, other.weighted)
     np.testing.assert_array_equal(one.information, other.information)
     assert one.information.any()
-
-
-@pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS)
-@pytest.mark.parametrize("liked", [0.0, 0.3, 1.0])
-def test_maxsenses_rate_is_the_information_that_an_answer_brings(pool: list[int], liked: float) -> None:
-    """Of a round whose sums are as expected; where nothing is known half of the items are taken to be liked."""
-    design, many = MaxSense(items=20, rated=8), 10**12
-    query = design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=EPSILON, pool=np.array(pool, np.int32))
-    sensing, size = query.parameters["sensing"], len(pool)
-    none = (1 - sensing * 8 / 20 * liked) ** size
-    contrast = bit_channel(EPSILON).contrast
-    sensed = np.zeros(20, np.int64)
-    sensed[pool] = round(sensing * many)
-    told = ScoreStatistic(
-        sensed=sensed,
-        scores=np.zeros(20, np.int64),
-        ones=round(((1 - contrast) / 2 + contrast * (1 - none)) * many),
-        devices=many,
-        answered=many,
-        refused=0,
-    )
-    wanted = read_sets(query, told, rated=8).information[pool] / many
-    rates = design.rates(query, np.full(size, liked))
-    np.testing.assert_allclose(rates, wanted, rtol=1e-6)
-    np.testing.assert_array_equal(design.rates(query), design.rates(query, np.full(size, 0.5)))
-    np.testing.assert_array_equal(design.rates(query, np.full(size, 1.5)), design.rates(query, np.ones(size)))

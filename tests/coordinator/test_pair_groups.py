@@ -377,13 +377,6 @@ def test_without_noise_the_covariance_is_what_was_planted() -> None:
     assert right_side(item_to_item(np.arange(ITEMS, dtype=np.int32), liked, pairs, 0.0)) == 1.0
 
 
-def test_what_is_independent_leaves_nothing() -> None:
-    liked, _ = planted()
-    alpha, excess = cleaned(0.7 * np.outer(liked, liked), liked, 0.0)
-    assert alpha == pytest.approx(0.7)
-    assert np.abs(excess).max() < 1e-12
-
-
 @pytest.mark.statistical
 def test_pure_noise_leaves_next_to_nothing() -> None:
     """Wigner's edge: of 200 eigenvalues of a random matrix at most a few lie beyond it, barely. Its largest one exceeds

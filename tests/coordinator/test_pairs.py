@@ -22,7 +22,7 @@ from coordinator.server.decoding.line import decode_pairs
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.moments.blocks import BlockParameters, curator_signal, pair_agreement
-from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
+from coordinator.server.moments.emulation import draw_pairs, draw_totals
 from coordinator.server.statistics.counts import PairStatistic
 
 LIKE = ((0.9, 0.3), (0.2, 0.8))
@@ -178,28 +178,6 @@ def test_drawn_totals_have_the_moments_of_the_curators_signal() -> None:
         assert draws[:, i, j].var() == pytest.approx(variance, rel=0.2)
     together = np.cov(draws[:, 4, 2], draws[:, 4, 3])[0, 1]
     assert together == pytest.approx(signal.shared[cluster[4], cluster[2], cluster[3]], abs=0.6)
-
-
-def test_drawn_votes_are_those_of_the_block_model() -> None:
-    """20,000 users: everybody rates w items, and likes, alone and together, are as probable as the model has them."""
-    model, users = parameters(4), 20_000
-    votes, cluster = draw_votes(model, users=users, coins=np.random.default_rng(3)), np.repeat([0, 1], SIZES)
-    assert (np.count_nonzero(votes, axis=1) == 4).all()
-    both = 4 * 3 / (5 * 4)
-    alike = pair_agreement(model, agreement="rated-equal", epsilon=math.inf, rated_public=True)
-    totals = votes.T @ votes
-    for i, j in ((0, 1), (0, 3), (2, 3)):
-        mean = both * (2 * alike[cluster[i], cluster[j]] - 1)
-        assert abs(totals[i, j] / users - mean) < 5 * math.sqrt(both / users)
-
-
-def test_drawn_reveals_have_the_moments_of_votes() -> None:
-    """2,000 draws of 60 users: numbers of ratings and of likes of each item, five standard errors each."""
-    model, coins = parameters(4), np.random.default_rng(4)
-    rated, liked = np.array([draw_reveals(model, users=60, coins=coins) for _ in range(2000)]).transpose(1, 0, 2)
-    likes = np.repeat(model.class_shares @ model.like, SIZES)
-    for counts, mean in ((rated, np.full(5, 60 * 0.8)), (liked, 60 * 0.8 * likes)):
-        assert (np.abs(counts.mean(axis=0) - mean) < 5 * counts.std(axis=0) / math.sqrt(2000)).all()
 
 
 def test_curator_totals_have_the_moments_of_every_world() -> None:
