@@ -258,6 +258,17 @@ def mean_excess(values: Sequence[float], chances: Sequence[float], count: int) -
     return total / count
 
 
+def test_the_grid_raises_the_figure_of_the_specification_by_little() -> None:
+    levels, local, epsilon, devices = TwoLevels(0.3, 0.2), 1.5, 0.4, 20
+    odds, less = math.exp(local), math.expm1(epsilon)
+    scale = 1 + (odds - 1) * levels.pi
+    chances = [(levels.pi - levels.kappa) / scale, (1 - levels.pi - levels.kappa) / scale, *[levels.kappa / scale] * 2]
+    values = [-odds * less, -less, odds - math.exp(epsilon), 1 - odds * math.exp(epsilon), 0]
+    truth = mean_excess(values, [*chances, 1 - 1 / scale], devices)
+    assert truth == pytest.approx(0.0267357, abs=5e-8)
+    assert truth <= shuffled_delta(levels, epsilon=epsilon, local_epsilon=local, devices=devices) <= 1.001 * truth
+
+
 @given(
     pi=st.floats(0.01, 0.9),
     share=st.floats(0.05, 1),
