@@ -1,5 +1,6 @@
 """Decoders of scores, pairs and open ratings, and the trusted curator's noise."""
 
+import functools
 import itertools
 import json
 import math
@@ -62,6 +63,7 @@ def test_scores_and_standard_errors_are_the_documented_formulas() -> None:
     assert [decoder(worlds.empty_statistic(3), 0.2)[1] for decoder in DECODERS.values()] == [0, 0]
 
 
+@functools.cache
 def scatter(decoder: str) -> tuple[Floats, float]:
     """Deviations of scores from the mean over items in 30 runs, and the standard error that the decoder states.
 

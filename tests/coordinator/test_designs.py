@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -47,24 +48,14 @@ def test_item_queries_tell_how_many_yeses_an_item_needs(yeses: int | None, words
     assert server_halves()["item-query"].label({"answers_per_item": yeses}) == f"item-query{words}"
 
 
-@pytest.mark.parametrize(
-    ("items", "rated", "theta", "names", "value"),
-    [
-        (0, 1, 1.0, "items", "0"),
-        (10, 0, 1.0, "rated", "0"),
-        (10, 11, 1.0, "rated", "11"),
-        (10, 3, 0.0, "theta", "0"),
-        (10, 3, 3.1, "theta", "3.1"),
-        (10, 3, math.nan, "theta", "nan"),
-        (10, 3, math.inf, "theta", "inf"),
-    ],
-)
-def test_impossible_parameters_are_refused_by_name(
-    items: int, rated: int, theta: float, names: str, value: str
-) -> None:
+IMPOSSIBLE: dict[str, tuple[Any, ...]] = {"items": (0,), "rated": (0, 11), "theta": (0.0, 3.1, math.nan, math.inf)}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in IMPOSSIBLE.items() for value in values])
+def test_impossible_parameters_are_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(InputError) as caught:
-        MaxSense(items=items, rated=rated, theta=theta)
+        MaxSense(**{"items": 10, "rated": 3, "theta": 1.0, name: value})
     text = str(caught.value)
-    assert text.startswith(f"{names} is {value}")
+    assert text.startswith(f"{name} is {value}; ")
     assert "\n" not in text
     assert any(remedy in text for remedy in ("must lie", "at least"))

@@ -293,16 +293,7 @@ def test_a_wish_is_kept(devices: int, wish: int) -> None:
     assert len(layout.cohorts) == -(-devices // wish)
 
 
-@pytest.mark.parametrize(
-    ("devices", "workers", "wish", "name", "value"),
-    [
-        (0, 1, 8, "devices", 0),
-        (10, 0, None, "workers", 0),
-        (10, 1, 0, "devices_per_actor", 0),
-    ],
-)
-def test_impossible_layouts_are_refused_by_name(
-    devices: int, workers: int, wish: int | None, name: str, value: int
-) -> None:
-    with pytest.raises(InputError, match=rf"^{name} is {value}; it must be at least 1$"):
-        plan_layout(devices=devices, workers=workers, devices_per_actor=wish)
+@pytest.mark.parametrize("name", ["devices", "workers", "devices_per_actor"])
+def test_impossible_layouts_are_refused_by_name(name: str) -> None:
+    with pytest.raises(InputError, match=rf"^{name} is 0; it must be at least 1$"):
+        plan_layout(**{"devices": 10, "workers": 1, "devices_per_actor": 8, name: 0})

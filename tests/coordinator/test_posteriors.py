@@ -338,17 +338,6 @@ def test_items_that_were_in_no_pool_keep_all_undecided(clusters: int) -> None:
     assert np.isfinite(model.error).all()
 
 
-def test_what_is_expected_is_the_mean_of_the_levels() -> None:
-    """Between the levels where there is doubt, of two clusters in proportion to it; the cluster's own where not."""
-    sample = draw(POSTERIORS_PLANTED["halves"], items=200, apart=5, seed=2)
-    found = believe(told(sample), clusters=2, failure=0.05)
-    assert found.mixture is not None
-    own, other = found.mixture.levels[found.cluster], found.mixture.levels[1 - found.cluster]
-    strayed = np.abs(found.expected - own - found.doubt * (other - own))
-    assert strayed.max() < 0.5 * found.mixture.doubts.min()
-    assert np.abs(found.expected - own).max() > 0.1
-
-
 def test_doubts_lieon_a_grid_above_what_they_are() -> None:
     """So that last bits hardly ever decide, and the union bound still holds."""
     sample = draw(POSTERIORS_PLANTED["halves"], items=200, apart=5, seed=2)
