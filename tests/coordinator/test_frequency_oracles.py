@@ -58,10 +58,8 @@ def counted(query: Query, ratings: StoredRatings) -> CountStatistic:
 
 def who_like(rows: list[list[int]], items: int, users: int) -> StoredRatings:
     """Devices of which the i-th likes the items of row ``i`` modulo their number, and has rated nothing else."""
-    return StoredRatings(
-        rows=worlds.likes([dict.fromkeys(row, True) for row in rows], items),
-        user=np.arange(users, dtype=np.int32) % len(rows),
-    )
+    behind = [device % len(rows) for device in range(users)]
+    return worlds.stored_ratings([dict.fromkeys(row, True) for row in rows], behind, items)
 
 
 def stated(name: str, epsilon: float, items: int, query: Query) -> tuple[float, float]:

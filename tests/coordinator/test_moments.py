@@ -16,7 +16,7 @@ from statistical import chi_square_fits
 from thoroughness import examples
 
 from actors.mechanisms.oracles import choices
-from actors.ratings import BlockRatings, Ratings, StoredRatings
+from actors.ratings import Ratings, StoredRatings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import as_words
@@ -292,19 +292,12 @@ def test_a_pools_item_is_named_as_its_share_of_a_users_likes_says(pool: int) -> 
         assert item_share(pool, items=ITEMS, rated=3, likes=likes) == pytest.approx(named / likes, rel=1e-9)
 
 
-def block_ratings() -> BlockRatings:
-    return BlockRatings(
-        users=USERS,
-        rated_items=7,
-        like=LIKES,
-        class_shares=SHARES,
-        clusters=np.repeat(np.arange(2), 10).astype(np.int32),
-    )
-
-
-def stored_ratings() -> StoredRatings:
-    """The same as a file would hold them."""
-    return StoredRatings(rows=block_ratings().rated(as_words(SECRET), 0, USERS), user=np.arange(USERS, dtype=np.int32))
+DRAWN_RATINGS = worlds.block_ratings(
+    worlds.world(items=20, rated=7, like=LIKES.tolist(), shares=SHARES.tolist()), users=USERS
+)
+STORED_RATINGS = StoredRatings(  # the same as a file would hold them
+    rows=DRAWN_RATINGS.rated(as_words(SECRET), 0, USERS), user=np.arange(USERS, dtype=np.int32)
+)
 
 
 def asked(told: str, pool: list[int] | None) -> Query:
@@ -314,7 +307,7 @@ def asked(told: str, pool: list[int] | None) -> Query:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("ratings", [block_ratings(), stored_ratings()], ids=["drawn", "stored"])
+@pytest.mark.parametrize("ratings", [DRAWN_RATINGS, STORED_RATINGS], ids=["drawn", "stored"])
 @pytest.mark.parametrize(
     ("told", "pool"),
     [("liked", None), ("rated", None), ("rated", [1, 2, 5, 13, 14, 15, 19])],

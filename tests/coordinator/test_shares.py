@@ -1,6 +1,7 @@
 """Two servers: shares add up and say nothing alone, and what is published is the sum with each server's own noise."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -54,13 +55,7 @@ SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6
 
 def ratings_of(like: float = 0.7, items: int = ITEMS, devices: int = DEVICES) -> BlockRatings:
     """Devices that rated six items, and like so many of them."""
-    return BlockRatings(
-        users=devices,
-        rated_items=MOST,
-        like=np.array([[like, like / 2]]),
-        class_shares=np.ones(1),
-        clusters=(np.arange(items) % 2).astype(np.int32),
-    )
+    return worlds.block_ratings(worlds.world(items=items, rated=MOST, like=((like, like / 2),)), devices)
 
 
 def asked(items: int = ITEMS, epsilon: Epsilon = Fraction(1), **design: Any) -> Query:
@@ -309,10 +304,7 @@ def test_a_server_that_was_started_anew_publishes_the_same_noise() -> None:
     assert first == again
     fresh, _ = servers_of(cohort)
     assert fresh.publish(query, again[1].roll) == first[0]  # it collects by itself
-    later = LikeTotals(items=ITEMS, most=MOST, delta=1e-6, neighbours="replace").query(
-        round_number=1, public_seed=bytes(16), epsilon=Fraction(1)
-    )
-    noise = [words._noise(Totals(), one, again[0].roll).tolist() for one in (query, later)]
+    noise = [words._noise(Totals(), one, again[0].roll).tolist() for one in (query, replace(query, round=1))]
     assert noise[0] != noise[1]
 
 
@@ -407,16 +399,7 @@ def test_queries_that_promise_more_than_their_noise_keeps_are_answered_by_nobody
         ({HONEST: 20.0}, "noise needs 20"),
         ({HONEST: 0.5}, "whole number"),
     ):
-        query = Query(
-            design="totals",
-            items=ITEMS,
-            round=0,
-            public_seed=bytes(16),
-            epsilon=Fraction(1),
-            questions=ITEMS,
-            answer_bits=32,
-            parameters={**good.parameters, **parameters},
-        )
+        query = replace(good, parameters={**good.parameters, **parameters})
         cohort = cohort_of(ratings_of())
         with pytest.raises(InputError, match=error):
             cohort.share(WORDS_SERVER, query, 0, DEVICES)

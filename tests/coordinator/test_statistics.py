@@ -21,8 +21,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms.sign import sign_words
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.value_channels import choice_channel, subset_form
+from coordinator.protocol.value_channels import choice_channel
 from coordinator.server.mechanisms import aggregate, no_release
+from coordinator.server.mechanisms.oracles import Subset
 from coordinator.server.moments.sign_moments import optimal_best_count, sign_contrast
 from coordinator.server.statistics.scores import aggregate_scores
 from coordinator.server.statistics.signs import count_agreements
@@ -108,17 +109,8 @@ def test_bits_of_silent_devices_do_not_count() -> None:
 
 def query_of(values: int, chosen: int) -> Query:
     """Subset selection among so many values, "none" among them."""
-    parts, bits = subset_form(values, chosen)
-    return Query(
-        design="subset",
-        items=values - 1,
-        round=0,
-        public_seed=worlds.PUBLIC,
-        epsilon=Fraction(1),
-        questions=parts,
-        answer_bits=bits,
-        parameters={"sides": 1, "chosen": chosen},
-    )
+    design = Subset(items=values - 1, rated=1, subset_size=chosen)
+    return design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
 
 
 def written(query: Query, named: Ints2) -> Bits2:
