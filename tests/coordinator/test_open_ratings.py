@@ -3,12 +3,12 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 import reference
 import worlds
+from answering import Devices
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits
@@ -26,11 +26,9 @@ from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, Reveal, UntilLearned, toy_share
 from coordinator.server.rounds.learner import SumLearner
-from coordinator.server.rounds.rounds import Outcome, conduct
-from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.rounds import Outcome, Round, conduct
 from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.statistic import Statistic, merge
 
 ITEMS = 10
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=5)
@@ -81,42 +79,27 @@ def test_bits_and_sums_of_stored_users_are_the_oracles(
     assert (statistic.devices, statistic.answered, statistic.ones) == (len(devices), len(devices), sum(bits))
 
 
-@dataclass
-class Devices:
-    """Answers from a population, in blocks, and remembers what it was asked and what was said."""
-
-    ratings: Ratings
-    block: int = 7
-    asked: list[Ask] = field(default_factory=list)
-    statistics: list[Statistic] = field(default_factory=list)
-
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
-        marks = [*range(ask.first, ask.stop, self.block), ask.stop]
-        releases = [answer(self.ratings, ask.query, a, b) for a, b in itertools.pairwise(marks)]
-        self.asked.append(ask)
-        self.statistics.append(merge(*(aggregate(ask.query, release) for release in releases)))
-        return self.statistics[-1], releases
-
-
-def learned(ratings: Ratings, users: int, *, rated: int, answers: int = 1, block: int = 7) -> tuple[Devices, Outcome]:
+def learned(ratings: Ratings, users: int, *, rated: int, answers: int = 1) -> tuple[list[Round], Outcome]:
+    """All rounds of item queries, and what they told."""
     policy = UntilLearned(
         design=ItemQuery(items=ratings.items, rated=rated, answers=answers), public_seed=worlds.PUBLIC
     )
-    transport = Devices(ratings, block)
-    return transport, conduct(policy, LEARNER, transport, devices=users)
+    devices, rounds = Devices(Cohort(ratings, worlds.SECRET, 0, users, None)), list[Round]()
+    return rounds, conduct(policy, LEARNER, devices, devices=users, keep=rounds.append)
 
 
-def check_rounds(transport: Devices, *, items: int, rated: int, answers: int, users: int) -> Indices:
+def check_rounds(rounds: list[Round], *, items: int, rated: int, answers: int, users: int) -> Indices:
     """Every round asks fresh devices about what is not learned; returns the yeses at the end."""
     yes, fresh, silent = np.zeros(items, np.int64), 0, 0
-    for number, (ask, statistic) in enumerate(zip(transport.asked, transport.statistics, strict=True)):
+    for number, over in enumerate(rounds):
+        ask, statistic = over.ask, worlds.scores_of(over.statistic)
         assert ask.query.pool is not None
         assert ask.query.pool.tolist() == np.flatnonzero(yes < answers).tolist()
         assert (ask.query.round, ask.first, ask.query.epsilon) == (number, fresh, None)
         wanted = math.ceil(len(ask.query.pool) * items / (2 * rated)) * 2 ** (silent // DRY_ROUNDS)
         assert ask.stop - ask.first == min(wanted, users - fresh) > 0
-        silent = 0 if worlds.scores_of(statistic).ones else silent + 1
-        yes, fresh = yes + worlds.scores_of(statistic).sensed, ask.stop
+        silent = 0 if statistic.ones else silent + 1
+        yes, fresh = yes + statistic.sensed, ask.stop
     assert (yes >= answers).all() or fresh == users
     return yes.astype(np.int32)
 
@@ -125,8 +108,8 @@ def check_rounds(transport: Devices, *, items: int, rated: int, answers: int, us
 @pytest.mark.parametrize("answers", [1, 3])
 def test_rounds_go_on_until_every_item_is_learned(items: int, rated: int, answers: int) -> None:
     world = worlds.world(items=items, rated=rated, like=((1.0, 0.0),))
-    transport, outcome = learned(worlds.block_ratings(world), 1 << 20, rated=rated, answers=answers)
-    yes = check_rounds(transport, items=items, rated=rated, answers=answers, users=1 << 20)
+    rounds, outcome = learned(worlds.block_ratings(world), 1 << 20, rated=rated, answers=answers)
+    yes = check_rounds(rounds, items=items, rated=rated, answers=answers, users=1 << 20)
     assert (yes >= answers).all()
     assert outcome.state.fresh < 1 << 20
     assert outcome.model.cluster.tolist() == list(world.clusters)
@@ -136,8 +119,8 @@ def test_rounds_go_on_until_every_item_is_learned(items: int, rated: int, answer
 @pytest.mark.parametrize("users", [1, 2, 17, 100])
 def test_rounds_stop_when_users_run_out(users: int) -> None:
     world = worlds.world(items=50, rated=3)
-    transport, outcome = learned(worlds.block_ratings(world, users), users, rated=3)
-    yes = check_rounds(transport, items=50, rated=3, answers=1, users=users)
+    rounds, outcome = learned(worlds.block_ratings(world, users), users, rated=3)
+    yes = check_rounds(rounds, items=50, rated=3, answers=1, users=users)
     assert (yes == 0).any()
     assert outcome.state.fresh == users
     assert np.isfinite(outcome.model.score).all()
@@ -158,11 +141,11 @@ def test_rounds_do_not_slow_down_with_the_rounds_before(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(ScoreStatistic, "__add__", counted)
     users = [dict.fromkeys(range(1, 6), True)] * 120
-    transport, _ = learned(worlds.stored_ratings(users, range(120), 6), 120, rated=5)
-    yes = check_rounds(transport, items=6, rated=5, answers=1, users=120)
+    rounds, _ = learned(worlds.stored_ratings(users, range(120), 6), 120, rated=5)
+    yes = check_rounds(rounds, items=6, rated=5, answers=1, users=120)
     assert (yes > 0).tolist() == [False] + [True] * 5
-    assert 40 < len(transport.asked) < 80, "silent rounds grow"
-    assert additions <= 6 * len(transport.asked)
+    assert 40 < len(rounds) < 80, "silent rounds grow"
+    assert additions <= 6 * len(rounds)
 
 
 NAMES = ["full-reveal", "curator-items", "curator-pairs"]

@@ -15,6 +15,7 @@ from actors.mechanisms.sets import liked_pairs, liked_sets
 from actors.seeds import Coins
 from benchmarks.tastes import likeness
 from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import Tastes, likely, powers, scores
@@ -75,29 +76,29 @@ def told(group: str, sums: list[int], devices: int) -> GroupStatistic:
     return of_group(group, counts)
 
 
-def test_groups_of_fresh_devices_are_asked_about_all_items_the_most_liked_and_their_pairs() -> None:
-    policy, state = policy_of(), ServerState(devices=1000)
-    first = policy.next_query(state)
-    assert first is not None
-    assert (first.first, first.stop, first.query.pool) == (0, 200, None)
-    assert first.query.parameters["together"] == 1
-    counts = [5, 90, 80, 80, 80, 1, 70, 80, 2, 3, 4, 60]  # of items 2, 3, 4 and 7 alike all are taken
-    state = absorb(state, first, told(RANKED, counts, 200))
-    second = policy.next_query(state)
-    assert second is not None
-    assert (second.first, second.stop) == (200, 350)
-    assert pool_of(second.query).tolist() == [1, 2, 3, 4, 7]
-    assert (second.query.parameters["together"], second.query.parameters["padded"]) == (1, design_of().device_likes)
-    state = absorb(state, second, told(SHARED, [9, 1, 1, 1, 1], 150))
-    third = policy.next_query(state)
-    assert third is not None
-    assert (third.first, third.stop, pool_of(third.query).tolist()) == (350, 1000, [1, 2, 3, 4, 7])
-    assert (third.query.parameters["together"], third.query.parameters["padded"]) == (2, design_of().device_likes)
-    for ask in (first, second, third):
-        assert ask.query.epsilon == EPSILON
+def asked(design: GroupedSets, devices: int, told: dict[str, list[int]], epsilon: Epsilon = None) -> ServerState:
+    """The state after all rounds, in which groups tell these counts."""
+    policy, state = Groups(design=design, epsilon=epsilon, public_seed=worlds.PUBLIC), ServerState(devices=devices)
+    groups = [group for group, _ in design.steps]
+    while (ask := policy.next_query(state)) is not None:
         check_question(ask.query)
-    state = absorb(state, third, told(PAIRED, [3] * 10, 650))
-    assert policy.next_query(state) is None
+        group, many = groups[len(state.asked)], ask.stop - ask.first
+        counts = CountStatistic(sums=np.array(told[group]), ones=0, devices=many, answered=many, refused=0)
+        state = absorb(state, ask, of_group(group, counts))
+    return state
+
+
+def test_groups_of_fresh_devices_are_asked_about_all_items_the_most_liked_and_their_pairs() -> None:
+    counts = [5, 90, 80, 80, 80, 1, 70, 80, 2, 3, 4, 60]  # of items 2, 3, 4 and 7 alike all are taken
+    told = {RANKED: counts, SHARED: [9, 1, 1, 1, 1], PAIRED: [3] * 10}
+    state, top, kept = asked(design_of(), 1000, told, EPSILON), [1, 2, 3, 4, 7], design_of().device_likes
+    assert [(ask.first, ask.stop) for ask in state.asked] == [(0, 200), (200, 350), (350, 1000)]
+    first, second, third = (ask.query for ask in state.asked)
+    assert (first.pool, first.parameters["together"]) == (None, 1)
+    for query, together in ((second, 1), (third, 2)):
+        assert pool_of(query).tolist() == top
+        assert (query.parameters["together"], query.parameters["padded"]) == (together, kept)
+    assert {ask.query.epsilon for ask in state.asked} == {EPSILON}
     assert isinstance(state.merged, GroupStatistic)
     assert state.merged.heard.tolist() == [200, 150, 650, 0, 0]
     assert state.merged.of(RANKED).sums.tolist() == counts
@@ -181,22 +182,7 @@ def test_devices_keep_pairs_as_often_as_that() -> None:
         assert abs(measured - wrong[pairs].sum()) > radius
 
 
-COUNTED_EPSILON = Fraction(1)
-
-
-def asked(design: GroupedSets, devices: int, told: dict[str, list[int]]) -> ServerState:
-    """The state after all rounds, in which groups tell these counts."""
-    policy, state = Groups(design=design, epsilon=None, public_seed=worlds.PUBLIC), ServerState(devices=devices)
-    groups = [group for group, _ in design.steps]
-    while (ask := policy.next_query(state)) is not None:
-        check_question(ask.query)
-        group, many = groups[len(state.asked)], ask.stop - ask.first
-        counts = CountStatistic(sums=np.array(told[group]), ones=0, devices=many, answered=many, refused=0)
-        state = absorb(state, ask, of_group(group, counts))
-    return state
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), COUNTED_EPSILON, Fraction(4)])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), EPSILON, Fraction(4)])
 def test_the_question_is_k_ary_randomized_response_over_ranges(epsilon: Fraction) -> None:
     query = CountedSet(items=500, rated=20).of_numbers(round_number=0, public_seed=worlds.PUBLIC, epsilon=epsilon)
     mine, other = map(float, check_question(query).channel(query).rates)  # type: ignore[union-attr] # of subsets
@@ -209,7 +195,7 @@ def test_a_devices_range_is_that_of_its_likes_in_the_pool() -> None:
     ratings = worlds.stored_ratings(rows, range(300), 500)
     pool = np.arange(399, dtype=np.int32)
     query = CountedSet(items=500, rated=20).of_numbers(
-        round_number=0, public_seed=worlds.PUBLIC, epsilon=COUNTED_EPSILON, pool=pool
+        round_number=0, public_seed=worlds.PUBLIC, epsilon=EPSILON, pool=pool
     )
     coins = Coins(as_words(worlds.SECRET), 0, len(rows), query.words)
     told = liked_sets(query, ratings, coins, ranges=ranges_of(pool_of(query).size))
@@ -298,22 +284,22 @@ def test_where_nobody_answers_ranges_are_alike_and_where_few_do_hardly_anything_
 
 def test_half_of_the_devices_keep_all_their_likes() -> None:
     likes = (0.1, 0.0, 0.3, 0.05, 0.1, 0.45)
-    assert sizes_for(likes, 100, epsilon=COUNTED_EPSILON)[0] == 4
-    assert sizes_for(likes, 100, epsilon=COUNTED_EPSILON, together=2, most=3)[0] == 3
-    assert sizes_for((0.9, 0.1), 100, epsilon=COUNTED_EPSILON, together=2)[0] == 2
-    assert sizes_for(likes, 100, epsilon=COUNTED_EPSILON, padded=3, subset_size=4) == (3, 4)
+    assert sizes_for(likes, 100, epsilon=EPSILON)[0] == 4
+    assert sizes_for(likes, 100, epsilon=EPSILON, together=2, most=3)[0] == 3
+    assert sizes_for((0.9, 0.1), 100, epsilon=EPSILON, together=2)[0] == 2
+    assert sizes_for(likes, 100, epsilon=EPSILON, padded=3, subset_size=4) == (3, 4)
 
 
 @pytest.mark.parametrize("together", [1, 2])
 def test_releases_are_as_long_as_has_the_least_noise(together: int) -> None:
     likes = (0.2, 0.1, 0.1, 0.2, 0.4)
-    own, chosen = sizes_for(likes, 30, epsilon=COUNTED_EPSILON, together=together)
+    own, chosen = sizes_for(likes, 30, epsilon=EPSILON, together=together)
     assert own == 3
     named, values = math.comb(30, together), math.comb(3, together)
     share = sum(part * math.comb(min(many, 3), together) for many, part in enumerate(likes)) / named / 2
 
     def noise(many: int) -> float:
-        channel = subset_channel(COUNTED_EPSILON, values=named + values, padded=values, subset_size=many)
+        channel = subset_channel(EPSILON, values=named + values, padded=values, subset_size=many)
         mine, other = map(float, channel.rates)
         rate = other + (mine - other) * share
         return rate * (1 - rate) / (mine - other) ** 2
