@@ -197,9 +197,9 @@ def test_statistics_that_tell_nothing(told: int) -> None:
     for pool, senses, ones in (*alike, (16, told, told // 2)):
         sensed, scores = np.full(40, senses), np.full(40, ones // 2)
         plain = ScoreStatistic(sensed=sensed, scores=scores, devices=50, answered=told, refused=0, ones=ones)
-        found = read_sets(sets_about(40, 10, pool, EPSILON), plain, rated=10)
-        assert not found.information.any()
-        assert not found.value.any()
+        estimate = read_sets(sets_about(40, 10, pool, EPSILON), plain, rated=10)
+        assert not estimate.information.any()
+        assert not estimate.value.any()
     nothing = read_signs(asked("some", 1), replace(worlds.empty_statistic(20), devices=9, refused=9), rated=8)
     assert (nothing.information == 0).all()
     assert (nothing.value == 0).all()

@@ -292,11 +292,11 @@ def test_a_pools_item_is_named_as_its_share_of_a_users_likes_says(pool: int) -> 
         assert item_share(pool, items=ITEMS, rated=3, likes=likes) == pytest.approx(named / likes, rel=1e-9)
 
 
-DRAWN_RATINGS = worlds.block_ratings(
+BLOCK_RATINGS = worlds.block_ratings(
     worlds.world(items=20, rated=7, like=LIKES.tolist(), shares=SHARES.tolist()), users=USERS
 )
-STORED_RATINGS = StoredRatings(  # the same as a file would hold them
-    rows=DRAWN_RATINGS.rated(as_words(SECRET), 0, USERS), user=np.arange(USERS, dtype=np.int32)
+FILE_RATINGS = StoredRatings(  # the same as a file would hold them
+    rows=BLOCK_RATINGS.rated(as_words(SECRET), 0, USERS), user=np.arange(USERS, dtype=np.int32)
 )
 
 
@@ -307,7 +307,7 @@ def asked(told: str, pool: list[int] | None) -> Query:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("ratings", [DRAWN_RATINGS, STORED_RATINGS], ids=["drawn", "stored"])
+@pytest.mark.parametrize("ratings", [BLOCK_RATINGS, FILE_RATINGS], ids=["drawn", "stored"])
 @pytest.mark.parametrize(
     ("told", "pool"),
     [("liked", None), ("rated", None), ("rated", [1, 2, 5, 13, 14, 15, 19])],

@@ -81,10 +81,9 @@ def test_bits_and_sums_of_stored_users_are_the_oracles(
 
 def learned(ratings: Ratings, users: int, *, rated: int, answers: int = 1) -> tuple[list[Round], Outcome]:
     """All rounds of item queries, and what they told."""
-    policy = UntilLearned(
-        design=ItemQuery(items=ratings.items, rated=rated, answers=answers), public_seed=worlds.PUBLIC
-    )
-    devices, rounds = Devices(Cohort(ratings, worlds.SECRET, 0, users, None)), list[Round]()
+    design, rounds = ItemQuery(items=ratings.items, rated=rated, answers=answers), list[Round]()
+    policy = UntilLearned(design=design, public_seed=worlds.PUBLIC)
+    devices = Devices(Cohort(ratings, worlds.SECRET, 0, users, None))
     return rounds, conduct(policy, LEARNER, devices, devices=users, keep=rounds.append)
 
 

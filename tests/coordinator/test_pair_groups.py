@@ -90,14 +90,14 @@ def asked(design: GroupedSets, devices: int, told: dict[str, list[int]], epsilon
 
 def test_groups_of_fresh_devices_are_asked_about_all_items_the_most_liked_and_their_pairs() -> None:
     counts = [5, 90, 80, 80, 80, 1, 70, 80, 2, 3, 4, 60]  # of items 2, 3, 4 and 7 alike all are taken
-    told = {RANKED: counts, SHARED: [9, 1, 1, 1, 1], PAIRED: [3] * 10}
-    state, top, kept = asked(design_of(), 1000, told, EPSILON), [1, 2, 3, 4, 7], design_of().device_likes
+    sums = {RANKED: counts, SHARED: [9, 1, 1, 1, 1], PAIRED: [3] * 10}
+    state, top, likes = asked(design_of(), 1000, sums, EPSILON), [1, 2, 3, 4, 7], design_of().device_likes
     assert [(ask.first, ask.stop) for ask in state.asked] == [(0, 200), (200, 350), (350, 1000)]
     first, second, third = (ask.query for ask in state.asked)
     assert (first.pool, first.parameters["together"]) == (None, 1)
     for query, together in ((second, 1), (third, 2)):
         assert pool_of(query).tolist() == top
-        assert (query.parameters["together"], query.parameters["padded"]) == (together, kept)
+        assert (query.parameters["together"], query.parameters["padded"]) == (together, likes)
     assert {ask.query.epsilon for ask in state.asked} == {EPSILON}
     assert isinstance(state.merged, GroupStatistic)
     assert state.merged.heard.tolist() == [200, 150, 650, 0, 0]

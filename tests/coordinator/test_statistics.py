@@ -51,8 +51,8 @@ def test_a_block_is_its_messages_one_by_one(
     heard = [bit for k, bit in enumerate(bits) if k not in silent]
     counts = {"devices": len(bits), "answered": len(heard), "refused": len(silent), "ones": sum(heard)}
     release = worlds.release_of(query, bits, first=first, silent=sorted(silent))
-    found = worlds.as_numbers(aggregate_scores(query, release))
-    assert found == {"sensed": sensed, "scores": scores, **counts}
+    numbers = worlds.as_numbers(aggregate_scores(query, release))
+    assert numbers == {"sensed": sensed, "scores": scores, **counts}
 
 
 def test_large_blocks_equal_their_pieces() -> None:
