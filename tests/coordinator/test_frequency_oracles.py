@@ -50,7 +50,6 @@ def asked_of(design: FrequencyDesign, epsilon: Epsilon, seed: bytes = worlds.PUB
 
 
 def counted(query: Query, ratings: StoredRatings) -> CountStatistic:
-    """What devices tell, counted."""
     statistic = aggregate(query, Cohort(ratings, SECRET, 0, ratings.users, None).answer(query, 0, ratings.users))
     assert isinstance(statistic, CountStatistic)
     return statistic

@@ -39,7 +39,6 @@ class Watched:
 
 
 def learner_of(setting: Setting) -> Learner:
-    """The learner that goes with an adaptive policy."""
     assert isinstance(setting.design, MaxSense | SignSensing)
     return PosteriorLearner(clusters=setting.clusters, design=setting.design, confidence=setting.confidence)
 
@@ -157,8 +156,6 @@ def changed(**changes: Any) -> Callable[[Ask, ServerState], Ask]:
 
 
 def fails(error: BaseException) -> Callable[[Ask, ServerState], Ask]:
-    """Raises."""
-
     def bad(ask: Ask, state: ServerState) -> Ask:
         raise error
 

@@ -338,7 +338,7 @@ def test_items_that_were_in_no_pool_keep_all_undecided(clusters: int) -> None:
     assert np.isfinite(model.error).all()
 
 
-def test_doubts_lieon_a_grid_above_what_they_are() -> None:
+def test_doubts_lie_on_a_grid_above_what_they_are() -> None:
     """So that last bits hardly ever decide, and the union bound still holds."""
     sample = draw(POSTERIORS_PLANTED["halves"], items=200, apart=5, seed=2)
     estimates = told(sample)

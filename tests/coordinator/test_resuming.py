@@ -48,7 +48,6 @@ class Devices:
 
     @property
     def spent(self) -> list[Epsilon]:
-        """What each device has spent."""
         return [self.cohort.ledger.spent(device) for device in range(USERS)]
 
 

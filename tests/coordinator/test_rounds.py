@@ -238,9 +238,7 @@ def test_several_questions_a_device(data: st.DataObject, table: list[list[int]])
 
 def test_a_mask_of_ones_is_no_mask() -> None:
     bits = [1, 0, 1, 1, 0, 0, 1, 0, 1, 1]
-    full = Release(
-        query_id=QUERY.id, first=0, count=10, width=1, bits=pack(np.array(bits, np.uint8)), answered=b"\xff\xc0"
-    )
+    full = replace(worlds.release_of(QUERY, bits), answered=b"\xff\xc0")
     assert run_digest([full]) == run_digest(pieces(QUERY, bits, set(), [])) == expected((bits, set()))
 
 

@@ -59,7 +59,6 @@ def ratings_of(like: float = 0.7, items: int = ITEMS, devices: int = DEVICES) ->
 
 
 def asked(items: int = ITEMS, epsilon: Epsilon = Fraction(1), **design: Any) -> Query:
-    """A query for totals."""
     settings = {"most": MOST, "delta": 1e-6, "neighbours": "replace", **design}
     return LikeTotals(items=items, **settings).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
 

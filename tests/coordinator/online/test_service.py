@@ -181,7 +181,6 @@ def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan_of() -> ServingPlan:
-    """All services."""
     promise = Promise(rounds=ROUNDS, objects=2)
     services = [
         Service(client=number, recommender="p-rec", rounds=ROUNDS, objects=2, epsilon=epsilon, own_device=own_device)
