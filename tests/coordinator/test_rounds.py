@@ -227,12 +227,8 @@ def test_rounds_follow_each_other(one: list[int], two: list[int], cuts: list[int
 @given(data=st.data(), table=st.lists(st.lists(st.integers(0, 1), min_size=3, max_size=3), min_size=2, max_size=12))
 def test_several_questions_a_device(data: st.DataObject, table: list[list[int]]) -> None:
     cut = data.draw(st.integers(1, len(table) - 1))
-    bits = np.array(table, np.uint8)
-    blocks = [
-        Release(query_id=QUERY.id, first=a, count=b - a, width=3, bits=pack(bits[a:b]))
-        for a, b in ((0, cut), (cut, len(table)))
-    ]
-    told = np.packbits(np.ones(len(table), np.uint8)).tobytes() + np.packbits(bits.ravel()).tobytes()
+    blocks = [worlds.release_of(QUERY, table[:cut]), worlds.release_of(QUERY, table[cut:], first=cut)]
+    told = np.packbits(np.ones(len(table), np.uint8)).tobytes() + np.packbits(np.ravel(table)).tobytes()
     assert run_digest(blocks) == hashlib.sha256(told).hexdigest()
 
 
@@ -417,9 +413,7 @@ def test_the_same_on_ray(lent: None, sends: str) -> None:
 
 def sent(query: Query, bits: np.ndarray[Any, Any]) -> Release:
     """Two devices' release; the second one's bits are told."""
-    rows = np.zeros((2, query.bits), np.uint8)
-    rows[1] = bits
-    return Release(query_id=query.id, first=5, count=2, width=query.bits, bits=pack(rows))
+    return worlds.release_of(query, [np.zeros_like(bits), bits], first=5)
 
 
 @pytest.mark.parametrize("name", ["grr", "olh"])

@@ -20,7 +20,7 @@ from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms.sign import sign_words
-from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.messages import Query
 from coordinator.protocol.value_channels import choice_channel
 from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.mechanisms.oracles import Subset
@@ -74,22 +74,12 @@ def test_a_release_of_another_query_is_refused() -> None:
         aggregate_scores(query, worlds.release_of(other, [1, 0]))
 
 
-def release_of(query_id: bytes, bits: Bits2, heard: Bools | None, first: int = 3) -> Release:
-    """A release in which half of those who are not heard refused."""
-    return Release(
-        query_id=query_id,
-        first=first,
-        count=len(bits),
-        width=bits.shape[1],
-        bits=pack(bits if heard is None else bits * heard[:, None]),
-        answered=None if heard is None else pack(heard.astype(np.uint8)),
-        refused=0 if heard is None else int((~heard).sum()) // 2,
-    )
+ASKED = worlds.maxsense_query(items=4, sensing=0.5)
 
 
-def some_heard(devices: int, *, silent: bool) -> Bools | None:
-    """Who answers: all, or four of five."""
-    return np.random.default_rng(devices).random(devices) < 0.8 if silent else None
+def who_is_silent(devices: int, *, some: bool) -> list[int]:
+    """Nobody, or one of five."""
+    return np.flatnonzero(np.random.default_rng(devices).random(devices) > 0.8).tolist() if some else []
 
 
 @pytest.mark.parametrize("silent", [False, True])
@@ -97,13 +87,13 @@ def some_heard(devices: int, *, silent: bool) -> Bools | None:
 @pytest.mark.parametrize("devices", [0, 1, 2, 3, 63, 64, 257])
 def test_columns_add_up(devices: int, width: int, silent: bool) -> None:
     bits = np.random.default_rng([devices, width]).integers(0, 2, (devices, width), np.uint8)
-    release = release_of(bytes(16), bits, some_heard(devices, silent=silent))
+    release = worlds.release_of(ASKED, bits, silent=who_is_silent(devices, some=silent))
     assert column_counts(release).tolist() == release.unpacked().sum(axis=0).tolist()
 
 
 def test_bits_of_silent_devices_do_not_count() -> None:
     """Whoever sends them in spite of it."""
-    release = replace(release_of(bytes(16), np.ones((9, 70), np.uint8), None), answered=bytes([0b10100000, 0]))
+    release = replace(worlds.release_of(ASKED, np.ones((9, 70))), answered=bytes([0b10100000, 0]))
     assert set(column_counts(release).tolist()) == {2}
 
 
@@ -127,7 +117,7 @@ def written(query: Query, named: Ints2) -> Bits2:
 def test_subsets_are_counted_in_either_form(values: int, chosen: int, silent: bool) -> None:
     query = query_of(values, chosen)
     named = np.sort(np.random.default_rng(chosen).random((201, values)).argsort(axis=1)[:, :chosen], axis=1)
-    release = release_of(query.id, written(query, named), some_heard(201, silent=silent))
+    release = worlds.release_of(query, written(query, named), silent=who_is_silent(201, some=silent))
     expected = np.bincount(named[release.answered_mask()].ravel(), minlength=values)
     assert subset_counts(query, release, values=values, subset_size=chosen).tolist() == expected.tolist()
     statistic = aggregate(query, release)
@@ -143,7 +133,7 @@ def test_what_is_no_subset_is_refused(chosen: int, wrong: list[int]) -> None:
     """A value twice, out of order, out of range, zeros; and a bit too few. From silent devices all of it is ignored."""
     query = query_of(40, chosen)
     named = np.array([list(range(chosen)), wrong])
-    release = release_of(query.id, written(query, named), None)
+    release = worlds.release_of(query, written(query, named), first=3)
     words = rf"^the release of devices 3 to 4 is no answer to .*: it holds what is no subset of {chosen} of 40 values"
     with pytest.raises(InputError, match=words):
         aggregate(query, release)
@@ -206,7 +196,8 @@ def test_no_carry_is_lost_where_everybody_agrees(devices: int) -> None:
 def test_the_statistic_tells_of_the_pool_and_counts_who_answered() -> None:
     query = worlds.sign_query([2, 3, 70], items=80, vectors=2)
     bits, heard = answers(query, 501)
-    found = worlds.scores_of(aggregate(query, release_of(query.id, bits, heard, first=77)))
+    release = worlds.release_of(query, bits, first=77, silent=np.flatnonzero(~heard).tolist())
+    found = worlds.scores_of(aggregate(query, replace(release, refused=7)))
     expected = np.zeros(80, np.int64)
     expected[[2, 3, 70]] = naive(query, 77, bits, heard)
     assert found.scores.tolist() == expected.tolist()
