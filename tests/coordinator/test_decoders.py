@@ -16,7 +16,6 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
-from reference import World
 from statistical import variance_fits
 from thoroughness import examples
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -45,12 +44,6 @@ from coordinator.server.rounds.state import Ask, ServerState, absorb, total
 from coordinator.server.statistics.scores import ScoreStatistic
 
 
-def statistic_of(world: World, sensing: float, epsilon: Epsilon, devices: int, round_number: int = 0) -> ScoreStatistic:
-    query = worlds.maxsense_query(items=world.items, sensing=sensing, epsilon=epsilon, round_number=round_number)
-    cohort = Cohort(worlds.block_ratings(world), world.secret, 0, devices, None)
-    return worlds.scores_of(aggregate(query, cohort.answer(query, 0, devices)))
-
-
 def test_scores_and_standard_errors_are_the_documented_formulas() -> None:
     """``sum H S`` and ``sum H (S - mean S)`` over the devices that answered."""
     sensed, scores = np.array([180, 171, 0]), np.array([60, 30, 0])
@@ -70,9 +63,10 @@ def scatter(decoder: str) -> tuple[Floats, float]:
     A rated item is one of fifty: its share in the answer, which the standard error leaves out, is below 1 %.
     """
     world = worlds.world(items=400, rated=8, like=((0.5,),))
-    found, errors = [], []
+    cohort, found, errors = Cohort(worlds.block_ratings(world), world.secret, 0, 3_000, None), [], []
     for round_number in range(30):
-        statistic = statistic_of(world, 1 / 8, Fraction(1), 3_000, round_number)
+        query = worlds.maxsense_query(items=400, sensing=1 / 8, epsilon=Fraction(1), round_number=round_number)
+        statistic = worlds.scores_of(aggregate(query, cohort.answer(query, 0, 3_000)))
         score, error = DECODERS[decoder](statistic, 1 / 8)
         found.append((score - score.mean()) * (400 / 399) ** 0.5)
         errors.append(error)

@@ -24,7 +24,7 @@ from coordinator.aggregators import gathering, ray_shares
 from coordinator.aggregators.gathering import LocalShares, ShareServer
 from coordinator.aggregators.seed_server import SeedServer
 from coordinator.aggregators.word_server import WordServer
-from coordinator.protocol.arrays import Ints, Words32
+from coordinator.protocol.arrays import Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError, LostError, PermitError, WithheldError
@@ -183,15 +183,6 @@ def test_what_is_published_is_the_sum_with_the_noise_of_both() -> None:
     assert len({tuple(noise) for noise in noisy}) == 3  # each server's secret counts
 
 
-def noise_of_words(query: Query, cohort: Cohort, exact: Ints) -> Ints:
-    """The noise of one server: the other one's share of it taken off by its secret, which only a test knows."""
-    words, seeds = servers_of(cohort)
-    sums = published(query, words, seeds, cohort.stop)
-    assert sums[1].roll.answered
-    other = seeds._noise(Totals(), query, sums[1].roll).view(np.int32)
-    return opened(sums[0], sums[1]) - other - exact
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_each_server_adds_a_whole_dose_of_the_stated_law(delta: float) -> None:
@@ -199,7 +190,10 @@ def test_each_server_adds_a_whole_dose_of_the_stated_law(delta: float) -> None:
     items, devices = 4000, 20
     ratings, query = ratings_of(items=items, devices=devices), asked(items, delta=delta)
     exact = vectors(ratings).sum(axis=0).astype(np.int64)
-    noise = noise_of_words(query, cohort_of(ratings), exact)
+    words, seeds = servers_of(cohort_of(ratings))
+    sums = published(query, words, seeds, devices)
+    other = seeds._noise(Totals(), query, sums[1].roll).view(np.int32)  # by its secret, which only a test knows
+    noise = opened(*sums) - other - exact
     law = Totals().server_noise(query)
     assert law is not None
     values, chances = law.probabilities()
@@ -459,14 +453,20 @@ def test_servers_refuse_what_are_no_shares_of_the_query() -> None:
             WordServer(bytes(16), b"", Route(*shares), 1e-6).collect(query, 0, DEVICES)
 
 
-@pytest.mark.parametrize("field", ["words", "answered", "width", "first", "query_id"])
+WRONG_PARTS: dict[str, Any] = {
+    "words": bytes(4 * 5 * ITEMS - 1),
+    "answered": b"",
+    "width": 0,
+    "first": -1,
+    "query_id": b"x",
+}
+
+
+@pytest.mark.parametrize("field", WRONG_PARTS)
 def test_shares_whose_parts_do_not_fit_are_refused(field: str) -> None:
-    share = cohort_of(ratings_of()).share(WORDS_SERVER, asked(), 0, 5)
-    assert isinstance(share, WordShare)
-    values = {name: getattr(share, name) for name in share.__dataclass_fields__}
-    wrong = {"words": share.words[1:], "answered": b"", "width": 0, "first": -1, "query_id": b"x"}
+    share: Any = cohort_of(ratings_of()).share(WORDS_SERVER, asked(), 0, 5)
     with pytest.raises(InputError):
-        WordShare(**{**values, field: wrong[field]})
+        replace(share, **{field: WRONG_PARTS[field]})
 
 
 class Handle:

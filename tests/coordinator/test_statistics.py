@@ -265,21 +265,14 @@ def test_the_contrast_is_that_of_full_enumeration(
         assert contrast > 0
 
 
-def tie(rated: int) -> Fraction:
-    """The formula's g: ``C(k - 1, floor((k - 1) / 2)) / 2^(k - 1)``."""
-    return Fraction(math.comb(rated - 1, (rated - 1) // 2), 2 ** (rated - 1))
-
-
 @settings(max_examples=examples(80))
 @given(data=st.data(), items=st.integers(1, 300))
 def test_one_vector_about_a_pool_averages_over_how_many_of_it_were_rated(data: st.DataObject, items: int) -> None:
-    """Exact: a rated item shares the pool with a hypergeometric number of others."""
+    """Exact: a rated item shares the pool with k others, hypergeometric; ties: ``C(k, floor(k / 2)) / 2^k``."""
     rated, pool = data.draw(st.integers(1, items)), data.draw(st.integers(1, items))
     subsets = math.comb(items - 1, rated - 1)
-    mean = sum(
-        Fraction(math.comb(pool - 1, others) * math.comb(items - pool, rated - 1 - others), subsets) * tie(others + 1)
-        for others in range(min(pool, rated))
-    )
+    ways = [math.comb(pool - 1, k) * math.comb(items - pool, rated - 1 - k) for k in range(min(pool, rated))]
+    mean = sum(Fraction(many * math.comb(k, k // 2), subsets * 2**k) for k, many in enumerate(ways))
     contrast = sign_contrast(pool, items=items, rated=rated, vectors=1, best_count=1, epsilon=Fraction(1))
     assert contrast == pytest.approx(math.tanh(0.5) * rated / items * float(mean), rel=1e-10)
 
