@@ -453,7 +453,7 @@ def test_servers_refuse_what_are_no_shares_of_the_query() -> None:
             WordServer(bytes(16), b"", Route(*shares), 1e-6).collect(query, 0, DEVICES)
 
 
-WRONG_PARTS: dict[str, Any] = {
+WRONG: dict[str, Any] = {
     "words": bytes(4 * 5 * ITEMS - 1),
     "answered": b"",
     "width": 0,
@@ -462,11 +462,11 @@ WRONG_PARTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("field", WRONG_PARTS)
+@pytest.mark.parametrize("field", WRONG)
 def test_shares_whose_parts_do_not_fit_are_refused(field: str) -> None:
     share: Any = cohort_of(ratings_of()).share(WORDS_SERVER, asked(), 0, 5)
     with pytest.raises(InputError):
-        replace(share, **{field: WRONG_PARTS[field]})
+        replace(share, **{field: WRONG[field]})
 
 
 class Handle:
