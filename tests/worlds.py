@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import reference
+from numpy.typing import ArrayLike
 from reference import Table, World
 
 from actors.ratings import BlockRatings, StoredRatings
-from coordinator.protocol.arrays import Bits, Floats, Ints
+from coordinator.protocol.arrays import Bits2, Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.rating_table import Likes, RowTable, starts_of
@@ -187,17 +188,18 @@ def expected_bits(of: World, query: Query, devices: range) -> list[int]:
     ]
 
 
-def release_of(query: Query, bits: Sequence[int], *, first: int = 0, silent: Sequence[int] = ()) -> Release:
-    """A release with these bits; the devices at positions ``silent`` did not answer."""
-    heard = np.ones(len(bits), np.uint8)
+def release_of(query: Query, bits: ArrayLike, *, first: int = 0, silent: Sequence[int] = ()) -> Release:
+    """A release with these bits, one or a row a device; the devices at positions ``silent`` did not answer."""
+    table: Bits2 = np.array(bits, np.uint8, ndmin=2)
+    rows = table.T if np.ndim(bits) == 1 else table
+    heard = np.ones(len(rows), np.uint8)
     heard[list(silent)] = 0
-    told: Bits = np.array(bits, np.uint8) * heard
     return Release(
         query_id=query.id,
         first=first,
-        count=len(bits),
-        width=1,
-        bits=pack(told),
+        count=len(rows),
+        width=rows.shape[1],
+        bits=pack(rows * heard[:, None]),
         answered=pack(heard) if len(silent) else None,
         refused=len(silent),
     )

@@ -91,30 +91,6 @@ def test_sets_are_bounded_from_both_sides(
     assert epsilons[1] <= epsilons[0] * (1 + 1e-5) < epsilons[2]
 
 
-@pytest.mark.parametrize(
-    ("local", "levels", "epsilon"),
-    [
-        (4, kary_levels(100), 0.0685),
-        (4, unary_levels(4), 0.0814),
-        (4, hash_levels(56), 0.0813),
-        (4, hadamard_levels(), 0.0815),
-        (1, kary_levels(100), 0.0020),
-        (1, unary_levels(1), 0.0085),
-        (1, hadamard_levels(), 0.0085),
-    ],
-)
-def test_oracles_are_bounded_from_above(local: int, levels: TwoLevels, epsilon: float) -> None:
-    result = shuffled_epsilon(levels, local_epsilon=local, devices=10**5, delta=DELTA)
-    assert result == pytest.approx(epsilon, abs=1e-4)
-
-
-@pytest.mark.parametrize(("devices", "epsilon"), [(50_000, 1.649), (10_000, 3.801)])
-def test_a_round_that_falls_short_has_a_larger_epsilon(devices: int, epsilon: float) -> None:
-    levels = subset_levels(9774, 50, 1)
-    result = shuffled_epsilon(levels, local_epsilon=Fraction(7848, 1000), devices=devices, delta=DELTA)
-    assert result == pytest.approx(epsilon, abs=2e-3)
-
-
 LARGEST = {
     Fraction(1, 10): [(0.651, 0.733), (1.524, 1.830), (3.118, 3.708), (5.264, 5.944), (7.548, 8.240)],
     Fraction(1, 4): [(1.236, 1.467), (2.631, 3.163), (4.682, 5.352), (6.951, 7.642), (9.250, 9.943)],
@@ -138,12 +114,6 @@ def test_the_largest_local_epsilon_is_that_of_the_table(
         assert (1000 * local).denominator == 1
         randomizer = of_bits(float(local)) if bound is of_bits else AnyRandomizer()
         assert shuffled_delta(randomizer, epsilon=epsilon, local_epsilon=local, devices=devices) <= DELTA
-
-
-@pytest.mark.parametrize(("devices", "local"), [(10**4, 5.212), (10**5, 7.187), (10**6, 9.243)])
-def test_delta_may_fall_with_the_devices(devices: int, local: float) -> None:
-    result = largest_local_epsilon(AnyRandomizer(), epsilon=1, devices=devices, delta=devices**-1.1)
-    assert float(result) == pytest.approx(local, abs=2e-3)
 
 
 SETS = [
@@ -374,23 +344,26 @@ def uniform(rows: Sequence[Sequence[Fraction]]) -> list[float]:
     return [one / sum(happens) for one in happens]
 
 
-def exact_bit() -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+Exact = tuple[TwoLevels, list[list[Fraction]], list[float]]
+
+
+def exact_bit() -> Exact:
     return one_bit_levels(), bit_channel(LOCAL).matrix, [0.5, 0.5]
 
 
-def exact_kary() -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+def exact_kary() -> Exact:
     rows = [kary_channel(LOCAL, values=5).chances(np.array([value])) for value in range(5)]
     return kary_levels(5), rows, uniform(rows)
 
 
-def exact_unary() -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+def exact_unary() -> Exact:
     rows = [unary_channel(LOCAL, values=4).chances(np.array([value])) for value in range(4)]
     zero = 1 / (ODDS + 1)
     omega = [zero ** release.bit_count() * (1 - zero) ** (4 - release.bit_count()) for release in range(16)]
     return unary_levels(1.5), rows, omega
 
 
-def exact_hash() -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+def exact_hash() -> Exact:
     """Every function from four values to three buckets is a seed, and belongs to the report."""
     seeds = list(product(range(3), repeat=4))
     answers = [kary_channel(LOCAL, values=3).chances(np.array([bucket])) for bucket in range(3)]
@@ -398,7 +371,7 @@ def exact_hash() -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
     return hash_levels(3), rows, uniform(rows)
 
 
-def exact_hadamard(count: int) -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+def exact_hadamard(count: int) -> Exact:
     """Rows of the matrix of eight columns are the device's own, one for each sign."""
     seeds = list(product(range(8), repeat=count))
     answers = [kary_channel(LOCAL, values=2**count).chances(np.array([signs])) for signs in range(2**count)]
@@ -410,20 +383,20 @@ def exact_hadamard(count: int) -> tuple[TwoLevels, list[list[Fraction]], list[fl
     return hadamard_levels(count), rows, uniform(rows)
 
 
-def exact_subset(values: int, padded: int, subset_size: int) -> tuple[TwoLevels, list[list[Fraction]], list[float]]:
+def exact_subset(values: int, padded: int, subset_size: int) -> Exact:
     channel = subset_channel(LOCAL, values=values, padded=padded, subset_size=subset_size)
     sets = list(combinations_with_replacement(range(values), padded))
     rows = [channel.chances(np.array(one)) for one in sets if len(set(one)) == padded]
     return subset_levels(values, padded, subset_size), rows, uniform(rows)
 
 
-EXACT: list[Callable[[], tuple[TwoLevels, list[list[Fraction]], list[float]]]] = [
+EXACT: list[Callable[[], Exact]] = [
     exact_bit,
     exact_kary,
     exact_unary,
     exact_hash,
     lambda: exact_hadamard(1),
-    lambda: exact_hadamard(2),
+    lambda: exact_hadamard(3),
     lambda: exact_subset(6, 1, 2),
     lambda: exact_subset(7, 2, 2),
     lambda: exact_subset(6, 2, 3),
@@ -432,9 +405,7 @@ EXACT: list[Callable[[], tuple[TwoLevels, list[list[Fraction]], list[float]]]] =
 
 
 @pytest.mark.parametrize("case", EXACT)
-def test_levels_are_those_of_the_exact_channel(
-    case: Callable[[], tuple[TwoLevels, list[list[Fraction]], list[float]]],
-) -> None:
+def test_levels_are_those_of_the_exact_channel(case: Callable[[], Exact]) -> None:
     levels, rows, omega = case()
     pi, kappa, common = levels_of(rows, omega)
     assert (levels.pi, levels.kappa) == pytest.approx((pi, kappa), rel=1e-9)
@@ -443,9 +414,7 @@ def test_levels_are_those_of_the_exact_channel(
 
 
 @pytest.mark.parametrize("case", EXACT[:4] + EXACT[6:8])
-def test_a_matrix_bounds_no_worse_than_its_levels(
-    case: Callable[[], tuple[TwoLevels, list[list[Fraction]], list[float]]],
-) -> None:
+def test_a_matrix_bounds_no_worse_than_its_levels(case: Callable[[], Exact]) -> None:
     levels, rows, _ = case()
     for devices in (1, 40):
         deltas = [

@@ -32,7 +32,6 @@ def sum_of_row(table: Ints2, row: int) -> int:
 
 
 def made(many: int) -> Ints:
-    """Makes an array."""
     return np.zeros(many, np.int64)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
+from completions import features_of
 from forging import forged
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,16 +81,7 @@ NONE_SUCH: list[Any] = [
 ]
 SEED = bytes(range(16))
 QUERY = worlds.maxsense_query(items=10, sensing=0.25, epsilon=Fraction(1, 3), round_number=3, public_seed=SEED)
-SIGNS = Query(
-    design="sign",
-    items=10,
-    round=0,
-    public_seed=SEED,
-    epsilon=Fraction("2.5"),
-    parameters={"vectors": 1, "kept": 1},
-    pool=np.array([1, 4, 9], np.int32),
-    centres=np.array([-3, 0, 32], np.int32),
-)
+SIGNS = worlds.sign_query([1, 4, 9], items=10, epsilon=Fraction("2.5"), centres=[-3, 0, 32])
 SERVICE = Service(
     client=2,
     recommender="p-rec",
@@ -99,16 +91,7 @@ SERVICE = Service(
     titles=np.array([[0, 1], [5, 3]], np.int32),
     own_device=4,
 )
-FEATURES = ItemFeatures(
-    mean=np.array([3.0, 2.5]),
-    vectors=np.array([[1.0], [2.0]]),
-    kappa=1.5,
-    lowest=1.0,
-    highest=5.0,
-    scale=(1.0, 5.0),
-    common_h=0.25,
-    mean_degree=2.0,
-)
+FEATURES = features_of(np.array([[1.0], [2.0]]), np.array([3.0, 2.5]), lowest=1.0, scale=(1.0, 5.0), mean_degree=2.0)
 ASKED = SecondOrderQuery(model=FEATURES.digest, mechanism="sslp", epsilon=Fraction(5, 2), batch=3)
 
 

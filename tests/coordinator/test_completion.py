@@ -3,7 +3,6 @@
 import ast
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +25,7 @@ from coordinator.protocol.second_order_mechanisms import second_order_public_hal
 from coordinator.server.completion import fitting as spectrum
 from coordinator.server.completion import mechanisms as server
 from coordinator.server.completion.batches import VECTOR_BITS, announced, canonical, gridded
-from coordinator.server.completion.crowd import cut_users, products_of
+from coordinator.server.completion.crowd import cut_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, centre
 from scenarios.families.two_tier import two_tier_scenario as config
 
@@ -75,30 +74,6 @@ def test_em_prox_never_rises_and_ends_at_the_optimum_of_equation_2(ratings: Plan
     assert equation_2(ratings, mean, fit_of(ratings, optimum.features), KAPPA) == pytest.approx(best, abs=1e-6)
 
 
-def test_corrected_equation_3_is_stationary_in_scale_and_the_printed_one_is_not(
-    ratings: Planted, optimum: FittedModel
-) -> None:
-    features = optimum.features
-    square = features.vectors @ features.vectors.T
-
-    def equation_3(scale: float, kappa: float, weight: float) -> float:
-        total = weight * scale * float(np.trace(square))
-        for low, high in pairwise(ratings.starts):
-            items = ratings.items[low:high]
-            centred = ratings.values[low:high] - features.mean[items]
-            inner = kappa * np.eye(high - low) + scale * square[np.ix_(items, items)]
-            total += kappa * float(centred @ np.linalg.solve(inner, centred))
-        return total
-
-    def slope(kappa: float, weight: float) -> float:
-        up, down = equation_3(1.001, kappa, weight), equation_3(0.999, kappa, weight)
-        return (up - down) / 0.002 / equation_3(1.0, kappa, weight)
-
-    assert abs(slope(KAPPA, KAPPA)) < 1e-5
-    assert abs(slope(KAPPA, 3 * KAPPA)) > 0.05
-    assert equation_3(1.0, KAPPA, KAPPA) == pytest.approx(optimum.steps[-1].objective, rel=1e-9)
-
-
 @pytest.mark.parametrize("mstep", ["keep", "prox"])
 def test_planted_data_seen_in_full_are_recovered(mstep: str) -> None:
     full = planted(50, 30, rank=3, share=1.0, noise=0.0)
@@ -107,17 +82,6 @@ def test_planted_data_seen_in_full_are_recovered(mstep: str) -> None:
     assert np.abs(fit_of(full, model.features) + model.features.mean - full.truth).max() < 1e-5
     completed = complete_many(model.features, full.starts, full.items, full.values)
     assert np.array_equal(np.round(completed, 12), np.round(full.truth, 12))
-
-
-def test_unseen_entries_of_planted_data_are_recovered_from_half_of_it() -> None:
-    half = planted(80, 60, rank=2, share=0.5, noise=0.0)
-    model = fitted(half, Fitting(rank=6, kappa=1e-3, mstep="prox"), 300)
-    hidden = ~half.seen
-    error = (fit_of(half, model.features) + model.features.mean - half.truth)[hidden]
-    assert np.sqrt(np.square(error).mean()) < 0.03
-    few = fitted(half, Fitting(rank=1, kappa=1e-3, mstep="prox"), 50)
-    wrong = (fit_of(half, few.features) + few.features.mean - half.truth)[hidden]
-    assert np.sqrt(np.square(wrong).mean()) > 0.3
 
 
 @pytest.mark.thorough
@@ -147,14 +111,6 @@ def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: py
     one, two = (announced(fitted(of, fitting, 5, workers), of.crowd(workers)).features for workers in (1, 2))
     assert one.digest == two.digest
     assert one.vectors.tobytes() == two.vectors.tobytes()
-
-
-def test_inner_products_of_sparse_rows_are_those_of_dense_ones(ratings: Planted) -> None:
-    rows = ratings.rows()
-    dense = np.zeros((rows.users, rows.count))
-    dense[rows.owners, rows.items] = rows.values
-    products = products_of(rows.starts, rows.items.astype(np.int64), rows.values, rows.count)
-    np.testing.assert_allclose(products, dense @ dense.T, rtol=1e-12, atol=1e-12)
 
 
 def test_cohorts_hold_every_user_once(ratings: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,16 +277,6 @@ def test_every_announced_number_is_on_the_grid_and_stays_there() -> None:
         assert nudged.digest != features.digest
         if name != "common_h":  # computed anew
             assert gridded(nudged).digest == features.digest
-
-
-def test_the_grid_costs_nothing_that_shows() -> None:
-    """Completed ratings move by far less than ratings are apart, and by more with a grid that is too coarse."""
-    of = planted(40, 60, rank=2, share=0.5)
-    before = fitted(of, Fitting(rank=4, kappa=0.7), 20).features
-    exact = complete_many(before, of.starts, of.items, of.values)
-    assert np.abs(complete_many(gridded(before), of.starts, of.items, of.values) - exact).max() < 5e-4
-    coarse = replace(before, vectors=on_grid(before.vectors, 6))
-    assert np.abs(complete_many(coarse, of.starts, of.items, of.values) - exact).max() > 1e-2
 
 
 def test_what_is_exactly_nothing_stays_nothing() -> None:

@@ -193,22 +193,14 @@ def test_rounds_add_up_by_their_precision(seed: int) -> None:
 @pytest.mark.parametrize("told", [0, 50])
 def test_statistics_that_tell_nothing(told: int) -> None:
     """Nobody answered; everybody answered 1, or 0; everything was sensed: no estimate, and no warning either."""
-    signs = asked("some", 1)
-    for pool, ones in itertools.product((40, 16, 1), (0, told)):
-        sets = sets_about(40, 10, pool, EPSILON)
-        sensed, scores = np.full(40, told // 2), np.full(40, ones // 2)
+    alike = [(pool, told // 2, ones) for pool, ones in itertools.product((40, 16, 1), (0, told))]
+    for pool, senses, ones in (*alike, (16, told, told // 2)):
+        sensed, scores = np.full(40, senses), np.full(40, ones // 2)
         plain = ScoreStatistic(sensed=sensed, scores=scores, devices=50, answered=told, refused=0, ones=ones)
-        assert not read_sets(sets, plain, rated=10).information.any()
-        assert not read_sets(sets, plain, rated=10).value.any()
-    sets = sets_about(40, 10, 16, EPSILON)
-    full = ScoreStatistic(
-        sensed=np.full(40, told), scores=np.full(40, told // 2), devices=50, answered=told, refused=0, ones=told // 2
-    )
-    assert not read_sets(sets, full, rated=10).information.any()
-    quiet = ScoreStatistic(
-        sensed=np.zeros(20, np.int64), scores=np.zeros(20, np.int64), devices=9, answered=0, refused=9, ones=0
-    )
-    nothing = read_signs(signs, quiet, rated=8)
+        estimate = read_sets(sets_about(40, 10, pool, EPSILON), plain, rated=10)
+        assert not estimate.information.any()
+        assert not estimate.value.any()
+    nothing = read_signs(asked("some", 1), replace(worlds.empty_statistic(20), devices=9, refused=9), rated=8)
     assert (nothing.information == 0).all()
     assert (nothing.value == 0).all()
     assert np.isinf(nothing.error).all()
@@ -217,13 +209,7 @@ def test_statistics_that_tell_nothing(told: int) -> None:
 @pytest.mark.parametrize("name", ["sign", "maxsense"])
 def test_devices_that_did_not_answer_tell_nothing(name: str) -> None:
     """A round that a part of the devices refused tells what the others alone do."""
-    query = (
-        asked("some", 1)
-        if name == "sign"
-        else MaxSense(items=20, rated=8).query(
-            round_number=0, public_seed=worlds.PUBLIC, epsilon=EPSILON, pool=np.arange(9, dtype=np.int32)
-        )
-    )
+    query = asked("some", 1) if name == "sign" else sets_about(20, 8, 9, EPSILON)
     cohort = Cohort(worlds.block_ratings(CLASSES), worlds.SECRET, 0, 900, EPSILON)
     spent = worlds.sign_query([0], items=20, epsilon=EPSILON, round_number=9)
     cohort.answer(spent, 300, 900)
@@ -234,29 +220,3 @@ def test_devices_that_did_not_answer_tell_nothing(name: str) -> None:
     np.testing.assert_array_equal(one.weighted, other.weighted)
     np.testing.assert_array_equal(one.information, other.information)
     assert one.information.any()
-
-
-@pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS)
-@pytest.mark.parametrize("liked", [0.0, 0.3, 1.0])
-def test_maxsenses_rate_is_the_information_that_an_answer_brings(pool: list[int], liked: float) -> None:
-    """Of a round whose sums are as expected; where nothing is known half of the items are taken to be liked."""
-    design, many = MaxSense(items=20, rated=8), 10**12
-    query = design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=EPSILON, pool=np.array(pool, np.int32))
-    sensing, size = query.parameters["sensing"], len(pool)
-    none = (1 - sensing * 8 / 20 * liked) ** size
-    contrast = bit_channel(EPSILON).contrast
-    sensed = np.zeros(20, np.int64)
-    sensed[pool] = round(sensing * many)
-    told = ScoreStatistic(
-        sensed=sensed,
-        scores=np.zeros(20, np.int64),
-        ones=round(((1 - contrast) / 2 + contrast * (1 - none)) * many),
-        devices=many,
-        answered=many,
-        refused=0,
-    )
-    wanted = read_sets(query, told, rated=8).information[pool] / many
-    rates = design.rates(query, np.full(size, liked))
-    np.testing.assert_allclose(rates, wanted, rtol=1e-6)
-    np.testing.assert_array_equal(design.rates(query), design.rates(query, np.full(size, 0.5)))
-    np.testing.assert_array_equal(design.rates(query, np.full(size, 1.5)), design.rates(query, np.ones(size)))

@@ -21,11 +21,11 @@ from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import buckets_of, count_supports, gather, odd, signs_of, transform
 from coordinator.protocol.value_channels import kary_channel
-from coordinator.server.decoding.estimates import popularity, read_items
+from coordinator.server.decoding.estimates import popularity
 from coordinator.server.design import PoolDesign, World
 from coordinator.server.mechanisms import aggregate, server_halves
 from coordinator.server.mechanisms.oracles import FrequencyDesign, FrequencyHalf, FrequencySettings, design_fields
-from coordinator.server.statistics.counts import CountStatistic, Rates
+from coordinator.server.statistics.counts import CountStatistic
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 
@@ -50,7 +50,6 @@ def asked_of(design: FrequencyDesign, epsilon: Epsilon, seed: bytes = worlds.PUB
 
 
 def counted(query: Query, ratings: StoredRatings) -> CountStatistic:
-    """What devices tell, counted."""
     statistic = aggregate(query, Cohort(ratings, SECRET, 0, ratings.users, None).answer(query, 0, ratings.users))
     assert isinstance(statistic, CountStatistic)
     return statistic
@@ -58,10 +57,8 @@ def counted(query: Query, ratings: StoredRatings) -> CountStatistic:
 
 def who_like(rows: list[list[int]], items: int, users: int) -> StoredRatings:
     """Devices of which the i-th likes the items of row ``i`` modulo their number, and has rated nothing else."""
-    return StoredRatings(
-        rows=worlds.likes([dict.fromkeys(row, True) for row in rows], items),
-        user=np.arange(users, dtype=np.int32) % len(rows),
-    )
+    behind = [device % len(rows) for device in range(users)]
+    return worlds.stored_ratings([dict.fromkeys(row, True) for row in rows], behind, items)
 
 
 def stated(name: str, epsilon: float, items: int, query: Query) -> tuple[float, float]:
@@ -107,17 +104,12 @@ def test_buckets_and_rows_are_those_with_the_least_noise() -> None:
         assert told("hadamard", epsilon) == 1 + int(np.argmin(noise))
 
 
-def table_of(hashed: Ints, size: int) -> Ints:
-    """How often pairs of two values' buckets are met, over devices: hashed has shape (2, devices)."""
-    return np.bincount(hashed[0] * size + hashed[1], minlength=size**2)
-
-
-@pytest.mark.statistical
 def test_numbers_of_up_to_32_bits_are_odd_by_their_ones() -> None:
     for word in [*(1 << place for place in range(32)), *np.random.default_rng(0).integers(1 << 32, size=200).tolist()]:
         assert odd(np.uint64(word)) == word.bit_count() % 2
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("buckets", [2, 4, 56])
 def test_hashes_of_two_values_are_uniform_pairs(buckets: int) -> None:
     """Over devices every pair of buckets is as frequent, whichever two values: chi-square, false alarm 1e-6 in all.
@@ -132,7 +124,7 @@ def test_hashes_of_two_values_are_uniform_pairs(buckets: int) -> None:
         return buckets_of(streams, np.full(devices, value, np.int32), buckets).astype(np.int64)
 
     def uniform(one: Ints, other: Ints) -> bool:
-        counts = table_of(np.stack([one, other]), buckets)
+        counts = np.bincount(one * buckets + other, minlength=buckets**2)
         return chi_square_fits(counts, even, false_alarm=FALSE_ALARM / len(pairs))
 
     assert all(uniform(hashed(one), hashed(other)) for one, other in pairs)
@@ -196,26 +188,6 @@ def test_estimates_are_unbiased_and_scatter_by_their_standard_errors(name: str) 
     assert 0.6 < float(np.square(found).mean()) < 1.4
     if name != "grr":  # where both p and q move
         assert np.abs(errors(name, Fraction(2), Fraction(3)).mean(axis=0)).max() > radius
-
-
-def test_the_variance_of_liked_less_disliked_counts_who_speaks_for_one_value_only() -> None:
-    """k-ary among three values: +1, -1 or 0, of which the square's mean is two shares of reports."""
-    odds, share = np.e, np.array([0.3])
-    rates = Rates(odds / (odds + 2), 1 / (odds + 2), both=0.0)
-    up, down = (rates.others + rates.contrast * part for part in (share, share / 2))
-    wanted = (up + down - (up - down) ** 2) / rates.contrast**2
-    assert rates.spread(share, share / 2) == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize("name", ["grr", "olh", "hadamard"])
-def test_information_is_one_over_the_errors_square_where_items_are_told_alike(name: str) -> None:
-    """In units of how much users like an item; up to the chance that item counts differ."""
-    design = design_of(name, items=12, rated=6)
-    query = asked_of(design, Fraction(3))
-    statistic = counted(query, who_like([[item] for item in range(12)], 12, 120_000))
-    line, rates = (0.4, 0.1), design.reports(query)
-    _, error = popularity(query, rates, statistic)
-    np.testing.assert_allclose(read_items(query, rates, statistic, line).information, (0.4 / error) ** 2, rtol=0.03)
 
 
 @pytest.mark.parametrize("name", [*ORACLES, "set"])

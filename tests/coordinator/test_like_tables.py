@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -208,14 +207,11 @@ def test_a_walk_follows_what_is_measured_and_stays_where_nothing_is() -> None:
     assert 0.2 < found[0] <= 0.5
 
 
-def tables_of(known: np.ndarray, decided: np.ndarray) -> Tables:
-    return turned_tables(known, TABLE, np.array([0.5, 0.5]), decided, control=CONTROL, coins=np.random.default_rng(4))
-
-
 def test_ratings_are_centred_and_controls_count_little() -> None:
     known = np.stack([np.linspace(0.1, 0.9, ITEMS), np.linspace(0.9, 0.1, ITEMS)], axis=1)
     decided = np.arange(ITEMS) % 4 == 0
-    tables = tables_of(known, decided)
+    shares, coins = np.array([0.5, 0.5]), np.random.default_rng(4)
+    tables = turned_tables(known, TABLE, shares, decided, control=CONTROL, coins=coins)
     rates = TABLE @ known.T
     centre = rates * tables.counts[1::2] + (1 - rates) * tables.counts[0::2]
     turned = ~decided & (np.abs(centre) < 1).all(axis=0)
@@ -279,13 +275,6 @@ def tabled(many: int = 2, how: str = "tables") -> Setting:
     """So many classes and clusters, and tables that are measured."""
     design = AnchorSensing(items=TABLED_ITEMS, rated=TABLED_RATED, clusters=many, classes=many, learner=how)
     return Setting(design=design, epsilon=TABLED_EPSILON, public_seed=worlds.PUBLIC, clusters=many, confidence=SURE)
-
-
-def wrong(outcome: Outcome, clusters: int) -> int:
-    """Items in a wrong cluster, however clusters are called."""
-    truth = np.arange(TABLED_ITEMS) % clusters
-    names = (np.array(names) for names in permutations(range(clusters)))
-    return min(int((one[outcome.model.cluster] != truth).sum()) for one in names)
 
 
 def test_a_resumed_run_asks_what_it_would_have_asked() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from coordinator.protocol.checked import require_array, require_block
 from coordinator.protocol.errors import BlockError, InputError
-from coordinator.protocol.messages import Query, Release, pack, unpack
+from coordinator.protocol.messages import Query, pack, unpack
 
 BASE = forged(
     worlds.maxsense_query(items=10, sensing=0.25, epsilon=Fraction(1), public_seed=bytes(16)),
@@ -94,26 +94,6 @@ def test_packed_bits_come_back(bits: list[int]) -> None:
     assert len(packed) == -(-len(bits) // 8)
     assert unpack(packed, len(bits)).tolist() == bits
     assert int.from_bytes(packed, "big") == int("".join(map(str, bits)).ljust(8 * len(packed), "0") or "0", 2)
-
-
-def test_bits_are_packed_device_by_device() -> None:
-    table = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1]], np.uint8)
-    release = Release(query_id=BASE.id, first=4, count=3, width=3, bits=pack(table))
-    assert release.bits == bytes([0b10001111, 0b10000000])
-    np.testing.assert_array_equal(release.unpacked(), table)
-    assert release.unpacked().dtype == np.uint8
-
-
-def test_public_pairs_come_back() -> None:
-    pairs = np.array([[0, 7], [-1, -1], [65_536, 70_000]], np.int32)
-    release = forged(worlds.release_of(BASE, [1, 0, 1]), pairs=pairs.astype("<i4").tobytes())
-    found = release.public_pairs()
-    assert found is not None
-    np.testing.assert_array_equal(found, pairs)
-    assert worlds.release_of(BASE, [1]).public_pairs() is None
-    nobody = Release(query_id=BASE.id, first=0, count=0, width=1, bits=b"", pairs=b"").public_pairs()
-    assert nobody is not None
-    assert nobody.shape == (0, 2)
 
 
 # Public arrays of a query: in its id where there are some, checked where it arrives; ids of others as they were.

@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import Command, refused
 from scipy import optimize, stats
-from scipy.stats import norm
 from statistical import chi_square_fits
 from thoroughness import examples
 
 from actors.mechanisms.oracles import choices
-from actors.ratings import BlockRatings, Ratings, StoredRatings
+from actors.ratings import Ratings, StoredRatings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import as_words
@@ -55,12 +54,6 @@ def block(items: int, rated: int, like: Floats = SPLIT) -> BlockParameters:
     return BlockParameters(rated=rated, like=like, class_shares=np.ones(1), cluster_sizes=sizes)
 
 
-def right_share(moments: SketchMoments, users: int, decoder: str) -> float:
-    """Share on the right side of the midpoint, two clusters."""
-    gap = abs(moments.given_sensed[0] - moments.given_sensed[1])
-    return float(norm.cdf(gap / 2 / moments.estimate_deviation(users, decoder)))
-
-
 def enumerated(parameters: BlockParameters, sensing: float, epsilon: float) -> tuple[float, Floats]:
     """q and P(S = 1 | i sensed) per item, summed over all rated sets, sensing sets and ratings."""
     labels = np.repeat(np.arange(parameters.cluster_sizes.size), parameters.cluster_sizes)
@@ -79,20 +72,29 @@ def enumerated(parameters: BlockParameters, sensing: float, epsilon: float) -> t
     return rate, joint / sensing
 
 
+def six_items(rated: int) -> BlockParameters:
+    """Two classes, and clusters of 3, 1 and 2 items."""
+    like, shares = np.array([[0.9, 0.3, 0.0], [0.2, 1.0, 0.6]]), np.array([0.3, 0.7])
+    return BlockParameters(rated=rated, like=like, class_shares=shares, cluster_sizes=np.array([3, 1, 2]))
+
+
+def require_rates(moments: SketchMoments, rate: float, per_item: Floats) -> None:
+    """Rates are those that an enumeration of six items has."""
+    assert moments.answer_rate == pytest.approx(rate, rel=1e-12)
+    np.testing.assert_allclose(np.repeat(moments.given_sensed, [3, 1, 2]), per_item, rtol=1e-12)
+    keep = (1 + math.tanh(moments.epsilon / 2)) / 2
+    released = keep * moments.private_rate + (1 - keep) * (1 - moments.private_rate)
+    assert moments.answer_rate == pytest.approx(released, rel=1e-12)
+
+
 @pytest.mark.parametrize("rated", [1, 3, 6])
 @pytest.mark.parametrize("epsilon", [0.7, math.inf])
 def test_rates_equal_full_enumeration(rated: int, epsilon: float) -> None:
-    like = np.array([[0.9, 0.3, 0.0], [0.2, 1.0, 0.6]])
-    sizes = np.array([3, 1, 2])
-    model = BlockParameters(rated=rated, like=like, class_shares=np.array([0.3, 0.7]), cluster_sizes=sizes)
+    model = six_items(rated)
     moments = maxsense_moments(model, sensing=0.35, epsilon=epsilon)
     rate, per_item = enumerated(model, 0.35, epsilon)
-    assert moments.answer_rate == pytest.approx(rate, rel=1e-12)
-    np.testing.assert_allclose(np.repeat(moments.given_sensed, sizes), per_item, rtol=1e-12)
+    require_rates(moments, rate, per_item)
     np.testing.assert_allclose(moments.effect, moments.given_sensed - rate, rtol=1e-9, atol=1e-12)
-    keep = (1 + math.tanh(epsilon / 2)) / 2
-    released = keep * moments.private_rate + (1 - keep) * (1 - moments.private_rate)
-    assert moments.answer_rate == pytest.approx(released, rel=1e-12)
 
 
 @settings(max_examples=examples(200))
@@ -130,32 +132,6 @@ def test_mean_product_equals_exact_integers(over_1024: tuple[int, int], sizes: t
     assert abs(Fraction(found) / exact - 1) < Fraction(1, 10**10)
 
 
-@pytest.mark.parametrize(
-    ("rated", "theta", "epsilon", "users", "centred", "paper", "off"),
-    [
-        (30, 1, 1, 2_000_000, 0.9589, 0.901, 0.0005),
-        (5, 1, 1, 6_000_000, 0.884, 0.810, 0.0005),
-        (10, 3, 1, 6_000_000, 0.842, 0.726, 0.0005),
-        (30, 1, math.inf, 500_000, 0.973, 0.931, 0.002),
-        (30, 1, math.inf, 400_000, 0.957, 0.907, 0.002),
-    ],
-)
-def test_recorded_figures(
-    rated: int, theta: int, epsilon: float, users: int, centred: float, paper: float, off: float
-) -> None:
-    """Without noise, figures of 40 simulated seeds, whose standard error is about 0.001 (centred) and 0.002 (paper)."""
-    moments = maxsense_moments(block(1000, rated), sensing=theta / rated, epsilon=epsilon)
-    assert right_share(moments, users, "centred") == pytest.approx(centred, abs=off)
-    assert right_share(moments, users, "paper") == pytest.approx(paper, abs=off if epsilon == 1 else 2 * off)
-
-
-def test_the_product_form_of_the_paper_is_off_at_small_w() -> None:
-    """Rated items are a subset, not independent draws: the difference is about theta^2 mean(b^2) / (2 w)."""
-    exact = 1 - maxsense_moments(block(1000, 5), sensing=0.2, epsilon=math.inf).private_rate
-    product = (1 - 0.2 * 5 / 1000 * 0.9) ** 500 * (1 - 0.2 * 5 / 1000 * 0.1) ** 500
-    assert 1 - exact / product == pytest.approx(0.25 / (2 * 5), rel=0.2)
-
-
 def test_scores_and_estimates_agree() -> None:
     moments = maxsense_moments(block(100, 10), sensing=0.1, epsilon=1)
     users, p, q = 1000, 0.1, moments.answer_rate
@@ -165,29 +141,13 @@ def test_scores_and_estimates_agree() -> None:
     assert moments.estimate_deviation(users, "centred") == pytest.approx(math.sqrt(q * (1 - q) * (1 - p) / (users * p)))
 
 
-def test_opposed_classes_leave_no_effect_difference() -> None:
-    """delta_min = 0: MaxSense sees the same rate in both clusters."""
-    like = np.array([[0.9, 0.1], [0.1, 0.9]])
-    model = BlockParameters(rated=10, like=like, class_shares=np.full(2, 0.5), cluster_sizes=np.full(2, 50))
-    effect = maxsense_moments(model, sensing=0.1, epsilon=1).effect
-    assert effect[0] == pytest.approx(effect[1], rel=1e-12)
-    assert effect[0] > 0.001
-
-
 def test_wrong_input_is_refused_with_one_line() -> None:
-    one, two = np.ones(1), np.array([5, 5])
-    wrong = [
-        {"rated": 0, "like": SPLIT, "class_shares": one, "cluster_sizes": two},
-        {"rated": 11, "like": SPLIT, "class_shares": one, "cluster_sizes": two},
-        {"rated": 2, "like": SPLIT.T, "class_shares": one, "cluster_sizes": two},
-        {"rated": 2, "like": SPLIT * 2, "class_shares": one, "cluster_sizes": two},
-        {"rated": 2, "like": SPLIT * np.nan, "class_shares": one, "cluster_sizes": two},
-        {"rated": 2, "like": SPLIT, "class_shares": one / 2, "cluster_sizes": two},
-        {"rated": 2, "like": SPLIT, "class_shares": one, "cluster_sizes": np.array([5, 0])},
-    ]
-    for arguments in wrong:
+    good = {"rated": 2, "like": SPLIT, "class_shares": np.ones(1), "cluster_sizes": np.array([5, 5])}
+    likes = [{"like": like} for like in (SPLIT.T, SPLIT * 2, SPLIT * np.nan)]
+    parts = [{"class_shares": np.ones(1) / 2}, {"cluster_sizes": np.array([5, 0])}]
+    for change in ({"rated": 0}, {"rated": 11}, *likes, *parts):
         with pytest.raises(InputError) as caught:
-            BlockParameters(**arguments)  # type: ignore[arg-type]  # a table of mixed types
+            BlockParameters(**{**good, **change})  # type: ignore[arg-type, dict-item] # mixed types
         assert "\n" not in str(caught.value)
     for sensing, epsilon in ((0.0, 1.0), (1.0, 1.0), (0.5, 0.0), (0.5, math.nan)):
         with pytest.raises(InputError):
@@ -199,9 +159,6 @@ def test_wrong_input_is_refused_with_one_line() -> None:
         moments.score_deviation(0, "paper")
     with pytest.raises(InputError, match="no subset"):
         mean_product(np.ones(1), np.array([3]), 4)
-
-
-TWO_CLASSES = np.array([[0.9, 0.3, 0.0], [0.2, 1.0, 0.6]])
 
 
 def disjoint_sets(items: frozenset[int], size: int, count: int) -> Iterator[tuple[tuple[int, ...], ...]]:
@@ -261,21 +218,15 @@ def spread(covariance: Floats) -> float:
 @pytest.mark.parametrize("rated", [1, 3, 6])
 @pytest.mark.parametrize("epsilon", [0.7, math.inf])
 def test_everything_equals_full_enumeration(size: int, questions: int, rated: int, epsilon: float) -> None:
-    """Six items in clusters of 3, 1 and 2, two classes: rates, effects and both noises to rounding."""
-    sizes = np.array([3, 1, 2])
-    shares = np.array([0.3, 0.7])
-    model = BlockParameters(rated=rated, like=TWO_CLASSES, class_shares=shares, cluster_sizes=sizes)
+    """Rates, effects and both noises to rounding."""
+    model = six_items(rated)
     moments = multi_maxsense_moments(model, set_size=size, questions=questions, epsilon=epsilon)
     given, paper, centred = multi_moments_enumerated(model, size, questions, epsilon)
-    np.testing.assert_allclose(np.repeat(moments.given_sensed, sizes), given, rtol=1e-12)
-    assert moments.answer_rate == pytest.approx(given.mean(), rel=1e-12)
+    require_rates(moments, float(given.mean()), given)
     assert moments.noise_paper == pytest.approx(spread(paper), rel=1e-11, abs=1e-14)
     assert moments.noise_centred == pytest.approx(spread(centred), rel=1e-11, abs=1e-14)
     assert moments.sensing == pytest.approx(size * questions / 6)
     assert moments.epsilon == epsilon / questions
-    keep = (1 + math.tanh(epsilon / questions / 2)) / 2
-    released = keep * moments.private_rate + (1 - keep) * (1 - moments.private_rate)
-    assert moments.answer_rate == pytest.approx(released, rel=1e-12)
 
 
 def test_effects_are_exact_where_differences_of_rates_would_not_be() -> None:
@@ -341,19 +292,12 @@ def test_a_pools_item_is_named_as_its_share_of_a_users_likes_says(pool: int) -> 
         assert item_share(pool, items=ITEMS, rated=3, likes=likes) == pytest.approx(named / likes, rel=1e-9)
 
 
-def block_ratings() -> BlockRatings:
-    return BlockRatings(
-        users=USERS,
-        rated_items=7,
-        like=LIKES,
-        class_shares=SHARES,
-        clusters=np.repeat(np.arange(2), 10).astype(np.int32),
-    )
-
-
-def stored_ratings() -> StoredRatings:
-    """The same as a file would hold them."""
-    return StoredRatings(rows=block_ratings().rated(as_words(SECRET), 0, USERS), user=np.arange(USERS, dtype=np.int32))
+BLOCK_RATINGS = worlds.block_ratings(
+    worlds.world(items=20, rated=7, like=LIKES.tolist(), shares=SHARES.tolist()), users=USERS
+)
+FILE_RATINGS = StoredRatings(  # the same as a file would hold them
+    rows=BLOCK_RATINGS.rated(as_words(SECRET), 0, USERS), user=np.arange(USERS, dtype=np.int32)
+)
 
 
 def asked(told: str, pool: list[int] | None) -> Query:
@@ -363,7 +307,7 @@ def asked(told: str, pool: list[int] | None) -> Query:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("ratings", [block_ratings(), stored_ratings()], ids=["drawn", "stored"])
+@pytest.mark.parametrize("ratings", [BLOCK_RATINGS, FILE_RATINGS], ids=["drawn", "stored"])
 @pytest.mark.parametrize(
     ("told", "pool"),
     [("liked", None), ("rated", None), ("rated", [1, 2, 5, 13, 14, 15, 19])],

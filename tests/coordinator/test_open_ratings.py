@@ -2,19 +2,18 @@
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 import reference
 import worlds
+from answering import Devices
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits
 from thoroughness import examples
 
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import round_key
@@ -26,32 +25,13 @@ from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, Reveal, UntilLearned, toy_share
 from coordinator.server.rounds.learner import SumLearner
-from coordinator.server.rounds.rounds import Outcome, conduct
-from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.rounds import Outcome, Round, conduct
 from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.statistic import Statistic, merge
 
 ITEMS = 10
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=5)
 LEARNER = SumLearner(half=half_of("item-query"), how=Decoding(clusters=2, decoder="shares"))
-
-
-def asked(items: int = ITEMS, pool: Sequence[int] | None = None, round_number: int = 0) -> Query:
-    chosen = None if pool is None else np.array(pool, np.int32)
-    return ItemQuery(items=items).query(round_number=round_number, public_seed=worlds.PUBLIC, epsilon=None, pool=chosen)
-
-
-def question(query: Query, device: int) -> tuple[int, bool]:
-    """The oracle's item and value that a device is asked about."""
-    assert query.pool is not None
-    return reference.item_query(worlds.public_stream(query, device), query.pool.tolist())
-
-
-def expected(query: Query, device: int, ratings: dict[int, bool]) -> int:
-    """The oracle's bit: whether the item was rated with that value."""
-    item, value = question(query, device)
-    return int(ratings.get(item) is value)
 
 
 def answer(ratings: Ratings, query: Query, first: int, stop: int) -> Release:
@@ -65,67 +45,42 @@ def test_bits_and_sums_of_stored_users_are_the_oracles(
 ) -> None:
     behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=25))
     first = data.draw(st.integers(0, len(behind)))
-    query, devices = asked(pool=sorted(pool), round_number=2), range(first, len(behind))
+    places = np.array(sorted(pool), np.int32)
+    query = ItemQuery(items=ITEMS).query(round_number=2, public_seed=worlds.PUBLIC, epsilon=None, pool=places)
     release = answer(worlds.stored_ratings([*users, {0: True}], behind, ITEMS), query, first, len(behind))
-    bits = [expected(query, device, users[behind[device]]) for device in devices]
+    bits, yes, liked = list[int](), [0] * ITEMS, [0] * ITEMS
+    for device in range(first, len(behind)):
+        item, value = reference.item_query(worlds.public_stream(query, device), sorted(pool))
+        bits.append(int(users[behind[device]].get(item) is value))
+        yes[item] += bits[-1]
+        liked[item] += bits[-1] and value
     assert release.unpacked()[:, 0].tolist() == bits
     assert (release.answered, release.pairs) == (None, None)
     statistic = worlds.scores_of(aggregate(query, release))
-    yes, liked = [0] * ITEMS, [0] * ITEMS
-    for device, bit in zip(devices, bits, strict=True):
-        item, value = question(query, device)
-        assert item in pool
-        yes[item] += bit
-        liked[item] += bit and value
     assert (statistic.sensed.tolist(), statistic.scores.tolist()) == (yes, liked)
-    assert (statistic.devices, statistic.answered, statistic.ones) == (len(devices), len(devices), sum(bits))
+    assert (statistic.devices, statistic.answered, statistic.ones) == (len(bits), len(bits), sum(bits))
 
 
-@pytest.mark.parametrize("rated", [1, 5, 6, 10])
-def test_bits_of_a_block_model_are_the_oracles(rated: int) -> None:
-    world, query = worlds.world(items=ITEMS, rated=rated), asked(pool=[0, 3, 9])
-    ratings = worlds.block_ratings(world)
-    told = [expected(query, device, world.ratings(device)) for device in range(400, 480)]
-    assert answer(ratings, query, 400, 480).unpacked()[:, 0].tolist() == told
-    assert Device(ratings, worlds.SECRET, 407, None).answer(query).unpacked()[0, 0] == told[7]
+def learned(ratings: Ratings, users: int, *, rated: int, answers: int = 1) -> tuple[list[Round], Outcome]:
+    """All rounds of item queries, and what they told."""
+    design, rounds = ItemQuery(items=ratings.items, rated=rated, answers=answers), list[Round]()
+    policy = UntilLearned(design=design, public_seed=worlds.PUBLIC)
+    devices = Devices(Cohort(ratings, worlds.SECRET, 0, users, None))
+    return rounds, conduct(policy, LEARNER, devices, devices=users, keep=rounds.append)
 
 
-@dataclass
-class Devices:
-    """Answers from a population, in blocks, and remembers what it was asked and what was said."""
-
-    ratings: Ratings
-    block: int = 7
-    asked: list[Ask] = field(default_factory=list)
-    statistics: list[Statistic] = field(default_factory=list)
-
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
-        marks = [*range(ask.first, ask.stop, self.block), ask.stop]
-        releases = [answer(self.ratings, ask.query, a, b) for a, b in itertools.pairwise(marks)]
-        self.asked.append(ask)
-        self.statistics.append(merge(*(aggregate(ask.query, release) for release in releases)))
-        return self.statistics[-1], releases
-
-
-def learned(ratings: Ratings, users: int, *, rated: int, answers: int = 1, block: int = 7) -> tuple[Devices, Outcome]:
-    policy = UntilLearned(
-        design=ItemQuery(items=ratings.items, rated=rated, answers=answers), public_seed=worlds.PUBLIC
-    )
-    transport = Devices(ratings, block)
-    return transport, conduct(policy, LEARNER, transport, devices=users)
-
-
-def check_rounds(transport: Devices, *, items: int, rated: int, answers: int, users: int) -> Indices:
+def check_rounds(rounds: list[Round], *, items: int, rated: int, answers: int, users: int) -> Indices:
     """Every round asks fresh devices about what is not learned; returns the yeses at the end."""
     yes, fresh, silent = np.zeros(items, np.int64), 0, 0
-    for number, (ask, statistic) in enumerate(zip(transport.asked, transport.statistics, strict=True)):
+    for number, over in enumerate(rounds):
+        ask, statistic = over.ask, worlds.scores_of(over.statistic)
         assert ask.query.pool is not None
         assert ask.query.pool.tolist() == np.flatnonzero(yes < answers).tolist()
         assert (ask.query.round, ask.first, ask.query.epsilon) == (number, fresh, None)
         wanted = math.ceil(len(ask.query.pool) * items / (2 * rated)) * 2 ** (silent // DRY_ROUNDS)
         assert ask.stop - ask.first == min(wanted, users - fresh) > 0
-        silent = 0 if worlds.scores_of(statistic).ones else silent + 1
-        yes, fresh = yes + worlds.scores_of(statistic).sensed, ask.stop
+        silent = 0 if statistic.ones else silent + 1
+        yes, fresh = yes + statistic.sensed, ask.stop
     assert (yes >= answers).all() or fresh == users
     return yes.astype(np.int32)
 
@@ -134,8 +89,8 @@ def check_rounds(transport: Devices, *, items: int, rated: int, answers: int, us
 @pytest.mark.parametrize("answers", [1, 3])
 def test_rounds_go_on_until_every_item_is_learned(items: int, rated: int, answers: int) -> None:
     world = worlds.world(items=items, rated=rated, like=((1.0, 0.0),))
-    transport, outcome = learned(worlds.block_ratings(world), 1 << 20, rated=rated, answers=answers)
-    yes = check_rounds(transport, items=items, rated=rated, answers=answers, users=1 << 20)
+    rounds, outcome = learned(worlds.block_ratings(world), 1 << 20, rated=rated, answers=answers)
+    yes = check_rounds(rounds, items=items, rated=rated, answers=answers, users=1 << 20)
     assert (yes >= answers).all()
     assert outcome.state.fresh < 1 << 20
     assert outcome.model.cluster.tolist() == list(world.clusters)
@@ -145,20 +100,12 @@ def test_rounds_go_on_until_every_item_is_learned(items: int, rated: int, answer
 @pytest.mark.parametrize("users", [1, 2, 17, 100])
 def test_rounds_stop_when_users_run_out(users: int) -> None:
     world = worlds.world(items=50, rated=3)
-    transport, outcome = learned(worlds.block_ratings(world, users), users, rated=3)
-    yes = check_rounds(transport, items=50, rated=3, answers=1, users=users)
+    rounds, outcome = learned(worlds.block_ratings(world, users), users, rated=3)
+    yes = check_rounds(rounds, items=50, rated=3, answers=1, users=users)
     assert (yes == 0).any()
     assert outcome.state.fresh == users
     assert np.isfinite(outcome.model.score).all()
     assert np.isfinite(outcome.model.error).all()
-
-
-def test_an_item_that_nobody_rated_ends_with_the_users() -> None:
-    """Real files have such items once their only like is held out; every one of the others must be learned still."""
-    users = [dict.fromkeys(range(1, 6), True)] * 40
-    transport, _ = learned(worlds.stored_ratings(users, range(40), 6), 40, rated=5)
-    yes = check_rounds(transport, items=6, rated=5, answers=1, users=40)
-    assert yes[0] == 0
 
 
 def test_rounds_do_not_slow_down_with_the_rounds_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,9 +122,11 @@ def test_rounds_do_not_slow_down_with_the_rounds_before(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(ScoreStatistic, "__add__", counted)
     users = [dict.fromkeys(range(1, 6), True)] * 120
-    transport, _ = learned(worlds.stored_ratings(users, range(120), 6), 120, rated=5)
-    assert 40 < len(transport.asked) < 80, "silent rounds grow"
-    assert additions <= 6 * len(transport.asked)
+    rounds, _ = learned(worlds.stored_ratings(users, range(120), 6), 120, rated=5)
+    yes = check_rounds(rounds, items=6, rated=5, answers=1, users=120)
+    assert (yes > 0).tolist() == [False] + [True] * 5
+    assert 40 < len(rounds) < 80, "silent rounds grow"
+    assert additions <= 6 * len(rounds)
 
 
 NAMES = ["full-reveal", "curator-items", "curator-pairs"]
@@ -242,19 +191,6 @@ def check_pairs(statistic: PairStatistic, rows: list[dict[int, bool]]) -> None:
     assert statistic.pairs.dtype == statistic.agreed.dtype == np.int64
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("rated", "most"), [(3, 3), (5, 2), (8, 8), (8, 1)])
-def test_bits_of_a_block_model_are_the_oracles_of_reveals(name: str, rated: int, most: int) -> None:
-    world, query = worlds.world(items=ITEMS, rated=rated), reveals_asked(name, most=most, share=0.7)
-    release = answer(worlds.block_ratings(world), query, 300, 360)
-    rows = [told(query, device, world.ratings(device)) for device in range(300, 360)]
-    liked = [[int(row.get(item, False)) for item in range(ITEMS)] for row in rows]
-    assert release.unpacked()[:, ITEMS:].tolist() == liked
-    assert release.unpacked()[:, :ITEMS].sum(axis=1).tolist() == [min(rated, most) * bool(row) for row in rows]
-    alone = Device(worlds.block_ratings(world), worlds.SECRET, 305, None).answer(query)
-    assert alone.unpacked()[0].tolist() == release.unpacked()[5].tolist()
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize(("size", "most"), [(5, 2), (5, 1), (4, 3)])
 def test_truncation_keeps_a_uniform_subset_of_exactly_most(size: int, most: int) -> None:
@@ -269,16 +205,6 @@ def test_truncation_keeps_a_uniform_subset_of_exactly_most(size: int, most: int)
     assert codes.tolist() == wanted
     assert chi_square_fits(counts, np.ones(codes.size))
     assert not chi_square_fits(counts, [1.06 if code & 1 else 1.0 for code in wanted])
-
-
-@settings(max_examples=examples(60))
-@given(sizes=st.lists(st.integers(0, 9), max_size=12), most=st.integers(1, 10))
-def test_short_lists_are_kept_whole(sizes: list[int], most: int) -> None:
-    starts = np.cumsum([0, *sizes])
-    keep = random_subset(STREAMS[: len(sizes)], starts, most)
-    for stream, size, a, b in zip(STREAMS, sizes, starts, starts[1:], strict=False):
-        assert np.flatnonzero(keep[a:b]).tolist() == reference.kept(int(stream), range(size), most)
-        assert keep[a:b].sum() == min(most, size)
 
 
 def test_everybody_tells_at_share_1_and_the_toys_share_is_one_bit_a_user() -> None:

@@ -19,7 +19,7 @@ from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import Learner, PosteriorLearner
-from coordinator.server.rounds.policies import Eliminate, ItemByItem, complaint_about, next_ask, policy_name
+from coordinator.server.rounds.policies import Eliminate, ItemByItem, next_ask, policy_name
 from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
@@ -39,7 +39,6 @@ class Watched:
 
 
 def learner_of(setting: Setting) -> Learner:
-    """The learner that goes with an adaptive policy."""
     assert isinstance(setting.design, MaxSense | SignSensing)
     return PosteriorLearner(clusters=setting.clusters, design=setting.design, confidence=setting.confidence)
 
@@ -56,16 +55,6 @@ def emulated(
     )
     outcome = conduct(policy, learner_of(setting), transport, devices=users, budget=setting.epsilon, most_rounds=most)
     return outcome, (outcome.model.cluster == truth).tolist()
-
-
-def on_devices(policy: Policy, setting: Setting, *, users: int, most: int = 2000) -> tuple[Outcome, Devices]:
-    """A run with devices in this process; items belong to two clusters in turn."""
-    world = worlds.world(items=setting.design.items, rated=5)
-    devices = Devices(Cohort(worlds.block_ratings(world, users), worlds.SECRET, 0, users, setting.epsilon))
-    return (
-        conduct(policy, learner_of(setting), devices, devices=users, budget=setting.epsilon, most_rounds=most),
-        devices,
-    )
 
 
 RUNS: dict[str, tuple[Setting, int, tuple[float, ...]]] = {
@@ -128,8 +117,11 @@ def test_policies_are_pure(adaptive: tuple[Setting, int, Watched, Outcome, list[
 @pytest.mark.statistical
 def test_item_by_item_asks_about_one_item_until_it_is_decided(sets: bool) -> None:
     """A wrong label is the false alarm, less than 1e-6. Rounds too small to tell anything would go on to the last."""
-    setting = setting_of(items=6, sets=sets, epsilon=Fraction(3))
-    outcome, _ = on_devices(ItemByItem(setting=setting), setting, users=60_000, most=200)
+    setting, users = setting_of(items=6, sets=sets, epsilon=Fraction(3)), 60_000
+    world = worlds.world(items=6, rated=5)
+    devices = Devices(Cohort(worlds.block_ratings(world, users), worlds.SECRET, 0, users, setting.epsilon))
+    policy, learner = ItemByItem(setting=setting), learner_of(setting)
+    outcome = conduct(policy, learner, devices, devices=users, budget=setting.epsilon, most_rounds=200)
     assert outcome.failure is None
     pools = [ask.query.pool for ask in outcome.state.asked]
     assert all(pool is not None and pool.size == 1 for pool in pools)
@@ -164,8 +156,6 @@ def changed(**changes: Any) -> Callable[[Ask, ServerState], Ask]:
 
 
 def fails(error: BaseException) -> Callable[[Ask, ServerState], Ask]:
-    """Raises."""
-
     def bad(ask: Ask, state: ServerState) -> Ask:
         raise error
 
@@ -228,6 +218,7 @@ STRAY: dict[str, tuple[Callable[[Ask, ServerState], Any], list[str]]] = {
     "an item that wraps": (of_setting(pool=[2**33 + 1]), ["pool names items 8589934593", "0 to 19"]),
     "an unsorted list": (of_setting(pool=[5, 3]), ["pool does not ascend", "np.unique"]),
     "a mask": (of_setting(pool=np.ones(ITEMS, bool)), ["pool holds bool", "np.flatnonzero"]),
+    "nobody at all": (of_setting(users=0), ["users is 0", "a round asks at least 1"]),
     "no number of users": (of_setting(users=float("nan")), ["users is nan", "at least 1"]),
     "expectations of all": (of_setting(pool=[1, 2], expected=np.zeros(ITEMS)), ["expected has shape (20,)", "2 items"]),
     "no expectations": (of_setting(expected=np.full(ITEMS, np.nan)), ["expected has shape (20,)", "finite"]),
@@ -243,7 +234,10 @@ REFUSED: dict[str, tuple[Callable[[Ask, ServerState], Any], list[str]]] = {
     "sign without a pool": (query(pool=None), ["names no pool"]),
     "a pool of another catalogue": (query(items=21, pool=np.arange(21, dtype=np.int32)), ["21 items", "20"]),
     "wrong parameters": (query(parameters={"sensing": 0.2}), ["parameters ['sensing']", "['kept', 'vectors']"]),
-    "three vectors": (query(parameters={"vectors": 3, "kept": 1}), ["3 sign vectors", "power of two"]),
+    "three vectors": (
+        query(parameters={"vectors": 3, "kept": 1}),
+        ["cannot be asked: ", "3 sign", "power of two"],
+    ),
     "too many kept": (query(parameters={"vectors": 1, "kept": 2}), ["keeps 2"]),
     "two questions": (query(questions=2), ["2 questions"]),
     "more bits": (query(answer_bits=2), ["2 bits"]),
@@ -280,26 +274,6 @@ def test_a_complaint_names_policy_and_round(name: str, good: int) -> None:
         assert well.failure is None
         assert (outcome.state.asked, outcome.releases_sha256) == (well.state.asked, well.releases_sha256)
         np.testing.assert_array_equal(outcome.model.score, well.model.score)
-
-
-DEVICES_SAY: dict[str, tuple[dict[str, Any], str]] = {
-    "an epsilon beyond its coins": ({"epsilon": Fraction(40)}, "40"),
-    "three vectors": ({"parameters": {"vectors": 3.0, "kept": 1.0}}, "power of two"),
-}
-
-
-@pytest.mark.parametrize("name", DEVICES_SAY)
-def test_what_no_device_would_answer_is_a_complaint_before_anyone_is_asked(name: str) -> None:
-    """Before, it failed at the devices; where rounds were lost and asked again it named no policy and no round."""
-    changes, words = DEVICES_SAY[name]
-    state = ServerState(devices=USERS, budget=None)
-    ask = SETTING.ask(state, users=100)
-    assert ask is not None
-    assert complaint_about(ask, state) is None
-    complaint = complaint_about(replace(ask, query=replace(ask.query, **changes)), state)
-    assert complaint is not None
-    assert complaint.startswith("its query cannot be asked: ")
-    assert words in complaint
 
 
 def test_a_policy_that_asks_nothing_at_all() -> None:
@@ -369,7 +343,9 @@ def test_what_is_asked_well_passes_as_it_is() -> None:
     assert policy_name(Stray(lambda *_: None, 0), state) == "policy Stray, round 0"
 
 
-def test_without_a_budget_any_epsilon_goes() -> None:
+def test_without_a_budget_any_epsilon_goes_that_coins_can_express() -> None:
     state = ServerState(devices=USERS)
     for epsilon in (None, Fraction(20)):
         assert next_ask(Stray(query(epsilon=epsilon), 0), state, most_rounds=1) is not None
+    with pytest.raises(PolicyError, match=r"policy Stray, round 0: its query cannot be asked: .*40"):
+        next_ask(Stray(query(epsilon=Fraction(40)), 0), state, most_rounds=1)

@@ -94,23 +94,6 @@ def test_no_start_leads_higher(name: str) -> None:
         assert found >= likelihood(np.array(planted.levels), np.array(planted.shares), sample)
 
 
-@pytest.mark.parametrize("name", PLANTED)
-def test_levels_and_shares_are_found(name: str) -> None:
-    """Twelve errors apart: shares are those of the items, levels within their errors; false alarm 1e-6 a fit."""
-    planted = PLANTED[name]._replace(scatter=PLANTED[name].scatter / 2)
-    count = len(planted.levels)
-    for seed in range(4):
-        sample = draw(planted, items=200, apart=12, seed=seed)
-        mixture = fit(sample.value, sample.error, count)
-        counted = np.bincount(sample.cluster, minlength=count) / 200
-        np.testing.assert_allclose(mixture.shares, counted, atol=2e-4)
-        present = counted > 0
-        strayed = np.abs(mixture.levels - planted.levels) / mixture.doubts
-        assert (strayed[present] <= normal_radius(1.0, comparisons=count)).all()
-        assert (np.diff(mixture.levels[present]) < 0).all()
-        assert mixture.shares.sum() == pytest.approx(1)
-
-
 @pytest.mark.statistical
 def test_levels_stray_as_far_as_they_say() -> None:
     """Mean square of (level - planted) / doubt, 60 fits of three clusters; chi-square, false alarm 1e-6.
@@ -213,11 +196,6 @@ def told(sample: Sample, *, by: float = 1.0) -> Estimates:
 BELIEVED = believe(told(draw(POSTERIORS_PLANTED["halves"], items=20, apart=9, seed=0)), clusters=2, failure=0.05)
 
 
-def posterior_of(doubts: Sequence[float], *, apart: bool = True) -> Posterior:
-    """What would be believed of items with these doubts."""
-    return replace(BELIEVED, doubt=np.array(doubts, float), apart=apart)
-
-
 def doubts_and_errors(name: str, by: float) -> tuple[Floats, Bools]:
     """Doubts of items in many runs whose clusters stand apart, and which labels are wrong."""
     doubts, wrong = list[Floats](), list[Bools]()
@@ -309,20 +287,6 @@ def test_three_clusters_do_not_stand_apart_where_there_are_two(
         assert found.doubt.min() >= 2 / 3
 
 
-@pytest.mark.parametrize("liked", [0.05, 0.95])
-def test_a_small_cluster_is_found(liked: float) -> None:
-    """Shares of 5 and 95 %: at eight errors they stand apart, and all that is decided is right."""
-    for seed in range(10):
-        sample = draw(Planted((0.8, -0.8), (liked, 1 - liked), 0.3), items=300, apart=10, seed=seed)
-        found = believe(told(sample), clusters=2, failure=0.05)
-        assert found.apart
-        assert found.mixture is not None
-        assert found.mixture.shares[0] == pytest.approx((sample.cluster == 0).mean(), abs=0.01)
-        decided = found.decided(0.05)
-        assert decided.mean() > 0.9
-        assert (found.cluster == sample.cluster)[decided].all()
-
-
 @pytest.mark.thorough
 def test_more_items_than_are_fitted() -> None:
     """All are labelled, and the same way each time."""
@@ -349,7 +313,7 @@ def within(doubts: Sequence[Fraction], threshold: Fraction, failure: Fraction) -
 def test_decided_items_are_those_of_the_largest_threshold(parts: list[int], allowed: int) -> None:
     """A naive search over all thresholds that a doubt could be, in exact fractions."""
     doubts, failure = [Fraction(part, 64) for part in parts], Fraction(allowed, 64)
-    posterior = posterior_of([float(doubt) for doubt in doubts])
+    posterior = replace(BELIEVED, doubt=np.array(doubts, float))
     decided = posterior.decided(float(failure)).tolist()
     assert decided == [within(doubts, doubt, failure) for doubt in doubts]
     threshold = Fraction(posterior.threshold(float(failure))).limit_denominator(10**6)
@@ -374,18 +338,7 @@ def test_items_that_were_in_no_pool_keep_all_undecided(clusters: int) -> None:
     assert np.isfinite(model.error).all()
 
 
-def test_what_is_expected_is_the_mean_of_the_levels() -> None:
-    """Between the levels where there is doubt, of two clusters in proportion to it; the cluster's own where not."""
-    sample = draw(POSTERIORS_PLANTED["halves"], items=200, apart=5, seed=2)
-    found = believe(told(sample), clusters=2, failure=0.05)
-    assert found.mixture is not None
-    own, other = found.mixture.levels[found.cluster], found.mixture.levels[1 - found.cluster]
-    strayed = np.abs(found.expected - own - found.doubt * (other - own))
-    assert strayed.max() < 0.5 * found.mixture.doubts.min()
-    assert np.abs(found.expected - own).max() > 0.1
-
-
-def test_doubts_lieon_a_grid_above_what_they_are() -> None:
+def test_doubts_lie_on_a_grid_above_what_they_are() -> None:
     """So that last bits hardly ever decide, and the union bound still holds."""
     sample = draw(POSTERIORS_PLANTED["halves"], items=200, apart=5, seed=2)
     estimates = told(sample)

@@ -3,7 +3,7 @@
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -24,44 +24,31 @@ from coordinator.server.rounds.policies import Eliminate, Fixed
 from coordinator.server.rounds.rounds import Outcome, Round, conduct, require_same
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
-from coordinator.server.statistics.statistic import Statistic, merge
+from coordinator.server.statistics.statistic import Statistic
 
 ITEMS, USERS, BUDGET = 20, 1500, Fraction(2)
 SIGN, SETS = SignSensing(items=ITEMS, rated=5), MaxSense(items=ITEMS, rated=5)
 
 
-@dataclass
 class Devices:
-    """Devices in this process, two cohorts, and what they were asked."""
+    """Devices in this process, and what they were asked."""
 
-    budget: Epsilon = BUDGET
-    cohorts: list[Cohort] = field(default_factory=list)
-    asked: list[Ask] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
         ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
-        self.cohorts = [Cohort(ratings, worlds.SECRET, a, b, self.budget) for a, b in ((0, 700), (700, USERS))]
-
-    def parts(self, ask: Ask) -> list[tuple[Cohort, int, int]]:
-        """The share of each cohort."""
-        ends = [(one, max(one.first, ask.first), min(one.stop, ask.stop)) for one in self.cohorts]
-        return [part for part in ends if part[1] < part[2]]
+        self.cohort, self.asked = Cohort(ratings, worlds.SECRET, 0, USERS, BUDGET), list[Ask]()
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         self.asked.append(ask)
-        releases = [cohort.answer(ask.query, first, stop) for cohort, first, stop in self.parts(ask)]
-        first, *others = [aggregate(ask.query, release) for release in releases]
-        return merge(first, *others), releases
+        release = self.cohort.answer(ask.query, ask.first, ask.stop)
+        return aggregate(ask.query, release), [release]
 
     def book(self, ask: Ask) -> None:
         """Know what was answered before, as devices do from their keeper."""
-        for cohort, first, stop in self.parts(ask):
-            assert cohort.ledger.charge(ask.query, first, stop) == []
+        assert self.cohort.ledger.charge(ask.query, ask.first, ask.stop) == []
 
     @property
     def spent(self) -> list[Epsilon]:
-        """What each device has spent."""
-        return [cohort.ledger.spent(device) for cohort in self.cohorts for device in range(cohort.first, cohort.stop)]
+        return [self.cohort.ledger.spent(device) for device in range(USERS)]
 
 
 def setting_of(design: PoolDesign, times: int) -> Setting:

@@ -46,11 +46,6 @@ def sensed_counts(query: Query, devices: int) -> Ints:
     return worlds.scores_of(aggregate(query, worlds.release_of(query, [0] * devices))).sensed
 
 
-def unhit(sensing: float) -> Decimal:
-    """The exact probability that no place hits an item."""
-    return Decimal(sensing) if sensing > 0.5 else 1 - Decimal(sensing)
-
-
 @settings(max_examples=examples(20))
 @given(PROBABILITIES, ITEMS)
 @example(1.0, 7)
@@ -65,7 +60,8 @@ def test_the_number_of_places_is_poisson_to_a_64_bit_coin(sensing: float, items:
     law = law_of(worlds.number_table(sensing, items))
     assert sum(law.values()) == 1
     with localcontext(prec=100):
-        mean = -unhit(sensing).ln() * 2**32 / (2**32 // items)
+        unhit = Decimal(sensing) if sensing > 0.5 else 1 - Decimal(sensing)  # an item, by any place
+        mean = -unhit.ln() * 2**32 / (2**32 // items)
         exact, past = (-mean).exp(), 0
         for number in range(max(law) + 1):
             weight = law.get(number, 0) * 2**64
@@ -73,28 +69,6 @@ def test_the_number_of_places_is_poisson_to_a_64_bit_coin(sensing: float, items:
             assert abs(int(weight) - exact * 2**64) <= 1
             past, exact = past + int(weight), exact * mean / (number + 1)
         assert past == 2**64
-
-
-def none_hit(sensing: float, items: int, some: int) -> Decimal:
-    """The exact probability that none of ``some`` items is hit, as the table and halves of words make it."""
-    share = Decimal(some * (2**32 // items)) / 2**32
-    law = law_of(worlds.number_table(sensing, items))
-    total = Decimal(0)
-    for number, weight in law.items():
-        total += int(weight * 2**64) * ((1 - share) ** number if number else Decimal(1))
-    return total / 2**64
-
-
-@pytest.mark.parametrize(
-    ("sensing", "items"), [(1 / 30, 1000), (0.01, 10_000), (0.5, 3), (0.5, 700), (0.9, 64), (0.02, 3706)]
-)
-def test_items_are_sensed_independently_with_probability_p_exactly(sensing: float, items: int) -> None:
-    """Any k items are all missed with probability ``(1 - p)^k``, which no other law does; twin: a p wrong by 1e-9."""
-    with localcontext(prec=100):
-        for some in {1, 2, 3, items // 2, items}:
-            found = none_hit(sensing, items, some)
-            assert abs(found - unhit(sensing) ** some) < Decimal(2) ** -54
-        assert abs(none_hit(sensing, items, 1) - unhit(sensing + 1e-9)) > Decimal(2) ** -54
 
 
 @pytest.mark.parametrize("sensing", [0.0, -0.1, 1.0000001, 2, math.nan, math.inf, -math.inf])

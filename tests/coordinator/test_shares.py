@@ -1,6 +1,7 @@
 """Two servers: shares add up and say nothing alone, and what is published is the sum with each server's own noise."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -10,11 +11,12 @@ import pytest
 import ray
 import reference
 import worlds
+from deaf import Deaf
 from statistical import chi_square_fits, variance_fits
 
 from actors.device import Cohort
 from actors.host import DeviceHost
-from actors.keeper import Keeper, UnreachableError
+from actors.keeper import Keeper
 from actors.ratings import BlockRatings
 from actors.seeds import Coins
 from actors.shares import add_noise, share_permit, side_of
@@ -22,7 +24,7 @@ from coordinator.aggregators import gathering, ray_shares
 from coordinator.aggregators.gathering import LocalShares, ShareServer
 from coordinator.aggregators.seed_server import SeedServer
 from coordinator.aggregators.word_server import WordServer
-from coordinator.protocol.arrays import Ints, Words32
+from coordinator.protocol.arrays import Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError, LostError, PermitError, WithheldError
@@ -53,17 +55,10 @@ SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6
 
 def ratings_of(like: float = 0.7, items: int = ITEMS, devices: int = DEVICES) -> BlockRatings:
     """Devices that rated six items, and like so many of them."""
-    return BlockRatings(
-        users=devices,
-        rated_items=MOST,
-        like=np.array([[like, like / 2]]),
-        class_shares=np.ones(1),
-        clusters=(np.arange(items) % 2).astype(np.int32),
-    )
+    return worlds.block_ratings(worlds.world(items=items, rated=MOST, like=((like, like / 2),)), devices)
 
 
 def asked(items: int = ITEMS, epsilon: Epsilon = Fraction(1), **design: Any) -> Query:
-    """A query for totals."""
     settings = {"most": MOST, "delta": 1e-6, "neighbours": "replace", **design}
     return LikeTotals(items=items, **settings).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
 
@@ -188,15 +183,6 @@ def test_what_is_published_is_the_sum_with_the_noise_of_both() -> None:
     assert len({tuple(noise) for noise in noisy}) == 3  # each server's secret counts
 
 
-def noise_of_words(query: Query, cohort: Cohort, exact: Ints) -> Ints:
-    """The noise of one server: the other one's share of it taken off by its secret, which only a test knows."""
-    words, seeds = servers_of(cohort)
-    sums = published(query, words, seeds, cohort.stop)
-    assert sums[1].roll.answered
-    other = seeds._noise(Totals(), query, sums[1].roll).view(np.int32)
-    return opened(sums[0], sums[1]) - other - exact
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_each_server_adds_a_whole_dose_of_the_stated_law(delta: float) -> None:
@@ -204,7 +190,10 @@ def test_each_server_adds_a_whole_dose_of_the_stated_law(delta: float) -> None:
     items, devices = 4000, 20
     ratings, query = ratings_of(items=items, devices=devices), asked(items, delta=delta)
     exact = vectors(ratings).sum(axis=0).astype(np.int64)
-    noise = noise_of_words(query, cohort_of(ratings), exact)
+    words, seeds = servers_of(cohort_of(ratings))
+    sums = published(query, words, seeds, devices)
+    other = seeds._noise(Totals(), query, sums[1].roll).view(np.int32)  # by its secret, which only a test knows
+    noise = opened(*sums) - other - exact
     law = Totals().server_noise(query)
     assert law is not None
     values, chances = law.probabilities()
@@ -308,10 +297,7 @@ def test_a_server_that_was_started_anew_publishes_the_same_noise() -> None:
     assert first == again
     fresh, _ = servers_of(cohort)
     assert fresh.publish(query, again[1].roll) == first[0]  # it collects by itself
-    later = LikeTotals(items=ITEMS, most=MOST, delta=1e-6, neighbours="replace").query(
-        round_number=1, public_seed=bytes(16), epsilon=Fraction(1)
-    )
-    noise = [words._noise(Totals(), one, again[0].roll).tolist() for one in (query, later)]
+    noise = [words._noise(Totals(), one, again[0].roll).tolist() for one in (query, replace(query, round=1))]
     assert noise[0] != noise[1]
 
 
@@ -332,8 +318,7 @@ def test_sums_of_one_query_never_differ_by_a_device() -> None:
 
 def test_a_round_that_is_asked_again_is_opened_of_the_same_devices_by_whoever_was_started_anew() -> None:
     """Some devices cannot reach their keeper when a server collects; where servers forget, two sums differ by them."""
-    query, books = asked(), (Keeper(), Keeper())
-    deaf = Deaf()
+    query, books, deaf = asked(), (Keeper(), Keeper()), Deaf(Keeper(), below=0)
     cohort = Cohort(ratings_of(), SECRET, 0, DEVICES, Fraction(1), keeper=deaf)
     ask = Ask(query=query, first=0, stop=DEVICES)
 
@@ -348,22 +333,22 @@ def test_a_round_that_is_asked_again_is_opened_of_the_same_devices_by_whoever_wa
         return statistic.answered, sealed
 
     assert cohort.share(WORDS_SERVER, query, 20, DEVICES).refused == 0  # they have booked it
-    deaf.cut = True
+    deaf.below = DEVICES
     some = totals(books[0])
     assert some[0] == DEVICES - 20
-    deaf.cut = False
+    deaf.below = 0
     assert totals(books[0]) == some
     assert totals(books[1])[0] == DEVICES  # the twin: servers that forget
 
 
 def test_two_servers_agree_on_devices_that_both_could_reach() -> None:
-    query, deaf = asked(), Deaf()
+    query, deaf = asked(), Deaf(Keeper(), below=0)
     cohort = Cohort(ratings_of(), SECRET, 0, DEVICES, Fraction(1), keeper=deaf)
     words, seeds = servers_of(cohort)
     cohort.share(WORDS_SERVER, query, 20, DEVICES)
-    deaf.cut = True
+    deaf.below = DEVICES
     fewer = words.collect(query, 0, DEVICES)
-    deaf.cut = False
+    deaf.below = 0
     all_of_them = seeds.collect(query, 0, DEVICES)
     assert (fewer.devices, all_of_them.devices) == (DEVICES - 20, DEVICES)
     for server, other in ((words, all_of_them), (seeds, fewer)):
@@ -377,17 +362,6 @@ def test_two_servers_agree_on_devices_that_both_could_reach() -> None:
     assert words.collect(query, 0, DEVICES).same_devices(rolls[0])  # opened, and so the same again
     noise = sum(one._noise(Totals(), query, rolls[0]).view(np.int32).astype(np.int64) for one in (words, seeds))
     assert (opened(*sums) - noise == vectors(ratings_of())[20:].sum(axis=0)).all()
-
-
-class Deaf(Keeper):
-    """A keeper that cannot be reached where it is ``cut``."""
-
-    cut = False
-
-    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        if self.cut:
-            raise UnreachableError("the request did not reach it")
-        return super().book(first, stop, position, lines)
 
 
 def test_servers_open_only_sums_of_the_same_devices_that_are_enough_under_a_delta_they_agreed_to() -> None:
@@ -418,16 +392,7 @@ def test_queries_that_promise_more_than_their_noise_keeps_are_answered_by_nobody
         ({HONEST: 20.0}, "noise needs 20"),
         ({HONEST: 0.5}, "whole number"),
     ):
-        query = Query(
-            design="totals",
-            items=ITEMS,
-            round=0,
-            public_seed=bytes(16),
-            epsilon=Fraction(1),
-            questions=ITEMS,
-            answer_bits=32,
-            parameters={**good.parameters, **parameters},
-        )
+        query = replace(good, parameters={**good.parameters, **parameters})
         cohort = cohort_of(ratings_of())
         with pytest.raises(InputError, match=error):
             cohort.share(WORDS_SERVER, query, 0, DEVICES)
@@ -488,14 +453,20 @@ def test_servers_refuse_what_are_no_shares_of_the_query() -> None:
             WordServer(bytes(16), b"", Route(*shares), 1e-6).collect(query, 0, DEVICES)
 
 
-@pytest.mark.parametrize("field", ["words", "answered", "width", "first", "query_id"])
+WRONG: dict[str, Any] = {
+    "words": bytes(4 * 5 * ITEMS - 1),
+    "answered": b"",
+    "width": 0,
+    "first": -1,
+    "query_id": b"x",
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
 def test_shares_whose_parts_do_not_fit_are_refused(field: str) -> None:
-    share = cohort_of(ratings_of()).share(WORDS_SERVER, asked(), 0, 5)
-    assert isinstance(share, WordShare)
-    values = {name: getattr(share, name) for name in share.__dataclass_fields__}
-    wrong = {"words": share.words[1:], "answered": b"", "width": 0, "first": -1, "query_id": b"x"}
+    share: Any = cohort_of(ratings_of()).share(WORDS_SERVER, asked(), 0, 5)
     with pytest.raises(InputError):
-        WordShare(**{**values, field: wrong[field]})
+        replace(share, **{field: WRONG[field]})
 
 
 class Handle:

@@ -22,7 +22,7 @@ from coordinator.protocol.trust import OpeningError, Openings, ShuffledRound, Sh
 from coordinator.server.fleet.cohorts import Layout, plan_layout
 from coordinator.server.fleet.handed_rounds import read_shuffled
 from coordinator.server.rounds.state import Ask
-from coordinator.shuffler import OPENER, Shuffler, ascending
+from coordinator.shuffler import OPENER, Shuffler
 
 EVERY = Shuffling(reports=1)
 
@@ -102,12 +102,6 @@ def test_all_reports_of_who_answered_are_handed_on(case: tuple[Bits2, Bools, lis
     assert Counter(rows) == Counter(row.tobytes() for row in bits[mask])
     assert rows == sorted(rows)
     assert (done.devices, done.answered) == (len(bits), int(mask.sum()))
-
-
-@given(st.integers(0, 2**32), st.integers(0, 40), st.integers(1, 20))
-def test_rows_ascend_as_bytes_do(seed: int, count: int, width: int) -> None:
-    rows = np.random.default_rng(seed).integers(256, size=(count, width)).astype(np.uint8)
-    assert [row.tobytes() for row in ascending(rows)] == sorted(row.tobytes() for row in rows)
 
 
 def test_large_rounds_are_packed_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,17 +63,6 @@ def test_a_sketch_that_is_no_private_value_is_refused_with_the_last_one(value: i
             channel.draw(np.array([[0], [value]], np.int32), lambda _: np.zeros(2, np.uint64))
 
 
-def test_chances_are_those_of_the_matrix_that_is_never_made() -> None:
-    epsilon = Fraction(3, 2)
-    channel, odds = kary_channel(epsilon, values=6), odds_within(epsilon)
-    rows = [[(odds if told == private else Fraction(1)) / (odds + 5) for told in range(6)] for private in range(6)]
-    matrix = matrix_channel(rows, epsilon)
-    for private in range(6):
-        ours, theirs = channel.chances(np.array([private])), matrix.chances(np.array([private]))
-        assert sum(ours) == 1
-        assert max(abs(one - other) for one, other in zip(ours, theirs, strict=True)) <= Fraction(6, COIN)
-
-
 def test_one_coin_less_would_exceed_epsilon() -> None:
     for values, epsilon in ((3, Fraction(1)), (3707, Fraction(4)), (1024, Fraction(30))):
         channel = kary_channel(epsilon, values=values)
