@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 import reference
 import tiers
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import integrate, special
 from statistical import hoeffding_radius
-from thoroughness import examples
 
 from actors.second_order.mechanisms.rivals import Sslp, corners, directions, named, noisy_places
 from actors.seeds import Coins
@@ -24,7 +21,6 @@ from coordinator.protocol.public_draws import candidate
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import (
     CapChannel,
-    GridLaplace,
     basis_of,
     cap_channel,
     grid_laplace,
@@ -65,12 +61,6 @@ def test_every_coin_falls_where_the_table_says() -> None:
         assert noisy == min(max(place, -channel.beyond), channel.steps + channel.beyond)
 
 
-def expected(channel: GridLaplace, place: int, cuts: list[int]) -> list[float]:
-    """Probabilities of the bins between the cuts, of releases given the coordinate."""
-    row = np.array([float(one) for one in channel.row(place)])
-    return [float(part.sum()) for part in np.split(row, [cut + channel.beyond for cut in cuts])]
-
-
 def test_coordinates_off_the_range_and_what_is_no_number_are_clipped() -> None:
     """Otherwise a model that overflows on some devices alone would tell them by a release outside of all noise."""
     channel = grid_laplace(Fraction(20))
@@ -87,49 +77,6 @@ def test_an_epsilon_that_coins_cannot_express_is_refused() -> None:
 
 
 QUERY = bytes(range(16))
-
-
-@settings(max_examples=examples(60))
-@given(st.fractions(Fraction(1, 100), 30), st.integers(1, 400))
-def test_every_answer_has_one_of_two_probabilities(epsilon: Fraction, dimension: int) -> None:
-    """A row of the channel, whatever the vector: ``kept`` answers have one, all others the other; they sum to 1."""
-    channel = cap_channel(epsilon, dimension)
-    best, other = channel.choice.probabilities
-    kept, choices = channel.choice.best_count, channel.choice.choices
-    assert kept * best + (choices - kept) * other == 1
-    assert kept <= channel.vectors == choices // 2
-    assert float(epsilon) * (1 - 1e-6) <= math.log(best / other) <= float(epsilon) * (1 + 1e-12)
-
-
-def gaussian_second_moment(epsilon: float, dimension: int) -> float:
-    """PrivUnitG's least one (Asi, Feldman and Talwar, 2022), over all caps: a Gaussian's upper quantiles."""
-    starts = np.linspace(-0.5, 6, 2001)
-    share, density = special.ndtr(-starts), np.exp(-(starts**2) / 2) / math.sqrt(2 * math.pi)
-    outside = 1 / (1 + share * math.expm1(epsilon))
-    gap = outside * math.expm1(epsilon)
-    along = 1 + starts * density * gap
-    return float(((along + dimension - 1) / (density * gap) ** 2).min())
-
-
-def sphere_second_moment(epsilon: float, dimension: int) -> float:
-    """PrivUnit's least one (Bhowmick and others, 2018), over all caps of the sphere: infinitely many candidates."""
-    angles = np.linspace(0, math.pi / 2, 20_001)[1:-1]
-    share = special.betainc((dimension - 1) / 2, 0.5, np.sin(angles) ** 2) / 2
-    scale = math.lgamma(dimension / 2) - math.lgamma((dimension - 1) / 2) - math.log(math.pi) / 2
-    density = np.exp(scale + (dimension - 1) * np.log(np.sin(angles))) / (dimension - 1)
-    gap = math.expm1(epsilon) / (1 + share * math.expm1(epsilon))
-    return float(1 / (density * gap).max() ** 2)
-
-
-@pytest.mark.parametrize("dimension", [3, 15, 55, 210])
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), *map(Fraction, range(1, 11))])
-def test_finitely_many_candidates_cost_a_hundredth_and_are_as_good_as_gaussian_ones(
-    epsilon: Fraction, dimension: int
-) -> None:
-    found = cap_channel(epsilon, dimension).second_moment
-    least = sphere_second_moment(float(epsilon), dimension)
-    assert least < found < 1.01 * least
-    assert found < 1.004 * gaussian_second_moment(float(epsilon), dimension)
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 7])
