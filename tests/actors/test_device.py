@@ -60,25 +60,15 @@ def released(ratings: Ratings, query: Query, first: int, stop: int, secret: byte
 @pytest.mark.parametrize("name", CASES)
 def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     world, theta, epsilon = CASES[name]
-    query = worlds.maxsense_query(items=world.items, sensing=theta / world.rated, epsilon=epsilon)
-    ratings, devices = worlds.block_ratings(world), range(10**6, 10**6 + 100)
-    expected = worlds.expected_bits(world, query, devices)
-    assert released(ratings, query, devices.start, devices.stop) == expected
-    for device in (devices[0], devices[7], devices[-1]):
-        alone = Device(ratings, world.secret, device, epsilon).answer(query)
-        assert (alone.first, alone.count) == (device, 1)
-        assert alone.unpacked().tolist() == [[expected[device - devices.start]]]
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("items", "rated", "sensing"), [(600, 1, 0.2), (600, 599, 0.01)])
-def test_long_blocks_keep_devices_apart(items: int, rated: int, sensing: float) -> None:
-    """Hundreds of devices in one call, and sets that hardly meet: what one device left behind must not show later."""
-    world = worlds.world(items=items, rated=rated, like=((0.9, 0.01),) if rated == 1 else ((0.2, 0.1),))
-    query = worlds.maxsense_query(items=items, sensing=sensing)
-    expected = worlds.expected_bits(world, query, range(600))
-    assert released(worlds.block_ratings(world), query, 0, 600) == expected
-    assert set(expected) == {0, 1}
+    ratings, devices, sensing = worlds.block_ratings(world), range(10**6, 10**6 + 100), theta / world.rated
+    for pool in (None, *worlds.pools(world.items).values()):
+        query = worlds.maxsense_query(items=world.items, sensing=sensing, epsilon=epsilon, pool=pool)
+        expected = worlds.expected_bits(world, query, devices)
+        assert released(ratings, query, devices.start, devices.stop) == expected
+        for device in (devices[0], devices[7], devices[-1]):
+            alone = Device(ratings, world.secret, device, epsilon).answer(query)
+            assert (alone.first, alone.count) == (device, 1)
+            assert alone.unpacked().tolist() == [[expected[device - devices.start]]]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**64])

@@ -1,5 +1,6 @@
 """The keeper's log: charged before answered, read by whoever embodies the device next, torn lines never answered."""
 
+import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -167,7 +168,9 @@ def test_a_damaged_line_is_told(tmp_path: Path) -> None:
         cohort(tmp_path)
 
 
-NO_ENTRIES = ['["zz", "1", 0, 9]', '["00", "1/0", 0, 9]', '["00", "1"]', "{}", "5", "[" * 100_000]
+NO_EPSILONS = ("-100", "0", "0/3", 0.5, -1, True, [1], "one", "1/0")
+NO_ENTRIES = ['["zz", "1", 0, 9]', '["00", "1"]', "{}", "5", "[" * 100_000]
+NO_ENTRIES += [json.dumps(["00", epsilon, 0, 9]) for epsilon in NO_EPSILONS]
 
 
 @pytest.mark.parametrize("line", NO_ENTRIES, ids=lambda line: line[:20])
@@ -177,6 +180,8 @@ def test_a_line_that_holds_no_entry_is_told(line: str, tmp_path: Path) -> None:
     Log(tmp_path, LEDGER, owner_of(tmp_path)).append([f"[0, 9, {one}]" for one in (good, line)])
     with pytest.raises(LedgerError, match=r"is damaged on line 3|line is no charge.*what devices spent is not known"):
         cohort(tmp_path).ledger.spending()
+    with pytest.raises(LedgerError):
+        cohort(tmp_path).answer(query(0), 0, 60)
 
 
 def test_a_ledger_of_another_run_is_refused(tmp_path: Path) -> None:
@@ -352,22 +357,3 @@ def test_threads_of_several_processes_never_spend_above_the_budget() -> None:
         for ledgers in processes:
             own = [one for ledger in ledgers for one in ledger.spending()]
             assert sums_of(own) == spent_by(keeper, USERS)
-
-
-@pytest.mark.parametrize("cuts", CUTS)
-def test_a_second_process_repeats_bits_and_refuses_what_the_first_one_spent(cuts: list[tuple[int, int]]) -> None:
-    """The server made a second cohort of the same devices, and told it nothing."""
-    world, keeper = worlds.world(items=20, rated=4), Keeper()
-    first, second = (
-        worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=number) for number in range(2)
-    )
-    whole = Cohort(worlds.block_ratings(world), world.secret, 0, USERS, Fraction(1), keeper=keeper)
-    before = whole.answer(first, 0, USERS)
-    booked = keeper.read(0, USERS)
-    for low, high in cuts:
-        again = Cohort(worlds.block_ratings(world), world.secret, low, high, Fraction(1), keeper=keeper)
-        assert again.answer(second, low, high).refused == high - low
-        told = again.answer(first, low, high)
-        assert told.refused == 0
-        assert told.unpacked().tolist() == before.unpacked()[low:high].tolist()
-    assert keeper.read(0, USERS) == booked

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from actors.device import Cohort, Device
+from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.messages import Query, Release
-from coordinator.server.mechanisms import aggregate
+from coordinator.protocol.messages import Query
 from coordinator.server.mechanisms.maxsense import MaxSense
 
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
@@ -77,19 +77,22 @@ def test_releases_of_stored_users_are_the_oracles(users: list[dict[int, bool]], 
 
 
 @pytest.mark.parametrize("kind", ["block model", "stored"])
-def test_long_blocks_keep_devices_apart(kind: str) -> None:
+@pytest.mark.parametrize("design", ["maxsense", "multi-maxsense"])
+def test_long_blocks_keep_devices_apart(design: str, kind: str) -> None:
     """Six hundred devices in one call, more than there are stamps: what one left behind must not show later."""
-    query = worlds.partition_query(600, 100, 3)
-    if kind == "stored":
-        users = [{(7 * device) % 600: True} for device in range(600)]
-        cohort = Cohort(worlds.stored_ratings(users, range(600), 600), worlds.SECRET, 0, 600, None)
-        told = [expected(query, worlds.SECRET, device, users[device]) for device in range(0, 600, 7)]
+    world, users = worlds.world(items=600, rated=1), [{(7 * device) % 600: True} for device in range(600)]
+    ratings: Ratings = worlds.stored_ratings(users, range(600), 600)
+    if kind == "block model":
+        ratings, users = worlds.block_ratings(world), [world.ratings(device) for device in range(600)]
+    if design == "maxsense":
+        query = worlds.maxsense_query(items=600, sensing=0.2)
+        sets = worlds.sensing_sets(query, range(600))
+        told = [[reference.maxsense_bit(user, sensed)] for user, sensed in zip(users, sets, strict=True)]
     else:
-        world = worlds.world(items=600, rated=1)
-        cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 600, None)
-        told = [expected(query, world.secret, device, world.ratings(device)) for device in range(0, 600, 7)]
-    bits = cohort.answer(query, 0, 600).unpacked()
-    assert bits[::7].tolist() == told
+        query = worlds.partition_query(600, 100, 3)
+        told = [expected(query, worlds.SECRET, device, user) for device, user in enumerate(users)]
+    bits = Cohort(ratings, worlds.SECRET, 0, 600, None).answer(query, 0, 600).unpacked()
+    assert bits.tolist() == told
     assert 0 < int(bits.sum()) < 600
 
 
@@ -116,35 +119,7 @@ def test_the_joint_channel_of_all_bits_has_epsilon(questions: int, epsilon: Frac
         assert largest_ratio([bit_channel(epsilon).matrix] * questions) > reference.exp_bounds(epsilon)[1]
 
 
-# MaxSense about a pool of items: bits and sums are the oracle's, and the whole catalogue is one of the pools.
-WORLDS = {
-    "few rated": worlds.world(items=150, rated=7, like=MANY, shares=(0.3, 0.7)),
-    "half rated": worlds.world(items=40, rated=20, like=MANY, shares=(0.5, 0.5)),
-    "just above half": worlds.world(items=41, rated=21),
-    "all": worlds.world(items=30, rated=30, like=((0.2, 0.1),)),
-    "one of one": worlds.world(items=1, rated=1),
-}
-
-
-def answer(name: str, query: Query, first: int, stop: int) -> Release:
-    return Cohort(worlds.block_ratings(WORLDS[name]), worlds.SECRET, first, stop, None).answer(query, first, stop)
-
-
-@pytest.mark.parametrize("pool", ["whole", "half", "one item", "last item"])
-@pytest.mark.parametrize("name", WORLDS)
-def test_bits_are_the_oracles(name: str, pool: str) -> None:
-    world = WORLDS[name]
-    for sensing, epsilon in ((0.5, None), (0.07, Fraction(1)), (1.0, Fraction(1))):
-        items = worlds.pools(world.items)[pool]
-        query = worlds.maxsense_query(items=world.items, sensing=sensing, epsilon=epsilon, pool=items)
-        expected = worlds.expected_bits(world, query, range(900, 940))
-        release = answer(name, query, 900, 940)
-        assert release.unpacked()[:, 0].tolist() == expected
-        assert (release.width, release.answered, release.refused) == (1, None, 0)
-        alone = Device(worlds.block_ratings(world), worlds.SECRET, 911, None).answer(query)
-        assert alone.unpacked().tolist() == [[expected[11]]]
-
-
+# MaxSense about a pool of items.
 @settings(max_examples=examples(60))
 @given(data=st.data(), items=st.integers(1, 80), sensing=st.sampled_from([0.05, 0.5, 1.0]))
 def test_stored_devices_are_the_oracles(data: st.DataObject, items: int, sensing: float) -> None:
@@ -160,16 +135,6 @@ def test_stored_devices_are_the_oracles(data: st.DataObject, items: int, sensing
     cohort = Cohort(worlds.stored_ratings(users, behind, items), worlds.SECRET, first, len(behind), None)
     expected = [worlds.released(query, worlds.SECRET, device, [bit]) for device, bit in bits]
     assert cohort.answer(query, first, len(behind)).unpacked().tolist() == expected
-
-
-def test_a_pool_of_all_items_senses_what_no_pool_does() -> None:
-    """Without noise the bits and sums are the same; it is another question all the same, with other private coins."""
-    named, plain = (worlds.maxsense_query(items=40, sensing=0.1, pool=pool) for pool in (range(40), None))
-    releases = [answer("half rated", query, 0, 500) for query in (named, plain)]
-    assert releases[0].bits == releases[1].bits
-    one, other = (aggregate(query, release) for query, release in zip((named, plain), releases, strict=True))
-    assert worlds.scores_of(one).scores.tolist() == worlds.scores_of(other).scores.tolist()
-    assert named.id != plain.id
 
 
 def test_the_design_senses_as_many_rated_items_of_a_smaller_pool() -> None:
