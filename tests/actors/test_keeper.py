@@ -296,11 +296,33 @@ def charged(ledgers: list[Ledger], number: int, low: int, high: int) -> None:
             ledger.charge(QUERIES[number], first, stop)
 
 
-@settings(max_examples=examples(150))
+class Naive:
+    """One dictionary a device, from query id to what it cost; None is infinite."""
+
+    def __init__(self, budget: Epsilon) -> None:
+        self.budget = budget
+        self.paid: list[dict[bytes, Epsilon]] = [{} for _ in range(USERS)]
+
+    def spent(self, device: int) -> Epsilon:
+        costs = list(self.paid[device].values())
+        return None if None in costs else sum((cost for cost in costs if cost is not None), start=Fraction(0))
+
+    def charge(self, query: Query, device: int) -> bool:
+        """Charge one device; return whether it refuses."""
+        if query.id in self.paid[device]:
+            return False
+        spent = self.spent(device)
+        if self.budget is not None and (query.epsilon is None or spent is None or spent + query.epsilon > self.budget):
+            return True
+        self.paid[device][query.id] = query.epsilon
+        return False
+
+
+@settings(max_examples=examples(350))
 @given(budget=st.sampled_from([Fraction(1), Fraction(5, 6), Fraction(2), Fraction(1, 10), None]), calls=CALLS)
 def test_processes_that_are_asked_in_any_order_keep_one_book(budget: Epsilon, calls: list[Call]) -> None:
-    """As one process that was asked the same: who refuses, and what each device has spent, exactly."""
-    keeper, alone = Keeper(), Ledger(0, USERS, budget)
+    """The one of a dictionary a device: who refuses, and what each device has spent, exactly."""
+    keeper, naive = Keeper(), Naive(budget)
     processes = [[Ledger(first, stop, budget, keeper) for first, stop in cuts] for cuts in CUTS]
     for which, query, one, other in calls:
         low, high = min(one, other), max(one, other)
@@ -311,10 +333,12 @@ def test_processes_that_are_asked_in_any_order_keep_one_book(budget: Epsilon, ca
             for start, end in ledger.charge(query, max(low, ledger.first), min(high, ledger.stop))
             for device in range(start, end)
         ]
-        assert refused == [d for start, end in alone.charge(query, low, high) for d in range(start, end)]
-    assert spent_by(keeper, USERS) == sums_of(alone.spending())
+        assert refused == [device for device in range(low, high) if naive.charge(query, device)]
+        assert all(ledger.spent(d) == naive.spent(d) for ledger in processes[0] for d in range(USERS))
+    spending = sums_of([(device, device + 1, naive.spent(device)) for device in range(USERS)])
+    assert spent_by(keeper, USERS) == spending
     for ledgers in processes:
-        assert sums_of([one for ledger in ledgers for one in ledger.spending()]) == sums_of(alone.spending())
+        assert sums_of([one for ledger in ledgers for one in ledger.spending()]) == spending
 
 
 def sums_of(stretches: list[tuple[int, int, Epsilon]]) -> list[tuple[int, int, Epsilon]]:

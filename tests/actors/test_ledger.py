@@ -12,10 +12,7 @@ import pytest
 import worlds
 from deaf import hasty_threads
 from forging import forged
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from nasty import COSTS as NASTY_COSTS
-from thoroughness import examples
 
 from actors.device import AdviceRequest, Cohort, Device
 from actors.host import DeviceHost, permit_of
@@ -31,43 +28,6 @@ FIRST, STOP = 5, 17
 
 COSTS: list[Epsilon] = [Fraction(1, 3), Fraction(1, 2), Fraction(1), Fraction(2, 7), None]
 QUERIES = [worlds.maxsense_query(items=4, sensing=0.5, epsilon=cost, round_number=k) for k, cost in enumerate(COSTS)]
-
-CHARGES = st.lists(st.tuples(st.sampled_from(QUERIES), st.integers(FIRST, STOP), st.integers(FIRST, STOP)), max_size=25)
-
-
-class Naive:
-    """One dictionary a device, from query id to what it cost; None is infinite."""
-
-    def __init__(self, budget: Epsilon) -> None:
-        self.budget = budget
-        self.paid: dict[int, dict[bytes, Epsilon]] = {device: {} for device in range(FIRST, STOP)}
-
-    def spent(self, device: int) -> Epsilon:
-        costs = list(self.paid[device].values())
-        return None if None in costs else sum((cost for cost in costs if cost is not None), start=Fraction(0))
-
-    def charge(self, query: Query, device: int) -> bool:
-        """Charge one device; return whether it refuses."""
-        if query.id in self.paid[device]:
-            return False
-        spent = self.spent(device)
-        if self.budget is not None and (query.epsilon is None or spent is None or spent + query.epsilon > self.budget):
-            return True
-        self.paid[device][query.id] = query.epsilon
-        return False
-
-
-@settings(max_examples=examples(200))
-@given(budget=st.sampled_from([Fraction(1), Fraction(5, 6), Fraction(2), Fraction(1, 10), None]), charges=CHARGES)
-def test_stretches_keep_the_same_books_as_a_dictionary_a_device(
-    budget: Epsilon, charges: list[tuple[Query, int, int]]
-) -> None:
-    ledger, naive = Ledger(FIRST, STOP, budget), Naive(budget)
-    for query, one, other in charges:
-        first, stop = min(one, other), max(one, other)
-        refused = [device for start, end in ledger.charge(query, first, stop) for device in range(start, end)]
-        assert refused == [device for device in range(first, stop) if naive.charge(query, device)]
-        assert all(ledger.spent(device) == naive.spent(device) for device in range(FIRST, STOP))
 
 
 @pytest.mark.parametrize(("first", "stop"), [(4, 6), (16, 18), (0, 5), (17, 20), (9, 7)])

@@ -17,6 +17,7 @@ from coordinator.server.decoding.estimates import PublicCounts
 from scenarios.config.files import brief
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
+from scenarios.families.main.main_seed import record
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows import registered_rows
@@ -141,14 +142,16 @@ def test_a_run_goes_on_after_any_round(rounds: int, tastes: Path, blindrec: Comm
 def test_lists_follow_taste_where_popularity_says_nothing(tastes: Path) -> None:
     """Every item is as popular as any other: half of a list by popularity is of a person's own taste, as by chance."""
 
-    def of_own_taste(design: str) -> float:
-        ran = here(of_file(tastes, design=design, epsilon=4, users=60_000))
+    def of_own_taste(design: str, users: int = 60_000, **more: int) -> float:
+        ran = here(of_file(tastes, design=design, epsilon=4, users=users, **more))
         ratings, advice = ran.population.ratings, ran.advice
         assert isinstance(ratings, StoredRatings)
+        assert record(ran)["clusters_follow"] is not None
         return float((advice % 2 == ratings.user[: len(advice), None] % 2)[advice >= 0].mean())
 
     assert of_own_taste("set") < 0.6
     assert of_own_taste("pairs") > 0.8
+    assert of_own_taste("pair-totals", users=2000, pair_items=30, pair_likes=5) > 0.7
 
 
 def test_of_a_block_model_the_most_liked_items_are_asked_about() -> None:

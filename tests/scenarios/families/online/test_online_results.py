@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.server.online.recommenders import named_recommenders
 from scenarios.backends.selection import InProcess
 from scenarios.families.online.online_bounds import loss_bound
 from scenarios.families.online.online_run import OnlineResult, privacy_losses, record, run_online, tables_of
@@ -16,37 +15,11 @@ from scenarios.show.tables import Average, mean_of
 from scenarios.store.whole_files import to_json
 
 WORST = {column.name for column in RECORD_COLUMNS if column.average is Average.WORST}
-ASKED_FOR = {"recommender", "loss", "loss_bound", "epsilon_proved", "epsilon_exact", "privacy_loss_of_run"}
-ASKED_FOR |= {"peers_alive", "seconds"}
-"""The issue's JSON names."""
 
 
 def online(**changes: Any) -> OnlineResult:
     """A short run in this process."""
     return run_online(OnlineScenario.model_validate({"rounds": 60, **changes}), InProcess(1))
-
-
-@pytest.mark.parametrize("name", named_recommenders())
-def test_every_recommender_has_the_same_record(name: str) -> None:
-    """Strict JSON, no NaN; null where a number does not exist."""
-    run = online(recommender=name, diversity=0, radius=0)
-    result = record(run)
-    assert set(result) >= ASKED_FOR
-    assert set(result) == set(record(online()))
-    assert json.loads(to_json(result), parse_constant=pytest.fail) == result
-    (client,) = run.clients
-    assert result["loss"] == int((~client.served.liked).sum())
-    assert result["loss_share"] == result["loss"] / 60
-    assert result["loss_random"] == 30
-    assert (result["rounds"], result["voters"], result["peers"], result["clients"]) == (60, 256, 4, 1)
-    assert (result["trust_model"], result["seed"], result["skipped"], result["refused"]) == ("curator", 0, 0, 0)
-    assert result["survivors"] == int(client.served.alive.sum())
-    assert result["peers_alive"] + result["peers_kicked"] == 4
-    assert result["guarantee"].startswith("none" if result["epsilon_proved"] is None else "epsilon-differential")
-    promised = (None, None) if result["epsilon_proved"] is None else ("add-remove", 0.0)
-    assert (result["neighbours"], result["delta"]) == promised
-    assert (result["epsilon_proved"] is None) == (not named_recommenders()[name].private)
-    assert (result["privacy_loss_of_run"] is None) == named_recommenders()[name].weighted
 
 
 def test_bounds_are_those_of_the_clients_own_numbers() -> None:

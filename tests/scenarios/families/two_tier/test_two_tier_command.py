@@ -7,17 +7,8 @@ import numpy as np
 import pytest
 from runs import Command, refused
 
-from coordinator.protocol.second_order_mechanisms import A_BIT, second_order_public_halves
-from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES
-
 PLANTED = ["two-tier", "--backend", "inprocess", "--workers", "1", "--planted", "120,60,4000"]
 SETTLED = ["--public", "20", "--private", "12", "--batch", "5", "--rank", "3", "--regularisation", "2"]
-NOISY = [
-    name
-    for name, half in second_order_public_halves().items()
-    if half.takes_epsilon and not half.moment and half.epsilon_of != A_BIT
-]
-"""Their rows are larger than ratings are."""
 VARIES = {"seconds", "seconds_per_iteration", "peak_memory_mb", "backend", "backend_reason", "workers"}
 
 
@@ -25,34 +16,6 @@ def told(blindrec: Command, *arguments: object) -> dict[str, object]:
     ended = blindrec(*PLANTED, *SETTLED, *arguments, "--json", "-")
     assert ended.code == 0, ended.err
     return ended.result
-
-
-@pytest.mark.few(3)
-@pytest.mark.parametrize("mechanism", list(GUARANTEES))
-def test_every_mechanism_runs_and_says_what_it_promises(mechanism: str, blindrec: Command) -> None:
-    result = told(blindrec, "--mechanism", mechanism, "--weight", "0.001" if mechanism in NOISY else "0.25")
-    said = [result[name] for name in ("trust_model", "mechanism", "public", "private")]
-    assert said == ["two-tier", mechanism, 20, 12]
-    assert result["guarantee"] == GUARANTEES[mechanism]
-    promised = ("replace", 0.0) if mechanism in ("laplace", "privunit", "sslp") else (None, None)
-    assert (result["neighbours"], result["delta"]) == promised
-    assert result["answered"] == (0 if mechanism == "none" else 12)
-    rmse, alone, baseline = (result[name] for name in ("rmse", "rmse_public_only", "rmse_baseline"))
-    assert isinstance(rmse, float)
-    assert isinstance(alone, float)
-    assert isinstance(baseline, float)
-    assert 0 < rmse < (1.5 if mechanism in NOISY else baseline)
-    assert alone < baseline
-    if mechanism == "none":
-        assert rmse == alone
-    if mechanism == FULL or (
-        mechanism in second_order_public_halves() and not second_order_public_halves()[mechanism].private
-    ):
-        assert rmse < alone
-    scores = ("hit_rate", "ndcg", "popularity_hit_rate", "popularity_ndcg")
-    assert all(0 <= float(str(result[name])) <= 1 for name in scores)
-    assert result["iterations"] == 20 + 2 * 3
-    assert result["models"] == (0 if mechanism in ("none", "full") else 3)
 
 
 def test_workers_and_batches_of_cohorts_change_nothing(blindrec: Command) -> None:
