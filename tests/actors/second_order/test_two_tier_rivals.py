@@ -30,14 +30,24 @@ from coordinator.protocol.second_order_mechanisms.rivals import sslp_bound, sslp
 from coordinator.protocol.value_channels import choice_channel
 
 
-class Given(Coins):
-    """Coins that a test names."""
+class NamedCoins(Coins):
+    """Coins that a test names: of places, which side, the pick on it, and fair ones."""
 
     named: Words2
+    sides: Words
+    picks: Words
+    words: Words2
 
     def places(self, many: int) -> Words2:
         assert self.named.shape == (self.devices, many)
         return self.named
+
+    def whole(self, question: int = 0) -> Words:
+        return self.picks if question else self.sides
+
+    def fair(self, items: int) -> Words2:
+        assert items <= 64
+        return self.words
 
 
 def test_the_noise_is_the_two_sided_geometric_one() -> None:
@@ -52,7 +62,7 @@ def test_every_coin_falls_where_the_table_says() -> None:
     half = 1 << 63
     edges = [int(word) for word in channel.at_least[:: channel.at_least.size // 20]]
     words = [sign + coin for edge in edges for coin in (edge - 1, edge) for sign in (0, half)]
-    coins = Given(*tiers.coins(1))
+    coins = NamedCoins(*tiers.coins(1))
     coins.named = np.array([words], np.uint64)
     told = noisy_places(np.full((1, len(words)), 0.25), channel, coins)[0]
     for noisy, word in zip(told.tolist(), words, strict=True):
@@ -100,19 +110,9 @@ def test_the_length_is_the_expected_component_and_kept_the_best(epsilon: Fractio
     assert lengths[channel.choice.best_count - 1] == pytest.approx(max(lengths), rel=1e-7)
 
 
-class VectorOf(Coins):
-    """Coins that a test names: which side, and the pick on it."""
-
-    sides: Words
-    picks: Words
-
-    def whole(self, question: int = 0) -> Words:
-        return self.picks if question else self.sides
-
-
 def reached(vector: Floats, channel: CapChannel, side: int) -> set[int]:
     """All answers of device 5 whose first coin is ``side``, over two thousand picks."""
-    coins = VectorOf(*tiers.coins(1, first=5))
+    coins = NamedCoins(*tiers.coins(1, first=5))
     found = set()
     for pick in range(2000):
         coins.sides, coins.picks = np.array([side], np.uint64), np.array([pick << 32], np.uint64)
@@ -229,21 +229,6 @@ def test_the_release_is_unbiased_and_its_second_moment_tells_nothing(d: int, eps
         np.testing.assert_allclose(second, np.eye(d), atol=1e-12)
 
 
-class CornerOf(Coins):
-    """Coins that a test names: whether corners are turned, and the uniform corners."""
-
-    sides: Words
-    words: Words2
-
-    def whole(self, question: int = 0) -> Words:
-        assert question == 0
-        return self.sides
-
-    def fair(self, items: int) -> Words2:
-        assert items <= 64
-        return self.words
-
-
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
 def test_the_samplers_own_law_is_exactly_within_epsilon(d: int) -> None:
     """By every coin there is: all uniform corners, turned and not, from all private corners v~.
@@ -253,8 +238,9 @@ def test_the_samplers_own_law_is_exactly_within_epsilon(d: int) -> None:
     that rounding could change there, mixing keeps the ratios.
     """
     channel = bit_channel(EPSILON)
-    coins = CornerOf(*tiers.coins(2 ** (d + 1)))
+    coins = NamedCoins(*tiers.coins(2 ** (d + 1)))
     coins.words = np.tile(np.arange(2**d, dtype=np.uint64), 2)[:, None]
+    coins.named = np.zeros((2 ** (d + 1), d), np.uint64)  # with any coins a corner is drawn around itself
     coins.sides = np.repeat(np.array([channel.flips - 1, channel.flips], np.uint64), 2**d)
     laws = []
     for corner in cube(d):

@@ -30,7 +30,6 @@ def digests(result: MainResult) -> tuple[str, ...]:
     return (result.outcome.releases_sha256, *result.outcome.transcripts)
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("design", [{}, {"design": "pair-totals", "pair_items": 9}], ids=str)
 @pytest.mark.parametrize(
     "changes", [{}, {"noise": "devices", "dropout": 0.05}, {"delta": 0, "neighbours": "add-remove"}]
