@@ -124,29 +124,15 @@ def test_a_query_that_cannot_be_answered_costs_nothing(change: dict[str, Any]) -
     assert all(str(change[name]) in str(caught.value) for name in ("design", "items") if name in change)
 
 
-def test_a_query_that_changed_under_its_id_is_no_repeat() -> None:
+def test_a_query_that_changed_is_no_repeat_and_none_travels_under_another_id() -> None:
     """The device must not answer a second question for free because the object kept the id of the first."""
     asked, sent = device(Fraction(1)), query(0, Fraction(1))
     asked.answer(sent)
-    try:
-        sent.parameters["sensing"] = 1.0
-    except TypeError:
-        return
+    sent.parameters["sensing"] = 1.0  # as a server can
     with pytest.raises(BudgetError):
         asked.answer(sent)
-
-
-def test_a_query_cannot_travel_under_another_id() -> None:
-    """A server that writes an id of its own into the message must not be believed: the device computes it."""
-    asked, paid = device(Fraction(1)), query(0, Fraction(1))
-    asked.answer(paid)
-    other = query(1, Fraction(1))
-    try:
-        vars(other)["id"] = paid.id
-    except TypeError:
-        return
-    with pytest.raises(BudgetError):
-        asked.answer(pickle.loads(pickle.dumps(other)))
+    with pytest.raises(TypeError):
+        vars(sent)["id"] = bytes(16)
 
 
 # Nothing that a server sends gives anything back, or lets a device answer what it could not pay for.
@@ -181,18 +167,6 @@ def test_a_query_gives_nothing_back_not_even_after_a_restart(cost: Any, tmp_path
         refused = [devices.ask(query, 0, 10).refused for query in queries]
         assert refused == [0, 10, 10, 10, 10]
         assert spent_by(Keeper(tmp_path), 10) == [(0, 10, Fraction(1))]
-
-
-@pytest.mark.parametrize("block", [(0.0, 4), (False, 4), ("0", 4), (None, 4), (4, 0), (-1, 4), (0, 11), (0, 10**30)])
-def test_a_block_is_two_whole_numbers_of_devices_that_are_here(block: tuple[Any, Any]) -> None:
-    keeper = Keeper()
-    asked, permit = host(keeper), permit_of(SERVED.secret)
-    model = Model(cluster=np.zeros(20, np.int32), score=np.zeros(20), error=np.zeros(20), clusters=1)
-    with pytest.raises(InputError):
-        asked.ask(HONEST, *block)
-    with pytest.raises(InputError):
-        asked.inspect(permit, AdviceRequest(model, 5), *block)
-    assert keeper.read(0, 10) == (0, [])
 
 
 @pytest.mark.parametrize("many", [0, -1, 10**9, 2.0, True, None])

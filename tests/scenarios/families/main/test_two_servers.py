@@ -26,11 +26,14 @@ def shared(**changes: Any) -> Scenario:
     return small(**{"design": "totals", "users": 401, "seed": SEED, **changes})
 
 
+PAIRS = {"design": "pair-totals", "pair_items": 9}
+
+
 def digests(result: MainResult) -> tuple[str, ...]:
     return (result.outcome.releases_sha256, *result.outcome.transcripts)
 
 
-@pytest.mark.parametrize("design", [{}, {"design": "pair-totals", "pair_items": 9}], ids=str)
+@pytest.mark.parametrize("design", [{}, PAIRS], ids=str)
 @pytest.mark.parametrize(
     "changes", [{}, {"noise": "devices", "dropout": 0.05}, {"delta": 0, "neighbours": "add-remove"}]
 )
@@ -141,6 +144,8 @@ def test_a_few_liars_come_first_only_where_nobody_proves_anything(proofs: str, *
 def test_many_liars_promote_their_items_through_honest_vectors() -> None:
     for attack in ("promote:2", "input:2"):
         assert record(here(shared(users=2000, malicious=0.4, attack=attack)))["promoted_rank"] < 4
+    both_rounds = shared(**PAIRS, users=2000, epsilon=8, malicious=0.4, attack="input:2")
+    assert record(here(both_rounds))["promoted_rank"] < 6
 
 
 class Servers:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,15 +49,14 @@ SHORT = {"rounds": 3, "diversity": 0, "radius": 0, "voters": 31, "peers": 5}
 """In some such runs a single vote decides, and plurality's loss is infinite; in others none does."""
 
 
-def short_plurality(seed: int) -> OnlineResult:
-    """Three clients."""
-    return online(recommender="plurality", clients=3, seed=seed, **SHORT)
-
-
-def test_a_loss_without_limit_is_told_whatever_it_is_averaged_with() -> None:
+def test_a_loss_without_limit_is_told_whatever_it_is_averaged_with_and_fits_into_a_table(tmp_path: Path) -> None:
+    """Of three clients; in some runs one of them has such a loss, and another one has not."""
     mixed = 0
     for seed in range(12):
-        run = short_plurality(seed)
+        run = online(recommender="plurality", clients=3, seed=seed, **SHORT)
+        table = tables_of(run)["clients"]
+        table.to_parquet(tmp_path / "clients.parquet", index=False)
+        assert table["privacy_loss_of_peers"].dtype == np.float64
         losses = [privacy_losses(client)[1] for client in run.clients]
         mixed += len({math.isinf(loss) for loss in losses}) > 1
         assert record(run)["privacy_loss_of_peers"] == ("inf" if math.inf in losses else max(losses))
@@ -68,13 +68,6 @@ def test_seeds_of_which_some_have_a_loss_without_limit_can_be_summed_up() -> Non
     records = [record(online(recommender="plurality", **SHORT, seed=seed)) for seed in range(6)]
     assert {type(row["privacy_loss_of_peers"]) for row in records} == {str, float}
     assert json.loads(to_json(mean_of(RECORD_COLUMNS, records)))["privacy_loss_of_peers"] == "inf"
-
-
-def test_clients_of_which_some_have_a_loss_without_limit_fit_into_a_table(tmp_path: Any) -> None:
-    for seed in range(6):
-        table = tables_of(short_plurality(seed))["clients"]
-        table.to_parquet(tmp_path / "clients.parquet", index=False)
-        assert table["privacy_loss_of_peers"].dtype == np.float64
 
 
 @pytest.mark.parametrize("name", ["p-rec", "p-rec-literal"])
