@@ -287,7 +287,6 @@ HALF = Absence(dropout=0.3, stragglers=0.5, delay=20, deadline=10)
 
 
 def cohort(like: str, absence: Absence = HALF, first: int = 0, stop: int = USERS) -> Cohort:
-    """Devices of a world."""
     row = tuple(float(part) for part in like.split(","))
     world = worlds.world(items=40, rated=5, like=(row,))
     return Cohort(worlds.block_ratings(world, USERS), worlds.SECRET, first, stop, None, absence=absence)

@@ -150,7 +150,6 @@ def host(keeper: Keeper) -> DeviceHost:
 
 
 def voters(first: int = 0, stop: int = 10, budget: Fraction | None = None) -> VoterCohort:
-    """Some of ten voters."""
     votes = np.random.default_rng(0).integers(2, size=(4, 10), dtype=np.uint8)
     opinions = TableVoters(table=votes, group=np.arange(10, dtype=np.int32))
     return VoterCohort(opinions, SERVED.secret, first, stop, budget)

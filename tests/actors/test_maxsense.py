@@ -21,13 +21,14 @@ from coordinator.protocol.messages import Query
 from coordinator.server.mechanisms.maxsense import MaxSense
 
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
-ITEMS = 11
-USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=5)
 
 
 def expected(query: Query, secret: bytes, device: int, ratings: Mapping[int, bool]) -> list[int]:
     """The oracle's released bits of one device."""
-    sets = reference.partition(worlds.public_stream(query, device), query.items, int(query.parameters["set_size"]))
+    if query.design == "maxsense":
+        sets = worlds.sensing_sets(query, range(device, device + 1))
+    else:
+        sets = reference.partition(worlds.public_stream(query, device), query.items, int(query.parameters["set_size"]))
     bits = [reference.maxsense_bit(dict(ratings), some) for some in sets[: query.questions]]
     return worlds.released(query, secret, device, bits)
 
@@ -64,14 +65,21 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
         assert alone.unpacked().tolist() == [told[device - devices.start]]
 
 
-@settings(max_examples=examples(30))
-@given(users=USERS, data=st.data(), size=st.integers(1, ITEMS))
-def test_releases_of_stored_users_are_the_oracles(users: list[dict[int, bool]], data: st.DataObject, size: int) -> None:
+@settings(max_examples=examples(90))
+@given(data=st.data(), items=st.integers(1, 80), size=st.none() | st.integers(1, 11))
+def test_releases_of_stored_users_are_the_oracles(data: st.DataObject, items: int, size: int | None) -> None:
+    """Of MaxSense about a pool or about all items, or of sets of a size."""
+    item = st.integers(0, items - 1)
+    users = data.draw(st.lists(st.dictionaries(item, st.booleans(), max_size=12), min_size=1, max_size=5))
     behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=20))
-    first = data.draw(st.integers(0, len(behind) - 1))
-    questions = data.draw(st.integers(1, -(-ITEMS // size)))
-    query = worlds.partition_query(ITEMS, size, questions, Fraction(2))
-    cohort = Cohort(worlds.stored_ratings(users, behind, ITEMS), worlds.SECRET, first, len(behind), None)
+    first, epsilon = data.draw(st.integers(0, len(behind) - 1)), data.draw(st.sampled_from([None, Fraction(2)]))
+    if size is None:
+        pool, sensing = data.draw(st.none() | st.sets(item, min_size=1).map(sorted)), st.sampled_from([0.05, 0.5, 1.0])
+        query = worlds.maxsense_query(items=items, sensing=data.draw(sensing), pool=pool, epsilon=epsilon)
+    else:
+        size = min(size, items)
+        query = worlds.partition_query(items, size, data.draw(st.integers(1, -(-items // size))), epsilon)
+    cohort = Cohort(worlds.stored_ratings(users, behind, items), worlds.SECRET, first, len(behind), None)
     told = [expected(query, worlds.SECRET, device, users[behind[device]]) for device in range(first, len(behind))]
     assert cohort.answer(query, first, len(behind)).unpacked().tolist() == told
 
@@ -84,13 +92,9 @@ def test_long_blocks_keep_devices_apart(design: str, kind: str) -> None:
     ratings: Ratings = worlds.stored_ratings(users, range(600), 600)
     if kind == "block model":
         ratings, users = worlds.block_ratings(world), [world.ratings(device) for device in range(600)]
-    if design == "maxsense":
-        query = worlds.maxsense_query(items=600, sensing=0.2)
-        sets = worlds.sensing_sets(query, range(600))
-        told = [[reference.maxsense_bit(user, sensed)] for user, sensed in zip(users, sets, strict=True)]
-    else:
-        query = worlds.partition_query(600, 100, 3)
-        told = [expected(query, worlds.SECRET, device, user) for device, user in enumerate(users)]
+    plain = worlds.maxsense_query(items=600, sensing=0.2)
+    query = plain if design == "maxsense" else worlds.partition_query(600, 100, 3)
+    told = [expected(query, worlds.SECRET, device, user) for device, user in enumerate(users)]
     bits = Cohort(ratings, worlds.SECRET, 0, 600, None).answer(query, 0, 600).unpacked()
     assert bits.tolist() == told
     assert 0 < int(bits.sum()) < 600
@@ -120,23 +124,6 @@ def test_the_joint_channel_of_all_bits_has_epsilon(questions: int, epsilon: Frac
 
 
 # MaxSense about a pool of items.
-@settings(max_examples=examples(60))
-@given(data=st.data(), items=st.integers(1, 80), sensing=st.sampled_from([0.05, 0.5, 1.0]))
-def test_stored_devices_are_the_oracles(data: st.DataObject, items: int, sensing: float) -> None:
-    item = st.integers(0, items - 1)
-    users = data.draw(st.lists(st.dictionaries(item, st.booleans(), max_size=12), min_size=1, max_size=4))
-    behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=12))
-    pool, epsilon = data.draw(st.none() | st.sets(item, min_size=1).map(sorted)), data.draw(st.sampled_from([None, 1]))
-    noise = None if epsilon is None else Fraction(epsilon)
-    query = worlds.maxsense_query(items=items, sensing=sensing, pool=pool, epsilon=noise)
-    first = data.draw(st.integers(0, len(behind) - 1))
-    sets = zip(range(first, len(behind)), worlds.sensing_sets(query, range(first, len(behind))), strict=True)
-    bits = [(device, reference.maxsense_bit(users[behind[device]], sensed)) for device, sensed in sets]
-    cohort = Cohort(worlds.stored_ratings(users, behind, items), worlds.SECRET, first, len(behind), None)
-    expected = [worlds.released(query, worlds.SECRET, device, [bit]) for device, bit in bits]
-    assert cohort.answer(query, first, len(behind)).unpacked().tolist() == expected
-
-
 def test_the_design_senses_as_many_rated_items_of_a_smaller_pool() -> None:
     """Sensing rate theta N / (w M), at most 1/2 where not all are asked; a pool of all items is no pool."""
     design = MaxSense(items=1000, rated=30, theta=1.5)

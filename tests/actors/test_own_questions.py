@@ -52,7 +52,6 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 
 def query_of(case: str, epsilon: Fraction | None = Fraction(1), size: Size = SIZE) -> Query:
-    """A query of devices' own questions."""
     name, settings, what = CASES[case]
     subject = subject_of(server_half(name), settings, size=size, **what)
     return replace(subject.query(size, epsilon), own_questions=True)
@@ -70,7 +69,6 @@ def cohort(devices: int = DEVICES, *, synthetic: bool = True, users: int = 0) ->
 
 
 def as_values(statistic: Statistic) -> dict[str, Any]:
-    """All that a statistic holds, to compare."""
     values = {name: getattr(statistic, name) for name in statistic.__dataclass_fields__}
     return {name: one.tolist() if isinstance(one, np.ndarray) else one for name, one in values.items()}
 

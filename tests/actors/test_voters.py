@@ -36,13 +36,11 @@ def announced(rounds: int, objects: int, **changes: object) -> Service:
 
 
 def cast(voters: Voters, service: Service, who: Sequence[int], first: int = 0, stop: int | None = None) -> Bits2:
-    """What some voters vote for in some rounds."""
     ballot = Ballot(service=service, first=first, stop=service.rounds if stop is None else stop)
     return voters.cast(as_words(SECRET), ballot, np.array(who, np.int32))
 
 
 def stream_of(device: int, series: tuple[int, int] = (0, 0)) -> int:
-    """The oracle's stream of a voter's coins."""
     return reference.siphash_words(reference.device_secret(SECRET, device), VOTE_PURPOSE, *series, 0)
 
 
@@ -68,7 +66,6 @@ def own_rounds(stream: int, rounds: int, radius: int) -> list[int]:
 
 
 def planted_vote(voters: PlantedVoters, device: int, number: int) -> int:
-    """The oracle's vote of a planted voter."""
     stream, client = stream_of(device), int(voters.client[device])
     if client < 0:
         return reference.below(stream, number, voters.objects)
@@ -110,7 +107,6 @@ TITLES = np.random.default_rng(8).permuted(np.tile(np.arange(30, dtype=np.int32)
 
 
 def rated(rows: Sequence[dict[int, float]]) -> RatingVoters:
-    """Voters with these ratings."""
     flat = [pair for row in rows for pair in sorted(row.items())]
     table = Rows(
         starts=np.cumsum([0, *map(len, rows)]),
@@ -198,12 +194,10 @@ def table(seed: int = 0) -> TableVoters:
 
 
 def cohort(budget: Epsilon = None, *, first: int = 0, stop: int = COUNT, voters: Voters | None = None) -> VoterCohort:
-    """Some of ten devices."""
     return VoterCohort(voters or table(), COHORT_SECRET, first, stop, budget)
 
 
 def spent(of: VoterCohort) -> list[Epsilon]:
-    """What each device has spent."""
     return [of.ledger.spent(device) for device in range(of.first, of.stop)]
 
 

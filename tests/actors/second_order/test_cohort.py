@@ -193,7 +193,6 @@ MODEL = tiers.features()
 
 
 def consenting(*mechanisms: str, epsilon: Fraction | None = Fraction(1), own_h: bool = False) -> Consent:
-    """What devices agree to."""
     return Consent(mechanisms=frozenset(mechanisms), epsilon=epsilon, own_h=own_h)
 
 

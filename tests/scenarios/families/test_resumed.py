@@ -74,7 +74,6 @@ Whole = Callable[..., dict[str, Any]]
 
 
 def cases(online: list[Any], two_tier: list[Any]) -> list[Any]:
-    """Return parameters of both families, each with its own values."""
     pairs = [(ONLINE, one) for one in online] + [(TWO_TIER, one) for one in two_tier]
     return [pytest.param(family, value, id=f"{family.name}-{value}") for family, value in pairs]
 

@@ -19,7 +19,6 @@ WORST = {column.name for column in RECORD_COLUMNS if column.average is Average.W
 
 
 def online(**changes: Any) -> OnlineResult:
-    """A short run in this process."""
     return run_online(OnlineScenario.model_validate({"rounds": 60, **changes}), InProcess(1))
 
 

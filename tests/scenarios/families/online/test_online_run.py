@@ -214,7 +214,6 @@ SEEDS = range(7000, 7150)
 
 
 def losses(name: str, **changes: Any) -> Sequence[int]:
-    """Losses of the random environment."""
     return [online(recommender=name, seed=seed, **changes).clients[0].served.loss for seed in SEEDS]
 
 

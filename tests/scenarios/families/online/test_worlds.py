@@ -29,12 +29,10 @@ from scenarios.families.online.online_worlds import (
 
 
 def world_of(**changes: object) -> OnlineWorld:
-    """A planted world."""
     return planted_world(OnlineScenario.model_validate({"rounds": 40, "voters": 30, **changes}))
 
 
 def liked_by(client: Client, rounds: int, objects: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """What a client answers to everything."""
     return np.array([[client.answer(t, k) for k in range(objects)] for t in range(rounds)])
 
 
@@ -154,7 +152,6 @@ likes = [[0], [0, 1], 2]
 
 
 def written(text: str, tmp_path: Path, **claims: object) -> OnlineWorld:
-    """The world of a file."""
     path = tmp_path / "world.toml"
     path.write_text(text)
     return world_from_file(OnlineScenario.model_validate({"world": path, **claims}), path)
@@ -174,7 +171,6 @@ def test_a_file_is_votes_by_round_and_what_the_client_likes(tmp_path: Path) -> N
 
 
 def rows(votes: str, likes: str = "[[0], [0]]") -> str:
-    """A file."""
     return f"votes = {votes}\nlikes = {likes}"
 
 
@@ -223,12 +219,10 @@ VOTE_PURPOSE = 9
 
 
 def world_of_file(path: Path, **changes: Any) -> OnlineWorld:
-    """The world of a file."""
     return build_world(OnlineScenario.model_validate({"ratings": path, **changes}))
 
 
 def client_of(path: Path, **changes: Any) -> ClientWorld:
-    """The only client of a file's world."""
     return world_of_file(path, **changes).clients[0]
 
 

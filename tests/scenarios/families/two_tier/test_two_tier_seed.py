@@ -225,7 +225,6 @@ def test_no_announced_model_knows_validation_users_and_the_final_one_does(table:
 
 
 def rows_of(table: Rows) -> list[Floats2]:
-    """Every user's items and ratings."""
     both = np.stack([table.items, table.values], axis=1)
     return np.split(both, table.starts[1:-1])
 
@@ -262,7 +261,6 @@ def test_the_gain_that_is_largest_less_its_standard_error_is_taken() -> None:
     noise /= noise.std(ddof=1) / np.sqrt(50)  # standard error 1
 
     def chosen(*settings: tuple[float, float]) -> int:
-        """What is chosen of gains with these means and standard errors."""
         return surest(100 - np.array([mean + error * noise for mean, error in ((0.0, 0.0), *settings)]))
 
     assert chosen((1, 0.4), (3, 1), (2, 0.5)) == 2
