@@ -65,19 +65,20 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
         assert alone.unpacked().tolist() == [told[device - devices.start]]
 
 
-@settings(max_examples=examples(90))
-@given(data=st.data(), items=st.integers(1, 80), size=st.none() | st.integers(1, 11))
-def test_releases_of_stored_users_are_the_oracles(data: st.DataObject, items: int, size: int | None) -> None:
+@pytest.mark.parametrize("design", ["maxsense", "multi-maxsense"])
+@settings(max_examples=examples(200))
+@given(data=st.data(), items=st.integers(1, 80))
+def test_releases_of_stored_users_are_the_oracles(data: st.DataObject, items: int, design: str) -> None:
     """Of MaxSense about a pool or about all items, or of sets of a size."""
     item = st.integers(0, items - 1)
     users = data.draw(st.lists(st.dictionaries(item, st.booleans(), max_size=12), min_size=1, max_size=5))
     behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=20))
     first, epsilon = data.draw(st.integers(0, len(behind) - 1)), data.draw(st.sampled_from([None, Fraction(2)]))
-    if size is None:
+    if design == "maxsense":
         pool, sensing = data.draw(st.none() | st.sets(item, min_size=1).map(sorted)), st.sampled_from([0.05, 0.5, 1.0])
         query = worlds.maxsense_query(items=items, sensing=data.draw(sensing), pool=pool, epsilon=epsilon)
     else:
-        size = min(size, items)
+        size = data.draw(st.integers(1, min(11, items)))
         query = worlds.partition_query(items, size, data.draw(st.integers(1, -(-items // size))), epsilon)
     cohort = Cohort(worlds.stored_ratings(users, behind, items), worlds.SECRET, first, len(behind), None)
     told = [expected(query, worlds.SECRET, device, users[behind[device]]) for device in range(first, len(behind))]
@@ -92,7 +93,7 @@ def test_long_blocks_keep_devices_apart(design: str, kind: str) -> None:
     ratings: Ratings = worlds.stored_ratings(users, range(600), 600)
     if kind == "block model":
         ratings, users = worlds.block_ratings(world), [world.ratings(device) for device in range(600)]
-    plain = worlds.maxsense_query(items=600, sensing=0.2)
+    plain = worlds.maxsense_query(items=600, sensing=0.2, pool=range(0, 600, 2))
     query = plain if design == "maxsense" else worlds.partition_query(600, 100, 3)
     told = [expected(query, worlds.SECRET, device, user) for device, user in enumerate(users)]
     bits = Cohort(ratings, worlds.SECRET, 0, 600, None).answer(query, 0, 600).unpacked()
