@@ -48,13 +48,6 @@ def test_a_host_does_not_answer_for_devices_it_lacks_nor_for_what_are_none(first
     assert keeper.read(0, 100) == (0, [])
 
 
-def test_each_cohort_keeps_its_own_books() -> None:
-    asked, second = host(), worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=1)
-    asked.ask(QUERY, 10, 30)
-    assert asked.ask(second, 10, 30).refused == 20
-    assert asked.ask(second, 60, 100).refused == 0
-
-
 def test_a_process_that_is_new_refuses_what_its_devices_cannot_pay_and_repeats_what_they_said(tmp_path: Path) -> None:
     """The server that started it anew says nothing, or asks out of order: the keeper knows."""
     second = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=1)

@@ -1,7 +1,6 @@
 """Ledgers: device ranges against a dictionary a device, free repeats, refusals, and that nothing is ever given back."""
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from deaf import hasty_threads
 from forging import forged
 from nasty import COSTS as NASTY_COSTS
 
@@ -36,17 +34,6 @@ def test_devices_of_others_are_not_charged(first: int, stop: int) -> None:
     with pytest.raises(IndexError):
         ledger.charge(QUERIES[0], first, stop)
     assert [ledger.spent(device) for device in range(FIRST, STOP)] == [0] * (STOP - FIRST)
-
-
-def test_blocks_charged_by_several_threads_are_all_charged() -> None:
-    """The in-process backend answers blocks of one cohort on several threads: no charge may get lost."""
-    with hasty_threads():
-        for query in QUERIES[:3] * 2:
-            ledger = Ledger(0, 300, None)
-            with ThreadPoolExecutor(4) as threads:
-                firsts = range(0, 300, 2)
-                list(threads.map(ledger.charge, [query] * 150, firsts, [first + 2 for first in firsts]))
-            assert {ledger.spent(device) for device in range(300)} == {query.epsilon}
 
 
 def test_neighbours_that_spent_alike_on_different_queries_are_one_stretch() -> None:

@@ -300,18 +300,12 @@ def test_a_device_of_another_cohort_does_not_vote_here() -> None:
         devices.vote(VOTE, np.array([3, 7], np.int32))
 
 
-def voting() -> PlantedVoters:
-    """Ten voters with coins and four peers."""
-    client = np.array([-1, 0, -1, -1, 0, 0, -1, -1, -1, 0], np.int32)
-    taste = np.array([[0, 1, 1, 0]], np.uint8)
-    return PlantedVoters(client=client, taste=taste, diverse=taste == 1, objects=2, radius=1)
-
-
 @pytest.mark.parametrize("cuts", [[], [3], [1, 2, 3, 9], list(range(1, 10))])
 def test_votes_are_the_same_in_any_cohorts(cuts: list[int]) -> None:
-    whole = cohort(voters=voting())
+    voters = planted(users=COUNT, rounds=4, objects=2, radius=1, diversity=2, peers=[1, 4, 5, 9])
+    whole = cohort(voters=voters)
     bounds = list(itertools.pairwise([0, *cuts, COUNT]))
-    host = DeviceHost(partial(VoterCohort, budget=None), voting(), COHORT_SECRET, bounds)
+    host = DeviceHost(partial(VoterCohort, budget=None), voters, COHORT_SECRET, bounds)
     assert whole.enter(SERVICE).tolist() == [device for own in bounds for device in host.ask(SERVICE, *own)]
     for who in ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 4, 9], [7]):
         asked = np.array(who, np.int32)
