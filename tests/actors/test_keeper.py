@@ -248,12 +248,6 @@ def test_a_line_that_is_about_no_devices_is_told(told: str, tmp_path: Path) -> N
         Keeper(tmp_path)
 
 
-def test_a_ledger_without_noise_is_kept_too(tmp_path: Path) -> None:
-    ledger = Ledger(0, 9, None, Keeper(tmp_path))
-    ledger.charge(Charge(bytes(16), None, 0, 0), 2, 5)
-    assert Ledger(0, 9, None, Keeper(tmp_path)).spending() == [(0, 2, 0), (2, 5, None), (5, 9, 0)]
-
-
 # Two processes embody the same devices, since one was taken for dead and is not: they never spend twice.
 USERS = 12
 COSTS: list[Epsilon] = [Fraction(1, 3), Fraction(1, 2), Fraction(1), Fraction(2, 7), None]

@@ -41,7 +41,7 @@ CASES: dict[str, tuple[reference.World, int, int, Epsilon]] = {
     "some of the sets": (worlds.world(items=40, rated=8, like=MANY, shares=(0.5, 0.5)), 5, 3, Fraction(1)),
     "sets that do not fit": (worlds.world(items=41, rated=6), 7, 5, None),
     "the smaller last set too": (worlds.world(items=41, rated=6), 7, 6, None),
-    "half rated": (worlds.world(items=40, rated=20), 2, 20, Fraction(20)),
+    "half rated, more epsilon than a coin expresses": (worlds.world(items=40, rated=20), 2, 20, Fraction(40)),
     "just above half rated": (worlds.world(items=41, rated=21, like=((0.2, 0.1),)), 4, 10, None),
     "all but one rated": (worlds.world(items=30, rated=29, like=((0.2, 0.1),)), 3, 4, None),
     "all rated": (worlds.world(items=30, rated=30, like=((0.2, 0.1),)), 3, 4, Fraction(2)),

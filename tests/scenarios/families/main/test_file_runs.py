@@ -70,13 +70,6 @@ def test_features_lift_advice_and_change_nothing_that_is_asked(
     assert again["ndcg"] == told["ndcg"]
 
 
-def test_a_declared_number_of_ratings_is_not_the_files(halves: Path, blindrec: Command) -> None:
-    found = blindrec(*OF_SETS, "--ratings", halves, "--rated", 18, "--json", "-").result
-    assert found["from_the_file"] == "items"
-    printed = blindrec(*OF_SETS, "--ratings", halves)
-    assert "public constants taken from the file │ items, rated" in printed.words
-
-
 @pytest.mark.parametrize(
     ("more", "line"),
     [
@@ -113,17 +106,6 @@ def tastes(tmp_path: Path) -> Path:
         for item in world.choice(30, size=14, replace=False)
     ]
     return write_movielens(tmp_path / "ratings.csv", rows)
-
-
-def test_three_rounds_over_a_file_and_no_device_answers_twice(tastes: Path, blindrec: Command, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    found = blindrec(*OF_PAIRS, "--ratings", tastes, "--backend", "inprocess", "--out", out).result
-    assert (found["policy"], found["rounds"], found["spent_max"], found["spent_mean"]) == ("groups", 3, 3, 3)
-    rounds = pd.read_parquet(out / "rounds.parquet")
-    assert rounds["pool"].tolist() == [30, 8, 8]
-    assert rounds["asked"].tolist() == [180, 135, 585]
-    assert rounds["first_device"].tolist() == [0, 180, 315]
-    assert "rank" in pd.read_parquet(out / "items.parquet")
 
 
 @pytest.mark.few(1)

@@ -36,15 +36,18 @@ def told(**given: Any) -> dict[str, Any]:
     return lying_scores(ran(**given))
 
 
-@pytest.mark.parametrize("design", ["sign", "maxsense", "set", "olh"])
+@pytest.mark.parametrize("design", ["sign", "maxsense", "set", "oue", "olh"])
 def test_labels_go_wrong_as_predicted_with_levels_fitted_by_the_server(design: str) -> None:
-    """Far above f* all promoted items pass, far below none does; the prediction says so as well."""
-    common = {"design": design, "items": 40, "rated": 8, "epsilon": 3, "users": 60_000, "attack": "promote:4"}
+    """Far above f* all promoted items pass, far below none does; the prediction says so, and an honest one does not."""
+    common = {"design": design, "items": 40, "rated": 10, "epsilon": 3, "users": 60_000, "attack": "promote:12"}
     tipping = told(malicious=0.01, **common)["tipping_share"]
-    few, many = (told(malicious=share, **common) for share in (tipping / 4, min(2.5 * tipping, 0.9)))
-    assert (few["labels_wrong"], many["labels_wrong"]) == (0, 4)
+    honest, few, many = (record(ran(malicious=part, **common)) for part in (0, tipping / 4, min(2.5 * tipping, 0.9)))
+    assert honest["accuracy_predicted"] > 0.99
+    assert (few["labels_wrong"], many["labels_wrong"]) == (0, 12)
     assert few["labels_wrong_predicted"] < 0.5
-    assert many["labels_wrong_predicted"] == pytest.approx(4, abs=0.5)
+    assert many["labels_wrong_predicted"] == pytest.approx(12, abs=0.5)
+    assert many["accuracy"] < 0.8
+    assert many["accuracy_predicted"] == pytest.approx(many["accuracy"], abs=0.06)
     assert many["promoted_rank"] < few["promoted_rank"]
     assert many["promoted_rank"] == pytest.approx(many["promoted_rank_predicted"], abs=4)
 
@@ -196,18 +199,6 @@ def test_no_liars_are_a_baseline(lied: dict[str, Any]) -> None:
     for name in ("accuracy", "accuracy_predicted", "answered", "spent_max"):
         assert told_nobody[name] == plain[name]
     assert (told_nobody["malicious"], told_nobody["lies"]) == (0, 0)
-
-
-@pytest.mark.parametrize("design", ["sign", "set", "oue", "olh"])
-def test_the_predicted_share_right_is_that_among_liars(design: str) -> None:
-    """Twelve of 40 items are turned round, which an honest prediction of all right does not know."""
-    common = {"design": design, "items": 40, "rated": 10, "epsilon": 3, "users": 60_000, "attack": "promote:12"}
-    tipping = told(malicious=0.01, **common)["tipping_share"]
-    measured = record(ran(malicious=min(2.5 * tipping, 0.9), **common))
-    honest = record(ran(malicious=0, **common))
-    assert honest["accuracy_predicted"] > 0.99
-    assert measured["accuracy"] < 0.8
-    assert measured["accuracy_predicted"] == pytest.approx(measured["accuracy"], abs=0.06)
 
 
 def test_nothing_is_predicted_where_nobody_knows_what_liars_do() -> None:

@@ -180,11 +180,9 @@ def test_the_same_devices_answer_both_rounds_within_one_epsilon() -> None:
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"trust": "local"}, "say two-servers"),
         ({"policy": "one-round"}, "takes two-rounds alone"),
         ({"pair_likes": 10}, "pair_likes is 10; it must lie between 1 and 9"),
         ({"answers_per_device": 2}, "asks once"),
-        ({"delta": 0.01}, "at most 1 / users"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(changes: dict[str, Any], error: str) -> None:

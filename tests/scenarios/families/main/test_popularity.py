@@ -122,12 +122,6 @@ def test_without_popularity_or_a_file_devices_follow_clusters(file: Path) -> Non
         assert run.advice.tolist() == advised(run, model) != advised(run, listed)
 
 
-def test_scores_about_something_else_are_no_list() -> None:
-    run = here(small(design="pairwise", users=50))
-    told = record(run)
-    assert told["top_50"] is told["rank_correlation"] is None
-
-
 def test_tables_tell_of_lists_where_items_differ(file: Path) -> None:
     one = record(here(of_file(file, users=900, epsilon=4)))
     told = dict(report.lines_of(one, COLUMNS))
