@@ -42,17 +42,6 @@ def test_a_new_process_resends_the_kept_bytes_in_any_layout(tmp_path: Path) -> N
     assert answered(tmp_path / "new", 0, DEVICES, OTHER_SECRET) != before
 
 
-def test_the_folder_remembers_the_model_and_the_ledger(tmp_path: Path) -> None:
-    answered(tmp_path, 0, DEVICES)
-    again = tiers.cohort(OF, 3, 5, keeper=Keeper(tmp_path))
-    answer = tiers.answer_of(again, 4)
-    assert answer is not None
-    assert (answer.query_id, answer.model, answer.mechanism) == (QUERY.id, MODEL.digest, "pmc")
-    other = tiers.features(unseen=58, seed=1)
-    with pytest.raises(InputError, match=f"answered model {MODEL.digest.hex()[:8]}.*{other.digest.hex()[:8]}"):
-        again.pin(other.digest, 3, 5)
-
-
 KILLED = """
 import os, signal, sys
 from pathlib import Path

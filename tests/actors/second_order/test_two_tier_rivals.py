@@ -19,13 +19,7 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.public_draws import candidate
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_channels import (
-    CapChannel,
-    basis_of,
-    cap_channel,
-    grid_laplace,
-    pack_moment,
-)
+from coordinator.protocol.second_order_channels import CapChannel, basis_of, cap_channel, grid_laplace, pack_moment
 from coordinator.protocol.second_order_mechanisms.rivals import sslp_bound, sslp_clip
 from coordinator.protocol.value_channels import choice_channel
 

@@ -62,11 +62,6 @@ def test_the_literal_rule_loses_the_second_group_and_the_total_with_it() -> None
     assert total != pytest.approx(3 * math.log(1999), rel=0.01)
 
 
-def test_disagreements_must_fit_into_the_rounds() -> None:
-    with pytest.raises(InputError, match="diversity 5 and radius 4 do not fit into 8 rounds"):
-        theorem_15_chain(8, 3, 5, 4)
-
-
 @given(
     rounds=st.integers(2, 300),
     diversity=st.integers(0, 9),
@@ -125,3 +120,5 @@ def test_the_same_seed_draws_the_same() -> None:
 def test_what_cannot_be_drawn() -> None:
     with pytest.raises(InputError, match="share of disagreements is 2"):
         configuration(10, 40, 40, seed=0)
+    with pytest.raises(InputError, match="diversity 5 and radius 4 do not fit into 8 rounds"):
+        theorem_15_chain(8, 3, 5, 4)
