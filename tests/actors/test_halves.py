@@ -17,8 +17,6 @@ from coordinator.protocol.public_half import PublicHalf
 
 
 class Unary(PublicHalf):
-    """A half that somebody declares once more."""
-
     name = "unary"
 
 

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -130,13 +131,10 @@ def test_the_design_senses_as_many_rated_items_of_a_smaller_pool() -> None:
     design = MaxSense(items=1000, rated=30, theta=1.5)
     rates = {pool: design.sensing_in(pool) for pool in (1000, 999, 500, 100, 1)}
     assert rates == pytest.approx({1000: 0.05, 999: 50 / 999, 500: 0.1, 100: 0.5, 1: 0.5})
-    pool = np.arange(0, 1000, 4, dtype=np.int32)
-    query = design.query(round_number=2, public_seed=worlds.PUBLIC, epsilon=Fraction(1), pool=pool)
+    pool, ask = np.arange(0, 1000, 4, dtype=np.int32), partial(design.query, round_number=2, epsilon=Fraction(1))
+    query = ask(public_seed=worlds.PUBLIC, pool=pool)
     assert query.parameters == {"sensing": pytest.approx(0.2)}
     assert query.pool is pool
-    plain = design.query(round_number=2, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
-    whole = design.query(
-        round_number=2, public_seed=worlds.PUBLIC, epsilon=Fraction(1), pool=np.arange(1000, dtype=np.int32)
-    )
-    assert plain == whole
+    plain = ask(public_seed=worlds.PUBLIC)
+    assert plain == ask(public_seed=worlds.PUBLIC, pool=np.arange(1000, dtype=np.int32))
     assert plain.pool is None

@@ -125,7 +125,6 @@ def raters() -> list[dict[int, float]]:
 
 
 def opinions(kind: str) -> Voters:
-    """Twelve voters of a kind."""
     if kind == "planted":
         return planted(users=12, rounds=12, objects=3, radius=4, diversity=3, peers=[0, 4, 5, 6, 11])
     if kind == "rating":

@@ -351,7 +351,6 @@ def outcome(of: tiers.Rated, query: SecondOrderQuery, model: ItemFeatures) -> st
 
 
 def same(query: Any, model: Any) -> str:
-    """Return what all cohorts tell, which is the same."""
     found = {outcome(of, query, model) for of in DIFFERENT}
     assert len(found) == 1, (query, model, found)
     return found.pop()
