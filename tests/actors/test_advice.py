@@ -13,7 +13,6 @@ from thoroughness import examples
 
 from actors.advice import NOTHING, public_order, recommend, recommend_featured
 from actors.device import Cohort, Device
-from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem, PublicFeatures
 from coordinator.protocol.messages import Model
@@ -49,27 +48,20 @@ def test_advice_is_the_brute_force_order(data: st.DataObject, items: int, cluste
     assert top.tolist() == [brute_force(model, user, k) for user in users]
 
 
-def test_a_rated_item_is_never_advised_and_none_twice() -> None:
+def test_a_rated_item_is_never_advised_and_none_twice_nor_otherwise_to_a_device_alone() -> None:
     world = worlds.world(items=60, rated=25)
-    rng = np.random.default_rng(0)
+    rng, ratings = np.random.default_rng(0), worlds.block_ratings(world)
     model = model_of(list(world.clusters), rng.normal(size=60).tolist(), 2)
-    cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 300, None)
+    cohort = Cohort(ratings, world.secret, 0, 300, None)
     top = cohort.recommend(model, 0, 300, 10)
     for device in range(300):
         assert top[device].tolist() == brute_force(model, world.ratings(device), 10)
         assert len(set(top[device].tolist())) == 10
+    for index in (0, 41, 299):
+        assert (
+            Device(ratings, world.secret, index, Fraction(1)).recommend(model, k=7).tolist() == top[index, :7].tolist()
+        )
     assert cohort.ledger.spent(0) == 0
-
-
-@pytest.mark.parametrize("index", [0, 41, 299])
-def test_a_device_advises_as_in_its_cohort(index: int) -> None:
-    world = worlds.world(items=60, rated=25)
-    ratings = worlds.block_ratings(world)
-    model = model_of(list(world.clusters), [float(-item) for item in range(60)], 2)
-    alone = Device(ratings, world.secret, index, Fraction(1)).recommend(model, k=7)
-    assert alone.tolist() == brute_force(model, world.ratings(index), 7)
-    told = ratings.rated(as_words(world.secret), index, 1)
-    assert alone.tolist() == recommend(model, told, k=7)[0].tolist()
 
 
 def near_brute_force(model: Model, user: User, k: int) -> list[int]:

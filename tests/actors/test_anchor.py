@@ -123,13 +123,6 @@ def test_synthetic_devices_answer_as_stored_ones_of_the_same_ratings(kind: str) 
     assert len(set(stored)) == 2
 
 
-def answers(query: Query, devices: int, budget: Fraction | None = None) -> AnchorStatistic:
-    cohort = Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, devices, budget)
-    found = aggregate(query, cohort.answer(query, 0, devices))
-    assert isinstance(found, AnchorStatistic)
-    return found
-
-
 def test_counts_are_those_of_a_naive_sum() -> None:
     query = turned_query(2, 150, 8, np.random.default_rng(2))
     sensed, scores = np.zeros((2, 150), np.int64)
@@ -138,7 +131,8 @@ def test_counts_are_those_of_a_naive_sum() -> None:
         coins = [oracle_coins(query, device, item) for item in range(150)]
         sensed += [senses for _, senses in coins]
         scores += [senses and sign == 2 * bit - 1 for sign, senses in coins]
-    found = answers(query, 75)
+    found = aggregate(query, Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, 75, None).answer(query, 0, 75))
+    assert isinstance(found, AnchorStatistic)
     assert found.sensed.tolist() == sensed.tolist()
     assert found.scores.tolist() == scores.tolist()
     assert (found.answered, found.ones) == (75, sum(bits))

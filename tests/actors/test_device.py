@@ -19,7 +19,7 @@ from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import check_question, public_halves
+from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.mechanisms.oracles import OneItem
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
@@ -60,25 +60,15 @@ def released(ratings: Ratings, query: Query, first: int, stop: int, secret: byte
 @pytest.mark.parametrize("name", CASES)
 def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     world, theta, epsilon = CASES[name]
-    query = worlds.maxsense_query(items=world.items, sensing=theta / world.rated, epsilon=epsilon)
-    ratings, devices = worlds.block_ratings(world), range(10**6, 10**6 + 100)
-    expected = worlds.expected_bits(world, query, devices)
-    assert released(ratings, query, devices.start, devices.stop) == expected
-    for device in (devices[0], devices[7], devices[-1]):
-        alone = Device(ratings, world.secret, device, epsilon).answer(query)
-        assert (alone.first, alone.count) == (device, 1)
-        assert alone.unpacked().tolist() == [[expected[device - devices.start]]]
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("items", "rated", "sensing"), [(600, 1, 0.2), (600, 599, 0.01)])
-def test_long_blocks_keep_devices_apart(items: int, rated: int, sensing: float) -> None:
-    """Hundreds of devices in one call, and sets that hardly meet: what one device left behind must not show later."""
-    world = worlds.world(items=items, rated=rated, like=((0.9, 0.01),) if rated == 1 else ((0.2, 0.1),))
-    query = worlds.maxsense_query(items=items, sensing=sensing)
-    expected = worlds.expected_bits(world, query, range(600))
-    assert released(worlds.block_ratings(world), query, 0, 600) == expected
-    assert set(expected) == {0, 1}
+    ratings, devices, sensing = worlds.block_ratings(world), range(10**6, 10**6 + 100), theta / world.rated
+    for pool in (None, *worlds.pools(world.items).values()):
+        query = worlds.maxsense_query(items=world.items, sensing=sensing, epsilon=epsilon, pool=pool)
+        expected = worlds.expected_bits(world, query, devices)
+        assert released(ratings, query, devices.start, devices.stop) == expected
+        for device in (devices[0], devices[7], devices[-1]):
+            alone = Device(ratings, world.secret, device, epsilon).answer(query)
+            assert (alone.first, alone.count) == (device, 1)
+            assert alone.unpacked().tolist() == [[expected[device - devices.start]]]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**64])
@@ -104,6 +94,7 @@ QUERIES = {
     if not public_halves()[one.design].shares
 }
 """One of every design that a mechanism which is found asks; tests/coordinator/test_shares.py asks those in shares."""
+SHARED = {name: subjects(name)[0].query(Size(ITEMS, 4, 1000), Fraction(1)) for name in ("totals", "pair-totals")}
 
 
 def test_a_server_cannot_have_private_rated_items_named() -> None:
@@ -137,8 +128,7 @@ def test_a_rehearsal_is_of_the_first_device_alone(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Cohort, "_coins", coins)
     Cohort(RATINGS, worlds.SECRET, 7, 7, None).rehearse(QUERIES["maxsense"])
-    totals = subjects("totals")[0].query(Size(ITEMS, 4, 1000), Fraction(1))
-    for query in (QUERIES["maxsense"], totals):
+    for query in (QUERIES["maxsense"], SHARED["totals"]):
         Cohort(RATINGS, worlds.SECRET, 7, 50, None).rehearse(query)
     assert blocks == [(7, 8), (7, 8)]
 
@@ -233,19 +223,10 @@ def test_centres_that_do_not_fit_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("pool", POOLS)
-@pytest.mark.parametrize("name", [name for name in QUERIES if public_halves()[name].pooled is not False])
+@pytest.mark.parametrize("name", [*(name for name in QUERIES if public_halves()[name].pooled is not False), *SHARED])
 def test_no_pool_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
     """It checks no bounds: a server may send anything, and must get a line, no other memory."""
-    assert "pool" in refused(forged(QUERIES[name], pool=POOLS[pool]))
-
-
-@pytest.mark.parametrize("pool", POOLS)
-@pytest.mark.parametrize("name", ["totals", "pair-totals"])
-def test_no_pool_of_shared_vectors_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
-    """What devices and both servers check first."""
-    query = subjects(name)[0].query(Size(ITEMS, 4, 1000), Fraction(1))
-    with pytest.raises(InputError, match="pool"):
-        check_question(forged(query, pool=POOLS[pool]))
+    assert "pool" in refused(forged((QUERIES | SHARED)[name], pool=POOLS[pool]))
 
 
 @pytest.mark.parametrize("size", [1, 5, 12])
@@ -306,7 +287,6 @@ HALF = Absence(dropout=0.3, stragglers=0.5, delay=20, deadline=10)
 
 
 def cohort(like: str, absence: Absence = HALF, first: int = 0, stop: int = USERS) -> Cohort:
-    """Devices of a world."""
     row = tuple(float(part) for part in like.split(","))
     world = worlds.world(items=40, rated=5, like=(row,))
     return Cohort(worlds.block_ratings(world, USERS), worlds.SECRET, first, stop, None, absence=absence)

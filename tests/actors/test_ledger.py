@@ -1,9 +1,6 @@
 """Ledgers: device ranges against a dictionary a device, free repeats, refusals, and that nothing is ever given back."""
 
-import itertools
-import json
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -12,12 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from deaf import hasty_threads
 from forging import forged
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from nasty import COSTS as NASTY_COSTS
-from thoroughness import examples
 
 from actors.device import AdviceRequest, Cohort, Device
 from actors.host import DeviceHost, permit_of
@@ -34,55 +27,6 @@ FIRST, STOP = 5, 17
 COSTS: list[Epsilon] = [Fraction(1, 3), Fraction(1, 2), Fraction(1), Fraction(2, 7), None]
 QUERIES = [worlds.maxsense_query(items=4, sensing=0.5, epsilon=cost, round_number=k) for k, cost in enumerate(COSTS)]
 
-CHARGES = st.lists(st.tuples(st.sampled_from(QUERIES), st.integers(FIRST, STOP), st.integers(FIRST, STOP)), max_size=25)
-
-
-class Naive:
-    """One dictionary a device, from query id to what it cost; None is infinite."""
-
-    def __init__(self, budget: Epsilon) -> None:
-        self.budget = budget
-        self.paid: dict[int, dict[bytes, Epsilon]] = {device: {} for device in range(FIRST, STOP)}
-
-    def spent(self, device: int) -> Epsilon:
-        costs = list(self.paid[device].values())
-        return None if None in costs else sum((cost for cost in costs if cost is not None), start=Fraction(0))
-
-    def charge(self, query: Query, device: int) -> bool:
-        """Charge one device; return whether it refuses."""
-        if query.id in self.paid[device]:
-            return False
-        spent = self.spent(device)
-        if self.budget is not None and (query.epsilon is None or spent is None or spent + query.epsilon > self.budget):
-            return True
-        self.paid[device][query.id] = query.epsilon
-        return False
-
-
-@settings(max_examples=examples(200))
-@given(budget=st.sampled_from([Fraction(1), Fraction(5, 6), Fraction(2), Fraction(1, 10), None]), charges=CHARGES)
-def test_stretches_keep_the_same_books_as_a_dictionary_a_device(
-    budget: Epsilon, charges: list[tuple[Query, int, int]]
-) -> None:
-    ledger, naive = Ledger(FIRST, STOP, budget), Naive(budget)
-    for query, one, other in charges:
-        first, stop = min(one, other), max(one, other)
-        refused = [device for start, end in ledger.charge(query, first, stop) for device in range(start, end)]
-        assert refused == [device for device in range(first, stop) if naive.charge(query, device)]
-        assert all(ledger.spent(device) == naive.spent(device) for device in range(FIRST, STOP))
-
-
-@settings(max_examples=examples(50))
-@given(cuts=st.lists(st.integers(FIRST, STOP), max_size=5), charges=CHARGES)
-def test_a_charge_in_pieces_is_the_charge(cuts: list[int], charges: list[tuple[Query, int, int]]) -> None:
-    whole, pieces = Ledger(FIRST, STOP, Fraction(1)), Ledger(FIRST, STOP, Fraction(1))
-    for query, one, other in charges:
-        first, stop = min(one, other), max(one, other)
-        marks = [first, *sorted(cut for cut in cuts if first < cut < stop), stop]
-        told = [range(*bounds) for a, b in itertools.pairwise(marks) for bounds in pieces.charge(query, a, b)]
-        asked = [range(*bounds) for bounds in whole.charge(query, first, stop)]
-        assert [device for some in told for device in some] == [device for some in asked for device in some]
-
 
 @pytest.mark.parametrize(("first", "stop"), [(4, 6), (16, 18), (0, 5), (17, 20), (9, 7)])
 def test_devices_of_others_are_not_charged(first: int, stop: int) -> None:
@@ -90,28 +34,6 @@ def test_devices_of_others_are_not_charged(first: int, stop: int) -> None:
     with pytest.raises(IndexError):
         ledger.charge(QUERIES[0], first, stop)
     assert [ledger.spent(device) for device in range(FIRST, STOP)] == [0] * (STOP - FIRST)
-
-
-def test_a_million_devices_asked_alike_are_quick_and_exact() -> None:
-    """One row for all of them: thirty rounds in twenty blocks each end at the exact sum."""
-    ledger, share = Ledger(0, 10**6, Fraction(1)), Fraction(1, 30)
-    for round_number in range(30):
-        query = worlds.maxsense_query(items=4, sensing=0.5, epsilon=share, round_number=round_number)
-        for first in range(0, 10**6, 50_000):
-            assert ledger.charge(query, first, first + 50_000) == []
-    assert {ledger.spent(device) for device in (0, 49_999, 50_000, 999_999)} == {Fraction(1)}
-    assert ledger.charge(QUERIES[0], 0, 10**6) == [(0, 10**6)]
-
-
-def test_blocks_charged_by_several_threads_are_all_charged() -> None:
-    """The in-process backend answers blocks of one cohort on several threads: no charge may get lost."""
-    with hasty_threads():
-        for query in QUERIES[:3] * 2:
-            ledger = Ledger(0, 300, None)
-            with ThreadPoolExecutor(4) as threads:
-                firsts = range(0, 300, 2)
-                list(threads.map(ledger.charge, [query] * 150, firsts, [first + 2 for first in firsts]))
-            assert {ledger.spent(device) for device in range(300)} == {query.epsilon}
 
 
 def test_neighbours_that_spent_alike_on_different_queries_are_one_stretch() -> None:
@@ -161,20 +83,6 @@ def test_only_those_who_cannot_pay_refuse() -> None:
     assert late.unpacked()[:, 0].tolist() == kept
 
 
-@pytest.mark.parametrize("budget", ["1", "0.1", "1/3", "0.7", "1e-9"])
-def test_three_thirds_of_a_budget_are_the_budget(budget: str) -> None:
-    whole = parse_epsilon(budget)
-    assert whole is not None
-    asked = device(whole)
-    for round_number in range(3):
-        asked.answer(query(round_number, whole / 3))
-    assert asked.spent == whole
-    with pytest.raises(BudgetError):
-        asked.answer(query(3, whole / 3))
-    with pytest.raises(BudgetError):
-        asked.answer(query(3, Fraction(1, 10**30)))
-
-
 def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
     asked = device(Fraction(1))
     first = asked.answer(query(0, Fraction(1)))
@@ -183,16 +91,6 @@ def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
         assert asked.answer(query(0, Fraction(1))) == first
         assert asked.answer(pickle.loads(pickle.dumps(query(0, Fraction(1))))) == first
     assert asked.spent == 1
-
-
-def test_an_answer_without_noise_needs_an_unlimited_budget() -> None:
-    with pytest.raises(BudgetError):
-        device(Fraction(10**6)).answer(query(0, None))
-    free = device(None)
-    free.answer(query(0, Fraction(1)))
-    assert free.spent == 1
-    free.answer(query(1, None))
-    assert free.spent is None
 
 
 @pytest.mark.parametrize(
@@ -213,29 +111,15 @@ def test_a_query_that_cannot_be_answered_costs_nothing(change: dict[str, Any]) -
     assert all(str(change[name]) in str(caught.value) for name in ("design", "items") if name in change)
 
 
-def test_a_query_that_changed_under_its_id_is_no_repeat() -> None:
+def test_a_query_that_changed_is_no_repeat_and_none_travels_under_another_id() -> None:
     """The device must not answer a second question for free because the object kept the id of the first."""
     asked, sent = device(Fraction(1)), query(0, Fraction(1))
     asked.answer(sent)
-    try:
-        sent.parameters["sensing"] = 1.0
-    except TypeError:
-        return
+    sent.parameters["sensing"] = 1.0  # as a server can
     with pytest.raises(BudgetError):
         asked.answer(sent)
-
-
-def test_a_query_cannot_travel_under_another_id() -> None:
-    """A server that writes an id of its own into the message must not be believed: the device computes it."""
-    asked, paid = device(Fraction(1)), query(0, Fraction(1))
-    asked.answer(paid)
-    other = query(1, Fraction(1))
-    try:
-        vars(other)["id"] = paid.id
-    except TypeError:
-        return
-    with pytest.raises(BudgetError):
-        asked.answer(pickle.loads(pickle.dumps(other)))
+    with pytest.raises(TypeError):
+        vars(sent)["id"] = bytes(16)
 
 
 # Nothing that a server sends gives anything back, or lets a device answer what it could not pay for.
@@ -253,7 +137,6 @@ def host(keeper: Keeper) -> DeviceHost:
 
 
 def voters(first: int = 0, stop: int = 10, budget: Fraction | None = None) -> VoterCohort:
-    """Some of ten voters."""
     votes = np.random.default_rng(0).integers(2, size=(4, 10), dtype=np.uint8)
     opinions = TableVoters(table=votes, group=np.arange(10, dtype=np.int32))
     return VoterCohort(opinions, SERVED.secret, first, stop, budget)
@@ -270,18 +153,6 @@ def test_a_query_gives_nothing_back_not_even_after_a_restart(cost: Any, tmp_path
         refused = [devices.ask(query, 0, 10).refused for query in queries]
         assert refused == [0, 10, 10, 10, 10]
         assert spent_by(Keeper(tmp_path), 10) == [(0, 10, Fraction(1))]
-
-
-@pytest.mark.parametrize("block", [(0.0, 4), (False, 4), ("0", 4), (None, 4), (4, 0), (-1, 4), (0, 11), (0, 10**30)])
-def test_a_block_is_two_whole_numbers_of_devices_that_are_here(block: tuple[Any, Any]) -> None:
-    keeper = Keeper()
-    asked, permit = host(keeper), permit_of(SERVED.secret)
-    model = Model(cluster=np.zeros(20, np.int32), score=np.zeros(20), error=np.zeros(20), clusters=1)
-    with pytest.raises(InputError):
-        asked.ask(HONEST, *block)
-    with pytest.raises(InputError):
-        asked.inspect(permit, AdviceRequest(model, 5), *block)
-    assert keeper.read(0, 10) == (0, [])
 
 
 @pytest.mark.parametrize("many", [0, -1, 10**9, 2.0, True, None])
@@ -322,17 +193,6 @@ def test_a_cost_that_changes_between_looks_is_looked_at_once() -> None:
     fickle: Any = Fickle()
     assert ledger.charge(fickle, 0, 10) == []
     assert ledger.spending() == [(0, 10, Fraction(1))]
-
-
-@pytest.mark.parametrize("epsilon", ["-100", "0", "0/3", 0.5, -1, True, [1], "one", "1/0"])
-def test_a_ledgers_file_gives_nothing_back(epsilon: Any, tmp_path: Path) -> None:
-    """Its line's digest is right: whoever wrote it, what devices spent is not known then."""
-    Keeper(tmp_path).book(0, 10, 0, [json.dumps([bytes(16).hex(), epsilon, 0, 10])])
-    with pytest.raises(LedgerError, match="what devices spent is not known"):
-        Ledger(0, 10, None, Keeper(tmp_path)).spending()
-    assert host(Keeper()).ask(HONEST, 0, 10).refused == 0
-    with pytest.raises(LedgerError, match="what devices spent is not known"):
-        host(Keeper(tmp_path)).ask(HONEST, 0, 10)
 
 
 @pytest.mark.parametrize("cost", NONE_SUCH, ids=lambda cost: type(cost).__name__)

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,20 +15,21 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from actors.device import Cohort, Device
+from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.messages import Query, Release
-from coordinator.server.mechanisms import aggregate
+from coordinator.protocol.messages import Query
 from coordinator.server.mechanisms.maxsense import MaxSense
 
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
-ITEMS = 11
-USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=5)
 
 
 def expected(query: Query, secret: bytes, device: int, ratings: Mapping[int, bool]) -> list[int]:
     """The oracle's released bits of one device."""
-    sets = reference.partition(worlds.public_stream(query, device), query.items, int(query.parameters["set_size"]))
+    if query.design == "maxsense":
+        sets = worlds.sensing_sets(query, range(device, device + 1))
+    else:
+        sets = reference.partition(worlds.public_stream(query, device), query.items, int(query.parameters["set_size"]))
     bits = [reference.maxsense_bit(dict(ratings), some) for some in sets[: query.questions]]
     return worlds.released(query, secret, device, bits)
 
@@ -40,7 +42,7 @@ CASES: dict[str, tuple[reference.World, int, int, Epsilon]] = {
     "some of the sets": (worlds.world(items=40, rated=8, like=MANY, shares=(0.5, 0.5)), 5, 3, Fraction(1)),
     "sets that do not fit": (worlds.world(items=41, rated=6), 7, 5, None),
     "the smaller last set too": (worlds.world(items=41, rated=6), 7, 6, None),
-    "half rated": (worlds.world(items=40, rated=20), 2, 20, Fraction(20)),
+    "half rated, more epsilon than a coin expresses": (worlds.world(items=40, rated=20), 2, 20, Fraction(40)),
     "just above half rated": (worlds.world(items=41, rated=21, like=((0.2, 0.1),)), 4, 10, None),
     "all but one rated": (worlds.world(items=30, rated=29, like=((0.2, 0.1),)), 3, 4, None),
     "all rated": (worlds.world(items=30, rated=30, like=((0.2, 0.1),)), 3, 4, Fraction(2)),
@@ -64,32 +66,39 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
         assert alone.unpacked().tolist() == [told[device - devices.start]]
 
 
-@settings(max_examples=examples(30))
-@given(users=USERS, data=st.data(), size=st.integers(1, ITEMS))
-def test_releases_of_stored_users_are_the_oracles(users: list[dict[int, bool]], data: st.DataObject, size: int) -> None:
+@pytest.mark.parametrize("design", ["maxsense", "multi-maxsense"])
+@settings(max_examples=examples(200))
+@given(data=st.data(), items=st.integers(1, 80))
+def test_releases_of_stored_users_are_the_oracles(data: st.DataObject, items: int, design: str) -> None:
+    """Of MaxSense about a pool or about all items, or of sets of a size."""
+    item = st.integers(0, items - 1)
+    users = data.draw(st.lists(st.dictionaries(item, st.booleans(), max_size=12), min_size=1, max_size=5))
     behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=20))
-    first = data.draw(st.integers(0, len(behind) - 1))
-    questions = data.draw(st.integers(1, -(-ITEMS // size)))
-    query = worlds.partition_query(ITEMS, size, questions, Fraction(2))
-    cohort = Cohort(worlds.stored_ratings(users, behind, ITEMS), worlds.SECRET, first, len(behind), None)
+    first, epsilon = data.draw(st.integers(0, len(behind) - 1)), data.draw(st.sampled_from([None, Fraction(2)]))
+    if design == "maxsense":
+        pool, sensing = data.draw(st.none() | st.sets(item, min_size=1).map(sorted)), st.sampled_from([0.05, 0.5, 1.0])
+        query = worlds.maxsense_query(items=items, sensing=data.draw(sensing), pool=pool, epsilon=epsilon)
+    else:
+        size = data.draw(st.integers(1, min(11, items)))
+        query = worlds.partition_query(items, size, data.draw(st.integers(1, -(-items // size))), epsilon)
+    cohort = Cohort(worlds.stored_ratings(users, behind, items), worlds.SECRET, first, len(behind), None)
     told = [expected(query, worlds.SECRET, device, users[behind[device]]) for device in range(first, len(behind))]
     assert cohort.answer(query, first, len(behind)).unpacked().tolist() == told
 
 
 @pytest.mark.parametrize("kind", ["block model", "stored"])
-def test_long_blocks_keep_devices_apart(kind: str) -> None:
+@pytest.mark.parametrize("design", ["maxsense", "multi-maxsense"])
+def test_long_blocks_keep_devices_apart(design: str, kind: str) -> None:
     """Six hundred devices in one call, more than there are stamps: what one left behind must not show later."""
-    query = worlds.partition_query(600, 100, 3)
-    if kind == "stored":
-        users = [{(7 * device) % 600: True} for device in range(600)]
-        cohort = Cohort(worlds.stored_ratings(users, range(600), 600), worlds.SECRET, 0, 600, None)
-        told = [expected(query, worlds.SECRET, device, users[device]) for device in range(0, 600, 7)]
-    else:
-        world = worlds.world(items=600, rated=1)
-        cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 600, None)
-        told = [expected(query, world.secret, device, world.ratings(device)) for device in range(0, 600, 7)]
-    bits = cohort.answer(query, 0, 600).unpacked()
-    assert bits[::7].tolist() == told
+    world, users = worlds.world(items=600, rated=1), [{(7 * device) % 600: True} for device in range(600)]
+    ratings: Ratings = worlds.stored_ratings(users, range(600), 600)
+    if kind == "block model":
+        ratings, users = worlds.block_ratings(world), [world.ratings(device) for device in range(600)]
+    plain = worlds.maxsense_query(items=600, sensing=0.2, pool=range(0, 600, 2))
+    query = plain if design == "maxsense" else worlds.partition_query(600, 100, 3)
+    told = [expected(query, worlds.SECRET, device, users[device]) for device in range(0, 600, 5)]
+    bits = Cohort(ratings, worlds.SECRET, 0, 600, None).answer(query, 0, 600).unpacked()
+    assert bits[::5].tolist() == told
     assert 0 < int(bits.sum()) < 600
 
 
@@ -116,74 +125,16 @@ def test_the_joint_channel_of_all_bits_has_epsilon(questions: int, epsilon: Frac
         assert largest_ratio([bit_channel(epsilon).matrix] * questions) > reference.exp_bounds(epsilon)[1]
 
 
-# MaxSense about a pool of items: bits and sums are the oracle's, and the whole catalogue is one of the pools.
-WORLDS = {
-    "few rated": worlds.world(items=150, rated=7, like=MANY, shares=(0.3, 0.7)),
-    "half rated": worlds.world(items=40, rated=20, like=MANY, shares=(0.5, 0.5)),
-    "just above half": worlds.world(items=41, rated=21),
-    "all": worlds.world(items=30, rated=30, like=((0.2, 0.1),)),
-    "one of one": worlds.world(items=1, rated=1),
-}
-
-
-def answer(name: str, query: Query, first: int, stop: int) -> Release:
-    return Cohort(worlds.block_ratings(WORLDS[name]), worlds.SECRET, first, stop, None).answer(query, first, stop)
-
-
-@pytest.mark.parametrize("pool", ["whole", "half", "one item", "last item"])
-@pytest.mark.parametrize("name", WORLDS)
-def test_bits_are_the_oracles(name: str, pool: str) -> None:
-    world = WORLDS[name]
-    for sensing, epsilon in ((0.5, None), (0.07, Fraction(1)), (1.0, Fraction(1))):
-        items = worlds.pools(world.items)[pool]
-        query = worlds.maxsense_query(items=world.items, sensing=sensing, epsilon=epsilon, pool=items)
-        expected = worlds.expected_bits(world, query, range(900, 940))
-        release = answer(name, query, 900, 940)
-        assert release.unpacked()[:, 0].tolist() == expected
-        assert (release.width, release.answered, release.refused) == (1, None, 0)
-        alone = Device(worlds.block_ratings(world), worlds.SECRET, 911, None).answer(query)
-        assert alone.unpacked().tolist() == [[expected[11]]]
-
-
-@settings(max_examples=examples(60))
-@given(data=st.data(), items=st.integers(1, 80), sensing=st.sampled_from([0.05, 0.5, 1.0]))
-def test_stored_devices_are_the_oracles(data: st.DataObject, items: int, sensing: float) -> None:
-    item = st.integers(0, items - 1)
-    users = data.draw(st.lists(st.dictionaries(item, st.booleans(), max_size=12), min_size=1, max_size=4))
-    behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=12))
-    pool, epsilon = data.draw(st.none() | st.sets(item, min_size=1).map(sorted)), data.draw(st.sampled_from([None, 1]))
-    noise = None if epsilon is None else Fraction(epsilon)
-    query = worlds.maxsense_query(items=items, sensing=sensing, pool=pool, epsilon=noise)
-    first = data.draw(st.integers(0, len(behind) - 1))
-    sets = zip(range(first, len(behind)), worlds.sensing_sets(query, range(first, len(behind))), strict=True)
-    bits = [(device, reference.maxsense_bit(users[behind[device]], sensed)) for device, sensed in sets]
-    cohort = Cohort(worlds.stored_ratings(users, behind, items), worlds.SECRET, first, len(behind), None)
-    expected = [worlds.released(query, worlds.SECRET, device, [bit]) for device, bit in bits]
-    assert cohort.answer(query, first, len(behind)).unpacked().tolist() == expected
-
-
-def test_a_pool_of_all_items_senses_what_no_pool_does() -> None:
-    """Without noise the bits and sums are the same; it is another question all the same, with other private coins."""
-    named, plain = (worlds.maxsense_query(items=40, sensing=0.1, pool=pool) for pool in (range(40), None))
-    releases = [answer("half rated", query, 0, 500) for query in (named, plain)]
-    assert releases[0].bits == releases[1].bits
-    one, other = (aggregate(query, release) for query, release in zip((named, plain), releases, strict=True))
-    assert worlds.scores_of(one).scores.tolist() == worlds.scores_of(other).scores.tolist()
-    assert named.id != plain.id
-
-
+# MaxSense about a pool of items.
 def test_the_design_senses_as_many_rated_items_of_a_smaller_pool() -> None:
     """Sensing rate theta N / (w M), at most 1/2 where not all are asked; a pool of all items is no pool."""
     design = MaxSense(items=1000, rated=30, theta=1.5)
     rates = {pool: design.sensing_in(pool) for pool in (1000, 999, 500, 100, 1)}
     assert rates == pytest.approx({1000: 0.05, 999: 50 / 999, 500: 0.1, 100: 0.5, 1: 0.5})
-    pool = np.arange(0, 1000, 4, dtype=np.int32)
-    query = design.query(round_number=2, public_seed=worlds.PUBLIC, epsilon=Fraction(1), pool=pool)
+    pool, ask = np.arange(0, 1000, 4, dtype=np.int32), partial(design.query, round_number=2, epsilon=Fraction(1))
+    query = ask(public_seed=worlds.PUBLIC, pool=pool)
     assert query.parameters == {"sensing": pytest.approx(0.2)}
     assert query.pool is pool
-    plain = design.query(round_number=2, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
-    whole = design.query(
-        round_number=2, public_seed=worlds.PUBLIC, epsilon=Fraction(1), pool=np.arange(1000, dtype=np.int32)
-    )
-    assert plain == whole
+    plain = ask(public_seed=worlds.PUBLIC)
+    assert plain == ask(public_seed=worlds.PUBLIC, pool=np.arange(1000, dtype=np.int32))
     assert plain.pool is None

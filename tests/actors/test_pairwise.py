@@ -128,21 +128,6 @@ def test_who_cannot_answer_is_missing_and_who_cannot_pay_refuses() -> None:
         Device(ratings, worlds.SECRET, 0, Fraction(1, 2)).answer(query)
 
 
-def test_the_server_counts_the_pairs_that_devices_were_asked_about() -> None:
-    users = [{}, {4: True}, {0: True, 8: False, 5: True}, {1: False, 2: False}]
-    ratings, query = worlds.stored_ratings(users, [k % 4 for k in range(200)], ITEMS), asked()
-    statistic = worlds.pairs_of(aggregate(query, answer(ratings, query, 0, 200)))
-    pairs, agreed = np.zeros((ITEMS, ITEMS), np.int64), np.zeros((ITEMS, ITEMS), np.int64)
-    for device in range(200):
-        (one, other), (bit,) = expected(query, device, users[device % 4])
-        if one >= 0:
-            pairs[one, other] += 1
-            agreed[one, other] += bit
-    np.testing.assert_array_equal(statistic.pairs, pairs)
-    np.testing.assert_array_equal(statistic.agreed, agreed)
-    assert (statistic.devices, statistic.answered, statistic.missing) == (200, 100, 100)
-
-
 def test_a_release_without_its_pairs_is_no_answer() -> None:
     """The server must not make pairs up: those of the private design are others."""
     query = asked()

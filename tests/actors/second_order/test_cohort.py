@@ -6,7 +6,6 @@ import warnings
 from contextlib import suppress
 from dataclasses import fields
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from forging import forged
 from nasty import COSTS, SCALARS
 
 from actors.keeper import Keeper
-from actors.second_order.cohort import Consent, Pin, PrivateCohort
+from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.errors import BlindrecError, ConsentError, InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
@@ -194,7 +193,6 @@ MODEL = tiers.features()
 
 
 def consenting(*mechanisms: str, epsilon: Fraction | None = Fraction(1), own_h: bool = False) -> Consent:
-    """What devices agree to."""
     return Consent(mechanisms=frozenset(mechanisms), epsilon=epsilon, own_h=own_h)
 
 
@@ -299,25 +297,6 @@ def test_what_divides_by_the_range_of_ratings_needs_one(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", second_order_public_halves())
-def test_a_model_cannot_make_a_device_tell_by_an_overflow_what_it_rated(mechanism: str) -> None:
-    """Item 3's row is as large as a model allows, kappa as small: who rated it gets no numbers out of completion.
-
-    They answer like all others, with numbers, so that every mechanism's promise holds for them, too.
-    """
-    vectors = MODEL.vectors.copy()
-    vectors[3] = 9e49
-    vectors[4] = 9e49 * np.array([1.0, 1.0, 1.0 + 2.0**-52])
-    model = forged(MODEL, vectors=vectors, kappa=1e-50)
-    query = tiers.query(model, mechanism)
-    every = np.tile(np.arange(8, dtype=np.int32), FEW_DEVICES)
-    starts = np.arange(FEW_DEVICES + 1, dtype=np.int64) * 8
-    cohort = tiers.cohort(tiers.Rated(starts, every, np.resize([1.0, 5.0], every.size)), 0, FEW_DEVICES)
-    cohort.pin(model.digest, 0, FEW_DEVICES)
-    for release in cohort.answer(query, model, 0, FEW_DEVICES):
-        SecondOrderRelease.arrived(release).require(query, model)
-
-
-@pytest.mark.parametrize("mechanism", second_order_public_halves())
 def test_a_payload_has_its_size_and_its_numbers(mechanism: str) -> None:
     query = tiers.query(MODEL, mechanism)
     release = consenting_cohort(tiers.WILLING).answer(query, MODEL, 0, 1)[0]
@@ -330,15 +309,6 @@ def test_a_payload_has_its_size_and_its_numbers(mechanism: str) -> None:
     for payload in bad:
         with pytest.raises(InputError):
             SecondOrderRelease.arrived(forged(release, payload=payload)).require(query, MODEL)
-
-
-def test_what_is_kept_in_a_folder_is_kept_under_consent_only(tmp_path: Path) -> None:
-    cohort = consenting_cohort(consenting("sslp"), keeper=Keeper(tmp_path))
-    with pytest.raises(BlindrecError):
-        cohort.answer(tiers.query(MODEL, "exact"), MODEL, 0, FEW_DEVICES)
-    assert untouched(cohort)
-    assert untouched(consenting_cohort(consenting("sslp"), keeper=Keeper(tmp_path)))
-    assert Keeper(tmp_path).read(0, FEW_DEVICES) == (1, [Pin(MODEL.digest, 0, FEW_DEVICES).line()])
 
 
 # Whether private devices answer, and what an error says, is the same whatever they rated: silence is not a release.
@@ -369,10 +339,6 @@ def outcome(of: tiers.Rated, query: SecondOrderQuery, model: ItemFeatures) -> st
             digest = model.digest
         query = forged(query, model=digest)
     cohort.answers._pinned = dict.fromkeys(range(OVERFLOW_DEVICES), digest)
-    return _told(cohort, query, model)
-
-
-def _told(cohort: PrivateCohort, query: Any, model: Any) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -385,10 +351,17 @@ def _told(cohort: PrivateCohort, query: Any, model: Any) -> str:
 
 
 def same(query: Any, model: Any) -> str:
-    """Return what all cohorts tell, which is the same."""
     found = {outcome(of, query, model) for of in DIFFERENT}
     assert len(found) == 1, (query, model, found)
     return found.pop()
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(SecondOrderQuery)])
+def test_any_scalar_in_any_field_of_a_query(name: str) -> None:
+    queries = [tiers.query(OVERFLOW_MODEL, mechanism) for mechanism in ("pmd", "sslp")]
+    values = (*SCALARS, *COSTS)
+    told = [same(forged(query, **{name: value}), OVERFLOW_MODEL) for value in values for query in queries]
+    assert any("Error" in one for one in told)
 
 
 @pytest.mark.few(2)
@@ -397,16 +370,6 @@ def test_any_scalar_in_any_field_of_a_model(name: str) -> None:
     queries = [tiers.query(OVERFLOW_MODEL, mechanism) for mechanism in second_order_public_halves()]
     told = [same(query, forged(OVERFLOW_MODEL, **{name: value})) for value in SCALARS for query in queries]
     assert any("InputError" in one for one in told)
-
-
-@pytest.mark.parametrize("name", [field.name for field in fields(SecondOrderQuery)])
-def test_any_scalar_in_any_field_of_a_query(name: str) -> None:
-    told = [
-        same(forged(tiers.query(OVERFLOW_MODEL, mechanism), **{name: value}), OVERFLOW_MODEL)
-        for value in (*SCALARS, *COSTS)
-        for mechanism in ("pmd", "sslp")
-    ]
-    assert any("Error" in one for one in told)
 
 
 def alike(size: float = 1.0) -> np.ndarray[Any, Any]:

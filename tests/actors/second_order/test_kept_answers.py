@@ -14,7 +14,7 @@ import pytest
 import tiers
 from deaf import Deaf
 
-from actors.keeper import LEDGER, Keeper, read_book
+from actors.keeper import Keeper, read_book
 from actors.second_order.cohort import Answer, Answers, Pin, PrivateCohort
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.second_order import SecondOrderRelease
@@ -40,17 +40,6 @@ def test_a_new_process_resends_the_kept_bytes_in_any_layout(tmp_path: Path) -> N
     assert answered(tmp_path, 0, DEVICES, OTHER_SECRET) == before
     assert [answered(tmp_path, k, k + 1, OTHER_SECRET)[0] for k in range(DEVICES)] == before
     assert answered(tmp_path / "new", 0, DEVICES, OTHER_SECRET) != before
-
-
-def test_the_folder_remembers_the_model_and_the_ledger(tmp_path: Path) -> None:
-    answered(tmp_path, 0, DEVICES)
-    again = tiers.cohort(OF, 3, 5, keeper=Keeper(tmp_path))
-    answer = tiers.answer_of(again, 4)
-    assert answer is not None
-    assert (answer.query_id, answer.model, answer.mechanism) == (QUERY.id, MODEL.digest, "pmc")
-    other = tiers.features(unseen=58, seed=1)
-    with pytest.raises(InputError, match=f"answered model {MODEL.digest.hex()[:8]}.*{other.digest.hex()[:8]}"):
-        again.pin(other.digest, 3, 5)
 
 
 KILLED = """
@@ -111,27 +100,6 @@ def known(folder: Path) -> list[Answer | None] | None:
     except LedgerError:
         return None
     return [kept.get(device) for device in range(3)]
-
-
-def test_a_torn_last_line_was_never_sent_and_is_left_out(tmp_path: Path) -> None:
-    """One that lacks nothing but its end is there."""
-    kept = Answers(0, 9, Keeper(tmp_path))
-    assert kept.keep([answer(0), answer(1)])
-    (path,) = tmp_path.glob(f"*{LEDGER.suffix}")
-    whole = len(path.read_bytes())
-    assert kept.keep([answer(2)])
-    both = path.read_bytes()
-    for end in range(whole, len(both) - 1):
-        path.write_bytes(both[:end])
-        assert known(tmp_path) == [answer(0), answer(1), None]
-    again = Answers(0, 9, Keeper(tmp_path))
-    assert not again.keep([answer(2, b"anew")]), "two answers were there"
-    assert again.keep([answer(2, b"anew")])
-    assert known(tmp_path) == [answer(0), answer(1), answer(2, b"anew")]
-    path.write_bytes(both[:-1])
-    assert known(tmp_path) is None  # it has two answers of a device then
-    next(one for one in tmp_path.glob(f"*{LEDGER.suffix}") if one != path).unlink()
-    assert known(tmp_path) == [answer(0), answer(1), answer(2)]
 
 
 LINE = json.loads(answer(0).line())

@@ -17,6 +17,7 @@ from coordinator.server.decoding.estimates import PublicCounts
 from scenarios.config.files import brief
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
+from scenarios.families.main.main_seed import record
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows import registered_rows
@@ -69,13 +70,6 @@ def test_features_lift_advice_and_change_nothing_that_is_asked(
     assert again["ndcg"] == told["ndcg"]
 
 
-def test_a_declared_number_of_ratings_is_not_the_files(halves: Path, blindrec: Command) -> None:
-    found = blindrec(*OF_SETS, "--ratings", halves, "--rated", 18, "--json", "-").result
-    assert found["from_the_file"] == "items"
-    printed = blindrec(*OF_SETS, "--ratings", halves)
-    assert "public constants taken from the file │ items, rated" in printed.words
-
-
 @pytest.mark.parametrize(
     ("more", "line"),
     [
@@ -114,17 +108,6 @@ def tastes(tmp_path: Path) -> Path:
     return write_movielens(tmp_path / "ratings.csv", rows)
 
 
-def test_three_rounds_over_a_file_and_no_device_answers_twice(tastes: Path, blindrec: Command, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    found = blindrec(*OF_PAIRS, "--ratings", tastes, "--backend", "inprocess", "--out", out).result
-    assert (found["policy"], found["rounds"], found["spent_max"], found["spent_mean"]) == ("groups", 3, 3, 3)
-    rounds = pd.read_parquet(out / "rounds.parquet")
-    assert rounds["pool"].tolist() == [30, 8, 8]
-    assert rounds["asked"].tolist() == [180, 135, 585]
-    assert rounds["first_device"].tolist() == [0, 180, 315]
-    assert "rank" in pd.read_parquet(out / "items.parquet")
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 def test_a_run_goes_on_after_any_round(rounds: int, tastes: Path, blindrec: Command, tmp_path: Path) -> None:
@@ -141,14 +124,16 @@ def test_a_run_goes_on_after_any_round(rounds: int, tastes: Path, blindrec: Comm
 def test_lists_follow_taste_where_popularity_says_nothing(tastes: Path) -> None:
     """Every item is as popular as any other: half of a list by popularity is of a person's own taste, as by chance."""
 
-    def of_own_taste(design: str) -> float:
-        ran = here(of_file(tastes, design=design, epsilon=4, users=60_000))
+    def of_own_taste(design: str, users: int = 60_000, **more: int) -> float:
+        ran = here(of_file(tastes, design=design, epsilon=4, users=users, **more))
         ratings, advice = ran.population.ratings, ran.advice
         assert isinstance(ratings, StoredRatings)
+        assert record(ran)["clusters_follow"] is not None
         return float((advice % 2 == ratings.user[: len(advice), None] % 2)[advice >= 0].mean())
 
     assert of_own_taste("set") < 0.6
     assert of_own_taste("pairs") > 0.8
+    assert of_own_taste("pair-totals", users=2000, pair_items=30, pair_likes=5) > 0.7
 
 
 def test_of_a_block_model_the_most_liked_items_are_asked_about() -> None:

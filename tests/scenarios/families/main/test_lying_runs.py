@@ -17,7 +17,7 @@ from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled
-from scenarios.families.main.main_seed import lying_scores, record, renamed
+from scenarios.families.main.main_seed import lying_scores, record
 from scenarios.families.main.run import MainResult, collusion_of, run
 from scenarios.store.journal import Journal
 from scenarios.studies.sweep.threshold import emulate, emulated_devices
@@ -36,15 +36,18 @@ def told(**given: Any) -> dict[str, Any]:
     return lying_scores(ran(**given))
 
 
-@pytest.mark.parametrize("design", ["sign", "maxsense", "set", "olh"])
+@pytest.mark.parametrize("design", ["sign", "maxsense", "set", "oue", "olh"])
 def test_labels_go_wrong_as_predicted_with_levels_fitted_by_the_server(design: str) -> None:
-    """Far above f* all promoted items pass, far below none does; the prediction says so as well."""
-    common = {"design": design, "items": 40, "rated": 8, "epsilon": 3, "users": 60_000, "attack": "promote:4"}
+    """Far above f* all promoted items pass, far below none does; the prediction says so, and an honest one does not."""
+    common = {"design": design, "items": 40, "rated": 10, "epsilon": 3, "users": 60_000, "attack": "promote:12"}
     tipping = told(malicious=0.01, **common)["tipping_share"]
-    few, many = (told(malicious=share, **common) for share in (tipping / 4, min(2.5 * tipping, 0.9)))
-    assert (few["labels_wrong"], many["labels_wrong"]) == (0, 4)
+    honest, few, many = (record(ran(malicious=part, **common)) for part in (0, tipping / 4, min(2.5 * tipping, 0.9)))
+    assert honest["accuracy_predicted"] > 0.99
+    assert (few["labels_wrong"], many["labels_wrong"]) == (0, 12)
     assert few["labels_wrong_predicted"] < 0.5
-    assert many["labels_wrong_predicted"] == pytest.approx(4, abs=0.5)
+    assert many["labels_wrong_predicted"] == pytest.approx(12, abs=0.5)
+    assert many["accuracy"] < 0.8
+    assert many["accuracy_predicted"] == pytest.approx(many["accuracy"], abs=0.06)
     assert many["promoted_rank"] < few["promoted_rank"]
     assert many["promoted_rank"] == pytest.approx(many["promoted_rank_predicted"], abs=4)
 
@@ -75,10 +78,8 @@ def test_fixed_rounds_take_pools_in_turn() -> None:
     pools = [pool.tolist() for ask in one.outcome.state.asked if (pool := ask.query.pool) is not None]
     assert [len(pool) for pool in pools] == [8, 8, 8] * 2
     assert pools[0] == pools[3]
-    assert (
-        lying_scores(ran(**{**ADAPTIVE, "policy": "fixed"}, pool_size=9, rounds=6, malicious=0.1))["tipping_share"]
-        is None
-    )
+    lied = told(**{**ADAPTIVE, "policy": "fixed"}, pool_size=9, rounds=6, malicious=0.1)
+    assert lied["tipping_share"] is None
     predicted = predictor(one.scenario)  # a formula for all items at once says nothing of pools
     assert predicted is None
 
@@ -130,8 +131,6 @@ def test_labels_without_names_are_matched_before_they_are_wrong(design: str) -> 
     found = [told(**given, like=((0.9, 0.1), (0.1, 0.9)), seed=seed) for seed in range(6)]
     assert [(one["labels_wrong"], one["all_right"], one["promoted_rank"]) for one in found] == [(0, True, None)] * 6
     assert found[0]["tipping_limit"] == pytest.approx(0.8 * math.tanh(1.5) / (1 + 0.8 * math.tanh(1.5)))
-    first, like = np.array([0, 0, 1, 1, 1]), np.array([1, 1, 0, 0, 1], np.int32)
-    assert (renamed(first, like, 2) != like).tolist() == [False] * 4 + [True]
 
 
 def test_no_mechanism_goes_beyond_the_universal_limit() -> None:
@@ -140,6 +139,10 @@ def test_no_mechanism_goes_beyond_the_universal_limit() -> None:
         scenario = Scenario(design=design, items=100, rated=10, users=1000).complete()
         influence = present(influence_of(scenario))
         assert influence.tipping(1) <= universal_limit(scenario)
+
+
+CROSSED: dict[str, Any] = {"design": "anchor", "items": 60, "rated": 20, "like": ((0.9, 0.1), (0.1, 0.9)), "epsilon": 2}
+LIED_SIDES = {**CROSSED, "users": 1000, "malicious": 0.2}
 
 
 @pytest.mark.parametrize(
@@ -156,16 +159,16 @@ def test_no_mechanism_goes_beyond_the_universal_limit() -> None:
         ({"design": "anchor", "policy": "eliminate"}, "policy is 'eliminate'; anchor takes anchor alone, leave it out"),
         ({"design": "anchor", "rated": 1}, "rated is 1; anchor sensing begins with pairs of ratings"),
         ({"design": "sign", "policy": "eliminate", "verify": 5, "answers_per_device": 2}, "leave out one"),
+        ({"malicious": 0.1, "attack": "promote:300"}, "only 100 items are liked less"),
+        ({**LIED_SIDES, "attack": "promote:3"}, "no cluster of anchor is the more liked one; choose untargeted"),
+        ({**LIED_SIDES, "attack": "late:3"}, "not worked out for anchor; choose one of untargeted"),
+        ({**LIED_SIDES, "attack": "input:31"}, "only 30 items can change sides"),
+        ({**LIED_SIDES, "attack": "early", "pool_items": 60}, "all rounds are about 60 items"),
     ],
 )
 def test_what_no_run_can_do_is_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        _ = RunSpec(Scenario(**given).complete()).design
-
-
-def test_wishes_beyond_the_catalogue_are_refused() -> None:
-    with pytest.raises(InputError, match="only 100 items are liked less"):
-        collusion_of(populate(Scenario(malicious=0.1, attack="promote:300")))
+        ran(**given)
 
 
 LIED: list[dict[str, Any]] = [
@@ -194,25 +197,10 @@ def test_no_liars_are_a_baseline(lied: dict[str, Any]) -> None:
     assert (told_nobody["malicious"], told_nobody["lies"]) == (0, 0)
 
 
-@pytest.mark.parametrize("design", ["sign", "set", "oue", "olh"])
-def test_the_predicted_share_right_is_that_among_liars(design: str) -> None:
-    """Twelve of 40 items are turned round, which an honest prediction of all right does not know."""
-    common = {"design": design, "items": 40, "rated": 10, "epsilon": 3, "users": 60_000, "attack": "promote:12"}
-    tipping = told(malicious=0.01, **common)["tipping_share"]
-    measured = record(ran(malicious=min(2.5 * tipping, 0.9), **common))
-    honest = record(ran(malicious=0, **common))
-    assert honest["accuracy_predicted"] > 0.99
-    assert measured["accuracy"] < 0.8
-    assert measured["accuracy_predicted"] == pytest.approx(measured["accuracy"], abs=0.06)
-
-
 def test_nothing_is_predicted_where_nobody_knows_what_liars_do() -> None:
     common = {"design": "pairwise", "items": 12, "rated": 6, "epsilon": 3, "users": 20_000}
     assert record(ran(**common, malicious=0.02))["accuracy_predicted"] is None
     assert record(ran(**common, malicious=0))["accuracy_predicted"] is not None
-
-
-CROSSED: dict[str, Any] = {"design": "anchor", "items": 60, "rated": 20, "like": ((0.9, 0.1), (0.1, 0.9)), "epsilon": 2}
 
 
 def plotted(**given: Any) -> Any:
@@ -229,20 +217,6 @@ def test_items_of_both_clusters_should_change_sides_though_all_are_liked_equally
     assert moved.sum() == many
     assert set(plot.wishes[moved].tolist()) == {-1, 1}
     assert np.flatnonzero(plot.shares).tolist() == ([20] if attack == "early" else list(range(61)))
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"attack": "promote:3"}, "no cluster of anchor is the more liked one; choose untargeted"),
-        ({"attack": "late:3"}, "not worked out for anchor; choose one of untargeted"),
-        ({"attack": "input:31"}, "only 30 items can change sides"),
-        ({"attack": "early", "pool_items": 60}, "all rounds are about 60 items"),
-    ],
-)
-def test_what_makes_no_sense_without_an_order_is_refused(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        plotted(malicious=0.2, **given)
 
 
 def test_wrong_labels_are_those_that_were_turned_whichever_cluster_is_called_the_first() -> None:

@@ -11,8 +11,6 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 
 from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
-from coordinator.server.mechanisms import server_halves
-from coordinator.server.server_half import TRUST_TWO_SERVERS, UNTIL_LEARNED
 from scenarios.data.populations import populate
 from scenarios.families.main.main_job import COLUMNS
 from scenarios.families.main.main_seed import predict, record
@@ -69,44 +67,6 @@ def test_the_clusters_of_a_planted_file_are_found_and_help_its_users(tmp_path: P
     assert found["hit_rate"] > found["random_hit_rate"] + 3 * found["hit_rate_error"]
 
 
-@pytest.mark.few(4)  # golden results hold every design's record
-@pytest.mark.parametrize("name", server_halves())
-def test_the_record_of_every_design(name: str, file: Path) -> None:
-    half = server_halves()[name]
-    for scenario in (small(design=name), of_file(file, design=name)):
-        run = here(scenario)
-        found = record(run)
-        assert set(found) >= PROMISED
-        assert json.loads(to_json(found), parse_constant=pytest.fail) == found
-        assert found["design"] == name
-        assert found["trust_model"] == half.trust
-        delta = 1e-6 if half.trust == TRUST_TWO_SERVERS else 0.0
-        assert (found["neighbours"], found["delta"]) == (("replace", delta) if half.private else (None, None))
-        assert found["rounds"] == len(run.outcome.state.asked)
-        assert found["rounds"] == 1 or half.learns_all or half.groups
-        assert (found["unlearned"] is None) == (UNTIL_LEARNED not in half.policies)
-        answers = 2 if name == "pair-totals" else 1  # of a device, in as many rounds
-        assert found["answered"] == run.statistic.devices <= answers * found["users"]
-        assert (found["refused"], found["missing"]) == (0, 0)
-
-
-def test_what_several_questions_cost_is_told_as_a_whole_and_each() -> None:
-    found = record(here(small(design="multi-maxsense", questions=3, epsilon=6)))
-    assert (found["questions"], found["epsilon"], found["epsilon_per_question"]) == (3, 6, 2)
-    assert found["person_epsilon"] == 6
-    single = record(here(small()))
-    assert (single["questions"], single["epsilon_per_question"]) == (1, 1)
-
-
-@pytest.mark.parametrize("name", ["curator-items", "curator-pairs"])
-def test_a_curators_epsilon_is_no_question_without_privacy(name: str) -> None:
-    """The record may not tell "epsilon inf" of questions where the guarantee says epsilon 1."""
-    found = record(here(small(design=name)))
-    assert found["epsilon"] == 1
-    assert not found["guarantee"].startswith("none")
-    assert found["epsilon_per_question"] != "inf"
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["curator-items", "curator-pairs"])
 def test_a_run_under_either_relation_is_the_other_at_half_or_twice_epsilon(name: str) -> None:
@@ -131,17 +91,6 @@ def test_a_curators_huge_epsilon_is_a_record_still(name: str) -> None:
     except ValueError:
         return
     json.loads(to_json(record(here(scenario))), parse_constant=pytest.fail)
-
-
-def test_those_who_cannot_answer_are_missing(tmp_path: Path) -> None:
-    """Half of the users have one rating: without public items they answer like anybody."""
-    rows = planted_ratings(users=40, items=12, each=6)
-    file = write_movielens(tmp_path / "ratings.csv", [*rows, *((user, user % 12, 4.0) for user in range(40, 80))])
-    public = record(here(of_file(file, design="pairwise", rated_items="public", held_out=0)))
-    assert (public["users"], public["answered"], public["missing"], public["refused"]) == (80, 40, 40, 0)
-    assert "which items it rated is public" in public["guarantee"]
-    private = record(here(of_file(file, design="pairwise", held_out=0)))
-    assert (private["answered"], private["missing"]) == (80, 0)
 
 
 def test_items_that_users_did_not_suffice_for_are_unlearned() -> None:

@@ -39,18 +39,15 @@ def test_clusters_by_the_number_of_ratings_follow_popularity() -> None:
     found = what_clusters_follow(POPULARITY, POPULARITY, planted((10, 100), (0.4, 0.6)))
     assert (found.popularity, found.taste) == pytest.approx((1, 0), abs=1e-12)
     assert (found.verdict, found.noiseless_ari) == ("popularity", 1)
+    unlike = what_clusters_follow(POPULARITY, NEITHER, planted((10, 100), (0.4, 0.6)))
+    assert unlike.noiseless_ari < 0.05
+    assert unlike.verdict == "noise"
 
 
 def test_clusters_by_the_share_of_likes_follow_taste() -> None:
     found = what_clusters_follow(TASTE, TASTE, planted((20, 40), (0.2, 0.8)))
     assert (found.popularity, found.taste) == pytest.approx((0, 1), abs=1e-12)
     assert found.verdict == "taste"
-
-
-def test_clusters_unlike_those_without_noise_are_noise_whatever_they_follow() -> None:
-    found = what_clusters_follow(POPULARITY, NEITHER, planted((10, 100), (0.4, 0.6)))
-    assert found.noiseless_ari < 0.05
-    assert found.verdict == "noise"
 
 
 def test_clusters_that_explain_nothing_are_noise_though_they_agree_with_those_without_noise() -> None:

@@ -52,20 +52,14 @@ def test_the_chains_total_is_p_recs_own_bound(recommender: str, diversity: int, 
     assert own_lower_bound(rounds, 2, 10, 5, diversity, radius) <= most <= bound
 
 
+def test_three_objects() -> None:
+    assert sum(theorem_15_chain(100, 3, 1, 1, objects=3)) == pytest.approx(2 * math.log(298), rel=1e-12)
+
+
 def test_the_literal_rule_loses_the_second_group_and_the_total_with_it() -> None:
     """D = 0: the second group is dead after one disagreement, and then nobody is left to follow."""
     total = sum(theorem_15_chain(1000, 5, 0, 3, recommender="p-rec-literal"))
     assert total != pytest.approx(3 * math.log(1999), rel=0.01)
-
-
-def test_three_objects() -> None:
-    total = sum(theorem_15_chain(100, 3, 1, 1, objects=3))
-    assert total == pytest.approx(2 * math.log(298), rel=1e-12)
-
-
-def test_disagreements_must_fit_into_the_rounds() -> None:
-    with pytest.raises(InputError, match="diversity 5 and radius 4 do not fit into 8 rounds"):
-        theorem_15_chain(8, 3, 5, 4)
 
 
 @given(
@@ -126,3 +120,5 @@ def test_the_same_seed_draws_the_same() -> None:
 def test_what_cannot_be_drawn() -> None:
     with pytest.raises(InputError, match="share of disagreements is 2"):
         configuration(10, 40, 40, seed=0)
+    with pytest.raises(InputError, match="diversity 5 and radius 4 do not fit into 8 rounds"):
+        theorem_15_chain(8, 3, 5, 4)

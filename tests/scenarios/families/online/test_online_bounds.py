@@ -174,13 +174,6 @@ def test_limits_of_theorem_p_sim() -> None:
     assert 3.72 < sim_constants(10**300, sharp=True)["C_T"] < 3.75
 
 
-@given(rounds=st.sampled_from([2, 3, 5, 10, 100, 10**5, 10**9]))
-def test_the_closed_form_of_theorem_p_sim(rounds: int) -> None:
-    found = sim_constants(rounds)
-    assert max(found["K_+"], found["K_-"]) <= 9 / 4
-    assert sim_constants(rounds, sharp=True)["C_T"] < found["C_T"]
-
-
 def test_the_least_is_given_where_d_and_r_are_0() -> None:
     for name in bounded_names():
         sharp = name == "p-rec-sharp"

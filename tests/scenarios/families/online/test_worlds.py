@@ -22,7 +22,6 @@ from scenarios.families.online.online_worlds import (
     all_votes,
     best_radius,
     distances,
-    likes_of,
     measured,
     planted_world,
     world_from_file,
@@ -30,18 +29,11 @@ from scenarios.families.online.online_worlds import (
 
 
 def world_of(**changes: object) -> OnlineWorld:
-    """A planted world."""
     return planted_world(OnlineScenario.model_validate({"rounds": 40, "voters": 30, **changes}))
 
 
 def liked_by(client: Client, rounds: int, objects: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """What a client answers to everything."""
     return np.array([[client.answer(t, k) for k in range(objects)] for t in range(rounds)])
-
-
-def test_likes_are_the_first_object_and_in_diverse_rounds_the_next() -> None:
-    taste, diverse = np.array([0, 2, 2, 1], np.uint8), np.array([0, 1, 0, 1], np.bool_)
-    assert likes_of(taste, diverse, 3).astype(int).tolist() == [[1, 0, 0], [1, 0, 1], [0, 0, 1], [0, 1, 1]]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +152,6 @@ likes = [[0], [0, 1], 2]
 
 
 def written(text: str, tmp_path: Path, **claims: object) -> OnlineWorld:
-    """The world of a file."""
     path = tmp_path / "world.toml"
     path.write_text(text)
     return world_from_file(OnlineScenario.model_validate({"world": path, **claims}), path)
@@ -180,7 +171,6 @@ def test_a_file_is_votes_by_round_and_what_the_client_likes(tmp_path: Path) -> N
 
 
 def rows(votes: str, likes: str = "[[0], [0]]") -> str:
-    """A file."""
     return f"votes = {votes}\nlikes = {likes}"
 
 
@@ -212,12 +202,6 @@ def test_a_mistake_is_told_in_one_line(name: str, tmp_path: Path) -> None:
         written(text, tmp_path)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    path = tmp_path / "none.toml"
-    with pytest.raises(InputError, match=r"none\.toml cannot be read \(No such file or directory\)"):
-        world_from_file(OnlineScenario(world=path), path)
-
-
 def test_objects_that_the_file_contradicts_are_refused(tmp_path: Path) -> None:
     """Not ignored: the run would be about another number of objects than was asked for."""
     with pytest.raises(InputError, match=r"objects"):
@@ -232,62 +216,14 @@ def test_fewer_rounds_than_objects_are_enough_where_no_bound_needs_more(name: st
 
 
 VOTE_PURPOSE = 9
-SIX: dict[str, list[float]] = {
-    "ann": [5, 5, 5, 1, 1, 1],  # likes the first three of six titles
-    "bob": [5, 4.5, 4, 2, 1.5, 1],  # likes the same and always knows best
-    "dan": [3, 3, 3, 3, 3, 3],  # likes nothing above her own mean, so she is never a client
-    "eve": [1, 1.5, 2, 4, 4.5, 5],  # likes the others
-}
-"""Ratings of titles a to f, in order of names."""
-
-
-def small_file(folder: Path) -> Path:
-    """Six titles and four users."""
-    lines = [
-        f"{user},{title},{value}\n" for user, row in SIX.items() for title, value in zip("abcdef", row, strict=True)
-    ]
-    path = folder / "ratings.csv"
-    path.write_text("user,item,rating\n" + "".join(lines))
-    return path
 
 
 def world_of_file(path: Path, **changes: Any) -> OnlineWorld:
-    """The world of a file."""
     return build_world(OnlineScenario.model_validate({"ratings": path, **changes}))
 
 
 def client_of(path: Path, **changes: Any) -> ClientWorld:
-    """The only client of a file's world."""
     return world_of_file(path, **changes).clients[0]
-
-
-def known_peers(path: Path, seed: int, radius: int) -> set[str]:
-    """Peers within a radius, but for dan, who draws; nobody where there are too few."""
-    try:
-        client = client_of(path, rounds=2, seed=seed, radius=radius)
-    except InputError:
-        return set()
-    return {user for user, peer in zip(SIX, client.peer, strict=True) if peer} - {"dan"}
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_four_users_by_hand(seed: int, tmp_path: Path) -> None:
-    """Three pairs of six titles: in D both are liked, as many are skipped, and the rest tells friend from foe."""
-    path = small_file(tmp_path)
-    client = client_of(path, rounds=2, seed=seed, radius=2)
-    name = client.name.removeprefix("user ")
-    likes = {title for title, value in enumerate(SIX[name]) if value > 3}
-    shown = present(client.titles).tolist()
-    assert len({title for row in shown for title in row}) == 4
-    assert all(client.client.answer(t, k) == (row[k] in likes) for t, row in enumerate(shown) for k in (0, 1))
-    assert client.diversity == sum(set(row) <= likes for row in shown)
-    assert client.diversity <= client.skipped <= 1
-    mixed = 2 - client.diversity
-    taste = {"ann": 0, "bob": 0, "eve": 1}
-    far = {user: mixed * (taste[user] != taste[name]) for user in taste if user != name}
-    for radius in range(3):
-        assert known_peers(path, seed, radius) == {user for user in far if far[user] <= radius}
-    assert (client.own_device, client.voters) == (list(SIX).index(name), 3)
 
 
 class Rated(NamedTuple):

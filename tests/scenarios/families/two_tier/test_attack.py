@@ -128,15 +128,12 @@ def test_the_same_seed_gives_the_same_guesses() -> None:
     assert other != again
 
 
-def test_a_mechanism_without_a_vector_is_refused() -> None:
-    with pytest.raises(InputError, match="privunit releases no vector"):
-        attack(*world(), 0, attacked=[("privunit", Fraction(1))])
-
-
-def test_an_attack_on_nobody_is_refused() -> None:
+def test_a_mechanism_without_a_vector_is_refused_and_so_is_nobody() -> None:
     features, public, private = world()
     with pytest.raises(InputError, match="private ones 0; an attack needs both"):
         attack(features, public, private.block(0, 0), 0)
+    with pytest.raises(InputError, match="privunit releases no vector"):
+        attack(*world(), 0, attacked=[("privunit", Fraction(1))])
 
 
 def test_targets_and_known_ratings_are_apart_and_decoys_were_not_rated() -> None:

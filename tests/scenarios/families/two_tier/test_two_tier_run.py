@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 from boundary import SEED, shows_a_secret
+from going_on import LAYOUT
 from runs import holds_within
 from thoroughness import THOROUGH
 from tiers import SECRET, WILLING, features, private, query, rated
@@ -135,7 +136,6 @@ class OtherLibrary:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """On another processor."""
     with monkeypatch.context() as patch:
         other = OtherLibrary()
         patch.setattr(batches, "iterate", other.iterate)
@@ -192,8 +192,7 @@ def test_a_grid_that_is_too_fine_lets_them(request: pytest.FixtureRequest, monke
 
 
 SHAPE = "260,500,90000"  # Of a planted table whose public users make several cohorts
-VARIES = {"seconds", "seconds_per_iteration", "peak_memory_mb", "backend", "backend_reason", "workers"}
-VARIES |= {"retries", "restarts"}
+VARIES = LAYOUT | {"retries", "restarts"}
 
 
 @pytest.mark.cluster
@@ -255,7 +254,6 @@ MASTER = as_words(SECRET)
 
 
 def released(poison: Poison | None, *, own_h: bool = False, clip: bool = False) -> Floats2:
-    """Return the rows that the server makes of the releases of all devices."""
     kind = PrivateCohort if poison is None else partial(PoisoningCohort, poison=poison)
     cohort = kind(private(rated(devices=DEVICES)), SECRET, 0, DEVICES, consent=WILLING)
     asked, book = replace(query(MODEL, "pmc"), own_h=own_h), ReleaseBook(MODEL.items, clip=clip)

@@ -60,17 +60,12 @@ def test_a_split_holds_out_as_many_of_everyone_and_deals_users_once(small_table:
     least = split.train.degrees[split.public].min()
     others = np.setdiff1d(np.arange(90), split.public)
     assert least >= split.train.degrees[others].max()
-    both = [np.concatenate([split.train.items[a:b], split.test.items[c:d]]) for a, b, c, d in _bounds(split)]
-    expected = np.split(small_table.items, small_table.starts[1:-1])
-    assert all(np.array_equal(np.sort(one), other) for one, other in zip(both, expected, strict=True))
+    for user in range(90):
+        train, test, both = (one.block(user, user + 1).items for one in (split.train, split.test, small_table))
+        assert sorted([*train, *test]) == both.tolist()
     elsewhere = split_users(small_table, settings.model_copy(update={"public_by": "random", "seed": 4}))
     assert not np.array_equal(elsewhere.test.items, split.test.items)
     assert not np.array_equal(elsewhere.public, split.public)
-
-
-def _bounds(split: object) -> list[tuple[int, int, int, int]]:
-    train, test = split.train.starts, split.test.starts  # type: ignore[attr-defined] # a split
-    return list(zip(train[:-1], train[1:], test[:-1], test[1:], strict=True))
 
 
 def test_ratings_that_are_not_finite_are_refused_by_name(small_table: RatingTable) -> None:
@@ -230,7 +225,6 @@ def test_no_announced_model_knows_validation_users_and_the_final_one_does(table:
 
 
 def rows_of(table: Rows) -> list[Floats2]:
-    """Every user's items and ratings."""
     both = np.stack([table.items, table.values], axis=1)
     return np.split(both, table.starts[1:-1])
 
@@ -267,7 +261,6 @@ def test_the_gain_that_is_largest_less_its_standard_error_is_taken() -> None:
     noise /= noise.std(ddof=1) / np.sqrt(50)  # standard error 1
 
     def chosen(*settings: tuple[float, float]) -> int:
-        """What is chosen of gains with these means and standard errors."""
         return surest(100 - np.array([mean + error * noise for mean, error in ((0.0, 0.0), *settings)]))
 
     assert chosen((1, 0.4), (3, 1), (2, 0.5)) == 2
