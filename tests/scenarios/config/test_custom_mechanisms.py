@@ -199,10 +199,11 @@ def line_of(error: pytest.ExceptionInfo[PolicyError]) -> str:
 
 
 @pytest.mark.parametrize("kind", DEVICES)
-def test_what_devices_cannot_use_is_told_in_a_line(kind: type[Mechanism]) -> None:
+def test_what_devices_cannot_use_is_told_in_a_line(kind: type[Mechanism], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(PolicyError) as error:
         outcome(job(kind()))
     assert re.match(f"mechanism {kind.__name__}, {DEVICES[kind]}", line_of(error))
+    assert "Rated" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", SERVERS)
