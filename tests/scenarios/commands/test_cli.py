@@ -52,7 +52,9 @@ def test_progress_goes_to_standard_error(blindrec: Command, monkeypatch: pytest.
 def test_a_run_on_a_file(blindrec: Command, tmp_path: Path) -> None:
     file = write_movielens(tmp_path / "ratings.csv", ROWS)
     told = blindrec("run", "--backend", "inprocess", "--ratings", file, "--epsilon", 4, "--json", "-")
-    assert told.err == "rated is 5, the file's median; it is public in this run\n"
+    assert told.err.startswith(
+        "rated is 5, the file's median; it is public in this run\n"
+    )  # a slow machine tells progress
     assert (told.result["users"], told.result["items"], told.result["accuracy"]) == (25, 12, None)
 
 

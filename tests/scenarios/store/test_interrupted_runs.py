@@ -211,7 +211,7 @@ def test_a_folder_of_a_run_that_was_killed_at_once_can_be_used(made: str, blindr
     assert {path.name for path in out.iterdir()} == names
 
 
-@pytest.mark.parametrize("mine", ["notes.txt", "rounds/notes.txt", ".notes", "folder/"])
+@pytest.mark.parametrize("mine", ["notes.txt", "result.json", "rounds/notes.txt", ".notes", "folder/"])
 def test_what_no_run_left_is_not_written_over(mine: str, blindrec: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "rounds").mkdir(parents=True)
