@@ -1,4 +1,4 @@
-"""README, CONTRIBUTING, docs and deploy: every file and module of ours that they name exists; see test_site for links."""
+"""README, CONTRIBUTING, docs and deploy: every file and module of ours that they name exists; for links see test_site."""
 
 import importlib
 import re
