@@ -177,6 +177,28 @@ def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
     return run
 
 
+@pytest.fixture
+def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory whose modules can be imported, and are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if Path(getattr(module, "__file__", None) or "").is_relative_to(tmp_path):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Figures are drawn without a display, never shown, and closed."""
+    from matplotlib import pyplot as plt  # noqa: PLC0415 (plotting, where something is drawn)
+
+    plt.switch_backend("agg")
+    monkeypatch.setattr(plt, "show", lambda *_: pytest.fail("a figure is shown"))
+    yield
+    plt.close("all")
+
+
 @pytest.fixture(scope="module")
 def undrawn() -> Iterator[None]:
     """Let folders of sweeps and comparisons hold no figures, for tests that look at none: each takes half a second."""

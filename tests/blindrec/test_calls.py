@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
 
 
+pytestmark = pytest.mark.usefixtures("headless")
 face = blindrec  # where a test has the fixture of this name
 HERE = blindrec.InProcess(workers=1)
 SMALL = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600)
@@ -222,17 +222,6 @@ def test_a_ray_that_the_caller_has_joined_is_not_ended(ray_session: OnRay) -> No
     line = "Ray runs in this process already, and would end with the run; call ray.shutdown() first"
     assert str(refused.value) == line
     assert ray.is_initialized()
-
-
-@pytest.fixture(autouse=True)
-def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Figures are drawn without a display, never shown, and closed."""
-    from matplotlib import pyplot as plt  # noqa: PLC0415 (plotting, where something is drawn)
-
-    plt.switch_backend("agg")
-    monkeypatch.setattr(plt, "show", lambda *_: pytest.fail("a figure is shown"))
-    yield
-    plt.close("all")
 
 
 def test_a_result_is_a_mapping_that_is_not_changed_from_outside() -> None:

@@ -1,4 +1,4 @@
-"""README, CONTRIBUTING, docs and deploy: every file and module of ours that they name exists; for links see test_site."""
+"""README, CONTRIBUTING, docs and deploy: every file and module that they name exists. Links are those of test_site."""
 
 import importlib
 import re

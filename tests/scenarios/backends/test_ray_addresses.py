@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 import ray
-from runs import Command, refused
+from runs import Command, free_ports, refused
 
 from coordinator.protocol.errors import InputError, LostError
 from scenarios.backends import ray_instance as cluster
@@ -20,9 +20,7 @@ pytestmark = pytest.mark.usefixtures("nobody_asks")
 @pytest.fixture
 def port() -> int:
     """A port where nothing listens."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        number: int = free.getsockname()[1]
+    (number,) = free_ports(1)
     return number
 
 

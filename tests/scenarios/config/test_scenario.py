@@ -1,7 +1,6 @@
 """Scenarios from flags and TOML: flags win, and whatever is wrong is reported in one line."""
 
 import re
-import sys
 import tomllib
 from fractions import Fraction
 from pathlib import Path
@@ -235,13 +234,9 @@ def policy(setting): raise ValueError("it was made")
         ("sweep", 'sweep = "results"\nexperiment = "run"\n[[grid]]\npolicy = ["spy:policy"]', "policy"),
     ],
 )
-def test_files_that_name_code(
-    command: str, text: str, key: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("importable")
+def test_files_that_name_code(command: str, text: str, key: str, blindrec: Command) -> None:
     """A file that names code is a program: it is not imported unless somebody says so."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "spy", raising=False)
     Path("spy.py").write_text(SPY, encoding="utf-8")
     Path("given.toml").write_text(text, encoding="utf-8")
     begins = ["run", "given.toml"] if command == "run" else ["sweep", "given.toml", "--out", "swept"]
@@ -251,10 +246,8 @@ def test_files_that_name_code(
     assert not Path("imported").exists()
 
 
-def test_code_that_somebody_allows_or_names(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "spy", raising=False)
+@pytest.mark.usefixtures("importable")
+def test_code_that_somebody_allows_or_names(blindrec: Command) -> None:
     Path("spy.py").write_text(SPY, encoding="utf-8")
     Path("given.toml").write_text('policy = "spy:policy"\nitems = 12\nrated = 4\nusers = 100\n', encoding="utf-8")
     here = ["--backend", "inprocess"]
