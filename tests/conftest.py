@@ -280,7 +280,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
 
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[OnRay]:
-    """One Ray instance of two workers for all tests that need one; its folder is gone afterwards."""
+    """One Ray instance of two workers for all tests that need one: signals mean what they did, its folder goes."""
     import ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
 
     from scenarios.backends.ray_instance import on_ray  # noqa: PLC0415 (as above)
@@ -289,10 +289,12 @@ def ray_session() -> Iterator[OnRay]:
         patch.delenv("RAY_ADDRESS", raising=False)
         for name, value in UNWATCHED.items():
             patch.setenv(name, value)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         with on_ray(address=None, workers=2) as session:
             context = ray.get_runtime_context()
             folder = Path(context.get_temp_dir()) / context.get_session_name()
             assert folder.is_dir()
+            assert signal.signal(signal.SIGTERM, before) is signal.default_int_handler
             yield session
         assert not folder.exists()
 
