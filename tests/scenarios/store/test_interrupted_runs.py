@@ -290,22 +290,6 @@ def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) ->
     assert blindrec("resume", out, *FLAGS).code == 0
 
 
-def test_a_finished_run_tells_its_result_again(
-    blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """As JSON and as a table, without a device, and without a backend."""
-    interrupted(out := tmp_path / "out", 4)
-    told = blindrec("resume", out, *FLAGS)
-    assert told.result["rounds"] == 4
-    before = tree(out)
-    for backend in ("scenarios.backends.selection.InProcess", "scenarios.backends.ray_instance.on_ray"):
-        monkeypatch.setattr(backend, None)
-    again = blindrec("resume", out, "--json", "-")
-    assert (again.code, again.out, again.err) == (0, told.out, "")
-    assert "blindrec resume, sign, inprocess" in blindrec("resume", out).out
-    assert tree(out) == before
-
-
 @pytest.mark.parametrize(
     ("content", "words"), [("{", "it is no JSON"), ("[]", "holds no object"), ("{}", "no result of run, online")]
 )

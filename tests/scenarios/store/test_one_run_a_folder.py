@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from going_on import WAITING, on_a_full_disk
+from going_on import WAITING
 from runs import Command, holds_within, refused
 
 from actors import durable_log
@@ -20,7 +20,6 @@ from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
 from scenarios.experiment import experiment as finishing
 from scenarios.store import run_folder, whole_files
-from scenarios.store.journal import Journal
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.record_log import UNIT, UNITS, count_records
 from scenarios.store.whole_files import locked_folder
@@ -112,19 +111,13 @@ def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_disk_that_fills_up_leaves_what_was_kept(
+def test_results_that_cannot_be_written_leave_what_was_kept(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While rounds are kept, then while results are written: each time it can be resumed, and ends as it would have."""
+    """See `test_resumed` for a disk that fills up while records are kept."""
     out = tmp_path / "out"
-    ended = on_a_full_disk(blindrec, 2, *RUN, "--out", out)
-    assert (ended.code, ended.out) == (3, "")
-    assert ended.err.splitlines()[-1] == (
-        f"blindrec: round 2 cannot be kept in {Journal(out, 0).folder} (No space left on device); "
-        f"2 rounds are kept in {out}, the same command or blindrec resume {out} goes on"
-    )
     monkeypatch.setattr(finishing, "write_bytes", full)
-    ended = blindrec("resume", out, "--backend", "inprocess")
+    ended = blindrec(*RUN, "--out", out)
     assert (ended.code, ended.out) == (3, "")
     assert f"results cannot be written to {out} (No space left on device); 4 rounds are kept" in ended.err
     monkeypatch.undo()
