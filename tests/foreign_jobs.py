@@ -24,11 +24,7 @@ SECRET = bytes(range(16))
 WORLD = World(items=ITEMS, rated=RATED, users=USERS, clusters=2, epsilon=EPSILON)
 LIKE = np.array([[0.9, 0.1]])
 RATINGS = BlockRatings(
-    users=USERS,
-    rated_items=RATED,
-    like=LIKE,
-    class_shares=np.ones(1),
-    clusters=(np.arange(ITEMS) % 2).astype(np.int32),
+    users=USERS, rated_items=RATED, like=LIKE, class_shares=np.ones(1), clusters=(np.arange(ITEMS) % 2).astype(np.int32)
 )
 TRUE = 2 * LIKE[0, RATINGS.clusters] - 1
 

@@ -54,12 +54,7 @@ def test_what_a_page_names_exists(page: str) -> None:
 
 @pytest.mark.parametrize(
     "planted",
-    [
-        "coordinator/designs.py",
-        "coordinator.server.rounds.state.Asks",
-        "coordinator.designs",
-        "`multi_moments.py`",
-    ],
+    ["coordinator/designs.py", "coordinator.server.rounds.state.Asks", "coordinator.designs", "`multi_moments.py`"],
 )
 def test_what_does_not_exist_is_found(planted: str) -> None:
     right = "`coordinator/protocol/mechanisms/NAME.py` and coordinator.server.rounds.state.Ask, `emulated_runs.py`, "

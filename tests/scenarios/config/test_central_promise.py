@@ -140,10 +140,7 @@ def test_settings_of_another_trust_model_are_refused_with_its_name(
     [
         ({"trust": "local"}, (0.0, 1.0, 0.0)),
         ({"trust": "two-servers"}, (1e-6, 0.9, 0.0)),
-        (
-            {"trust": "two-servers", "delta": 1e-3, "expected_answers": 0.5, "assume_malicious": 0.25},
-            (1e-3, 0.5, 0.25),
-        ),
+        ({"trust": "two-servers", "delta": 1e-3, "expected_answers": 0.5, "assume_malicious": 0.25}, (1e-3, 0.5, 0.25)),
     ],
 )
 def test_two_servers_are_told_delta_answers_and_liars(changes: dict[str, Any], terms: tuple[float, ...]) -> None:
