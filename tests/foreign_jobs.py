@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from actors.ratings import BlockRatings
-from coordinator.protocol.custom import CustomMechanism, Mechanism
+from coordinator.protocol.custom import Mechanism
 from coordinator.server.custom import KMEANS, CustomDesign, server_half
 from coordinator.server.design import LearnerOptions, World
 from coordinator.server.fleet.cohorts import plan_layout
@@ -37,23 +37,9 @@ def job(
     each: int | None = None,
     workers: int = 2,
     kept: RoundStore | None = None,
-    helpers: tuple[str, ...] = (),
 ) -> Job:
     """Some rounds of a mechanism, all devices asked once."""
-    own, _ = admitted_for(mechanism, WORLD, epsilon=EPSILON, helpers=helpers)
-    return job_of(own, rounds=rounds, adaptive=adaptive, each=each, workers=workers, kept=kept)
-
-
-def job_of(
-    own: CustomMechanism,
-    *,
-    rounds: int = 2,
-    adaptive: bool = False,
-    each: int | None = None,
-    workers: int = 2,
-    kept: RoundStore | None = None,
-) -> Job:
-    """Some rounds of a mechanism that was admitted."""
+    own, _ = admitted_for(mechanism, WORLD, epsilon=EPSILON)
     design = CustomDesign(own, WORLD)
     setting = Setting(design=design, epsilon=EPSILON, public_seed=bytes(16))
     decoder = POSTERIOR if adaptive else KMEANS

@@ -8,7 +8,7 @@ import pytest
 from runs import Command, planted_ratings, refused, write_movielens
 
 from scenarios.studies.planner import plan as planning
-from scenarios.studies.planner.least_users import Candidate, candidates, users_needed
+from scenarios.studies.planner.least_users import Candidate, users_needed
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 WORLD = ("--items", 40, "--rated", 6, "--epsilon", 4)
@@ -33,32 +33,6 @@ def test_the_table(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:
     noiseless = blindrec("plan", *WORLD[:4], "--epsilon", "inf").out
     assert "local, no noise:" in noiseless
     assert "protects all a device holds:" not in noiseless
-
-
-def test_a_curators_neighbours_are_a_flag(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One rated item, as in a whole plan; the world that a plan is checked in has no such setting."""
-    few = ("maxsense", "curator-items")  # others take seconds, and have no such setting
-    monkeypatch.setattr(
-        "scenarios.studies.planner.plan.candidates",
-        lambda *request: [one for one in candidates(*request) if one.design in few],
-    )
-    small = ("plan", "--items", 40, "--rated", 1, "--accuracy", 0.9, "--json", "-")
-    rows = {
-        flag: next(
-            row for row in blindrec(*small, "--neighbours", flag).result["designs"] if row["design"] == "curator-items"
-        )
-        for flag in ("replace", "add-remove")
-    }
-    assert {flag: row["neighbours"] for flag, row in rows.items()} == {flag: flag for flag in rows}
-    assert rows["replace"]["users"] > rows["add-remove"]["users"]
-
-
-def test_users_without_epsilon_ask_for_the_smallest(blindrec: Command, no_pairs: None) -> None:
-    best = blindrec("plan", *WORLD[:4], "--users", 30_000, "--json", "-").result["recommended"]
-    for factor, met in ((1.001, True), (0.999, False)):
-        epsilon = best["epsilon"] * factor
-        again = blindrec("plan", *WORLD[:4], "--users", 30_000, "--epsilon", epsilon, "--json", "-").result
-        assert (again["recommended"]["users"] <= 30_000) == met
 
 
 def test_check_and_cost(blindrec: Command, no_pairs: None) -> None:
