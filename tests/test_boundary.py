@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from boundary import SEED, Wire, leaves, shows_a_secret
 from forging import forged
-from runs import here, of_file, planted_ratings, small, write_movielens
+from runs import here, of_file, planted_ratings, present, small, write_movielens
 
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
@@ -162,8 +162,7 @@ def test_the_list_would_stop_ratings_and_other_strangers() -> None:
 
 def test_the_server_holds_no_true_cluster_and_no_memory_of_the_private_side() -> None:
     run = here(small(seed=SEED, users=500))
-    truth = run.population.truth
-    assert truth is not None
+    truth = present(run.population.truth)
     arrays = [leaf for leaf in leaves(run.outcome, items=40) if isinstance(leaf, np.ndarray)]
     assert len(arrays) == 5
     for array in arrays:

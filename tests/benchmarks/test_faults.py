@@ -58,8 +58,8 @@ def test_a_history_replays_exactly(number: int) -> None:
 
 def test_histories_of_a_family_are_those_whose_numbers_say_so() -> None:
     for family in FAMILIES:
-        chosen = numbers_of(7, 4, family)
-        assert [play(number).family for number in chosen] == [family] * 4
+        chosen = numbers_of(7, 2, family)
+        assert [play(number).family for number in chosen] == [family] * 2
         assert chosen[0] >= 7
     assert numbers_of(7, 4, None) == [7, 8, 9, 10]
 
@@ -100,7 +100,6 @@ def book_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_a_wait(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("actors.durable_log.add", adds_without_waiting)
     patch.setattr("actors.durable_log.add", adds_without_waiting)
 
 

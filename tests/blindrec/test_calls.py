@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 import pytest
+from lasting import lasting
 from rich.console import Console
 from runs import Command, planted_ratings, write_movielens
 
@@ -39,23 +40,16 @@ GRID: dict[str, Any] = {"seeds": 2, "base": {"rated": 5, "epsilon": 4}, "grid": 
 TIMES = {"seconds", "devices_per_second"}
 
 
-def timeless(record: Any) -> Any:
-    """A record without what differs from call to call."""
-    if isinstance(record, dict):
-        return {name: timeless(value) for name, value in record.items() if name not in TIMES}
-    return [timeless(one) for one in record] if isinstance(record, list) else record
-
-
 def as_record(result: blindrec.Result) -> Any:
     """A result as JSON gives it back."""
-    return timeless(json.loads(json.dumps(dict(result))))
+    return lasting(json.loads(json.dumps(dict(result))), TIMES)
 
 
 @pytest.mark.parametrize("repeat", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_a_run_is_the_commands(repeat: int, blindrec: Command, tmp_path: Path) -> None:
     result = face.run(SMALL, HERE, repeat=repeat, out=tmp_path / "ours", progress=False)
     theirs = blindrec("run", *FLAGS, *LOCAL, "--repeat", repeat, "--out", tmp_path / "theirs").result
-    assert as_record(result) == timeless(theirs)
+    assert as_record(result) == lasting(theirs, TIMES)
     assert (tmp_path / "ours" / "scenario.json").read_bytes() == (tmp_path / "theirs" / "scenario.json").read_bytes()
     assert {one.name for one in (tmp_path / "ours").iterdir()} == {one.name for one in (tmp_path / "theirs").iterdir()}
     for name in ("items", "rounds"):
@@ -67,7 +61,7 @@ def test_a_run_is_the_commands(repeat: int, blindrec: Command, tmp_path: Path) -
 def test_a_plan_is_the_commands(blindrec: Command, no_pairs: None) -> None:
     flags = ["--items", 24, "--rated", 6, "--epsilon", 2, "--like", "0.9,0.2;0.1,0.8", "--class-shares", "0.3,0.7"]
     ours = face.plan(items=24, rated=6, epsilon=2, like=[[0.9, 0.2], [0.1, 0.8]], class_shares=[0.3, 0.7])
-    assert as_record(ours) == timeless(blindrec("plan", *flags, "--json", "-").result)
+    assert as_record(ours) == lasting(blindrec("plan", *flags, "--json", "-").result, TIMES)
     assert ours.frame("bounds").shape[0] == len(ours["bounds"])
     with pytest.raises(face.errors.InputError, match=r"did you mean 'bounds'\? choose among designs, bounds$"):
         ours.frame("bound")  # type: ignore[arg-type]
@@ -93,7 +87,7 @@ def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, mon
 def test_a_plan_of_a_file_is_the_commands(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:
     file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=12, each=6))
     ours = face.plan(ratings=str(file), epsilon=4)
-    assert as_record(ours) == timeless(blindrec("plan", "--ratings", file, "--epsilon", 4, "--json", "-").result)
+    assert as_record(ours) == lasting(blindrec("plan", "--ratings", file, "--epsilon", 4, "--json", "-").result, TIMES)
     with pytest.raises(face.errors.InputError, match=r"items is 5, but .* brings its own"):
         face.plan(ratings=file, items=5)
 
@@ -106,7 +100,7 @@ def test_a_sweep_is_the_commands(blindrec: Command, tmp_path: Path) -> None:
         face.sweep({**GRID, "seeds": 5}, HERE, seeds=2, out=tmp_path / "ours", progress=False),
         face.sweep(file, HERE, seeds=2, out=tmp_path / "theirs", progress=False),
     ]
-    assert all(as_record(one) == timeless(theirs) for one in ours)
+    assert all(as_record(one) == lasting(theirs, TIMES) for one in ours)
     assert {one.name for one in (tmp_path / "ours").iterdir()} == {one.name for one in (tmp_path / "theirs").iterdir()}
     assert (tmp_path / "ours" / "figure.csv").read_bytes() == (tmp_path / "theirs" / "figure.csv").read_bytes()
 

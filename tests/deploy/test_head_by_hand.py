@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from runs import free_ports
+from runs import free_ports, present
 
 PAGE = Path(__file__).parents[2] / "deploy" / "README.md"
 PORTS = ("6379", "8265")
@@ -19,8 +19,7 @@ PORTS = ("6379", "8265")
 def block() -> str:
     """The first commands of the section."""
     section = PAGE.read_text(encoding="utf-8").partition("## A head by hand")[2]
-    found = re.search(r"```\n(.*?)```", section, re.DOTALL)
-    assert found
+    found = present(re.search(r"```\n(.*?)```", section, re.DOTALL))
     return found[1]
 
 

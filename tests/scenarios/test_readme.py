@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from runs import Command
+from runs import Command, present
 
 from benchmarks import worth
 from benchmarks.pages import ROOT
@@ -78,8 +78,7 @@ def test_a_picture_a_table_or_a_sentence_that_says_something_else_is_found(place
         worth.draw({**data["small"], "rows": [other]}, tmp_path / place)
     else:
         text = (tmp_path / place).read_text(encoding="utf-8")
-        number = re.search(rf"(?s)<!-- worth: .*?(\d\d){'k' if place != worth.LIARS else ' '}", text)
-        assert number is not None
+        number = present(re.search(rf"(?s)<!-- worth: .*?(\d\d){'k' if place != worth.LIARS else ' '}", text))
         changed = text[: number.start(1)] + f"{(int(number[1]) + 7) % 100:02}" + text[number.end(1) :]
         (tmp_path / place).write_text(changed, encoding="utf-8")
     (wrong,) = worth.differing(data, tmp_path)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from runs import Command, small
+from runs import Command, present, small
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import server_halves
@@ -169,8 +169,7 @@ def plan(design: str) -> QueryPlan:
 @pytest.mark.parametrize(("design", "least"), [("maxsense", 1), ("oue", 40)])
 def test_workers_grow_with_released_bits(design: str, least: int) -> None:
     place, asked = OnRay(8, most=True), plan(design)
-    query = asked.rehearsal()
-    assert query is not None
+    query = present(asked.rehearsal())
     assert query.bits >= least
     each = BITS_A_WORKER // query.bits
     workers = {1: 1, each: 1, each + 1: 2, 3 * each: 3, 9 * each: 8}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from boundary import SEED, secrets
 from rich.console import Console
-from runs import Command, refused
+from runs import Command, present, refused
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.state import RunProgress
@@ -81,8 +81,7 @@ def test_a_run_that_was_killed_says_how_to_go_on(killed: Path, change_: dict[str
 
 
 def test_a_run_on_another_machine_is_known_by_what_it_told_lately(killed: Path) -> None:
-    standing = job_commands.read_status(killed).snapshot
-    assert standing
+    standing = present(job_commands.read_status(killed).snapshot)
     change(killed, host="elsewhere", at=standing.at)
     assert job_commands.read_status(killed).state == "running"
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from runs import complains
 from thoroughness import examples
 
 from coordinator.protocol.errors import InputError
@@ -227,12 +228,8 @@ BAD_TEXTS: dict[str, tuple[str, str | bytes, list[str]]] = {
 
 def check_refused(path: Path, named: list[str]) -> None:
     """A file is refused in one line that names it."""
-    with pytest.raises(InputError) as refused:
+    with complains(path.name, *named):
         read_ratings(path)
-    message = str(refused.value)
-    assert "\n" not in message
-    for part in (path.name, *named):
-        assert part in message
 
 
 @pytest.mark.parametrize("case", BAD_TEXTS)

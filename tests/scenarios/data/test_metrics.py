@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runs import split_of
+from runs import complains, split_of
 from sklearn.metrics import ndcg_score
 from thoroughness import examples
 
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Ints
-from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import Held, RowTable
 from scenarios.data.metrics import ADVICE, clustering_scores, ranking_scores, score_advice
 from scenarios.data.rating_split import Split
@@ -104,9 +103,8 @@ def test_held_out_items_told_twice_count_once() -> None:
     ],
 )
 def test_wrong_rankings_are_refused(recommended: list[list[int]], starts: list[int], items: list[int]) -> None:
-    with pytest.raises(InputError) as caught:
+    with complains():
         ranking_scores(np.array(recommended, np.int64), rows_of(np.array(starts), np.array(items)))
-    assert "\n" not in str(caught.value)
 
 
 ITEMS, K, COPIES = 20, 10, 20_000

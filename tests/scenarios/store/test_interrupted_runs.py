@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Command, Ended, claim, here, refused, small, tree
+from runs import Command, Ended, claim, here, present, refused, small, tree
 
 from actors.durable_log import files_of
 from actors.keeper import LEDGER, owner_of, read_book
@@ -124,8 +124,7 @@ def test_a_mark_holds_what_was_given_and_no_defaults() -> None:
 def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Command, tmp_path: Path) -> None:
     """Even where the digest was made anew."""
     journal = interrupted(tmp_path / "out")
-    mark = read_manifest(tmp_path / "out")
-    assert mark is not None
+    mark = present(read_manifest(tmp_path / "out"))
     replace(mark, scenario={**mark.scenario, "rated": 6}).write(tmp_path / "out")
     line = refused(blindrec, "resume", tmp_path / "out", *FLAGS)
     assert f"{journal.folder / '000000.npz'} is no round 0 of this run" in line

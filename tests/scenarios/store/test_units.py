@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from failing_disk import Disk
 from rich.console import Console
-from runs import Command, files_of_units, lines_of_units, refused, small, tree
+from runs import Command, files_of_units, lines_of_units, present, refused, small, tree
 from runs import claim as claim_run
 from squares import Squares
 
@@ -147,8 +147,7 @@ def test_units_of_another_sweep_are_refused(content: dict[str, Any], tmp_path: P
 def test_units_are_those_of_the_settings_that_stand_in_the_mark(tmp_path: Path) -> None:
     """Even where its digest was made anew."""
     swept(tmp_path)
-    mark = read_manifest(tmp_path)
-    assert mark is not None
+    mark = present(read_manifest(tmp_path))
     assert (mark.kind, mark.scenario) == ("sweep", {"base": {"items": 3}, "shares": [0.5, 0.25]})
     other = {"base": {"items": 4}}
     replace(mark, scenario=other).write(tmp_path)
