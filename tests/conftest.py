@@ -1,25 +1,6 @@
 """Makes what tests share importable by name: tests are imported from their files and see no directory of their own.
 
-`thoroughness` says how much of large tests runs, and `covering` which cases of them,
-`reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
-`service_script` has voters and clients whose answers are written down,
-`anchored` asks what anchor sensing asks, and knows its coins,
-`answering` has devices that answer here, and `straying` policies that go astray,
-`runs` starts small scenarios and commands, `squares` is the smallest sweep, and `failing_disk` a disk that fails,
-`layout` finds what cannot be read in a picture,
-`boundary` knows what may cross it, `tiers` builds private devices,
-`mortal` has processes that die, `deaf` a keeper that some cannot reach,
-`forging` makes messages that nothing has checked, `nasty` the values in them,
-`malformed` holds input that nobody means, `cutting` keeps what a kill at each file operation would leave,
-`golden` holds results that must not change,
-`foreign_mechanisms`, `foreign_bad`, `foreign_liars` and `foreign_dishonest` are what somebody else wrote,
-`foreign_jobs` runs of them,
-`liars` has mechanisms that spend more than they say, `contracts` what every mechanism must hold,
-`own_pages` are pages that build something of one's own,
-`page_subjects` are results of all families, `page_proof` reads a report for where its numbers come from, and
-`chromium` looks at it,
-`exact_information` enumerates a `tiny_model`: no bound on what an answer tells may lie below it,
-`tiny_worst_case` searches all tiny environments of p-REC.
+What a shared module holds stands in its first line: ``head -qn 1 tests/*.py``.
 """
 
 from __future__ import annotations
