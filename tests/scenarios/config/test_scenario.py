@@ -101,14 +101,11 @@ def test_epsilon_is_exact(upper: int, lower: int) -> None:
 
 MULTI: dict[str, Any] = {"design": "multi-maxsense", "items": 40, "rated": 5}
 WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "no item": ({"items": 0}, ["items", "0"]),
     "one item": ({"items": 1}, ["items", "1", "2"]),
     "items of another world": ({"items": 10**9}, ["items", "1000000000"]),
     "no user": ({"users": 0}, ["users", "0", "1"]),
-    "users of another world": ({"users": 10**30}, ["users", "1" + "0" * 30]),
     "nothing rated": ({"rated": 0}, ["rated", "0"]),
     "one cluster": ({"clusters": 1}, ["clusters", "1", "2"]),
-    "more clusters than items": ({"items": 5, "rated": 2, "clusters": 6}, ["clusters", "6", "5"]),
     "one column": ({"like": "0.9"}, ["like", "1", "2"]),
     "no column": ({"like": [], "clusters": 2}, ["like", "0"]),
     "a number too few": ({"like": "0.9,0.1;0.4"}, ["like", "2, 1"]),
@@ -138,8 +135,6 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a question above the coins": ({**MULTI, "questions": 2, "epsilon": "61"}, ["epsilon", "30.5", "30"]),
     "all questions above the coins": ({**MULTI, "epsilon": "151"}, ["epsilon", "30"]),
     "multi-maxsense senses too many": ({**MULTI, "theta": 5.5}, ["theta", "5.5", "5"]),
-    "one item in pairs": ({"design": "pairwise", "items": 1}, ["items", "1", "2"]),
-    "one item in queries": ({"design": "item-query", "items": 1}, ["items", "1", "2"]),
     "too many items in a curator's pairs": ({"design": "curator-pairs", "items": 5001}, ["items is 5001", "5000"]),
     "one rated item in a pair": ({"design": "pairwise", "rated_items": "public", "rated": 1}, ["rated is 1", "2"]),
     "one rated item in a curator's pair": ({"design": "curator-pairs", "rated": 1}, ["rated is 1", "2"]),
@@ -148,7 +143,6 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"design": "curator-pairs", "items": 5, "rated": 2, "clusters": 5},
         ["clusters is 5", "5"],
     ),
-    "a huge epsilon of item queries": ({"design": "item-query", "epsilon": "1e400"}, ["epsilon", "not private"]),
     "a curator's tiny epsilon": ({"design": "curator-items", "epsilon": "1e-300"}, ["epsilon", "1e-300"]),
     "a curator's tiny epsilon of pairs": ({"design": "curator-pairs", "epsilon": "1e-11"}, ["epsilon", "1e-11"]),
     "no answer an item": ({"design": "item-query", "answers_per_item": 0}, ["answers_per_item is 0", "1"]),
