@@ -109,9 +109,7 @@ class MechanismContract:
         ran = here(small(**case, seed=SEED, like="0.9,0.2;0.1,0.7", users=601), workers=2, devices_per_actor=100)
         statistic = type(ran.statistic)
         assert issubclass(statistic, Statistic)
-        if (
-            half_in(ran.scenario).trust == TRUST_TWO_SERVERS
-        ):  # to whom all crosses; see tests/coordinator/test_shares.py
+        if half_in(ran.scenario).trust == TRUST_TWO_SERVERS:  # to whom all crosses; see `test_shares`
             assert not wire.crossed
             assert not shows_a_secret([ran.outcome, RunSpec(ran.scenario).policy, RunSpec(ran.scenario).learner], SEED)
             return
