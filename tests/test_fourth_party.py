@@ -1,4 +1,4 @@
-"""A mechanism of a fourth party: three files in the rooms, checked without being told. Lies are those of test_checks."""
+"""A mechanism of a fourth party: three files in the rooms, checked without being told. For lies see test_checks."""
 
 import sys
 from collections.abc import Callable, Iterator
