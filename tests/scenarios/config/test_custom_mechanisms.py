@@ -21,10 +21,7 @@ from coordinator.server.design import Decoding, World
 from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
-from scenarios.backends.session import InMemoryRounds
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
-from scenarios.store.journal import Journal
-from scenarios.store.record_log import from_bytes, to_bytes
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 
@@ -129,24 +126,6 @@ def test_the_same_releases_on_every_layout(kind: type[Mechanism]) -> None:
     told = {outcome(job(kind(), each=each)).releases_sha256 for each in (None, 20_000, 1_112)}
     told |= {outcome(job(kind(), workers=1), 1).releases_sha256}
     assert len(told) == 1
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("kind", HONEST)
-def test_rounds_add_up_and_are_kept(kind: type[Mechanism]) -> None:
-    held = InMemoryRounds()
-    whole = outcome(job(kind(), rounds=4, kept=held))
-    assert np.array_equal(whole.model.cluster, (TRUE < 0).astype(np.int32))
-    assert [over.ask.query.round for over in held.rounds] == [0, 1, 2, 3]
-    for over in held.rounds:
-        back, before = from_bytes(Journal.codec, to_bytes(Journal.codec, over, "ab"))
-        assert before == "ab"
-        assert back.ask.query.id == over.ask.query.id
-        assert np.array_equal(back.statistic.__dict__["sums"], over.statistic.__dict__["sums"])
-        assert back.statistic.ones == over.statistic.ones
-    again = outcome(job(kind(), rounds=4, kept=InMemoryRounds(*held.rounds[:2])))
-    assert again.releases_sha256 == whole.releases_sha256
-    assert np.array_equal(again.model.score, whole.model.score)
 
 
 def test_what_asks_about_pools_can_be_asked_by_adaptive_policies() -> None:

@@ -3,16 +3,11 @@
 import errno
 import os
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from going_on import WAITING
-from runs import Command, holds_within, refused
+from runs import Command, claim, refused, small
 
 from actors import durable_log
 from actors.durable_log import make_folder
@@ -20,6 +15,7 @@ from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
 from scenarios.experiment import experiment as finishing
 from scenarios.store import run_folder, whole_files
+from scenarios.store.journal import Journal
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.record_log import UNIT, UNITS, count_records
 from scenarios.store.whole_files import locked_folder
@@ -35,19 +31,6 @@ def ends_alike(blindrec: Command, out: Path) -> None:
     assert resumed.result["releases_sha256"] == blindrec(*RUN).result["releases_sha256"]
 
 
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """A run that has kept two rounds and waits, and its folder."""
-    out = tmp_path / "out"
-    command = [sys.executable, "-c", WAITING, "1", *RUN, "--out", str(out)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
-        try:
-            assert holds_within(120, lambda: count_records(out) == 2)
-            yield out, run
-        finally:
-            run.kill()
-
-
 def test_a_run_that_could_not_begin_leaves_no_empty_folder(tmp_path: Path, blindrec: Command) -> None:
     """One that was there before stays, and so does one that holds something."""
     wrong = ["run", "--items", "40", "--rated", "5", "--users", "500", "--address", "127.0.0.1:9"]
@@ -59,21 +42,6 @@ def test_a_run_that_could_not_begin_leaves_no_empty_folder(tmp_path: Path, blind
     with locked_folder(tmp_path / "used"):
         (tmp_path / "used" / "kept").touch()
     assert (tmp_path / "used" / "kept").exists()
-
-
-def test_a_second_run_is_refused_while_the_first_one_lives(
-    live: tuple[Path, subprocess.Popen[bytes]], blindrec: Command
-) -> None:
-    """Nor can it be resumed; a killed one leaves no lock behind."""
-    out, run = live
-    for second in ([*RUN, "--out", out], ["resume", out, "--backend", "inprocess"]):
-        assert refused(blindrec, *second) == (
-            f"output folder {out} is in use by another blindrec that still runs; wait for it, or name another one\n"
-        )
-    assert count_records(out) == 2
-    run.send_signal(signal.SIGKILL)
-    run.wait()
-    ends_alike(blindrec, out)
 
 
 def test_a_folder_is_free_again_whatever_happened(tmp_path: Path) -> None:
@@ -170,12 +138,36 @@ def test_a_file_system_that_cannot_synchronize_folders_is_used_all_the_same(
 
 
 @pytest.mark.parametrize(
-    "command", ["online --rounds 10 --voters 20", "sweep sample-complexity maxsense-items --seeds 1"]
+    "command",
+    ["run", "online --rounds 10 --voters 20", "sweep sample-complexity maxsense-items --seeds 1", "resume FOLDER"],
 )
-def test_other_commands_hold_their_folder_too(command: str, blindrec: Command, tmp_path: Path) -> None:
+def test_a_command_is_refused_while_another_one_holds_its_folder(
+    command: str, blindrec: Command, tmp_path: Path
+) -> None:
+    words = [str(tmp_path) if word == "FOLDER" else word for word in command.split()]
+    place = [] if command.startswith("resume") else ["--out", tmp_path]
+    claim(tmp_path, small())
     with locked_folder(tmp_path):
-        line = refused(blindrec, *command.split(), "--backend", "inprocess", "--out", tmp_path)
-    assert f"output folder {tmp_path} is in use by another blindrec" in line
+        line = refused(blindrec, *words, "--backend", "inprocess", *place)
+    use = f"output folder {tmp_path} is in use by another blindrec that still runs"
+    assert line == f"{use}; wait for it, or name another one\n"
+
+
+def test_a_folder_is_held_as_long_as_a_run_lives(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Locks of killed processes go with them; see `test_crash_points`."""
+    keep, write, times = Journal.keep, finishing.write_bytes, []
+
+    def contend(call: Any, *given: Any) -> None:
+        with pytest.raises(InputError, match="in use by another"), locked_folder(tmp_path / "out"):
+            pytest.fail("two hold one folder")
+        times.append(call(*given))
+
+    monkeypatch.setattr(Journal, "keep", lambda *given: contend(keep, *given))
+    monkeypatch.setattr(finishing, "write_bytes", lambda *given: contend(write, *given))
+    assert blindrec(*RUN, "--out", tmp_path / "out").code == 0
+    assert len(times) > 4
 
 
 @pytest.mark.parametrize("name", ["versions.json", "rounds/seed-0", "rounds"])
