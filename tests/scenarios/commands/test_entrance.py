@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Command, refused
+from runs import Command
 
 from scenarios.cli import GRID, command_line, sweep
 from scenarios.commands.entrance import Later
@@ -43,25 +43,6 @@ def test_a_standard_output_that_nobody_reads_ends_in_one_line() -> None:
     os.close(writing)
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
     assert "standard output cannot be written (Broken pipe)" in ended.stderr
-
-
-TOML = {
-    "items = " + "9" * 5000: "thousands of digits; give a shorter one",
-    "items = 0x" + "f" * 5000: "63",
-    "like = " + "[" * 3000 + "]" * 3000: "nested too deep",
-    f'design = "{"x" * 100_000}"': "choose one of",
-    f"{'x' * 100_000} = 1": "is unknown",
-}
-
-
-@pytest.mark.parametrize("text", TOML, ids=lambda text: text[:16])
-def test_toml_that_no_reader_can_take(text: str, blindrec: Command, tmp_path: Path) -> None:
-    file = tmp_path / "scenario.toml"
-    file.write_text(text)
-    line = refused(blindrec, *HERE, file)
-    assert TOML[text] in line
-    assert "pathlib" not in line
-    assert len(line) < MOST_TOLD + 20
 
 
 def test_a_long_name_that_a_file_has_takes_results(blindrec: Command, tmp_path: Path) -> None:
