@@ -64,9 +64,7 @@ def test_devices_load_of_the_server_what_is_public_and_of_experiments_nothing() 
 
 
 @pytest.mark.parametrize(("mine", "other"), [(0, 1), (1, 0)])
-def test_one_of_two_servers_loads_neither_the_other_nor_devices_nor_the_server_that_reads(
-    mine: int, other: int
-) -> None:
+def test_one_of_two_servers_loads_neither_the_other_nor_devices_nor_who_reads(mine: int, other: int) -> None:
     ours = loaded()[2 + mine][1]
     assert f"coordinator.aggregators.{SERVERS[mine]}" in ours
     assert f"coordinator.aggregators.{SERVERS[other]}" not in ours

@@ -199,9 +199,7 @@ NOT_BOOKED = "answered .* not booked on the disk"
         (open_whatever_the_other_server_has, RUN, 54, "the server of seeds opens query 0 .* with other devices"),
     ],
 )
-def test_a_planted_bug_is_found(
-    plant: Plant, family: str, first: int, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planted_bugs_show(plant: Plant, family: str, first: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a panel's epoch is to rounds of queries a step is to public users; other answers are the same each time."""
     found_and_gone_without(plant, numbers_of(first, 100, family), told, monkeypatch)
 

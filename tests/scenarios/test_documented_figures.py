@@ -91,9 +91,7 @@ def test_a_page_says_what_chooses_the_backend_that_its_figures_are_measured_on(
 
 @pytest.mark.few(8)
 @quick(on_ray=False)
-def test_figures_beside_a_quick_command_are_what_it_measures(
-    entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figures_beside_a_quick_command_are_measured(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS")  # nothing is predicted where a cluster is named
     check_figures(entry)
 

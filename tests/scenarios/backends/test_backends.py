@@ -76,9 +76,7 @@ def test_inside_a_ray_job_it_is_the_jobs_cluster(monkeypatch: pytest.MonkeyPatch
     assert choose("inprocess")[0] == "inprocess"
 
 
-def test_a_small_run_starts_no_ray_and_tells_why(
-    blindrec: Command, started: list[dict[str, Any]], tmp_path: Path
-) -> None:
+def test_small_runs_start_no_ray_and_tell_why(blindrec: Command, started: list[dict[str, Any]], tmp_path: Path) -> None:
     told = blindrec("run", *SMALL, "--json", "-", "--out", tmp_path / "out").result
     assert (told["backend"], told["backend_reason"]) == ("inprocess", "less than 1 s of work predicted")
     shown = blindrec("run", *SMALL).out.splitlines()[0]

@@ -25,7 +25,7 @@ def seen() -> dict[str, str | None]:
     return {name: os.environ.get(name) for name in NAMES}
 
 
-def test_the_environment_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_environment_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a user's own settings hold, for a cluster that is joined."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "mine")

@@ -220,9 +220,7 @@ def test_the_address_that_is_given_counts(service: Service, blindrec: Command, m
     assert "http://127.0.0.1:1 " in refused(blindrec, "status", "x")
 
 
-def test_a_folder_that_is_there_is_not_fetched_over(
-    service: Service, job: Answers, blindrec: Command, tmp_path: Path
-) -> None:
+def test_nothing_is_fetched_over_a_folder(service: Service, job: Answers, blindrec: Command, tmp_path: Path) -> None:
     (tmp_path / "here").write_text("mine")
     line = refused(blindrec, "fetch", "job1", "--out", tmp_path / "here", "--address", service.url)
     assert line == f"{tmp_path / 'here'} is there already; name a new folder as --out\n"

@@ -149,9 +149,7 @@ def test_a_folder_that_is_not_there_is_no_job() -> None:
     assert not job_commands.is_folder("raysubmit_1")
 
 
-def test_the_structured_log_is_json_and_tells_nothing_private(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_structured_log_is_json_and_tells_nothing_private(blindrec: Command, tmp_path: Path) -> None:
     said = blindrec(*RUN, "--verbose", "--json", "-", "--out", tmp_path / "out")
     events = [json.loads(line, parse_constant=pytest.fail) for line in said.err.splitlines()]
     assert [one["event"] for one in events] == ["began", "started", "round", "round", "round", "over", "ended"]
@@ -173,9 +171,7 @@ def test_errors_of_a_verbose_command_are_events(blindrec: Command, tmp_path: Pat
     assert "missing.csv" in events[1]["told"]
 
 
-def test_a_folder_that_was_told_before_anything_was_kept_is_taken_again(
-    killed: Path, blindrec: Command, tmp_path: Path
-) -> None:
+def test_a_folder_of_a_run_that_kept_nothing_is_taken_again(killed: Path, blindrec: Command, tmp_path: Path) -> None:
     again = tmp_path / "again"
     (again / FOLDER).mkdir(parents=True)
     for name in (MARKED, PROGRESS):

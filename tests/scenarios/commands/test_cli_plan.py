@@ -105,9 +105,7 @@ def test_no_private_design_has_that_many_users(blindrec: Command, no_pairs: None
     assert "more than 10^15 users" in refused(blindrec, "plan", "--items", 60, "--rated", 6, "--epsilon", "1e-9")
 
 
-def test_a_check_that_nothing_could_run_is_refused(
-    blindrec: Command, no_pairs: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_that_cannot_run_is_refused(blindrec: Command, no_pairs: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(*arguments: Any) -> Any:
         need = users_needed(*arguments)
         return type(need)(users=10**13 if need.users else None, predictor=need.predictor)

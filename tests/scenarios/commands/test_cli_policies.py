@@ -181,9 +181,7 @@ def test_what_cannot_be_used_is_told_in_a_line(flags: str, mine: str, blindrec: 
         assert word.replace("{mine}", mine) in line, line
 
 
-def test_a_policy_that_went_astray_leaves_what_earlier_rounds_told(
-    mine: str, blindrec: Command, tmp_path: Path
-) -> None:
+def test_a_policy_that_went_astray_leaves_what_rounds_told(mine: str, blindrec: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
     told = blindrec(*HERE, *OWN, "--policy", f"{mine}:Tired", "--out", out, "--json", "-")
     assert told.code == 2
@@ -219,9 +217,7 @@ def test_a_policy_that_was_mended_goes_on_where_it_went_astray(
 
 
 @pytest.mark.parametrize("name", ["astray", "Needy"])
-def test_a_run_that_asked_nobody_leaves_its_folder_to_another(
-    name: str, mine: str, blindrec: Command, tmp_path: Path
-) -> None:
+def test_a_run_that_asked_nobody_leaves_its_folder(name: str, mine: str, blindrec: Command, tmp_path: Path) -> None:
     """So that a command can be corrected without a new folder."""
     refused(blindrec, *HERE, *OWN, "--policy", f"{mine}:{name}", "--out", tmp_path / "out", "--json", "-")
     assert blindrec(*HERE, "--users", 100, "--out", tmp_path / "out", "--json", "-").code == 0

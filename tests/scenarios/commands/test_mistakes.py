@@ -137,7 +137,7 @@ MISTAKES: dict[str, str] = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line(
+def test_mistakes_are_one_line(
     mistake: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

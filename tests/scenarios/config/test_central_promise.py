@@ -119,9 +119,7 @@ REFUSALS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         *(("shuffled", name, value, None) for name, value in SHUFFLED.items()),
     ],
 )
-def test_settings_of_another_trust_model_are_refused_with_its_name(
-    trust: str, name: str, value: Any, owner: str | None
-) -> None:
+def test_settings_of_another_trust_model_are_refused(trust: str, name: str, value: Any, owner: str | None) -> None:
     scenario = small(trust=trust, **{name: value})
     if owner is None:
         scenario.check_trust()

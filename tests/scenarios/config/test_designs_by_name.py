@@ -47,9 +47,7 @@ def test_infinite_may_be_said_of_what_is_not_private(name: str) -> None:
 @pytest.mark.parametrize(
     ("epsilon", "questions"), [("1/2", 1), ("1", 1), ("1.000001", 2), ("3", 3), ("4.5", 5), ("5", 5), ("7", 5)]
 )
-def test_the_papers_number_of_questions_is_epsilon_rounded_up_but_at_most_1_over_p(
-    epsilon: str, questions: int
-) -> None:
+def test_the_papers_number_of_questions_is_epsilon_rounded_up_at_most_1_over_p(epsilon: str, questions: int) -> None:
     design = RunSpec(filled(design="multi-maxsense", epsilon=epsilon)).design
     assert isinstance(design, MultiMaxSense)
     assert (design.questions, design.set_size) == (questions, 8)

@@ -60,9 +60,7 @@ def test_a_folder_is_free_again_whatever_happened(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
 
-def test_a_folder_that_another_run_took_first_or_removed_is_not_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_another_run_took_or_removed_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs made it at the same time; who comes second neither removes it nor holds what is no longer there."""
 
     def taken(*_: object) -> None:
@@ -143,9 +141,7 @@ def test_a_file_system_that_cannot_synchronize_folders_is_used_all_the_same(
     "command",
     ["run", "online --rounds 10 --voters 20", "sweep sample-complexity maxsense-items --seeds 1", "resume FOLDER"],
 )
-def test_a_command_is_refused_while_another_one_holds_its_folder(
-    command: str, blindrec: Command, tmp_path: Path
-) -> None:
+def test_a_command_is_refused_while_another_holds_its_folder(command: str, blindrec: Command, tmp_path: Path) -> None:
     words = [str(tmp_path) if word == "FOLDER" else word for word in command.split()]
     place = [] if command.startswith("resume") else ["--out", tmp_path]
     claim(tmp_path, small())
@@ -155,9 +151,7 @@ def test_a_command_is_refused_while_another_one_holds_its_folder(
     assert line == f"{use}; wait for it, or name another one\n"
 
 
-def test_a_folder_is_held_as_long_as_a_run_lives(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_holds_its_folder_to_its_end(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks of killed processes go with them; see `test_crash_points`."""
     keep, write, times = Journal.keep, finishing.write_bytes, []
 
