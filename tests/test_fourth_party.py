@@ -6,8 +6,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from contracts import cases_of, same
-from runs import Command, here, small
+from contracts import cases_of
+from runs import Command, alike, here, small
 
 import actors.mechanisms
 import coordinator.protocol.mechanisms
@@ -67,7 +67,7 @@ def test_three_files_are_found_checked_and_hold(install: Install, blindrec: Comm
     assert {row["check"] for row in ended.result["rows"]} == {one.name for one in CHECKS}
     for case in cases_of("unary").values():
         scenario = small(**case, users=401)
-        assert same(here(scenario, devices_per_actor=7), here(scenario))
+        assert alike(here(scenario, devices_per_actor=7), here(scenario))
 
 
 @pytest.mark.parametrize(
