@@ -6,6 +6,7 @@ import numpy as np
 
 from actors.ratings import BlockRatings
 from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.messages import Query
 from coordinator.server.custom import KMEANS, CustomDesign, server_half
 from coordinator.server.design import LearnerOptions, World
 from coordinator.server.fleet.cohorts import plan_layout
@@ -52,6 +53,13 @@ def job(
         layout=plan_layout(devices=USERS, workers=workers, devices_per_actor=each),
         rounds=kept or NoStore(),
     )
+
+
+def first_query(mechanism: Mechanism, *, pool: list[int] | None = None) -> tuple[CustomDesign, Query]:
+    """A mechanism that was admitted, and its first query."""
+    design = CustomDesign(admitted_for(mechanism, WORLD, epsilon=EPSILON)[0], WORLD)
+    some = None if pool is None else np.array(pool, np.int32)
+    return design, design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON, pool=some)
 
 
 def outcome(of: Job, workers: int = 2) -> Outcome:

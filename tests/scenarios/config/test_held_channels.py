@@ -10,7 +10,7 @@ import foreign_liars as liars
 import foreign_mechanisms as foreign
 import numpy as np
 import pytest
-from foreign_jobs import EPSILON, RATINGS, SECRET, WORLD, job, outcome
+from foreign_jobs import EPSILON, RATINGS, SECRET, WORLD, first_query, job, outcome
 from runs import complains
 
 from actors.device import Cohort
@@ -20,17 +20,10 @@ from coordinator.protocol.channels import matrix_channel as matrix
 from coordinator.protocol.custom import UNCHECKED, CustomPublic, Mechanism, MechanismError, admit, hold
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
-from coordinator.server.custom import CustomDesign
 from scenarios.config.admission import FOR_SOME, MOST_SAMPLED, admitted_for
 
 TWICE = "one release gives away 4 nats, 2 above the question's epsilon 2; add noise"
 IN_CLEAR = "one release gives away inf nats, above the question's epsilon 2; add noise"
-
-
-def first_query(mechanism: Mechanism) -> tuple[CustomDesign, Query]:
-    """A mechanism that was admitted, and its first query."""
-    design = CustomDesign(admitted_for(mechanism, WORLD, epsilon=EPSILON)[0], WORLD)
-    return design, design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
 
 
 def refusal(query: Query) -> str:

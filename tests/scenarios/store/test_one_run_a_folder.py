@@ -153,7 +153,7 @@ def test_a_command_is_refused_while_another_holds_its_folder(command: str, blind
 
 def test_a_run_holds_its_folder_to_its_end(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks of killed processes go with them; see `test_crash_points`."""
-    keep, write, times = Journal.keep, finishing.write_bytes, []
+    keep, write, times = Journal.keep, whole_files.write_bytes, list[object]()
 
     def contend(call: Any, *given: Any) -> None:
         with pytest.raises(InputError, match="in use by another"), locked_folder(tmp_path / "out"):
