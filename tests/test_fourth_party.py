@@ -79,8 +79,6 @@ def test_three_files_are_found_checked_and_hold(install: Install, blindrec: Comm
         ("on_the_server", "dtype=np.int64", "dtype=np.float64", "crossing"),
     ],
 )
-def test_other_mistakes_are_seen_by_the_check_they_are_for(
-    install: Install, file: str, before: str, after: str, seen: str
-) -> None:
+def test_mistakes_are_seen_by_their_checks(install: Install, file: str, before: str, after: str, seen: str) -> None:
     install(file, before, after)
     assert failures(seen)

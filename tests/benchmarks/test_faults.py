@@ -217,9 +217,7 @@ def test_planted_bugs_show(plant: Plant, family: str, first: int, told: str, mon
         (forget_what_was_opened, 1770, "the server of seeds opens query 0 .* with other devices"),
     ],
 )
-def test_what_histories_brought_to_light_stays_mended(
-    plant: Plant, number: int, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_found_stays_mended(plant: Plant, number: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of these were in the code."""
     found_and_gone_without(plant, [number], told, monkeypatch)
 
@@ -242,9 +240,7 @@ def test_the_command_counts_histories_by_kind_of_fault(capsys: pytest.CaptureFix
     assert "| all | 1 | 1 | 2 | |" in out
 
 
-def test_a_history_that_goes_wrong_is_told_with_how_to_replay_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_history_can_be_replayed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     lose_a_wait(monkeypatch)
     with pytest.raises(SystemExit) as ended:
         command.main(histories=1, first=0)

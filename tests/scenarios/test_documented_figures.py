@@ -70,9 +70,7 @@ def test_a_quick_command_runs_on_ray_and_measures_the_figures_beside_it(lent: No
 @pytest.mark.parametrize(
     "entry", [one for one in TABLE["quick"] if words_of(one)[0] in RUNS], ids=lambda entry: str(entry["command"])
 )
-def test_a_page_says_what_chooses_the_backend_that_its_figures_are_measured_on(
-    entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_says_what_chooses_its_backend(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[object] = []
 
     def opening(backend: object) -> None:

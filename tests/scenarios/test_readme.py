@@ -25,9 +25,7 @@ def test_it_ends_in_a_link_to_each_shelf() -> None:
     assert links == [f"docs/{shelf}" for shelf in ("tutorials", "how-to", "reference", "explanation")]
 
 
-def test_the_mechanism_in_the_readme_runs_and_tells_what_it_claims(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_mechanism_in_the_readme_runs(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "mine.py").write_text(next(block for block in blocks if "mine.py" in block), encoding="utf-8")
     monkeypatch.chdir(tmp_path)

@@ -85,9 +85,7 @@ def test_small_runs_start_no_ray_and_tell_why(blindrec: Command, started: list[d
     assert not started
 
 
-def test_a_long_run_starts_ray_and_answers_the_same(
-    blindrec: Command, started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_runs_start_ray(blindrec: Command, started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     here = blindrec("run", *SMALL, "--json", "-").result
     monkeypatch.setattr(type(MAIN_JOB), "work", lambda *_: 6.0)
     there = blindrec("run", *SMALL, "--json", "-").result

@@ -83,9 +83,7 @@ def test_more_workers_than_an_instance_has_are_refused(joined: pytest.MonkeyPatc
         on_ray(address="head:1", workers=None).__enter__()
 
 
-def test_a_cluster_whose_cpus_others_hold_is_told_and_given_up(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_busy_cluster_is_given_up(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Unless it makes room after a while: then it is used."""
     waited: list[float] = []
     patience = 600

@@ -89,9 +89,7 @@ def test_a_head_of_another_python_or_another_ray(service: Service, blindrec: Com
 
 @pytest.mark.parametrize(("status", "word"), [(401, "Missing"), (403, "Invalid")])
 @pytest.mark.parametrize("command", [("submit", *BOUNDS), ("status", "job1"), ("stop", "job1")])
-def test_a_token_that_is_refused(
-    service: Service, status: int, word: str, command: tuple[str, ...], blindrec: Command
-) -> None:
+def test_refused_tokens(service: Service, status: int, word: str, command: tuple[str, ...], blindrec: Command) -> None:
     service.answers[VERSION] = (status, f"{word} authentication token")
     line = refused(blindrec, *command, "--address", service.url)
     assert line.startswith(f"the head at {service.url} refuses the token (Authentication ")

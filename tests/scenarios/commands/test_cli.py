@@ -36,9 +36,7 @@ def test_progress_goes_to_standard_error(blindrec: Command, monkeypatch: pytest.
     assert "[" in told.out  # intervals of means
 
 
-def test_on_a_file_every_run_is_held_against_one_without_noise(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_run_without_noise_too(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Scenario] = []
 
     def watched(scenario: Scenario, *more: Any, **named: Any) -> MainResult:

@@ -182,9 +182,7 @@ def test_a_plan_simulates_nothing_where_clusters_are_liked_alike() -> None:
     assert simulated(mirrored.complete()) is None
 
 
-def test_a_plan_says_what_is_claimed_and_never_recommends_it(
-    blindrec: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plans_recommend_no_claims(blindrec: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.studies.planner.least_users.SECONDS", 0.5)
     monkeypatch.setattr("scenarios.studies.planner.plan.candidates", lambda *request: candidates(*request)[:1])
     made = result(blindrec, *PLAN, "bad:Large")

@@ -223,9 +223,7 @@ def test_what_no_run_left_is_not_written_over(mine: str, blindrec: Command, tmp_
     assert sorted(out.rglob("*")) == before
 
 
-def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_was_over_is_cleared_up(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was killed after it had written its result."""
     monkeypatch.setattr("scenarios.experiment.experiment.drop", lambda _: None)
     whole = blindrec(*WHOLE, "--out", tmp_path / "out").result

@@ -171,9 +171,7 @@ def test_a_repeat_that_was_stopped_goes_on_with_the_seed_it_was_at(blindrec: Com
 
 @pytest.mark.thorough  # by default a run goes on whose head died (test_head_killed)
 @pytest.mark.cluster
-def test_a_run_that_was_killed_on_ray_goes_on_there_and_ends_like_one_in_process(
-    lent: None, blindrec: Command, tmp_path: Path
-) -> None:
+def test_a_run_that_was_killed_on_ray_goes_on_there(lent: None, blindrec: Command, tmp_path: Path) -> None:
     flags = [*RUN, "--seed", "7", "--workers", "1"]
     killed_on_ray(tmp_path / "killed", 4, *flags)
     resumed = blindrec(*flags, "--backend", "ray", "--out", tmp_path / "killed")

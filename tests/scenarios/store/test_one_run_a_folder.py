@@ -79,9 +79,7 @@ def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_results_that_cannot_be_written_leave_what_was_kept(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_that_cannot_be_written(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """See `test_resumed` for a disk that fills up while records are kept."""
     out = tmp_path / "out"
     monkeypatch.setattr(finishing, "write_bytes", full)
@@ -127,9 +125,7 @@ def test_names_of_files_and_folders_are_on_the_disk(tmp_path: Path, monkeypatch:
     assert synced == [tmp_path, tmp_path / "a"] * 2, "what it finds, then its own file, and nothing for its second line"
 
 
-def test_a_file_system_that_cannot_synchronize_folders_is_used_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_that_cannot_synchronize_folders_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.EINVAL, "Invalid argument")))
     durable_log.sync_folder(tmp_path)
     monkeypatch.setattr(os, "fsync", full)
