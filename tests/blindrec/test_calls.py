@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,6 @@ import blindrec
 from coordinator.server.rounds.rounds import Round
 from scenarios.show import tables as report
 from scenarios.store.journal import Journal
-from scenarios.store.record_log import count_records
 from scenarios.studies.planner.request import PlanRequest
 from scenarios.studies.sweep.threshold import ThresholdMeasurement
 from scenarios.studies.sweep.users_sweep import UsersSweep
@@ -151,37 +149,22 @@ def test_a_policy_that_goes_astray_leaves_what_it_learned(tmp_path: Path, monkey
     assert unknown.value.result is None
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_a_run_that_was_stopped_goes_on_in_the_same_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a notebook: stopped, then the same cell again."""
-    scenario = SMALL.model_copy(update={"policy": "fixed", "rounds": 5})
-    whole, out, keep = blindrec.run(scenario, HERE, progress=False), tmp_path / "out", Journal.keep
-
-    def interrupted(self: Journal, over: Round) -> None:
-        if over.ask.query.round == 3:
-            signal.raise_signal(signal.SIGINT)
-        keep(self, over)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Journal, "keep", interrupted)
-        with pytest.raises(KeyboardInterrupt, match=f"3 rounds are kept in {out}, the same command or .* goes on"):
-            blindrec.run(scenario, HERE, out=out, progress=False)
-    assert count_records(out) == 3
-    again = blindrec.run(scenario, HERE, out=out, progress=False)
-    assert again["releases_sha256"] == whole["releases_sha256"]
-    assert not count_records(out)
-
-
-def test_rounds_that_cannot_be_kept_are_a_resumable_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cause", "error"),
+    [(blindrec.errors.LostError, blindrec.errors.ResumableError), (KeyboardInterrupt, KeyboardInterrupt)],
+)
+def test_a_run_that_was_cut_off_tells_what_it_keeps(
+    cause: type[BaseException], error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scenario, keep = SMALL.model_copy(update={"policy": "fixed", "rounds": 3}), Journal.keep
 
     def full(self: Journal, over: Round) -> None:
         if over.ask.query.round == 1:
-            raise blindrec.errors.LostError("round 1 cannot be kept")
+            raise cause("round 1 cannot be kept")
         keep(self, over)
 
     monkeypatch.setattr(Journal, "keep", full)
-    with pytest.raises(blindrec.errors.ResumableError, match="round 1 cannot be kept; 1 round is kept in"):
+    with pytest.raises(error, match=r"1 round is kept in .* goes on"):
         blindrec.run(scenario, HERE, out=tmp_path / "out", progress=False)
 
 
