@@ -29,12 +29,6 @@ def test_its_python_is_one_that_the_project_allows() -> None:
     assert found[1] == PROJECT["tool"]["mypy"]["python_version"].removeprefix("3.")
 
 
-@pytest.mark.parametrize("line", told("COPY"))
-def test_what_is_copied_exists(line: str) -> None:
-    *sources, _ = line.split()
-    assert all((ROOT / source).exists() for source in sources), line
-
-
 def test_all_that_the_project_needs_to_be_installed_is_copied() -> None:
     copied = {source for line in told("COPY") for source in line.split()[:-1]}
     packages = {name.removesuffix("*") for name in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]}
