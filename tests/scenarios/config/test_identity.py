@@ -5,6 +5,7 @@ import linecache
 import shutil
 import sys
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -122,17 +123,16 @@ class Mine(Mechanism):
 
 def test_settings_are_read_as_they_are_annotated(importable: Path) -> None:
     package(importable, "typed", mine=TYPED)
+    build = partial(build_mechanism, import_class("typed.mine:Mine"))
     texts = {"share": "0.25", "rounds": "3", "exact": "2/7", "sharp": "true", "word": "7"}
-    found = build_mechanism(import_class("typed.mine:Mine"), texts)
+    found = build(texts)
     told = {name: getattr(found, name) for name in texts}
     assert told == {"share": 0.25, "rounds": 3, "exact": Fraction(2, 7), "sharp": True, "word": "7"}
-    assert identity(build_mechanism(import_class("typed.mine:Mine"), {"share": 0.25})) == identity(
-        build_mechanism(import_class("typed.mine:Mine"), {"share": "0.25"})
-    )
+    assert identity(build({"share": 0.25})) == identity(build({"share": "0.25"}))
     with pytest.raises(InputError, match="setting rounds of design Mine is 'many': "):
-        build_mechanism(import_class("typed.mine:Mine"), {"rounds": "many"})
+        build({"rounds": "many"})
     with pytest.raises(InputError, match="setting nothing is none of design Mine; it has exact, rounds, share, sharp"):
-        build_mechanism(import_class("typed.mine:Mine"), {"nothing": 1})
+        build({"nothing": 1})
 
 
 def test_what_is_no_mechanism_is_refused(importable: Path) -> None:

@@ -95,9 +95,8 @@ def test_a_guarantee_that_was_not_checked_says_so_wherever_it_stands(blindrec: C
     told = result(blindrec, "run", "--design", "bad:Large", *WORLD)
     assert told["guarantee"].endswith("(claimed, not checked)")
     assert told["channel"] == "claimed, not checked"
-    assert "(claimed, not checked)" in blindrec("run", "--design", "bad:Large", *WORLD).out.replace("\n", " ").replace(
-        "│", ""
-    ).replace("  ", "")
+    shown = blindrec("run", "--design", "bad:Large", *WORLD).words
+    assert "(claimed, not checked)" in " ".join(shown.replace("│", " ").split())
 
 
 def theirs() -> list[str]:
