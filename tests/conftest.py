@@ -1,25 +1,6 @@
 """Makes what tests share importable by name: tests are imported from their files and see no directory of their own.
 
-`thoroughness` says how much of large tests runs, and `covering` which cases of them,
-`reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
-`service_script` has voters and clients whose answers are written down,
-`anchored` asks what anchor sensing asks, and knows its coins,
-`answering` has devices that answer here, and `straying` policies that go astray,
-`runs` starts small scenarios and commands, `squares` is the smallest sweep, and `failing_disk` a disk that fails,
-`layout` finds what cannot be read in a picture,
-`boundary` knows what may cross it, `tiers` builds private devices,
-`mortal` has processes that die, `deaf` a keeper that some cannot reach,
-`forging` makes messages that nothing has checked, `nasty` the values in them,
-`malformed` holds input that nobody means, `cutting` keeps what a kill at each file operation would leave,
-`golden` holds results that must not change,
-`foreign_mechanisms`, `foreign_bad`, `foreign_liars` and `foreign_dishonest` are what somebody else wrote,
-`foreign_jobs` runs of them,
-`liars` has mechanisms that spend more than they say, `contracts` what every mechanism must hold,
-`own_pages` are pages that build something of one's own,
-`page_subjects` are results of all families, `page_proof` reads a report for where its numbers come from, and
-`chromium` looks at it,
-`exact_information` enumerates a `tiny_model`: no bound on what an answer tells may lie below it,
-`tiny_worst_case` searches all tiny environments of p-REC.
+What a shared module holds stands in its first line: ``head -qn 1 tests/*.py``.
 """
 
 from __future__ import annotations
@@ -177,6 +158,28 @@ def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
     return run
 
 
+@pytest.fixture
+def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory whose modules can be imported, and are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if Path(getattr(module, "__file__", None) or "").is_relative_to(tmp_path):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Figures are drawn without a display, never shown, and closed."""
+    from matplotlib import pyplot as plt  # noqa: PLC0415 (plotting, where something is drawn)
+
+    plt.switch_backend("agg")
+    monkeypatch.setattr(plt, "show", lambda *_: pytest.fail("a figure is shown"))
+    yield
+    plt.close("all")
+
+
 @pytest.fixture(scope="module")
 def undrawn() -> Iterator[None]:
     """Let folders of sweeps and comparisons hold no figures, for tests that look at none: each takes half a second."""
@@ -258,7 +261,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
 
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[OnRay]:
-    """One Ray instance of two workers for all tests that need one; its folder is gone afterwards."""
+    """One Ray instance of two workers for all tests that need one: signals mean what they did, its folder goes."""
     import ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
 
     from scenarios.backends.ray_instance import on_ray  # noqa: PLC0415 (as above)
@@ -267,10 +270,12 @@ def ray_session() -> Iterator[OnRay]:
         patch.delenv("RAY_ADDRESS", raising=False)
         for name, value in UNWATCHED.items():
             patch.setenv(name, value)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         with on_ray(address=None, workers=2) as session:
             context = ray.get_runtime_context()
             folder = Path(context.get_temp_dir()) / context.get_session_name()
             assert folder.is_dir()
+            assert signal.signal(signal.SIGTERM, before) is signal.default_int_handler
             yield session
         assert not folder.exists()
 

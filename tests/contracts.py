@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from boundary import SEED, Wire, leaves, shows_a_secret
-from runs import here, of_file, planted_ratings, small, write_movielens
+from runs import alike, here, of_file, planted_ratings, small, write_movielens
 from thoroughness import THOROUGH, sample, size
 
 from coordinator.protocol.coins import as_words
@@ -21,7 +21,6 @@ from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS, TWO_ROUNDS, ServerHalf
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.run_spec import RunSpec, half_in
-from scenarios.families.main.run import MainResult
 from scenarios.studies.scrutiny import checks
 from scenarios.studies.scrutiny.checks import CHECKS, Check, log_ratio
 from scenarios.studies.scrutiny.mechanism import Choice, MechanismUnderTest, choices, subjects
@@ -73,17 +72,6 @@ def cases_of(name: str) -> dict[str, dict[str, Any]]:
     return {" ".join([name, *map(str, one.values())]): {"design": name, **one} for one in told}
 
 
-def same(one: MainResult, other: MainResult) -> bool:
-    """Whether two runs had the same releases and learned the same."""
-    return (
-        one.outcome.releases_sha256 == other.outcome.releases_sha256
-        and one.outcome.state.asked == other.outcome.state.asked
-        and one.outcome.model.cluster.tobytes() == other.outcome.model.cluster.tobytes()
-        and one.outcome.model.score.tobytes() == other.outcome.model.score.tobytes()
-        and one.advice.tobytes() == other.advice.tobytes()
-    )
-
-
 class MechanismContract:
     """Every check of `blindrec check`, and what can only be looked at from here."""
 
@@ -109,9 +97,7 @@ class MechanismContract:
         ran = here(small(**case, seed=SEED, like="0.9,0.2;0.1,0.7", users=601), workers=2, devices_per_actor=100)
         statistic = type(ran.statistic)
         assert issubclass(statistic, Statistic)
-        if (
-            half_in(ran.scenario).trust == TRUST_TWO_SERVERS
-        ):  # to whom all crosses; see tests/coordinator/test_shares.py
+        if half_in(ran.scenario).trust == TRUST_TWO_SERVERS:  # to whom all crosses; see `test_shares`
             assert not wire.crossed
             assert not shows_a_secret([ran.outcome, RunSpec(ran.scenario).policy, RunSpec(ran.scenario).learner], SEED)
             return
@@ -138,8 +124,8 @@ class MechanismContract:
         monkeypatch.setattr("coordinator.server.fleet.cohorts.SMALLEST_BLOCK", 64)
         monkeypatch.setattr("coordinator.server.fleet.cohorts.MOST_BITS", 800)
         for workers, devices_per_actor in sample([(1, 1), (2, 100), (3, 7), (2, None)], 2):
-            assert same(here(scenario, workers=workers, devices_per_actor=devices_per_actor), one)
-        assert not same(here(scenario.model_copy(update={"seed": 12})), one)
+            assert alike(here(scenario, workers=workers, devices_per_actor=devices_per_actor), one)
+        assert not alike(here(scenario.model_copy(update={"seed": 12})), one)
 
     def test_it_runs_on_a_file_however_it_is_cut(self, case: dict[str, Any], tmp_path: Path) -> None:
         """Users with 1 to 11 ratings; more devices than users; one item is liked by one user only, and held out."""
@@ -148,7 +134,7 @@ class MechanismContract:
         file = write_movielens(tmp_path / "ratings.csv", [*rows, (60, 12, 5.0)])
         scenario = of_file(file, **case, users=150)
         one, other = here(scenario), here(scenario, workers=2, devices_per_actor=13)
-        assert same(one, other)
+        assert alike(one, other)
         rated = one.population.ratings.rated(as_words(bytes(16)), 0, 150).degrees
         each = 2 if scenario.policy == TWO_ROUNDS else 1  # rounds that a device answers
         assert one.statistic.devices == one.outcome.state.answers_asked == each * one.outcome.state.fresh

@@ -5,7 +5,8 @@ from fractions import Fraction
 import numpy as np
 
 from actors.ratings import BlockRatings
-from coordinator.protocol.custom import CustomMechanism, Mechanism
+from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.messages import Query
 from coordinator.server.custom import KMEANS, CustomDesign, server_half
 from coordinator.server.design import LearnerOptions, World
 from coordinator.server.fleet.cohorts import plan_layout
@@ -24,11 +25,7 @@ SECRET = bytes(range(16))
 WORLD = World(items=ITEMS, rated=RATED, users=USERS, clusters=2, epsilon=EPSILON)
 LIKE = np.array([[0.9, 0.1]])
 RATINGS = BlockRatings(
-    users=USERS,
-    rated_items=RATED,
-    like=LIKE,
-    class_shares=np.ones(1),
-    clusters=(np.arange(ITEMS) % 2).astype(np.int32),
+    users=USERS, rated_items=RATED, like=LIKE, class_shares=np.ones(1), clusters=(np.arange(ITEMS) % 2).astype(np.int32)
 )
 TRUE = 2 * LIKE[0, RATINGS.clusters] - 1
 
@@ -41,23 +38,9 @@ def job(
     each: int | None = None,
     workers: int = 2,
     kept: RoundStore | None = None,
-    helpers: tuple[str, ...] = (),
 ) -> Job:
     """Some rounds of a mechanism, all devices asked once."""
-    own, _ = admitted_for(mechanism, WORLD, epsilon=EPSILON, helpers=helpers)
-    return job_of(own, rounds=rounds, adaptive=adaptive, each=each, workers=workers, kept=kept)
-
-
-def job_of(
-    own: CustomMechanism,
-    *,
-    rounds: int = 2,
-    adaptive: bool = False,
-    each: int | None = None,
-    workers: int = 2,
-    kept: RoundStore | None = None,
-) -> Job:
-    """Some rounds of a mechanism that was admitted."""
+    own, _ = admitted_for(mechanism, WORLD, epsilon=EPSILON)
     design = CustomDesign(own, WORLD)
     setting = Setting(design=design, epsilon=EPSILON, public_seed=bytes(16))
     decoder = POSTERIOR if adaptive else KMEANS
@@ -70,6 +53,13 @@ def job_of(
         layout=plan_layout(devices=USERS, workers=workers, devices_per_actor=each),
         rounds=kept or NoStore(),
     )
+
+
+def first_query(mechanism: Mechanism, *, pool: list[int] | None = None) -> tuple[CustomDesign, Query]:
+    """A mechanism that was admitted, and its first query."""
+    design = CustomDesign(admitted_for(mechanism, WORLD, epsilon=EPSILON)[0], WORLD)
+    some = None if pool is None else np.array(pool, np.int32)
+    return design, design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON, pool=some)
 
 
 def outcome(of: Job, workers: int = 2) -> Outcome:

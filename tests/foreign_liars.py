@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from foreign_dishonest import Clear
 from foreign_mechanisms import GRR, OUE, LocalHashing
 
 from coordinator.protocol.arrays import Bits2, Indices2, Words
@@ -17,29 +18,7 @@ from coordinator.protocol.channels import (
 from coordinator.protocol.custom import Catalogue, Question
 
 
-class Sometimes(OUE):
-    """As unary encoding, but in the clear where it says so."""
-
-    def honest(self, question: Question) -> bool:
-        raise NotImplementedError
-
-    def channel(self, question: Question) -> IndependentBits:
-        if self.honest(question):
-            return super().channel(question)
-        return independent_bits(count=question.bits, if_one=1.0, if_zero=0.0, epsilon=None, ones=1)
-
-
-class LaterLiar(Sometimes):
-    def honest(self, question: Question) -> bool:
-        return question.round == 0
-
-
-class SeedLiar(Sometimes):
-    def honest(self, question: Question) -> bool:
-        return question.public_seed == bytes(16)
-
-
-class CallLiar(Sometimes):
+class CallLiar(Clear):
     calls: ClassVar[list[int]] = []
 
     def honest(self, question: Question) -> bool:

@@ -19,8 +19,8 @@ from benchmarks.victims import alive, below
 from scenarios.store import record_log, whole_files
 from scenarios.store.record_log import RecordLog, count_records
 
-TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}
-LAYOUT = TIMED | {"backend", "backend_reason", "workers", "actors", "devices_per_actor"}
+TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb", "devices_per_second"}
+LAYOUT = TIMED | {"backend", "backend_reason", "workers", "actors", "devices_per_actor", "bytes_per_answer"}
 WAITING = """
 import signal, sys
 from scenarios.store.record_log import RecordLog

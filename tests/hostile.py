@@ -99,11 +99,8 @@ def ledgers_of(host: Any) -> tuple[Callable[[], object], Callable[[], Books]]:
 def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     """Methods of devices."""
     host = DeviceHost(partial(Cohort, budget=budget), ratings, WORLD.secret, BOUNDS)
-    alone, permit, looks = (
-        Device(ratings, WORLD.secret, 3, budget),
-        permit_of(WORLD.secret),
-        (*ledgers_of(host), budget),
-    )
+    alone, permit = Device(ratings, WORLD.secret, 3, budget), permit_of(WORLD.secret)
+    looks = (*ledgers_of(host), budget)
     known = [query for query in QUERIES if budget is None or query.epsilon is not None]
     blocks = [(query, first, stop) for query in known for first, stop in ((0, 4), (5, 9), (7, 7))]
     own = lambda: alone._cohort.ledger._ranges  # noqa: E731 (a look)
@@ -151,10 +148,8 @@ def voter_targets() -> list[Target]:
             Target(f"VoterCohort.vote, {name}", first.vote, [(ballot, some)], *looks),
         ]
     client = Client(7, taste.T == 0) if (taste.T == 0).any(axis=1).all() else Client(7, np.ones((ROUNDS, 2), np.bool_))
-    clients, offer = (
-        DeviceHost(ClientCohort, {7: client}, WORLD.secret, [(0, 8)]),
-        Offer(client=7, round=3, recommendation=1),
-    )
+    clients = DeviceHost(ClientCohort, {7: client}, WORLD.secret, [(0, 8)])
+    offer = Offer(client=7, round=3, recommendation=1)
     return [
         *found,
         Target("DeviceHost.ask, ClientCohort", clients.ask, [(offer, 7, 8)]),
@@ -192,10 +187,8 @@ def private_targets() -> list[Target]:
 
 def server_targets() -> list[Target]:
     """Methods of aggregators; a release of a query that was changed is made to name it, where it has an id."""
-    aggregator, host = (
-        Aggregator(),
-        DeviceHost(partial(Cohort, budget=None), worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)]),
-    )
+    aggregator = Aggregator()
+    host = DeviceHost(partial(Cohort, budget=None), worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)])
     pairs = [(query, host.ask(query, 0, 40), 0, 40) for query in QUERIES]
     statistics = [aggregator.aggregate(*pair)[0] for pair in pairs]
 

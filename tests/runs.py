@@ -1,9 +1,10 @@
 """Small scenarios, runs in this process, and rating files: what the tests of the experimenter's side share."""
 
 import json
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -211,6 +212,13 @@ def files_of_units(out: Path) -> list[Path]:
 def lines_of_units(out: Path) -> list[str]:
     """The lines of all finished units, in the order in which they were finished."""
     return [line for path in files_of_units(out) for line in path.read_text().splitlines()[1:]]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports where nothing listens."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(count)]
+        return [one.getsockname()[1] for one in sockets]
 
 
 def holds_within(seconds: float, condition: Callable[[], bool]) -> bool:

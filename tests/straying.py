@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import worlds
 from answering import Devices
+from runs import present
 
 from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
@@ -36,8 +37,7 @@ class Stray:
     good: int
 
     def next_query(self, state: ServerState) -> Ask | None:
-        ask = SETTING.ask(state, users=100)
-        assert ask is not None
+        ask = present(SETTING.ask(state, users=100))
         answer: Ask | None = ask if len(state.asked) < self.good else self.bad(ask, state)
         return answer
 

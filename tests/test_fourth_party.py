@@ -1,4 +1,4 @@
-"""A mechanism of a fourth party: three files in the rooms, checked without being told; liars are seen."""
+"""A mechanism of a fourth party: three files in the rooms, checked without being told. For lies see test_checks."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -6,8 +6,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from contracts import cases_of, same
-from runs import Command, here, small
+from contracts import cases_of
+from runs import Command, alike, here, small
 
 import actors.mechanisms
 import coordinator.protocol.mechanisms
@@ -22,13 +22,6 @@ ROOMS: dict[str, ModuleType] = {
     "on_devices": actors.mechanisms,
     "on_the_server": coordinator.server.mechanisms,
 }
-OFF = """
-    def randomize(self, private, query, coins):
-        from coordinator.protocol.mechanisms.unary import channel
-        return channel(query.questions, query.epsilon * 103 / 100).draw(private, coins.release)
-
-
-DEVICE"""
 Install = Callable[..., None]
 
 
@@ -74,21 +67,7 @@ def test_three_files_are_found_checked_and_hold(install: Install, blindrec: Comm
     assert {row["check"] for row in ended.result["rows"]} == {one.name for one in CHECKS}
     for case in cases_of("unary").values():
         scenario = small(**case, users=401)
-        assert same(here(scenario, devices_per_actor=7), here(scenario))
-
-
-def test_a_channel_that_lies_by_a_percent_is_seen(install: Install, blindrec: Command) -> None:
-    install("in_public", "SPENT = Fraction(1)", "SPENT = Fraction(101, 100)")
-    ended = blindrec("check", "unary")
-    assert ended.code == 2
-    assert "2 of 12 checks failed" in ended.out
-    assert "log-ratio 0.101 between sketches" in " ".join(ended.out.replace("│", " ").split())
-    assert failures("log-ratio", "run's size") == {"log-ratio", "run's size"}
-
-
-def test_a_sampler_that_is_off_is_seen(install: Install) -> None:
-    install("on_devices", "\n\nDEVICE", OFF)
-    assert failures("log-ratio", "sampler", "layouts") == {"sampler"}
+        assert alike(here(scenario, devices_per_actor=7), here(scenario))
 
 
 @pytest.mark.parametrize(
@@ -100,8 +79,6 @@ def test_a_sampler_that_is_off_is_seen(install: Install) -> None:
         ("on_the_server", "dtype=np.int64", "dtype=np.float64", "crossing"),
     ],
 )
-def test_other_mistakes_are_seen_by_the_check_they_are_for(
-    install: Install, file: str, before: str, after: str, seen: str
-) -> None:
+def test_mistakes_are_seen_by_their_checks(install: Install, file: str, before: str, after: str, seen: str) -> None:
     install(file, before, after)
     assert failures(seen)

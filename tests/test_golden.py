@@ -34,9 +34,7 @@ def test_golden(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("devices, ")])
-def test_devices_that_are_sketched_piece_by_piece_say_the_same(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_devices_sketched_by_pieces_say_the_same(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.device.PIECE", 8)
     assert not wrong(name, tmp_path)
 

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from scenarios.cli import command_line
+
 ASK = """
 import importlib, json, sys
 forbidden, *modules = json.loads(sys.argv[1])
@@ -35,49 +37,17 @@ print(json.dumps(told), file=sys.stderr)
 """
 NUMERICAL = ("numba", "scipy", "pandas", "sklearn", "ray")
 LIGHT = {
-    "actors.absence": NUMERICAL,
-    "coordinator.protocol.arrays": NUMERICAL,
-    "coordinator.protocol.channels": NUMERICAL,
     "coordinator.protocol.mechanisms": NUMERICAL,
-    "coordinator.protocol.budget": NUMERICAL,
-    "coordinator.protocol.checked": NUMERICAL,
-    "coordinator.protocol.finding": NUMERICAL,
-    "coordinator.protocol.messages": NUMERICAL,
     "coordinator.server.fleet.panel": ("ray",),
     "coordinator.server.mechanisms": NUMERICAL,
     "coordinator.server.online.recommenders": NUMERICAL,
-    "coordinator.server.server_half": NUMERICAL,
-    "scenarios.config.scenario": NUMERICAL,
     "scenarios.cli": (*NUMERICAL, "numpy", "pyarrow", "matplotlib"),
-    "scenarios.backends.selection": (*NUMERICAL, "numpy"),
     "scenarios.experiments": (*NUMERICAL, "pyarrow", "matplotlib"),
-    "scenarios.commands.entrance": NUMERICAL,
-    "scenarios.store.whole_files": NUMERICAL,
-    "scenarios.config.settings": NUMERICAL,
-    "scenarios.families.online.online_scenario": NUMERICAL,
-    "scenarios.families.two_tier.two_tier_scenario": NUMERICAL,
-    "scenarios.store.manifest": NUMERICAL,
     "scenarios.cluster.job_request": NUMERICAL,
     "scenarios.backends.sending": NUMERICAL,
 }
-"""A module, and what a fresh interpreter must not hold once it has imported it."""
-COMMANDS = (
-    "",
-    "run",
-    "online",
-    "two-tier",
-    "resume",
-    "demo",
-    "data",
-    "bounds",
-    "plan",
-    "check",
-    "report",
-    "submit",
-    "sweep",
-    "watch",
-    "fetch",
-)
+"""A module, and what a fresh interpreter must not hold once it has imported it, and settings, messages and places."""
+COMMANDS = ("", *command_line().commands)
 
 
 @pytest.mark.parametrize("forbidden", dict.fromkeys(LIGHT.values()))

@@ -199,9 +199,7 @@ def test_the_search_would_find_them(run: OnlineResult) -> None:
     assert any(peers in stream for peers in peers_of(run))
 
 
-def test_coins_of_the_coordinator_are_not_shown_to_anyone(
-    run: OnlineResult, wire: Wire, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_sees_coins_of_the_coordinator(run: OnlineResult, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     coins: list[bytes] = []
 
     def tossed(coin: bytes) -> Pick:

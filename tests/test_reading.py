@@ -198,9 +198,7 @@ class Cgroups(NamedTuple):
     ],
     ids=["v2", "v1, as a container sees it"],
 )  # fmt: skip
-def test_what_a_container_may_take_is_what_is_left(
-    groups: Cgroups, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_container_may_take_is_left(groups: Cgroups, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cgroup").write_text(groups.lines)
     for name, content in groups.files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -58,8 +58,8 @@ def test_a_history_replays_exactly(number: int) -> None:
 
 def test_histories_of_a_family_are_those_whose_numbers_say_so() -> None:
     for family in FAMILIES:
-        chosen = numbers_of(7, 4, family)
-        assert [play(number).family for number in chosen] == [family] * 4
+        chosen = numbers_of(7, 2, family)
+        assert [play(number).family for number in chosen] == [family] * 2
         assert chosen[0] >= 7
     assert numbers_of(7, 4, None) == [7, 8, 9, 10]
 
@@ -100,7 +100,6 @@ def book_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_a_wait(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("actors.durable_log.add", adds_without_waiting)
     patch.setattr("actors.durable_log.add", adds_without_waiting)
 
 
@@ -200,9 +199,7 @@ NOT_BOOKED = "answered .* not booked on the disk"
         (open_whatever_the_other_server_has, RUN, 54, "the server of seeds opens query 0 .* with other devices"),
     ],
 )
-def test_a_planted_bug_is_found(
-    plant: Plant, family: str, first: int, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planted_bugs_show(plant: Plant, family: str, first: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a panel's epoch is to rounds of queries a step is to public users; other answers are the same each time."""
     found_and_gone_without(plant, numbers_of(first, 100, family), told, monkeypatch)
 
@@ -220,9 +217,7 @@ def test_a_planted_bug_is_found(
         (forget_what_was_opened, 1770, "the server of seeds opens query 0 .* with other devices"),
     ],
 )
-def test_what_histories_brought_to_light_stays_mended(
-    plant: Plant, number: int, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_found_stays_mended(plant: Plant, number: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of these were in the code."""
     found_and_gone_without(plant, [number], told, monkeypatch)
 
@@ -245,9 +240,7 @@ def test_the_command_counts_histories_by_kind_of_fault(capsys: pytest.CaptureFix
     assert "| all | 1 | 1 | 2 | |" in out
 
 
-def test_a_history_that_goes_wrong_is_told_with_how_to_replay_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_history_can_be_replayed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     lose_a_wait(monkeypatch)
     with pytest.raises(SystemExit) as ended:
         command.main(histories=1, first=0)

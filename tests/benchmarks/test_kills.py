@@ -70,7 +70,7 @@ def test_a_run_that_ends_alike_counts(capsys: pytest.CaptureFixture[str]) -> Non
     assert out[-5:] == table(found)[2:]
 
 
-def test_a_soak_goes_on_where_it_was_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_soak_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
     """As if the machine had stopped in the middle of a line: that run is made again, the others are not."""
     file, names, first = tmp_path / "soak.jsonl", list(FAMILIES), Played(END)
     whole = measure(plan(names, 2 * len(names) + 1, 0), first, file)

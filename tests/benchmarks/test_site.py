@@ -11,49 +11,39 @@ import pytest
 import yaml
 
 import blindrec
+from benchmarks import site
 from benchmarks.pages import ROOT, notebooks
-from benchmarks.site import (
-    LINK,
-    fetched,
-    links,
-    listed,
-    moved,
-    pages_made,
-    shown,
-    source,
-    stands_at,
-    without_addresses,
-)
 
 CONFIG: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-NAV = list(listed(CONFIG["nav"]))
+NAV = list(site.listed(CONFIG["nav"]))
 OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md", "examples/README.md")
 BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 ITEM = re.compile(r" {0,3}(?:[-*+]|\d+\.) ")
 
 
-MADE = pages_made()
+MADE = site.pages_made()
 
 
 def read(place: str) -> str:
     if place in MADE:
         return MADE[place]
-    return shown(place) if place.endswith(".md") else source(place).read_text(encoding="utf-8")
+    return site.shown(place) if place.endswith(".md") else site.source(place).read_text(encoding="utf-8")
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a page's headings, as Python-Markdown makes them."""
+    """The anchors of a page's headings that Python-Markdown, for the site, and GitHub make alike."""
     headings = re.findall(r"^#+ (.+)$", BLOCK.sub("", text), re.MULTILINE)
-    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+    words = [re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in headings]
+    return {re.sub(r"[-\s]+", "-", one) for one in words} & {one.replace(" ", "-") for one in words}
 
 
 def faults(place: str, text: str) -> Iterator[str]:
     """What would not work on the site: links that lead nowhere, and lists that are none without a line before them."""
-    leading = {link.start(): target for link, target in links(place, text)}
-    for link in LINK.finditer(text):
+    leading = {link.start(): target for link, target in site.links(place, text)}
+    for link in site.LINK.finditer(text):
         made = os.path.normpath(PurePosixPath(place).parent / link[1]) if place in MADE else ""
         target = leading.get(link.start(), made)
-        there = target in NAV if target.endswith(".md") else bool(target) and source(target).is_file()
+        there = target in NAV if target.endswith(".md") else bool(target) and site.source(target).is_file()
         if not there or (link[2] and link[2][1:] not in anchors(read(target))):
             yield link[0]
     yield from (one for one in re.findall(r"\]\(#([^)]+)\)", text) if one not in anchors(text))
@@ -69,7 +59,7 @@ def test_every_page_stands_in_the_navigation_once() -> None:
     ]
     pages = [*(ROOT / "docs").rglob("*.md"), *notebooks(), *(ROOT / page for page in OUTSIDE), *checklists]
     made = [place for place in MADE if place.endswith(".md")]
-    assert sorted(NAV) == sorted([*made, *map(stands_at, pages)])
+    assert sorted(NAV) == sorted([*made, *map(site.stands_at, pages)])
 
 
 def words(text: str) -> int:
@@ -108,6 +98,7 @@ def test_links_lead_somewhere_and_lists_are_lists(place: str) -> None:
         "[lost](docs/plannning.md)",
         "[lost](docs/how-to/planning.md#no-such-heading)",
         "[lost](#no-such-heading)",
+        "[no table](docs/measured.json#no-such-table)",
         "[no page](benchmarks/rivals/README.md)",
         "Words.\n- A point.",
     ],
@@ -119,19 +110,19 @@ def test_faults_are_found(planted: str) -> None:
 
 
 def test_links_to_measurements_lead_to_their_page_and_each_table_can_be_downloaded() -> None:
-    assert moved("explanation/worth.md", "[a](../measured.json#audits)") == "[a](../reference/measured.md#audits)"
+    assert site.moved("explanation/worth.md", "[a](../measured.json#audits)") == "[a](../reference/measured.md#audits)"
     assert MADE["measured/audits.csv"].startswith("mechanism,claimed,exact,")
     assert all(f'href="../{place}"' in MADE["reference/measured.md"] for place in MADE if place.endswith(".csv"))
 
 
 def test_links_follow_pages_to_their_places() -> None:
-    assert moved("README.md", "[a](docs/reference/coins.md), [b](deploy), [c](LICENSE)") == (
+    assert site.moved("README.md", "[a](docs/reference/coins.md), [b](deploy), [c](LICENSE)") == (
         "[a](reference/coins.md), [b](deploy/README.md), [c](LICENSE)"
     )
     page = "[a](../docs/reference/api.md#run), [b](job.yaml)"
-    assert moved("deploy/README.md", page) == "[a](../reference/api.md#run), [b](job.yaml)"
+    assert site.moved("deploy/README.md", page) == "[a](../reference/api.md#run), [b](job.yaml)"
     page = "[a](../../README.md), [b](../reference/coins.md)"
-    assert moved("explanation/worth.md", page) == "[a](../README.md), [b](../reference/coins.md)"
+    assert site.moved("explanation/worth.md", page) == "[a](../README.md), [b](../reference/coins.md)"
 
 
 def test_the_reference_has_every_public_name_once() -> None:
@@ -151,13 +142,16 @@ def test_the_reference_has_every_public_name_once() -> None:
     ],
 )
 def test_what_a_browser_would_load_from_elsewhere_is_found(page: str) -> None:
-    assert len(fetched(page)) == 1
+    assert len(site.fetched(page)) == 1
 
 
 def test_links_that_a_reader_follows_are_no_loads() -> None:
     page = '<a href="https://example.org">there</a><link rel="canonical" href="https://example.org"><img src="a.png">'
-    assert fetched(page + "<code>url(https://example.org/a.png)</code>") == []
-    assert without_addresses('f("https://cdn.example/d.js"); // https://example.org') == 'f(""); // https://example.org'
+    assert site.fetched(page + "<code>url(https://example.org/a.png)</code>") == []
+    assert (
+        site.without_addresses('f("https://cdn.example/d.js"); // https://example.org')
+        == 'f(""); // https://example.org'
+    )
 
 
 def test_nothing_is_loaded_by_the_configuration() -> None:

@@ -3,7 +3,6 @@
 import doctest
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,6 @@ PAGE = read("docs/reference/api.md")
 SECTIONS: dict[str, str] = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
 OTHERS = {page: read(page) for page in pages() if page != "docs/reference/api.md" and list(blocks(read(page), "pycon"))}
 SESSIONS = SECTIONS | OTHERS
-
-
-@pytest.fixture
-def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Figures are drawn without a display, and closed."""
-    from matplotlib import pyplot as plt  # noqa: PLC0415 (plotting, where something is drawn)
-
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    plt.switch_backend("agg")
-    yield
-    plt.close("all")
 
 
 def examples(title: str) -> doctest.DocTest:
@@ -58,6 +46,7 @@ ON_RAY = (pytest.mark.cluster, pytest.mark.thorough)  # by default a tutorial ca
 )
 @pytest.mark.usefixtures("headless")
 def test_examples_run(title: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     if "Ray(" in SESSIONS[title]:
         request.getfixturevalue("lent")
     told: list[str] = []

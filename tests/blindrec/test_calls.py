@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 import pytest
+from lasting import lasting
 from rich.console import Console
 from runs import Command, planted_ratings, write_movielens
 
@@ -21,7 +20,6 @@ import blindrec
 from coordinator.server.rounds.rounds import Round
 from scenarios.show import tables as report
 from scenarios.store.journal import Journal
-from scenarios.store.record_log import count_records
 from scenarios.studies.planner.request import PlanRequest
 from scenarios.studies.sweep.threshold import ThresholdMeasurement
 from scenarios.studies.sweep.users_sweep import UsersSweep
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
 
 
+pytestmark = pytest.mark.usefixtures("headless")
 face = blindrec  # where a test has the fixture of this name
 HERE = blindrec.InProcess(workers=1)
 SMALL = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600)
@@ -39,23 +38,16 @@ GRID: dict[str, Any] = {"seeds": 2, "base": {"rated": 5, "epsilon": 4}, "grid": 
 TIMES = {"seconds", "devices_per_second"}
 
 
-def timeless(record: Any) -> Any:
-    """A record without what differs from call to call."""
-    if isinstance(record, dict):
-        return {name: timeless(value) for name, value in record.items() if name not in TIMES}
-    return [timeless(one) for one in record] if isinstance(record, list) else record
-
-
 def as_record(result: blindrec.Result) -> Any:
     """A result as JSON gives it back."""
-    return timeless(json.loads(json.dumps(dict(result))))
+    return lasting(json.loads(json.dumps(dict(result))), TIMES)
 
 
 @pytest.mark.parametrize("repeat", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_a_run_is_the_commands(repeat: int, blindrec: Command, tmp_path: Path) -> None:
     result = face.run(SMALL, HERE, repeat=repeat, out=tmp_path / "ours", progress=False)
     theirs = blindrec("run", *FLAGS, *LOCAL, "--repeat", repeat, "--out", tmp_path / "theirs").result
-    assert as_record(result) == timeless(theirs)
+    assert as_record(result) == lasting(theirs, TIMES)
     assert (tmp_path / "ours" / "scenario.json").read_bytes() == (tmp_path / "theirs" / "scenario.json").read_bytes()
     assert {one.name for one in (tmp_path / "ours").iterdir()} == {one.name for one in (tmp_path / "theirs").iterdir()}
     for name in ("items", "rounds"):
@@ -67,7 +59,7 @@ def test_a_run_is_the_commands(repeat: int, blindrec: Command, tmp_path: Path) -
 def test_a_plan_is_the_commands(blindrec: Command, no_pairs: None) -> None:
     flags = ["--items", 24, "--rated", 6, "--epsilon", 2, "--like", "0.9,0.2;0.1,0.8", "--class-shares", "0.3,0.7"]
     ours = face.plan(items=24, rated=6, epsilon=2, like=[[0.9, 0.2], [0.1, 0.8]], class_shares=[0.3, 0.7])
-    assert as_record(ours) == timeless(blindrec("plan", *flags, "--json", "-").result)
+    assert as_record(ours) == lasting(blindrec("plan", *flags, "--json", "-").result, TIMES)
     assert ours.frame("bounds").shape[0] == len(ours["bounds"])
     with pytest.raises(face.errors.InputError, match=r"did you mean 'bounds'\? choose among designs, bounds$"):
         ours.frame("bound")  # type: ignore[arg-type]
@@ -93,7 +85,7 @@ def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, mon
 def test_a_plan_of_a_file_is_the_commands(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:
     file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=12, each=6))
     ours = face.plan(ratings=str(file), epsilon=4)
-    assert as_record(ours) == timeless(blindrec("plan", "--ratings", file, "--epsilon", 4, "--json", "-").result)
+    assert as_record(ours) == lasting(blindrec("plan", "--ratings", file, "--epsilon", 4, "--json", "-").result, TIMES)
     with pytest.raises(face.errors.InputError, match=r"items is 5, but .* brings its own"):
         face.plan(ratings=file, items=5)
 
@@ -106,7 +98,7 @@ def test_a_sweep_is_the_commands(blindrec: Command, tmp_path: Path) -> None:
         face.sweep({**GRID, "seeds": 5}, HERE, seeds=2, out=tmp_path / "ours", progress=False),
         face.sweep(file, HERE, seeds=2, out=tmp_path / "theirs", progress=False),
     ]
-    assert all(as_record(one) == timeless(theirs) for one in ours)
+    assert all(as_record(one) == lasting(theirs, TIMES) for one in ours)
     assert {one.name for one in (tmp_path / "ours").iterdir()} == {one.name for one in (tmp_path / "theirs").iterdir()}
     assert (tmp_path / "ours" / "figure.csv").read_bytes() == (tmp_path / "theirs" / "figure.csv").read_bytes()
 
@@ -157,37 +149,22 @@ def test_a_policy_that_goes_astray_leaves_what_it_learned(tmp_path: Path, monkey
     assert unknown.value.result is None
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_a_run_that_was_stopped_goes_on_in_the_same_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a notebook: stopped, then the same cell again."""
-    scenario = SMALL.model_copy(update={"policy": "fixed", "rounds": 5})
-    whole, out, keep = blindrec.run(scenario, HERE, progress=False), tmp_path / "out", Journal.keep
-
-    def interrupted(self: Journal, over: Round) -> None:
-        if over.ask.query.round == 3:
-            signal.raise_signal(signal.SIGINT)
-        keep(self, over)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Journal, "keep", interrupted)
-        with pytest.raises(KeyboardInterrupt, match=f"3 rounds are kept in {out}, the same command or .* goes on"):
-            blindrec.run(scenario, HERE, out=out, progress=False)
-    assert count_records(out) == 3
-    again = blindrec.run(scenario, HERE, out=out, progress=False)
-    assert again["releases_sha256"] == whole["releases_sha256"]
-    assert not count_records(out)
-
-
-def test_rounds_that_cannot_be_kept_are_a_resumable_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cause", "error"),
+    [(blindrec.errors.LostError, blindrec.errors.ResumableError), (KeyboardInterrupt, KeyboardInterrupt)],
+)
+def test_a_run_that_was_cut_off_tells_what_it_keeps(
+    cause: type[BaseException], error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scenario, keep = SMALL.model_copy(update={"policy": "fixed", "rounds": 3}), Journal.keep
 
     def full(self: Journal, over: Round) -> None:
         if over.ask.query.round == 1:
-            raise blindrec.errors.LostError("round 1 cannot be kept")
+            raise cause("round 1 cannot be kept")
         keep(self, over)
 
     monkeypatch.setattr(Journal, "keep", full)
-    with pytest.raises(blindrec.errors.ResumableError, match="round 1 cannot be kept; 1 round is kept in"):
+    with pytest.raises(error, match=r"1 round is kept in .* goes on"):
         blindrec.run(scenario, HERE, out=tmp_path / "out", progress=False)
 
 
@@ -222,17 +199,6 @@ def test_a_ray_that_the_caller_has_joined_is_not_ended(ray_session: OnRay) -> No
     line = "Ray runs in this process already, and would end with the run; call ray.shutdown() first"
     assert str(refused.value) == line
     assert ray.is_initialized()
-
-
-@pytest.fixture(autouse=True)
-def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Figures are drawn without a display, never shown, and closed."""
-    from matplotlib import pyplot as plt  # noqa: PLC0415 (plotting, where something is drawn)
-
-    plt.switch_backend("agg")
-    monkeypatch.setattr(plt, "show", lambda *_: pytest.fail("a figure is shown"))
-    yield
-    plt.close("all")
 
 
 def test_a_result_is_a_mapping_that_is_not_changed_from_outside() -> None:

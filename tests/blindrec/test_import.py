@@ -99,12 +99,17 @@ def test_another_projects_package_is_told_in_a_line_without_loading_it(name: str
     assert "loaded" not in said.stderr
 
 
+def first_files(name: str, folder: Path) -> None:
+    """Copy the modules of a package, without those of packages in it, into a folder."""
+    (folder / name).mkdir(parents=True)
+    for file in (ROOT / name).glob("*.py"):
+        (folder / name / file.name).write_bytes(file.read_bytes())
+
+
 def test_a_foreign_wheel_over_ours_is_told_in_the_same_place(tmp_path: Path) -> None:
     """As pip leaves it: their first file, and ours beside it."""
     for name in OURS:
-        (tmp_path / name).mkdir()
-        for file in (ROOT / name).glob("*.py"):
-            (tmp_path / name / file.name).write_bytes(file.read_bytes())
+        first_files(name, tmp_path)
     assert fresh("import blindrec; print(blindrec.__file__)", tmp_path).stdout.startswith(str(tmp_path))
     (tmp_path / "coordinator" / "__init__.py").write_text('"""Coordinates."""\n')
     said = fresh("import blindrec", tmp_path)
@@ -114,16 +119,13 @@ def test_a_foreign_wheel_over_ours_is_told_in_the_same_place(tmp_path: Path) -> 
 def test_packages_in_folders_of_their_own_or_in_a_zip_are_ours(tmp_path: Path) -> None:
     """As Ray lays out what it was sent."""
     for name in OURS:
-        (tmp_path / name / name).mkdir(parents=True)
-        for file in (ROOT / name).glob("*.py"):
-            (tmp_path / name / name / file.name).write_bytes(file.read_bytes())
+        first_files(name, tmp_path / name)
     folders = [str(tmp_path / name) for name in OURS]
     apart = fresh(f"sys.path[:0] = {folders!r}\nimport blindrec; print(blindrec.__file__)")
     assert apart.stdout.startswith(str(tmp_path)), apart.stderr
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as zipped:
-        for name in OURS:
-            for file in (ROOT / name).glob("*.py"):
-                zipped.write(file, f"{name}/{file.name}")
+        for file in tmp_path.glob("*/*/*.py"):
+            zipped.write(file, f"{file.parent.name}/{file.name}")
     inside = fresh("import blindrec; print(blindrec.__file__)", tmp_path / "all.zip")
     assert inside.stdout.startswith(str(tmp_path / "all.zip")), inside.stderr
 

@@ -4,14 +4,13 @@ import json
 import os
 import re
 import secrets
-import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from runs import free_ports, present
 
 PAGE = Path(__file__).parents[2] / "deploy" / "README.md"
 PORTS = ("6379", "8265")
@@ -20,15 +19,8 @@ PORTS = ("6379", "8265")
 def block() -> str:
     """The first commands of the section."""
     section = PAGE.read_text(encoding="utf-8").partition("## A head by hand")[2]
-    found = re.search(r"```\n(.*?)```", section, re.DOTALL)
-    assert found
+    found = present(re.search(r"```\n(.*?)```", section, re.DOTALL))
     return found[1]
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]
 
 
 @pytest.mark.thorough  # three quarters of a minute of starting and stopping heads

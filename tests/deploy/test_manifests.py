@@ -10,6 +10,7 @@ import pytest
 import ray
 import yaml
 from jsonschema import Draft202012Validator
+from runs import present
 
 ROOT = Path(__file__).parents[2]
 FIELDS = json.loads((Path(__file__).parent / "crd-fields.json").read_text(encoding="utf-8"))
@@ -77,8 +78,7 @@ def test_a_planted_fault_is_found(name: str, plant: Callable[[dict[str, Any]], N
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_a_manifest_is_of_the_pinned_ray_with_a_token_and_shared_memory(name: str) -> None:
     manifest = read(name)
-    pinned = re.search(r"^ray==(.+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    assert pinned
+    pinned = present(re.search(r"^ray==(.+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE))
     assert cluster(manifest)["rayVersion"] == pinned[1]
     assert cluster(manifest)["authOptions"] == {"mode": "token"}
     for pod in pods(manifest):

@@ -1,15 +1,12 @@
 """Unary encoding in public: a bit for each item and each rating of it, one of them 1 at most (Wang et al., 2017)."""
 
 import math
-from fractions import Fraction
 from functools import lru_cache
 
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import COIN, IndependentBits, independent_bits
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
-
-SPENT = Fraction(1)  # Share of epsilon that the channel spends; a liar's is another one
 
 
 @lru_cache
@@ -32,7 +29,7 @@ class Unary(PublicHalf):
 
     def channel(self, query: Query) -> IndependentBits:
         """Return the channel of all bits together."""
-        return channel(query.questions, None if query.epsilon is None else query.epsilon * SPENT)
+        return channel(query.questions, query.epsilon)
 
 
 PUBLIC = (Unary(),)

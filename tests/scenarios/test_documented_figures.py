@@ -12,18 +12,7 @@ from typing import Any
 import pytest
 from thoroughness import sample
 
-from benchmarks import measured
-from benchmarks.documented import (
-    compare,
-    differing,
-    listed_as,
-    printed,
-    run_entry,
-    stands_for,
-    strangers,
-    table,
-    untrue,
-)
+from benchmarks import documented, measured
 from benchmarks.measured import measured_tables
 from benchmarks.pages import (
     Printed,
@@ -44,7 +33,7 @@ from scenarios.cluster.job_request import parsed
 
 REMOTE = ("submit", "status", "watch", "fetch", "stop")  # Commands to a cluster's head: tests/deploy parses them
 ROOT = Path(__file__).parents[2]
-TABLE = table()
+TABLE = documented.table()
 SHOWN = shown()
 
 
@@ -81,9 +70,7 @@ def test_a_quick_command_runs_on_ray_and_measures_the_figures_beside_it(lent: No
 @pytest.mark.parametrize(
     "entry", [one for one in TABLE["quick"] if words_of(one)[0] in RUNS], ids=lambda entry: str(entry["command"])
 )
-def test_a_page_says_what_chooses_the_backend_that_its_figures_are_measured_on(
-    entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_says_what_chooses_its_backend(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[object] = []
 
     def opening(backend: object) -> None:
@@ -96,15 +83,13 @@ def test_a_page_says_what_chooses_the_backend_that_its_figures_are_measured_on(
     assert f"$(BIN)/{demo}" in (ROOT / "Makefile").read_text(encoding="utf-8")
     typed = {**entry, "run": demo if entry["command"] == "make demo" else entry["command"]}
     with folder_of_pages(), pytest.raises(ValueError, match="chosen"):
-        run_entry(typed)
+        documented.run_entry(typed)
     assert [isinstance(one, Ray) for one in opened] == [entry["command"] in ON_RAY]
 
 
 @pytest.mark.few(8)
 @quick(on_ray=False)
-def test_figures_beside_a_quick_command_are_what_it_measures(
-    entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figures_beside_a_quick_command_are_measured(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS")  # nothing is predicted where a cluster is named
     check_figures(entry)
 
@@ -112,19 +97,21 @@ def test_figures_beside_a_quick_command_are_what_it_measures(
 def check_figures(entry: dict[str, Any]) -> None:
     """Run an entry's command; hold the page's figures and tables against what it says."""
     with folder_of_pages():
-        result, output = run_entry(entry)
-    faults = [compare(entry["page"], entry["command"], template, result) for template in entry.get("says", ())]
-    assert not any(faults := [*faults, *untrue(entry, output)]), "\n".join(filter(None, faults))
+        result, output = documented.run_entry(entry)
+    faults = [
+        documented.compare(entry["page"], entry["command"], template, result) for template in entry.get("says", ())
+    ]
+    assert not any(faults := [*faults, *documented.untrue(entry, output)]), "\n".join(filter(None, faults))
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("entry", TABLE["program"], ids=lambda entry: str(entry.get("program", entry.get("command"))))
 def test_a_page_states_what_its_program_prints(entry: dict[str, Any]) -> None:
-    (one,) = [one for one in SHOWN if stands_for(entry, one)]
+    (one,) = [one for one in SHOWN if documented.stands_for(entry, one)]
     with folder_of_pages():
-        output = printed(one.text)
-    faults = [differing(one.page, template, output) for template in entry.get("says", ())]
-    assert not any(faults := [*faults, *untrue(entry, output)]), "\n".join(filter(None, faults))
+        output = documented.printed(one.text)
+    faults = [documented.differing(one.page, template, output) for template in entry.get("says", ())]
+    assert not any(faults := [*faults, *documented.untrue(entry, output)]), "\n".join(filter(None, faults))
 
 
 def test_every_command_and_program_is_listed_once() -> None:
@@ -138,7 +125,7 @@ def unlisted(every: Iterable[Shown]) -> list[str]:
     return [
         f"{one.page}: {one.text[:200]!r} is listed {len(kinds)} times"
         for one in every
-        if len(kinds := listed_as(one)) != 1
+        if len(kinds := documented.listed_as(one)) != 1
     ]
 
 
@@ -181,9 +168,9 @@ def test_modules_of_pages_can_be_imported() -> None:
 
 def test_a_table_that_a_command_does_not_print_is_found() -> None:
     output = "title\n┌────┐\n│ users  │ 7 │\n│ right │ 0.9 │\n│ seconds │ 1 │\n└──┘\n"
-    assert strangers("│ users │ 7 │\n│ seconds │ 2 │\n", output, ["seconds"]) == []
-    assert strangers("│ users │ 8 │\n", output) == ["│ users │ 8 │"]
-    assert strangers("│ right │ 0.9 │\n│ users │ 7 │\n", output) == ["│ users │ 7 │"]
+    assert documented.strangers("│ users │ 7 │\n│ seconds │ 2 │\n", output, ["seconds"]) == []
+    assert documented.strangers("│ users │ 8 │\n", output) == ["│ users │ 8 │"]
+    assert documented.strangers("│ right │ 0.9 │\n│ users │ 7 │\n", output) == ["│ users │ 7 │"]
 
 
 def test_the_list_holds_nothing_that_no_page_shows() -> None:
@@ -192,7 +179,7 @@ def test_the_list_holds_nothing_that_no_page_shows() -> None:
         (entry["page"], one) for entry in entries for one in (*entry.get("commands", ()), entry.get("command")) if one
     }
     assert texts <= {(one.page, one.text) for one in SHOWN}
-    assert all(any(stands_for(entry, one) for one in SHOWN) for entry in entries)
+    assert all(any(documented.stands_for(entry, one) for one in SHOWN) for entry in entries)
     assert all(entry["figures"] and entry["ran"] for entry in TABLE["long"])
     assert all(entry["ran"] <= datetime.now(UTC).date() for entry in entries if "ran" in entry)
     assert all(entry["why"] for kind in ("long", "example", "picture") for entry in TABLE[kind])
@@ -275,11 +262,11 @@ def test_a_wrong_figure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.documented.read", lambda _: page)
     right = {"accuracy": 0.95, "users": 74480, "rows": [{"answered": 1000}]}
     for template in ("right │ {accuracy:.2f} │ users │ {users:,} │", "and {rows[0][answered]:,} of them."):
-        assert compare("p", "c", template, right) == ""
-    told = compare("p", "c", "users │ {users:,} │", {"users": 69334})
+        assert documented.compare("p", "c", template, right) == ""
+    told = documented.compare("p", "c", "users │ {users:,} │", {"users": 69334})
     assert told == "p: 'users │ {users:,} │' of `c`: documented 74,480, measured 69,334"
-    assert "stands there 0 times" in compare("p", "c", "users were {users:,}", right)
-    assert differing("p", "right │ {1} │ users │ {0} │", "74480 and 0.951, 1000") == ""
-    assert differing("p", "right │ {1} │ users │ {0} │", "74481 and 0.956").endswith(
+    assert "stands there 0 times" in documented.compare("p", "c", "users were {users:,}", right)
+    assert documented.differing("p", "right │ {1} │ users │ {0} │", "74480 and 0.951, 1000") == ""
+    assert documented.differing("p", "right │ {1} │ users │ {0} │", "74481 and 0.956").endswith(
         "documented 0.95, printed 0.956; documented 74,480, printed 74481.0"
     )

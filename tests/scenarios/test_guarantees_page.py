@@ -25,17 +25,13 @@ def named(cell: str) -> list[str]:
 
 
 def lost(row: list[str]) -> Iterator[str]:
-    """What of a row is missing, or names nothing that exists."""
+    """What of a row is missing, or names a test that does not exist; of modules `test_documented_modules` looks."""
     if len(row) != COLUMNS or not all(row):
         yield f"{row[0]}: it has {len(row)} cells"
         return
     modules, tests = named(row[2]), named(row[3])
     if not modules or not tests:
         yield f"{row[0]}: it names no module or no test"
-    for module in modules:
-        place = ROOT.joinpath(*module.split("."))
-        if not (place.is_dir() or place.with_suffix(".py").is_file()):
-            yield module
     yield from (test for test in tests if not exists(test))
 
 
@@ -57,7 +53,6 @@ def test_every_promise_names_what_enforces_it_and_what_would_fail() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("`coordinator.protocol.channels`", "`coordinator.protocol.canals`"),
         ("::test_golden_on_ray", "::test_golden_in_the_sky"),
         ("tests/test_golden.py", "tests/test_olden.py"),
         ("::test_golden_on_ray", ""),

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from runs import Command, small
+from runs import Command, present, small
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import server_halves
@@ -76,9 +76,7 @@ def test_inside_a_ray_job_it_is_the_jobs_cluster(monkeypatch: pytest.MonkeyPatch
     assert choose("inprocess")[0] == "inprocess"
 
 
-def test_a_small_run_starts_no_ray_and_tells_why(
-    blindrec: Command, started: list[dict[str, Any]], tmp_path: Path
-) -> None:
+def test_small_runs_start_no_ray_and_tell_why(blindrec: Command, started: list[dict[str, Any]], tmp_path: Path) -> None:
     told = blindrec("run", *SMALL, "--json", "-", "--out", tmp_path / "out").result
     assert (told["backend"], told["backend_reason"]) == ("inprocess", "less than 1 s of work predicted")
     shown = blindrec("run", *SMALL).out.splitlines()[0]
@@ -87,9 +85,7 @@ def test_a_small_run_starts_no_ray_and_tells_why(
     assert not started
 
 
-def test_a_long_run_starts_ray_and_answers_the_same(
-    blindrec: Command, started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_runs_start_ray(blindrec: Command, started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     here = blindrec("run", *SMALL, "--json", "-").result
     monkeypatch.setattr(type(MAIN_JOB), "work", lambda *_: 6.0)
     there = blindrec("run", *SMALL, "--json", "-").result
@@ -169,8 +165,7 @@ def plan(design: str) -> QueryPlan:
 @pytest.mark.parametrize(("design", "least"), [("maxsense", 1), ("oue", 40)])
 def test_workers_grow_with_released_bits(design: str, least: int) -> None:
     place, asked = OnRay(8, most=True), plan(design)
-    query = asked.rehearsal()
-    assert query is not None
+    query = present(asked.rehearsal())
     assert query.bits >= least
     each = BITS_A_WORKER // query.bits
     workers = {1: 1, each: 1, each + 1: 2, 3 * each: 3, 9 * each: 8}

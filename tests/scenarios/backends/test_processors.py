@@ -32,9 +32,7 @@ def processors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ProcessorR
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("processor", OTHERS)
-def test_every_processor_gives_the_same_answer(
-    processor: str, case: str, processors: dict[str, ProcessorResults]
-) -> None:
+def test_processors_give_the_same_answer(processor: str, case: str, processors: dict[str, ProcessorResults]) -> None:
     assert processors[processor].results[case] == processors["this"].results[case]
 
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 import ray
-from runs import Command, refused
+from runs import Command, free_ports, refused
 
 from coordinator.protocol.errors import InputError, LostError
 from scenarios.backends import ray_instance as cluster
@@ -20,9 +20,7 @@ pytestmark = pytest.mark.usefixtures("nobody_asks")
 @pytest.fixture
 def port() -> int:
     """A port where nothing listens."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        number: int = free.getsockname()[1]
+    (number,) = free_ports(1)
     return number
 
 
@@ -85,9 +83,7 @@ def test_more_workers_than_an_instance_has_are_refused(joined: pytest.MonkeyPatc
         on_ray(address="head:1", workers=None).__enter__()
 
 
-def test_a_cluster_whose_cpus_others_hold_is_told_and_given_up(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_busy_cluster_is_given_up(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Unless it makes room after a while: then it is used."""
     waited: list[float] = []
     patience = 600

@@ -1,11 +1,8 @@
 """What is private to Ray stands in one file; what a local run starts is reached from here only, with a token."""
 
-import json
 import os
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -28,36 +25,7 @@ def seen() -> dict[str, str | None]:
     return {name: os.environ.get(name) for name in NAMES}
 
 
-LOCAL_RUN = """
-import json, os, signal, psutil, ray
-from scenarios.backends.ray_instance import on_ray
-from scenarios.config.signals import ended_by_signals
-names = %r
-
-def listening():
-    me = psutil.Process()
-    every = [(one, process.name()) for process in (me, *me.children(recursive=True))
-             for one in process.net_connections(kind="tcp")]
-    return [(one.laddr.ip, one.laddr.port, whose) for one, whose in every if one.status == psutil.CONN_LISTEN]
-
-try:
-    with ended_by_signals(), on_ray(address=None, workers=1):
-        context = ray.get_runtime_context()
-        folder = os.path.join(context.get_temp_dir(), context.get_session_name())
-        there = os.path.isdir(folder)
-        seen = {name: os.environ.get(name) for name in names}
-        task = ray.remote(num_cpus=0)(lambda: {name: os.environ.get(name) for name in names})
-        theirs = ray.get(task.remote())
-        ports = listening()
-        signal.raise_signal(signal.SIGTERM)
-except KeyboardInterrupt:
-    print(json.dumps({"seen": seen, "theirs": theirs, "ports": ports,
-                      "folder": [there, os.path.exists(folder)]}))
-"""
-"""In a process of its own: another test's instance may run in this one."""
-
-
-def test_the_environment_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_environment_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a user's own settings hold, for a cluster that is joined."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "mine")
@@ -85,7 +53,7 @@ def listening() -> Iterator[tuple[str, str]]:
 def test_the_instance_that_tests_share_listens_on_loopback_only_and_its_token_is_not_in_the_home(
     ray_session: OnRay,
 ) -> None:
-    """Its folder is gone afterwards, as the fixture sees."""
+    """Its folder is gone afterwards, and signals mean what they did, as the fixture sees."""
     names, ports = NAMES, set(listening())
     task = ray.remote(num_cpus=0)(lambda: {name: os.environ.get(name) for name in names})
     assert ray.get(task.remote()) == seen()
@@ -93,25 +61,6 @@ def test_the_instance_that_tests_share_listens_on_loopback_only_and_its_token_is
     assert Path.home() not in Path(os.environ["RAY_AUTH_TOKEN_PATH"]).parents
     assert {whose for _, whose in ports} >= {"raylet", "gcs_server"}
     assert [one for one in ports if not one[0].startswith(LOOPBACK)] == []
-
-
-@pytest.mark.thorough  # by default the instance that tests share is looked at; handlers and SIGTERM are `test_signals`'
-@pytest.mark.cluster
-def test_a_local_run_listens_on_loopback_only_and_writes_nothing_to_the_home(tmp_path: Path) -> None:
-    mine = {name: value for name, value in os.environ.items() if name not in (*NAMES, "RAY_ADDRESS")}
-    environment = {**mine, "HOME": str(tmp_path), "RAY_AUTH_MODE": "disabled"}
-    command = [sys.executable, "-c", LOCAL_RUN % (NAMES,)]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    told = json.loads(ended.stdout)
-    assert ended.stderr == ""  # SIGTERM ended it as Ctrl-C does, not as Ray does, with a stack dump
-    assert told["folder"] == [True, False]  # of Ray's session: while it runs, and afterwards
-    assert told["seen"] == told["theirs"]
-    assert told["seen"]["RAY_AUTH_MODE"] == "token"
-    assert not told["seen"]["RAY_AUTH_TOKEN_PATH"].startswith(str(tmp_path))
-    assert {whose for _, _, whose in told["ports"]} >= {"raylet", "gcs_server"}
-    assert [one for one in told["ports"] if not one[0].startswith(LOOPBACK)] == []
-    assert not list(tmp_path.rglob("auth_token"))
 
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ import pytest
 import ray
 from boundary import SEED, shows_a_secret
 from ray import cloudpickle
-from runs import alike, here, small
+from runs import alike, here, present, small
 
 from actors.shares import share_permit
 from coordinator.aggregators.ray_shares import start_server
@@ -50,8 +50,7 @@ def watched(ray_session: OnRay) -> Watched:
         ray.kill(seen.servers[-1], no_restart=False)
         if len(seen.servers) == 1:
             route = arguments[3]
-            query = RunSpec(SCENARIO.complete()).policy.next_query(ServerState(devices=2000))
-            assert query is not None
+            query = present(RunSpec(SCENARIO.complete()).policy.next_query(ServerState(devices=2000)))
             for wrong in (b"", derive(SEED, "public")):
                 with pytest.raises(PermitError) as error:
                     raise_cause(route._hosts[0].share.remote(wrong, query.query, 0, 8))

@@ -89,9 +89,7 @@ def test_a_head_of_another_python_or_another_ray(service: Service, blindrec: Com
 
 @pytest.mark.parametrize(("status", "word"), [(401, "Missing"), (403, "Invalid")])
 @pytest.mark.parametrize("command", [("submit", *BOUNDS), ("status", "job1"), ("stop", "job1")])
-def test_a_token_that_is_refused(
-    service: Service, status: int, word: str, command: tuple[str, ...], blindrec: Command
-) -> None:
+def test_refused_tokens(service: Service, status: int, word: str, command: tuple[str, ...], blindrec: Command) -> None:
     service.answers[VERSION] = (status, f"{word} authentication token")
     line = refused(blindrec, *command, "--address", service.url)
     assert line.startswith(f"the head at {service.url} refuses the token (Authentication ")
@@ -220,9 +218,7 @@ def test_the_address_that_is_given_counts(service: Service, blindrec: Command, m
     assert "http://127.0.0.1:1 " in refused(blindrec, "status", "x")
 
 
-def test_a_folder_that_is_there_is_not_fetched_over(
-    service: Service, job: Answers, blindrec: Command, tmp_path: Path
-) -> None:
+def test_nothing_is_fetched_over_a_folder(service: Service, job: Answers, blindrec: Command, tmp_path: Path) -> None:
     (tmp_path / "here").write_text("mine")
     line = refused(blindrec, "fetch", "job1", "--out", tmp_path / "here", "--address", service.url)
     assert line == f"{tmp_path / 'here'} is there already; name a new folder as --out\n"

@@ -15,19 +15,7 @@ from ray.job_submission import JobStatus
 from coordinator.protocol.errors import InputError
 from scenarios.cluster import job_log
 from scenarios.cluster.head import Head
-from scenarios.cluster.job_log import (
-    RESULT_PREFIX,
-    DamagedError,
-    JobLog,
-    ResultReceiver,
-    Sender,
-    SilentHeadError,
-    ending,
-    exit_code,
-    follow,
-    send_folder,
-    send_result,
-)
+from scenarios.cluster.job_log import JobLog, ResultReceiver, Sender, send_result
 
 LARGE = random.Random(0).randbytes(1_000_000)  # A megabyte that cannot be compressed
 
@@ -69,7 +57,7 @@ def test_the_last_of_two_results_counts() -> None:
 
 
 def test_a_log_without_a_result() -> None:
-    assert taken(["nothing", f"{RESULT_PREFIX} is what marks results"]).content() is None
+    assert taken(["nothing", f"{job_log.RESULT_PREFIX} is what marks results"]).content() is None
 
 
 def test_lost_and_swapped_lines_are_noticed() -> None:
@@ -81,14 +69,14 @@ def test_lost_and_swapped_lines_are_noticed() -> None:
         [first, second, *rest[:-1]],
     ]
     for lines in (*lost, [second, first, *rest]):
-        with pytest.raises(DamagedError, match="lacks a part"):
+        with pytest.raises(job_log.DamagedError, match="lacks a part"):
             taken(lines).content()
 
 
 def test_a_changed_line_is_noticed() -> None:
     line, end = lines_of(b"some result")
     changed = line[:-8] + ("A" if line[-8] != "A" else "B") + line[-7:]
-    with pytest.raises(DamagedError, match="damaged"):
+    with pytest.raises(job_log.DamagedError, match="damaged"):
         taken([changed, end]).content()
 
 
@@ -106,7 +94,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_folder_arrives_as_it_was(folder: Path, tmp_path: Path) -> None:
     lines = ["begun"]
-    send_folder(folder, lines.append)
+    job_log.send_folder(folder, lines.append)
     with (tmp_path / "held").open("w+b") as held:
         received = ResultReceiver(held)
         for line in (*lines, "over"):
@@ -115,7 +103,7 @@ def test_a_folder_arrives_as_it_was(folder: Path, tmp_path: Path) -> None:
     for name in ("result.json", "rounds/seed-0/000000.npz"):
         assert (tmp_path / "here" / name).read_bytes() == (folder / name).read_bytes()
     assert len([path for path in (tmp_path / "here").rglob("*") if path.is_file()]) == 2
-    with pytest.raises(DamagedError, match="lacks a part"):
+    with pytest.raises(job_log.DamagedError, match="lacks a part"):
         taken(lines[:-1]).unpack(tmp_path / "there")
     assert not (tmp_path / "there").exists()
 
@@ -162,7 +150,7 @@ def followed(*sessions: Sequence[str] | Exception) -> tuple[str, JobLog]:
     """What is shown of a job, and its log."""
     shown: list[str] = []
     log = JobLog(shown.append)
-    follow(cast("Head", Job(sessions)), "job1", log)
+    job_log.follow(cast("Head", Job(sessions)), "job1", log)
     return "".join(shown), log
 
 
@@ -199,12 +187,12 @@ def test_an_end_is_seen_although_the_log_goes_on() -> None:
             await asyncio.Event().wait()
 
     shown: list[str] = []
-    follow(cast("Head", Lasting([[]])), "job1", JobLog(shown.append))
+    job_log.follow(cast("Head", Lasting([[]])), "job1", JobLog(shown.append))
     assert "".join(shown) == SHOWN
 
 
 def test_a_log_that_cannot_be_had_is_given_up() -> None:
-    with pytest.raises(SilentHeadError, match=r"the log of job job1 is cut off \(gone\)"):
+    with pytest.raises(job_log.SilentHeadError, match=r"the log of job job1 is cut off \(gone\)"):
         followed(*[ConnectionError("gone")] * job_log.TRIES, [LOG])
 
 
@@ -221,13 +209,13 @@ def test_a_log_that_cannot_be_had_is_given_up() -> None:
 )
 def test_ends_in_one_line(status: str, code: int | None, message: str | None, wanted: int, line: str) -> None:
     ended = SimpleNamespace(status=JobStatus(status), driver_exit_code=code, message=message, metadata=None)
-    said = ending(ended, "j")
-    assert exit_code(ended) == wanted
+    said = job_log.ending(ended, "j")
+    assert job_log.exit_code(ended) == wanted
     assert said.startswith(line)
     assert "\n" not in said
 
 
 def test_what_a_stopped_job_kept_is_told() -> None:
     ended = SimpleNamespace(status=JobStatus.STOPPED, driver_exit_code=None, message="", metadata={"out": "/data/a"})
-    assert ending(ended, "j") == "job j was stopped; submitted again it goes on from what is kept in /data/a"
-    assert exit_code(SimpleNamespace(status=JobStatus.SUCCEEDED, driver_exit_code=0)) == 0
+    assert job_log.ending(ended, "j") == "job j was stopped; submitted again it goes on from what is kept in /data/a"
+    assert job_log.exit_code(SimpleNamespace(status=JobStatus.SUCCEEDED, driver_exit_code=0)) == 0

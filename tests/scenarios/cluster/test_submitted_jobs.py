@@ -6,12 +6,10 @@ The head starts once, and commands that do not disturb each other run there at t
 import os
 import re
 import secrets
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +17,7 @@ import foreign_mechanisms
 import psutil
 import pytest
 import requests
-from runs import Ended, here, holds_within, of_file, planted_ratings, write_movielens
+from runs import Ended, free_ports, here, holds_within, of_file, planted_ratings, write_movielens
 
 from benchmarks.victims import alive, below
 from coordinator.server.fleet.coordinator_actor import GAUGES
@@ -71,15 +69,6 @@ def ended(process: subprocess.Popen[str]) -> Ended:
     with process:
         out, err = process.communicate(timeout=PATIENCE)
     return Ended(process.returncode, out, err)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports where nothing listens."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def answers(url: str) -> bool:

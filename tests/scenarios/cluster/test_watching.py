@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from boundary import SEED, secrets
 from rich.console import Console
-from runs import Command, refused
+from runs import Command, present, refused
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.state import RunProgress
@@ -81,8 +81,7 @@ def test_a_run_that_was_killed_says_how_to_go_on(killed: Path, change_: dict[str
 
 
 def test_a_run_on_another_machine_is_known_by_what_it_told_lately(killed: Path) -> None:
-    standing = job_commands.read_status(killed).snapshot
-    assert standing
+    standing = present(job_commands.read_status(killed).snapshot)
     change(killed, host="elsewhere", at=standing.at)
     assert job_commands.read_status(killed).state == "running"
 
@@ -150,9 +149,7 @@ def test_a_folder_that_is_not_there_is_no_job() -> None:
     assert not job_commands.is_folder("raysubmit_1")
 
 
-def test_the_structured_log_is_json_and_tells_nothing_private(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_structured_log_is_json_and_tells_nothing_private(blindrec: Command, tmp_path: Path) -> None:
     said = blindrec(*RUN, "--verbose", "--json", "-", "--out", tmp_path / "out")
     events = [json.loads(line, parse_constant=pytest.fail) for line in said.err.splitlines()]
     assert [one["event"] for one in events] == ["began", "started", "round", "round", "round", "over", "ended"]
@@ -174,9 +171,7 @@ def test_errors_of_a_verbose_command_are_events(blindrec: Command, tmp_path: Pat
     assert "missing.csv" in events[1]["told"]
 
 
-def test_a_folder_that_was_told_before_anything_was_kept_is_taken_again(
-    killed: Path, blindrec: Command, tmp_path: Path
-) -> None:
+def test_a_folder_of_a_run_that_kept_nothing_is_taken_again(killed: Path, blindrec: Command, tmp_path: Path) -> None:
     again = tmp_path / "again"
     (again / FOLDER).mkdir(parents=True)
     for name in (MARKED, PROGRESS):

@@ -150,10 +150,8 @@ BAD: dict[str, list[str]] = {
     "--policy {mine}:Mute": ["{mine}:Mute has no method next_query(state)"],
     "--policy {mine}:astray": ["policy Astray, round 0: it returned 'no'", "blindrec.Ask"],
     "--design pairwise --policy eliminate": ["policy is 'eliminate'", "one-round, fixed for pairwise"],
-    "--design multi-maxsense --policy item-by-item": ["policy is 'item-by-item'", "multi-maxsense"],
     "--design item-query --epsilon inf --policy fixed": ["policy is 'fixed'", "until-learned", "item-query"],
     "--design full-reveal --epsilon inf --policy {mine}:Doubtful": ["{mine}:Doubtful", "one-round alone"],
-    "--policy eliminate --rounds 3": ["rounds is 3", "policy fixed", "eliminate"],
     "--policy fixed --rounds 0": ["rounds is 0", "1"],
     "--policy fixed --rounds 3 --answers-per-device 2": ["rounds is 3", "2", "multiple"],
     "--policy fixed --rounds 101": ["rounds is 101", "100"],
@@ -163,10 +161,8 @@ BAD: dict[str, list[str]] = {
     "--design pairs --policy one-round": ["policy is 'one-round'", "pairs takes groups alone"],
     "--design pairs --first-group 0.9": ["first_group is 0.9", "second_group 0.15", "less than 1 together"],
     "--design pairs --pair-likes 21": ["pair_likes is 21", "between 2 and 12"],
-    "--policy groups": ["policy is 'groups'", "one-round"],
     "--policy eliminate --answers-per-device 0": ["answers_per_device is 0", "1"],
     "--policy eliminate --decoder centred": ["decoder is 'centred'", "eliminate", "posterior"],
-    "--policy item-by-item --decoder paper": ["decoder is 'paper'", "item-by-item", "posterior"],
     "--policy eliminate --confidence 0": ["confidence is 0", "greater than 0"],
     "--policy eliminate --confidence 1": ["confidence is 1", "less than 1"],
     "--policy eliminate --confidence nan": ["confidence is nan"],
@@ -185,9 +181,7 @@ def test_what_cannot_be_used_is_told_in_a_line(flags: str, mine: str, blindrec: 
         assert word.replace("{mine}", mine) in line, line
 
 
-def test_a_policy_that_went_astray_leaves_what_earlier_rounds_told(
-    mine: str, blindrec: Command, tmp_path: Path
-) -> None:
+def test_a_policy_that_went_astray_leaves_what_rounds_told(mine: str, blindrec: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
     told = blindrec(*HERE, *OWN, "--policy", f"{mine}:Tired", "--out", out, "--json", "-")
     assert told.code == 2
@@ -223,9 +217,7 @@ def test_a_policy_that_was_mended_goes_on_where_it_went_astray(
 
 
 @pytest.mark.parametrize("name", ["astray", "Needy"])
-def test_a_run_that_asked_nobody_leaves_its_folder_to_another(
-    name: str, mine: str, blindrec: Command, tmp_path: Path
-) -> None:
+def test_a_run_that_asked_nobody_leaves_its_folder(name: str, mine: str, blindrec: Command, tmp_path: Path) -> None:
     """So that a command can be corrected without a new folder."""
     refused(blindrec, *HERE, *OWN, "--policy", f"{mine}:{name}", "--out", tmp_path / "out", "--json", "-")
     assert blindrec(*HERE, "--users", 100, "--out", tmp_path / "out", "--json", "-").code == 0
@@ -252,7 +244,7 @@ def test_a_signal_tells_how_many_rounds_are_kept(
     assert (told.code, told.out) == (3 if kept else 130, "")
     assert told.err.count("\n") == 1
     assert told.err.startswith("blindrec: interrupted; ")
-    assert count_records(out) == kept
+    assert (count_records(out), out.exists()) == (kept, kept > 0)
     if kept:
         assert f"3 rounds are kept in {out}" in told.err
         assert f"the same command or blindrec resume {out} goes on" in told.err

@@ -15,6 +15,9 @@ FILES = {
     "list.toml": "like = [[0.9, 1.1]]",
     "broken.toml": "items = ",
     "huge.toml": "users = 99999999999999999999",
+    "digits.toml": "items = " + "9" * 5000,
+    "deep.toml": "like = " + "[" * 3000 + "]" * 3000,
+    "long.toml": f"{'x' * 100_000} = 1",
     "path.toml": "ratings = 5",
     "text.toml": 'items = "many"',
     "settings.toml": "[settings]\ntheta = 2",
@@ -23,6 +26,7 @@ FILES = {
     "nested.toml": 'design = "multi-maxsense"\nquestions = -1',
     "setting.toml": "most_users = 2000\n[base]\nrated = 5\n[[grid]]\nitems = [1]",
     "seeds.toml": "seeds = 0\n[[grid]]\nitems = [20]",
+    "twice.csv": "userId,movieId,rating,timestamp\n7,8,4.0,0\n7,9,4.0,0\n7,8,3.0,0\n",
 }
 """Files that the mistakes name."""
 WORDS = {"ZERO": "\0", "HALF": "\udcff", "LONG": "x" * 300}
@@ -30,6 +34,7 @@ WORDS = {"ZERO": "\0", "HALF": "\udcff", "LONG": "x" * 300}
 MISTAKES: dict[str, str] = {
     "lern": "No such command 'lern'.",
     "data": "Missing argument 'file'.",
+    "data twice.csv": "user '7' rated item '8' twice, on line 2 of ...",
     "run --items": "Option '--items' requires an argument.",
     "run --epsilom 1": "No such option: --epsilom (Possible options: --epsilon, --questions)",
     "run one.toml two.toml": "Got unexpected extra argument(s) (two.toml)",
@@ -67,11 +72,26 @@ MISTAKES: dict[str, str] = {
     "run --design grr --attack early --malicious 0.1": "attack is early, which is about rounds that depend on answers; choose --design sign --policy eliminate, or untargeted",
     "run --design curator-pairs --ratings mine --features mine": "features is 'mine', but scores of curator-pairs are no popularity; leave it out",
     "run --public 0.5 --ratings mine": "public is 0.5, which set weighs with popularity, not maxsense by centred; leave it out",
+    "run --design pairwise --agreement same": "agreement is 'same': input should be 'rated-equal', 'equal' or 'positive'",
+    "run --design pairwise --items 5001": "items is 5001; pairwise needs at least 2, and at most 5000 to hold all pairs",
+    "run --like-from 3": "like_from is 3.0, which is about ratings files; give --ratings too",
+    "run --workers 0": "workers is 0; it must be at least 1",
+    "run --devices-per-actor 0": "devices_per_actor is 0; it must be at least 1",
+    "run --backend spark": "backend is 'spark'; choose auto, ray or inprocess",
+    "run --out mine": "output folder mine cannot be made (Not a directory); name another one",
+    "run --users 1,00": "Invalid value for '--users': Input should be a valid integer, unable to parse string as an integer (it is '1,00')",
+    "run --ratings twice.csv": "user '7' rated item '8' twice, on line 2 of ...",
+    "run --ratings ratings.csv --items 12": "items is 12, but 'ratings.csv' brings its own; give one of them",
+    "run --ratings ratings.csv --like 0.9,0.1": "like is ((0.9, 0.1),), but 'ratings.csv' brings its own; give one of them",
+    "run --ratings ratings.csv --held-out -1": "held_out is -1; give a share of everybody's ratings below 1, or a whole number, 0 or more",
     "run --address 127.0.0.1:6379 --backend inprocess": "address is 127.0.0.1:6379, but --backend inprocess uses no Ray; leave one of them out",
     "run unknown.toml": "key 'epsilom' is unknown; did you mean 'epsilon'? known are policy, rounds, ...",
     "run list.toml": "like.0.1 is 1.1: input should be less than or equal to 1",
     "run broken.toml": "scenario file broken.toml is no TOML: Invalid value (at end of document)",
     "run huge.toml": "scenario file huge.toml is no TOML: it holds a whole number of 67 bits; give at most 63",
+    "run digits.toml": "scenario file digits.toml holds a whole number of thousands of digits; give a shorter one",
+    "run deep.toml": "scenario file deep.toml is no TOML: its lists or tables are nested too deep",
+    "run long.toml": "key 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ... (100,002 characters) ... xxxxxxxxxxxxxxx' is unknown; known are ...",
     "run path.toml": "ratings: 5 is no path; write it in quotes",
     "run text.toml": "items is 'many': input should be a valid integer, unable to parse string as an integer",
     "run settings.toml": "key 'settings' is unknown: a mechanism's own settings stand among the others; take them out",
@@ -84,19 +104,46 @@ MISTAKES: dict[str, str] = {
     "online --voters 1.5": "Invalid value for '--voters': Input should be a valid integer, unable to parse string as an integer (it is '1.5')",
     "online --recommender best": "recommender is 'best'; choose among p-rec, p-rec-sim, p-rec-lean, p-rec-sharp, p-rec-wide, p-rec-literal, plurality, multiplicative-weights, dsybil, naive, random",
     "two-tier --planted=-1,5,5": "planted is '-1,5,5', with -1 users; users must be 2 to 100000000",
+    "two-tier --planted=5,1,5": "planted is '5,1,5', with 1 items; items must be 2 to 10000000",
+    "two-tier --planted=5,5,0": "planted is '5,5,0', with 0 ratings; ratings must be 1 to 10000000000",
+    "two-tier --planted=60,30,900 --scale=1:1e9:1e-9": "scale is '1:1e9:1e-9'; give 1 to 256 ratings",
     "plan --epsilon 0": "epsilon is 0; it must be above 0 (inf means no noise)",
+    "plan --success 0": "success is 0.0; it must lie above 0 and below 1",
+    "plan --accuracy nan": "accuracy is nan; it must lie above 0 and below 1",
+    "plan --success x": "Invalid value for '--success': Input should be a valid number, unable to parse string as a number (it is 'x')",
+    "plan --repeat 0": "repeat is 0; it must be at least 1",
+    "plan --seed -1 --check": "seed is -1; it must be at least 0 and below 2^63",
+    "plan --items 1": "items is 1: input should be greater than or equal to 2",
+    "plan --theta 21": "theta is 21.0; it must lie above 0 and be at most rated, 20",
+    "plan --like 0.9": "like has 1 numbers a user class; give one for each of at least 2 item clusters",
+    "plan --cluster-shares 0.001,0.999": "cluster_shares is (0.001, 0.999): cluster 0 of 2 would hold none of 200 items; give a larger share or more",
+    "plan --columns a,b,c": "columns is 'a,b,c', which is about ratings files; give --ratings too",
+    "plan --json nowhere/x": "json file nowhere/x cannot be written (No such file or directory); name a file in an existing folder",
+    "plan --ratings ratings.csv --items 30": "items is 30, but 'ratings.csv' brings its own; give one of them",
+    "plan --ratings ratings.csv --rated 3": "rated is 3, but 'ratings.csv' brings its own; give one of them",
+    "plan --ratings ratings.csv --like 0.9,0.1": "like is '0.9,0.1', but 'ratings.csv' brings its own; give one of them",
+    "plan --ratings ratings.csv --cluster-shares 0.5,0.5": "cluster_shares is '0.5,0.5', but 'ratings.csv' brings its own; give one of them",
+    "plan --ratings ratings.csv --columns a": "columns is 'a'; name three, user,item,rating; two without ratings, four with times",
+    "plan --ratings ratings.csv --theta 9": "theta is 9.0; it must lie above 0 and be at most rated, 4",
+    "plan --ratings ratings.csv --like-from nan": "like_from=nan: give a finite rating, or none for each user's own mean",
+    "plan --ratings none.csv": "no file ...",
+    "bounds --items 1000 --rated 30 --items 1": "items 1: a catalogue to cluster has 2 items or more",
+    "bounds --items 1000 --rated 30 --epsilon 0": "epsilon is 0; it must be above 0 (inf means no noise)",
+    "bounds --items 1000 --rated 30 --failure 2": "failure 2.0: give a probability of at least 0 and below 1",
+    "bounds --items 1000 --rated 30 --clusters 1": "clusters 1 of 1000 items: give 2 to 1000",
     "audit maxsense --releases x": "Invalid value for '--releases': Input should be a valid integer, unable to parse string as an integer (it is 'x')",
 }
-"""A command, and what it is refused with; a line that ends with three dots goes on."""
+"""A command, and what it is refused with; a line that ends with three dots goes on. See `test_datasets` for files."""
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line(
+def test_mistakes_are_one_line(
     mistake: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in FILES.items():
         Path(name).write_text(text)
+    write_movielens(Path("ratings.csv"), planted_ratings(users=4, items=4, each=4))
     words = mistake.split()
     for name, sign in WORDS.items():
         words = [word.replace(name, sign) for word in words]
@@ -104,70 +151,10 @@ def test_a_mistake_is_one_line(
     assert line == expected or (expected.endswith("...") and line.startswith(expected[:-3])), line
 
 
-RUN = ["run", "--backend", "inprocess", "--users", "100"]
-
-
-FLAGS: dict[str, list[str]] = {
-    "--design pairwise --agreement same": ["agreement", "'same'", "'rated-equal'"],
-    "--design pairwise --items 5001": ["items is 5001", "at most 5000"],
-    "--like-from 3": ["like_from", "3.0", "ratings"],
-    "--workers 0": ["workers", "0", "1"],
-    "--devices-per-actor 0": ["devices_per_actor", "0", "1"],
-    "--backend spark": ["backend", "'spark'", "ray or inprocess"],
-    "--json {tmp}/none/r.json": ["json file", "{tmp}/none/r.json", "existing folder"],
-    "--out {tmp}/file": ["output folder", "{tmp}/file", "name another"],
-    "--users 1,00": ["--users", "'1,00'", "integer"],
-}
-
-
-@pytest.mark.parametrize("flags", FLAGS)
-def test_flags_that_are_wrong(flags: str, blindrec: Command, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    line = refused(blindrec, *RUN, *flags.replace("{tmp}", str(tmp_path)).split())
-    for word in FLAGS[flags]:
-        assert word.replace("{tmp}", str(tmp_path)) in line, line
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-@pytest.mark.parametrize("command", [["data"], ["run", "--backend", "inprocess", "--ratings"]])
-def test_a_file_that_is_wrong(command: list[str], blindrec: Command, tmp_path: Path) -> None:
-    """What readers refuse, and how, stands in `test_datasets`."""
-    (tmp_path / "r.csv").write_text("userId,movieId,rating,timestamp\n7,8,4.0,0\n7,9,4.0,0\n7,8,3.0,0\n")
-    line = refused(blindrec, *command, tmp_path / "r.csv")
-    assert all(word in line for word in ("r.csv", "'7'", "'8'", "line 2", "line 4", "keep one")), line
-
-
-ON_A_FILE: dict[str, list[str]] = {
-    "--items 12": ["items", "12", "ratings.csv"],
-    "--like 0.9,0.1": ["like", "0.9", "ratings.csv"],
-    "--held-out -1": ["held_out", "-1", "0"],
-}
-
-
-@pytest.mark.parametrize("flags", ON_A_FILE)
-def test_flags_that_a_file_contradicts(flags: str, blindrec: Command, tmp_path: Path) -> None:
-    file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=20, items=12, each=6))
-    ended = blindrec("run", "--backend", "inprocess", "--ratings", file, *flags.split())
-    assert (ended.code, ended.out) == (2, "")
-    line = ended.err.splitlines()[-1]
-    assert line.startswith("blindrec: ")
-    assert all(word in line for word in ON_A_FILE[flags]), line
-
-
-def test_a_folder_that_holds_another_run_is_left_as_it_is(blindrec: Command, tmp_path: Path) -> None:
-    before = {"result.json": '{"accuracy": 1.0}\n', "notes.txt": "mine"}
-    for name, text in before.items():
-        (tmp_path / name).write_text(text)
-    line = refused(blindrec, *RUN, "--out", tmp_path, "--json", tmp_path / "more.json")
-    assert str(tmp_path) in line
-    assert "holds another run; name a new one" in line
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
-
-
 @pytest.mark.parametrize("flags", ["--items 0", "--backend spark", "--workers 0", "--cluster-shares 1,0", "--like 0.5"])
 def test_results_of_before_survive_whatever_is_wrong(flags: str, blindrec: Command, tmp_path: Path) -> None:
     old = tmp_path / "old.json"
     old.write_text("{}")
-    refused(blindrec, *RUN, "--json", old, *flags.split())
+    refused(blindrec, "run", "--backend", "inprocess", "--users", 100, "--json", old, *flags.split())
     assert old.read_text() == "{}"
     assert [path.name for path in tmp_path.iterdir()] == ["old.json"]

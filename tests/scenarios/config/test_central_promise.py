@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runs import alike, complains, here, small
+from runs import alike, complains, here, present, small
 
 from coordinator.protocol.amplification import TwoLevels, shuffled_epsilon
 from coordinator.protocol.errors import WithheldError
@@ -34,8 +34,7 @@ def settled(**changes: Any) -> RunSpec:
 
 def test_devices_answer_under_the_largest_local_epsilon_that_keeps_the_central_one() -> None:
     spec = settled()
-    promise = spec.shuffled
-    assert promise is not None
+    promise = present(spec.shuffled)
     other = local_epsilon("grr", 1800, epsilon=1, items=40, rated=5)
     assert (float(promise.local), promise.devices) == (other.epsilon_local, 1800)
     assert spec.budget == promise.local > 1
@@ -49,8 +48,7 @@ def test_devices_answer_under_the_largest_local_epsilon_that_keeps_the_central_o
 def test_a_round_of_any_size_has_a_central_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of nobody it is that of one device; in a large round delta may be above one in so many devices."""
     spec, devices = settled(delta=5e-4), list[int]()
-    promise = spec.shuffled
-    assert promise is not None
+    promise = present(spec.shuffled)
     query = spec.design.query(**spec.setting.terms(_start(spec)))
     assert promise.central(query, 4000) < promise.central(query, 1800) <= 1
     monkeypatch.setattr(central_promise, "shuffled_epsilon", lambda *_, **told: devices.append(told["devices"]))
@@ -62,8 +60,7 @@ def test_a_round_of_any_size_has_a_central_epsilon(monkeypatch: pytest.MonkeyPat
 
 def test_several_answers_of_a_device_share_epsilon_and_delta() -> None:
     spec = settled(policy="fixed", rounds=4, answers_per_device=2)
-    promise = spec.shuffled
-    assert promise is not None
+    promise = present(spec.shuffled)
     assert promise.devices == 900  # of the thousand that each of four rounds asks
     alone = local_epsilon("grr", 900, epsilon=Fraction(1, 2), delta=5e-7, items=40, rated=5)
     assert float(promise.local) == alone.epsilon_local
@@ -71,9 +68,7 @@ def test_several_answers_of_a_device_share_epsilon_and_delta() -> None:
 
 
 def test_liars_hide_nobody() -> None:
-    honest, lied = settled().shuffled, settled(assume_malicious=0.5).shuffled
-    assert honest is not None
-    assert lied is not None
+    honest, lied = (present(settled(**more).shuffled) for more in ({}, {"assume_malicious": 0.5}))
     assert (lied.devices, lied.terms.reports) == (900, 1800)
     assert lied.local < honest.local
 
@@ -124,9 +119,7 @@ REFUSALS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         *(("shuffled", name, value, None) for name, value in SHUFFLED.items()),
     ],
 )
-def test_settings_of_another_trust_model_are_refused_with_its_name(
-    trust: str, name: str, value: Any, owner: str | None
-) -> None:
+def test_settings_of_another_trust_model_are_refused(trust: str, name: str, value: Any, owner: str | None) -> None:
     scenario = small(trust=trust, **{name: value})
     if owner is None:
         scenario.check_trust()
@@ -140,10 +133,7 @@ def test_settings_of_another_trust_model_are_refused_with_its_name(
     [
         ({"trust": "local"}, (0.0, 1.0, 0.0)),
         ({"trust": "two-servers"}, (1e-6, 0.9, 0.0)),
-        (
-            {"trust": "two-servers", "delta": 1e-3, "expected_answers": 0.5, "assume_malicious": 0.25},
-            (1e-3, 0.5, 0.25),
-        ),
+        ({"trust": "two-servers", "delta": 1e-3, "expected_answers": 0.5, "assume_malicious": 0.25}, (1e-3, 0.5, 0.25)),
     ],
 )
 def test_two_servers_are_told_delta_answers_and_liars(changes: dict[str, Any], terms: tuple[float, ...]) -> None:
@@ -206,11 +196,9 @@ def test_rounds_are_no_smaller_than_the_promise_counts_on() -> None:
     changes = {"told": "rated", "policy": "eliminate", "users": 2000}
     setting = settled(design="subset", smallest_round=300, **changes).setting
     state = _start(settled(design="subset", **changes))
-    first = setting.ask(state, users=10)
-    assert first is not None
+    first = present(setting.ask(state, users=10))
     assert (first.first, first.stop) == (0, 300)
-    most = setting.ask(state, users=1701)
-    assert most is not None
+    most = present(setting.ask(state, users=1701))
     assert most.stop == 2000  # no round could ask the 299 that are left
     assert settled(design="subset", **changes).setting.smallest_round == 200
     assert small(design="subset", **changes).complete().users == 2000
@@ -276,8 +264,7 @@ def test_a_custom_mechanism_that_looks_at_addresses_is_refused() -> None:
 def test_groups_are_amplified_each_by_its_own_size() -> None:
     changes: dict[str, Any] = {"design": "pairs", "pair_items": 10, "users": 6000}
     spec = settled(**changes)
-    promise = spec.shuffled
-    assert promise is not None
+    promise = present(spec.shuffled)
     sizes = np.diff([0, *spec.design.group_ends(6000)])  # type: ignore[attr-defined] # of a design of groups
     assert promise.devices == min(int(0.9 * size) for size in sizes)
     run = here(behind(**changes, seed=5))

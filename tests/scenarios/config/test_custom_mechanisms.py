@@ -8,11 +8,11 @@ import foreign_bad as bad
 import foreign_mechanisms as foreign
 import numpy as np
 import pytest
-from foreign_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WORLD, job, outcome
+from foreign_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WORLD, first_query, job, outcome
 from runs import present
 
 from actors.device import Cohort
-from coordinator.protocol.custom import UNCHECKED, CustomMechanism, Mechanism, MechanismError, admitted
+from coordinator.protocol.custom import UNCHECKED, Mechanism, MechanismError, admitted
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
@@ -21,22 +21,9 @@ from coordinator.server.design import Decoding, World
 from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
-from scenarios.backends.session import InMemoryRounds
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
-from scenarios.store.journal import Journal
-from scenarios.store.record_log import from_bytes, to_bytes
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
-
-
-def asked(
-    mechanism: Mechanism, *, world: World = WORLD, pool: list[int] | None = None
-) -> tuple[CustomMechanism, CustomDesign, Query]:
-    """A mechanism that was admitted, its design, and the query of its first round."""
-    own, _ = admitted_for(mechanism, world, epsilon=world.epsilon)
-    design = CustomDesign(own, world)
-    some = None if pool is None else np.array(pool, np.int32)
-    return own, design, design.query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon, pool=some)
 
 
 def answered(query: Query, *, first: int = 0, stop: int = USERS) -> CountStatistic:
@@ -51,10 +38,10 @@ def answered(query: Query, *, first: int = 0, stop: int = USERS) -> CountStatist
 @pytest.mark.parametrize("kind", HONEST)
 def test_estimates_lie_around_the_truth_as_their_errors_say(kind: type[Mechanism]) -> None:
     """False alarm: 20 values of at most 5.5 standard errors each, 20 * 4e-8 < 1e-6."""
-    own, design, query = asked(kind())
+    design, query = first_query(kind())
     value, error = estimated(design.own, query, answered(query))
     assert np.abs((value - TRUE) / error).max() < 5.5
-    model = half_of(own.name).decode(answered(query), query, Decoding(clusters=2, decoder=KMEANS))
+    model = half_of(design.own.name).decode(answered(query), query, Decoding(clusters=2, decoder=KMEANS))
     assert np.array_equal(model.cluster, RATINGS.clusters)
     assert np.array_equal(model.score, value)
     assert np.array_equal(model.error, error)
@@ -70,12 +57,12 @@ def test_without_noise_nothing_but_sampling_is_left() -> None:
 
 
 def test_a_pool_is_asked_about_alone() -> None:
-    own, design, query = asked(foreign.GRR(), pool=[1, 4, 7])
+    design, query = first_query(foreign.GRR(), pool=[1, 4, 7])
     assert query.parameters["outputs"] == 7
     told = design.read(query, answered(query))
     assert np.flatnonzero(told.information).tolist() == [1, 4, 7]
     assert (np.abs(told.value - TRUE) / told.error)[[1, 4, 7]].max() < 5.5
-    assert half_of(own.name).policies == POOLED
+    assert half_of(design.own.name).policies == POOLED
     whole = design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
     assert (design.rates(query).shape, design.rates(whole).shape) == ((3,), (ITEMS,))
     assert design.rates(query)[0] > 1.5 * design.rates(whole)[0]
@@ -85,10 +72,10 @@ def test_a_pool_is_asked_about_alone() -> None:
 
 
 def test_who_cannot_ask_about_pools_says_which_policies_it_can_follow() -> None:
-    own, design, _ = asked(foreign.OUE())
+    design, _ = first_query(foreign.OUE())
     with pytest.raises(InputError, match="OUE asks about no pools of items; it can follow one-round and fixed"):
         design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON, pool=np.array([3], np.int32))
-    assert half_of(own.name).policies == ("one-round", "fixed")
+    assert half_of(design.own.name).policies == ("one-round", "fixed")
 
 
 def test_channels_are_checked_exactly() -> None:
@@ -102,7 +89,7 @@ def test_channels_are_checked_exactly() -> None:
 
 def test_a_sampler_must_follow_its_likelihood() -> None:
     with pytest.raises(MechanismError, match="method sampler, round 0: its draws differ from its likelihood"):
-        asked(foreign.Crooked())
+        first_query(foreign.Crooked())
 
 
 def test_what_cannot_be_gone_through_is_claimed_not_checked() -> None:
@@ -116,8 +103,8 @@ def test_what_cannot_be_gone_through_is_claimed_not_checked() -> None:
 
 
 def test_nobody_answers_a_query_of_a_mechanism_that_was_not_admitted() -> None:
-    own, _, query = asked(foreign.OUE())
-    stranger = replace(query, design=own.name[:-1] + ("0" if own.name[-1] != "0" else "1"))
+    design, query = first_query(foreign.OUE())
+    stranger = replace(query, design=design.own.name[:-1] + ("0" if design.own.name[-1] != "0" else "1"))
     assert admitted(stranger.design) is None
     with pytest.raises(InputError, match="is unknown to devices"):
         Cohort(RATINGS, SECRET, 0, 8, EPSILON).answer(stranger, 0, 8)
@@ -129,24 +116,6 @@ def test_the_same_releases_on_every_layout(kind: type[Mechanism]) -> None:
     told = {outcome(job(kind(), each=each)).releases_sha256 for each in (None, 20_000, 1_112)}
     told |= {outcome(job(kind(), workers=1), 1).releases_sha256}
     assert len(told) == 1
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("kind", HONEST)
-def test_rounds_add_up_and_are_kept(kind: type[Mechanism]) -> None:
-    held = InMemoryRounds()
-    whole = outcome(job(kind(), rounds=4, kept=held))
-    assert np.array_equal(whole.model.cluster, (TRUE < 0).astype(np.int32))
-    assert [over.ask.query.round for over in held.rounds] == [0, 1, 2, 3]
-    for over in held.rounds:
-        back, before = from_bytes(Journal.codec, to_bytes(Journal.codec, over, "ab"))
-        assert before == "ab"
-        assert back.ask.query.id == over.ask.query.id
-        assert np.array_equal(back.statistic.__dict__["sums"], over.statistic.__dict__["sums"])
-        assert back.statistic.ones == over.statistic.ones
-    again = outcome(job(kind(), rounds=4, kept=InMemoryRounds(*held.rounds[:2])))
-    assert again.releases_sha256 == whole.releases_sha256
-    assert np.array_equal(again.model.score, whole.model.score)
 
 
 def test_what_asks_about_pools_can_be_asked_by_adaptive_policies() -> None:
@@ -199,10 +168,11 @@ def line_of(error: pytest.ExceptionInfo[PolicyError]) -> str:
 
 
 @pytest.mark.parametrize("kind", DEVICES)
-def test_what_devices_cannot_use_is_told_in_a_line(kind: type[Mechanism]) -> None:
+def test_what_devices_cannot_use_is_told_in_a_line(kind: type[Mechanism], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(PolicyError) as error:
         outcome(job(kind()))
     assert re.match(f"mechanism {kind.__name__}, {DEVICES[kind]}", line_of(error))
+    assert "Rated" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", SERVERS)

@@ -4,8 +4,8 @@ import importlib
 import linecache
 import shutil
 import sys
-from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,17 +24,6 @@ from scenarios.config.custom_halves import own_of, packages_of, settings_in
 from scenarios.config.identity import build_mechanism, identity, import_class
 
 SOURCE = Path(foreign.__file__)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder whose modules can be imported, and are forgotten afterwards."""
-    known = set(sys.modules)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield tmp_path
-    for name in set(sys.modules) - known:
-        del sys.modules[name]
 
 
 def package(folder: Path, name: str, **files: str) -> ModuleType:
@@ -56,21 +45,21 @@ def anew(module: str, *beside: str) -> ModuleType:
     return importlib.import_module(module)
 
 
-def test_neither_path_nor_folder_counts(folder: Path) -> None:
-    there = package(folder, "elsewhere")
+def test_neither_path_nor_folder_counts(importable: Path) -> None:
+    there = package(importable, "elsewhere")
     assert identity(there.GRR()) == identity(foreign.GRR())
     assert identity(there.OUE()) != identity(there.GRR())
     assert len(identity(foreign.OUE())) == 32
 
 
-def test_a_changed_line_is_another_mechanism(folder: Path) -> None:
-    there = package(folder, "changed", mine=SOURCE.read_text(encoding="utf-8").replace("1e-12", "1e-11"))
+def test_a_changed_line_is_another_mechanism(importable: Path) -> None:
+    there = package(importable, "changed", mine=SOURCE.read_text(encoding="utf-8").replace("1e-12", "1e-11"))
     assert identity(there.OUE()) != identity(foreign.OUE())
 
 
-def test_other_ends_of_lines_are_no_change(folder: Path) -> None:
-    there = package(folder, "windows")
-    file = folder / "windows" / "mine.py"
+def test_other_ends_of_lines_are_no_change(importable: Path) -> None:
+    there = package(importable, "windows")
+    file = importable / "windows" / "mine.py"
     before = identity(there.OUE())
     file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
     assert identity(anew("windows.mine").OUE()) == before
@@ -132,23 +121,22 @@ class Mine(Mechanism):
 """
 
 
-def test_settings_are_read_as_they_are_annotated(folder: Path) -> None:
-    package(folder, "typed", mine=TYPED)
+def test_settings_are_read_as_they_are_annotated(importable: Path) -> None:
+    package(importable, "typed", mine=TYPED)
+    build = partial(build_mechanism, import_class("typed.mine:Mine"))
     texts = {"share": "0.25", "rounds": "3", "exact": "2/7", "sharp": "true", "word": "7"}
-    found = build_mechanism(import_class("typed.mine:Mine"), texts)
+    found = build(texts)
     told = {name: getattr(found, name) for name in texts}
     assert told == {"share": 0.25, "rounds": 3, "exact": Fraction(2, 7), "sharp": True, "word": "7"}
-    assert identity(build_mechanism(import_class("typed.mine:Mine"), {"share": 0.25})) == identity(
-        build_mechanism(import_class("typed.mine:Mine"), {"share": "0.25"})
-    )
+    assert identity(build({"share": 0.25})) == identity(build({"share": "0.25"}))
     with pytest.raises(InputError, match="setting rounds of design Mine is 'many': "):
-        build_mechanism(import_class("typed.mine:Mine"), {"rounds": "many"})
+        build({"rounds": "many"})
     with pytest.raises(InputError, match="setting nothing is none of design Mine; it has exact, rounds, share, sharp"):
-        build_mechanism(import_class("typed.mine:Mine"), {"nothing": 1})
+        build({"nothing": 1})
 
 
-def test_what_is_no_mechanism_is_refused(folder: Path) -> None:
-    package(folder, "third")
+def test_what_is_no_mechanism_is_refused(importable: Path) -> None:
+    package(importable, "third")
     with pytest.raises(PolicyError, match=r"design third.nowhere:Mine cannot be imported: ModuleNotFoundError"):
         build_mechanism(import_class("third.nowhere:Mine"), {})
     with pytest.raises(PolicyError, match=r"nothing called Nobody that makes a design; it has OUE, Liar"):
@@ -219,12 +207,12 @@ TOPS = {"pk", "helperm", "oue"}
 
 
 @pytest.fixture
-def packages(folder: Path) -> Path:
+def packages(importable: Path) -> Path:
     """A folder with a package of one's own, and modules beside it."""
-    (folder / "pk").mkdir()
+    (importable / "pk").mkdir()
     for name, text in FILES.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder
+        (importable / name).write_text(text, encoding="utf-8")
+    return importable
 
 
 def started() -> ModuleType:

@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import foreign_mechanisms as foreign
@@ -24,25 +23,19 @@ LATER = ("--policy", "fixed", "--rounds", 4)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working directory with a package of one's own, ``theirs``, and a helper package, ``tools``."""
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "__init__.py").write_text("", encoding="utf-8")
+def folder(importable: Path) -> Path:
+    """A working directory with a package of one's own, ``theirs``."""
+    (importable / "theirs").mkdir()
+    (importable / "theirs" / "__init__.py").write_text("", encoding="utf-8")
     source = Path(foreign.__file__).read_text(encoding="utf-8")
     late = source.replace(
         "        item, liked = ratings", "        stop_at(question.round)\n        item, liked = ratings", 1
     )
-    (tmp_path / "theirs" / "good.py").write_text(source, encoding="utf-8")
-    (tmp_path / "theirs" / "killed.py").write_text(late + KILLS, encoding="utf-8")
-    (tmp_path / "theirs" / "policy.py").write_text(POLICY, encoding="utf-8")
-    shutil.copy(Path(foreign.__file__).parent / "foreign_bad.py", tmp_path / "bad.py")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    known = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - known:
-        if name.partition(".")[0] in {"theirs", "bad", "oue", "moved"}:
-            del sys.modules[name]
+    (importable / "theirs" / "good.py").write_text(source, encoding="utf-8")
+    (importable / "theirs" / "killed.py").write_text(late + KILLS, encoding="utf-8")
+    (importable / "theirs" / "policy.py").write_text(POLICY, encoding="utf-8")
+    shutil.copy(Path(foreign.__file__).parent / "foreign_bad.py", importable / "bad.py")
+    return importable
 
 
 KILLS = """
@@ -102,17 +95,8 @@ def test_a_guarantee_that_was_not_checked_says_so_wherever_it_stands(blindrec: C
     told = result(blindrec, "run", "--design", "bad:Large", *WORLD)
     assert told["guarantee"].endswith("(claimed, not checked)")
     assert told["channel"] == "claimed, not checked"
-    assert "(claimed, not checked)" in blindrec("run", "--design", "bad:Large", *WORLD).out.replace("\n", " ").replace(
-        "│", ""
-    ).replace("  ", "")
-
-
-def test_a_class_that_goes_wrong_later_leaves_what_earlier_rounds_learned(blindrec: Command, folder: Path) -> None:
-    ended = blindrec("run", "--design", "bad:Raises", "--setting", "late=2", *LATER, *WORLD, "--json", "-")
-    assert ended.code == 2
-    assert ended.result["rounds"] == 2
-    assert ended.result["policy_error"].startswith("mechanism Raises, method sketch, round 2: it raised ValueError")
-    assert "device rated" not in ended.err
+    shown = blindrec("run", "--design", "bad:Large", *WORLD).words
+    assert "(claimed, not checked)" in " ".join(shown.replace("│", " ").split())
 
 
 def theirs() -> list[str]:
@@ -197,9 +181,7 @@ def test_a_plan_simulates_nothing_where_clusters_are_liked_alike() -> None:
     assert simulated(mirrored.complete()) is None
 
 
-def test_a_plan_says_what_is_claimed_and_never_recommends_it(
-    blindrec: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plans_recommend_no_claims(blindrec: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.studies.planner.least_users.SECONDS", 0.5)
     monkeypatch.setattr("scenarios.studies.planner.plan.candidates", lambda *request: candidates(*request)[:1])
     made = result(blindrec, *PLAN, "bad:Large")

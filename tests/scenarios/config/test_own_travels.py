@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,19 +50,17 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(importable: Path) -> Path:
     """A folder of one's own: a package, and another one that it imports."""
     source = Path(foreign_mechanisms.__file__).read_text(encoding="utf-8")
     for package, files in (("theirs", {"good": source, "helped": HELPED}), ("sketching", {"hot": HELPER})):
-        (tmp_path / package).mkdir()
+        (importable / package).mkdir()
         for name, text in {"__init__": "", **files}.items():
-            (tmp_path / package / f"{name}.py").write_text(text, encoding="utf-8")
-    (tmp_path / "script.py").write_text(
+            (importable / package / f"{name}.py").write_text(text, encoding="utf-8")
+    (importable / "script.py").write_text(
         SCRIPT.format(source=source.replace("from __future__ import annotations\n", "")), encoding="utf-8"
     )
-    yield tmp_path
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("theirs", "sketching")]:
-        del sys.modules[name]
+    return importable
 
 
 def ran(folder: Path, *words: str) -> Any:
@@ -82,12 +79,8 @@ def ran(folder: Path, *words: str) -> Any:
     return json.loads(ended.stdout)
 
 
-def test_the_command_runs_it_on_ray_as_in_process(
-    folder: Path, lent: None, blindrec: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_runs_it_on_ray_as_in_process(folder: Path, lent: None, blindrec: Command) -> None:
     """One class from a module of its package, with a package beside it that helps; Ray's workers find neither."""
-    monkeypatch.chdir(folder)
-    monkeypatch.syspath_prepend(folder)
     asked = ["--design", "theirs.helped:Helped", "--with", "sketching", "--items", "20", "--rated", "5"]
     run = ["run", *asked, "--users", "2000", "--json", "-"]
     near = blindrec(*run, "--backend", "inprocess").result

@@ -84,10 +84,3 @@ def test_what_a_policy_imports_is_its_code_too(mine: str, blindrec: Command, tmp
             sys.modules.pop(name)
         ended = blindrec(*flags)
         assert (ended.code, "its code has changed" in ended.err) == ((0, False) if users == 100 else (2, True))
-
-
-def test_a_policy_of_another_name_is_refused(mine: str, blindrec: Command, tmp_path: Path) -> None:
-    stopped(blindrec, 2, *FLAGS, "--policy", mine, "--out", tmp_path / "out")
-    for other in (["--policy", "eliminate"], ["--policy", "fixed", "--rounds", "5"], ["--confidence", "0.9"]):
-        flags = ["--policy", mine, *other]
-        assert "holds part of another run" in refused(blindrec, *FLAGS, *flags, "--out", tmp_path / "out")

@@ -18,32 +18,30 @@ from scenarios.store.record_log import count_records
 HERE = ["--backend", "inprocess"]
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed", *HERE]
 RUN += ["--rounds", "4", "--json", "-"]
-WAITING = """
+STUBBORN = """
 import sys, time
 from scenarios.config import signals
 from scenarios.store import journal
 from scenarios.cli import main
-keep, stubborn = journal.Journal.keep, sys.argv.pop(1) == "stubborn"
-signals.LONGEST = 0.2 if stubborn else signals.LONGEST
+
+keep, signals.LONGEST = journal.Journal.keep, 0.2
 def waiting(self, over):
     keep(self, over)
     while over.ask.query.round == 1:
         try:
             time.sleep(600)
         except KeyboardInterrupt:
-            if not stubborn:
-                raise
+            pass
 journal.Journal.keep = waiting
 main(sys.argv[1:])
 """
-"""A run that waits after two rounds; a stubborn one does not end by itself."""
+"""A run that waits after two rounds, and does not end by itself."""
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("how", ["docile", "stubborn"])
-def test_a_run_that_is_terminated_tells_what_is_kept_and_goes_on(how: str, blindrec: Command, tmp_path: Path) -> None:
+def test_a_stubborn_run_that_is_terminated_tells_what_is_kept_and_goes_on(blindrec: Command, tmp_path: Path) -> None:
+    """Runs that end by themselves are those of `test_cli_policies`."""
     out = tmp_path / "out"
-    command = [sys.executable, "-c", WAITING, how, *RUN, "--out", str(out)]
+    command = [sys.executable, "-c", STUBBORN, *RUN, "--out", str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         try:
             assert holds_within(120, lambda: count_records(out) == 2 or run.poll() is not None)

@@ -143,9 +143,7 @@ def jsons(held: dict[str, object], draw: random.Random) -> Iterator[bytes]:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("kind", KINDS)
-def test_folders_that_nobody_means_to_resume(
-    kind: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_nobody_resumes(kind: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin_no_run(monkeypatch, tmp_path)
     mark, grid = tmp_path / "kept" / "rounds" / "scenario.json", tmp_path / "grid.toml"
     grid.write_text(TOMLS["grid"])

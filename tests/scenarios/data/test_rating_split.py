@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import rating_table
-from scipy import stats
+from statistical import chi_square_fits, hoeffding_radius
 from thoroughness import examples
 
 from coordinator.protocol.arrays import Ints
@@ -18,7 +18,6 @@ from scenarios.data import rating_split
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import Split, describe, hold_out, judge_likes
 
-ALARM = 1e-6  # false-alarm probability of every statistical test here
 Rows = list[dict[int, float]]
 rows_of_ratings = st.lists(
     st.dictionaries(st.integers(0, 8), st.integers(1, 10).map(lambda tenths: tenths / 10)), min_size=1, max_size=8
@@ -104,31 +103,26 @@ def subsets_drawn(users: int, seed: int) -> Ints:
     return np.array([np.all(held == pair, axis=1).sum() for pair in combinations((1, 3, 4, 6, 8), 2)], dtype=np.int64)
 
 
-def looks_uniform(counts: Ints) -> bool:
-    """Pearson's test; refuses a uniform draw with probability ALARM."""
-    return bool(stats.chisquare(counts).pvalue > ALARM)
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_held_out_likes_are_drawn_uniformly(seed: int) -> None:
     """False alarm: 1e-6 a seed (Pearson, 9 degrees of freedom, 20 thousand users)."""
     counts = subsets_drawn(20_000, seed)
     assert counts.sum() == 20_000
-    assert looks_uniform(counts)
+    assert chi_square_fits(counts, np.ones(10))
 
 
 def test_a_slightly_uneven_draw_would_be_refused() -> None:
     """Subsets with the first like 15 % too frequent: noncentrality 20000 * 0.15^2 * 2/3 = 300, missed below 1e-20."""
     weights = np.array([1.15] * 4 + [0.9] * 6)
     counts = np.random.default_rng(1).multinomial(20_000, weights / weights.sum())
-    assert not looks_uniform(counts)
+    assert not chi_square_fits(counts, np.ones(10))
 
 
 def test_draws_of_two_users_or_seeds_are_independent() -> None:
     """Two draws of 1 of 4 agree with probability 1/4; Hoeffding: off by more than 0.027 of 10 thousand below 1e-6."""
     users = 10_000
     table = rating_table([{0: 1.0, 1: 5.0, 2: 5.0, 3: 5.0, 4: 5.0}] * users)
-    radius = math.sqrt(math.log(2 / ALARM) / (2 * users))
+    radius = hoeffding_radius(users)
     first = hold_out(table, held_out=1, like_from=None, seed=0).holdout.items
     second = hold_out(table, held_out=1, like_from=None, seed=1).holdout.items
     assert abs(np.mean(first == second) - 0.25) < radius

@@ -40,7 +40,7 @@ def told_of(folder: Path, *families: str) -> dict[str, Any]:
     [
         ("run", "resume", "planted"),
         ("sweep", "online", "two-tier"),
-        pytest.param(("repeat",), marks=pytest.mark.thorough),  # by default a killed repeat goes on in `test_journal`
+        pytest.param(("repeat",), marks=pytest.mark.thorough),  # by default a repeat goes on in `test_journal`
     ],
 )
 def test_whatever_is_cut_off_goes_on_to_the_same_end(families: tuple[str, ...], tmp_path: Path) -> None:

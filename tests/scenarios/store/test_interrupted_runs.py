@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Command, Ended, claim, here, refused, small, tree
+from runs import Command, Ended, claim, here, present, refused, small, tree
 
 from actors.durable_log import files_of
 from actors.keeper import LEDGER, owner_of, read_book
@@ -124,8 +124,7 @@ def test_a_mark_holds_what_was_given_and_no_defaults() -> None:
 def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Command, tmp_path: Path) -> None:
     """Even where the digest was made anew."""
     journal = interrupted(tmp_path / "out")
-    mark = read_manifest(tmp_path / "out")
-    assert mark is not None
+    mark = present(read_manifest(tmp_path / "out"))
     replace(mark, scenario={**mark.scenario, "rated": 6}).write(tmp_path / "out")
     line = refused(blindrec, "resume", tmp_path / "out", *FLAGS)
     assert f"{journal.folder / '000000.npz'} is no round 0 of this run" in line
@@ -211,7 +210,7 @@ def test_a_folder_of_a_run_that_was_killed_at_once_can_be_used(made: str, blindr
     assert {path.name for path in out.iterdir()} == names
 
 
-@pytest.mark.parametrize("mine", ["notes.txt", "rounds/notes.txt", ".notes", "folder/"])
+@pytest.mark.parametrize("mine", ["notes.txt", "result.json", "rounds/notes.txt", ".notes", "folder/"])
 def test_what_no_run_left_is_not_written_over(mine: str, blindrec: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "rounds").mkdir(parents=True)
@@ -224,9 +223,7 @@ def test_what_no_run_left_is_not_written_over(mine: str, blindrec: Command, tmp_
     assert sorted(out.rglob("*")) == before
 
 
-def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_was_over_is_cleared_up(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was killed after it had written its result."""
     monkeypatch.setattr("scenarios.experiment.experiment.drop", lambda _: None)
     whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
@@ -288,22 +285,6 @@ def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) ->
     assert "scenario.json is damaged" in refused(blindrec, "run", *FLAGS, "--out", out)
     mark.write_text(json.dumps(held))
     assert blindrec("resume", out, *FLAGS).code == 0
-
-
-def test_a_finished_run_tells_its_result_again(
-    blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """As JSON and as a table, without a device, and without a backend."""
-    interrupted(out := tmp_path / "out", 4)
-    told = blindrec("resume", out, *FLAGS)
-    assert told.result["rounds"] == 4
-    before = tree(out)
-    for backend in ("scenarios.backends.selection.InProcess", "scenarios.backends.ray_instance.on_ray"):
-        monkeypatch.setattr(backend, None)
-    again = blindrec("resume", out, "--json", "-")
-    assert (again.code, again.out, again.err) == (0, told.out, "")
-    assert "blindrec resume, sign, inprocess" in blindrec("resume", out).out
-    assert tree(out) == before
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,5 @@
 """The journal: rounds come back as they were, damage is told in a line, and killed runs end like all others."""
 
-import json
-import signal
-import subprocess
-import sys
 import zipfile
 from dataclasses import fields, replace
 from fractions import Fraction
@@ -13,8 +9,7 @@ from typing import Any
 import foreign_mechanisms
 import numpy as np
 import pytest
-from going_on import killed_on_ray
-from lasting import lasting
+from going_on import LAYOUT, killed_on_ray, left, stopped
 from runs import Command, small, tree
 
 from coordinator.protocol.errors import InputError
@@ -162,84 +157,24 @@ def test_a_round_that_another_version_kept_is_refused(tmp_path: Path, monkeypatc
 
 RUN = ["run", "--design", "sign", "--policy", "eliminate", "--items", "20", "--rated", "5", "--users", "3000"]
 RUN += ["--epsilon", "2", "--answers-per-device", "2", "--workers", "2", "--json", "-"]
-DYING = """
-import os, signal, sys
-from scenarios.store import journal
-from scenarios.cli import main
-how, seed, number = sys.argv[1], sys.argv[2], sys.argv[3]
-keep, sync = journal.Journal.keep, os.fsync
-def die(*_):
-    os.kill(os.getpid(), signal.SIGKILL)
-def dying(self, over):
-    last = str(self.folder).endswith(f"seed-{seed}") and over.ask.query.round == int(number)
-    if last and how == "writing":
-        os.fsync = die
-    keep(self, over)
-    if last:
-        die()
-journal.Journal.keep = dying
-main(sys.argv[4:])
-"""
 
 
-def killed(how: str, seed: int, number: int, *arguments: str) -> None:
-    """A command that SIGKILL ends in round ``number`` of a seed: once it is kept, or while its file is written."""
-    command = [sys.executable, "-c", DYING, how, str(seed), str(number), *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    assert ended.stdout == ""
-
-
-TIMED = frozenset({"seconds", "devices_per_second"})
-LAYOUT = TIMED | {"backend", "backend_reason", "workers", "actors", "devices_per_actor", "bytes_per_answer"}
-
-
-def check_alike(resumed: Path, whole: Path, without: frozenset[str]) -> None:
-    """Two folders hold the same results, but for what is named."""
-    names = {"result.json", "scenario.json", "versions.json", "items.parquet", "rounds.parquet"}
-    for folder in (resumed, whole):
-        assert {path.name for path in folder.iterdir()} == names
-    mine, theirs = (json.loads((folder / "result.json").read_text()) for folder in (resumed, whole))
-    assert lasting(mine, without) == lasting(theirs, without)
-    assert (resumed / "scenario.json").read_text() == (whole / "scenario.json").read_text()
-    for name in ("items.parquet", "rounds.parquet"):
-        assert (resumed / name).read_bytes() == (whole / name).read_bytes()
-
-
-@pytest.mark.thorough  # by default runs are cut off in the middle of a write (test_crash_points)
-def test_a_run_that_was_killed_while_it_wrote_a_round_ends_as_if_it_had_not_been(
-    blindrec: Command, tmp_path: Path
-) -> None:
+def test_a_repeat_that_was_stopped_goes_on_with_the_seed_it_was_at(blindrec: Command, tmp_path: Path) -> None:
     """Even with other speed flags than before."""
-    flags = [*RUN, "--backend", "inprocess", "--seed", "7"]
-    killed("writing", 7, 3, *flags, "--out", str(tmp_path / "killed"))
-    assert {path.name for path in (tmp_path / "killed").iterdir()} == {"rounds"}
-    assert count_records(tmp_path / "killed") == 3
-    more = ["--workers", "1", "--devices-per-actor", "700"]
-    resumed = blindrec(*flags, *more, "--out", tmp_path / "killed")
-    whole = blindrec(*flags, "--out", tmp_path / "whole")
-    assert (resumed.code, whole.code, resumed.err) == (0, 0, "")
-    assert whole.result["rounds"] > 4
-    check_alike(tmp_path / "killed", tmp_path / "whole", LAYOUT)
-
-
-def test_a_killed_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, tmp_path: Path) -> None:
     flags = [*RUN, "--backend", "inprocess", "--repeat", "3"]
-    killed("kept", 1, 2, *flags, "--out", str(tmp_path / "killed"))
-    assert [len(list(Journal(tmp_path / "killed", seed))) > 0 for seed in range(3)] == [True, True, False]
-    for name in ("killed", "whole"):
-        assert blindrec(*flags, "--out", tmp_path / name).result["repeat"] == 3
-    check_alike(tmp_path / "killed", tmp_path / "whole", TIMED)
+    rounds = blindrec(*flags, "--out", tmp_path / "whole").result["runs"][0]["rounds"]
+    stopped(blindrec, rounds + 2, *flags, "--out", tmp_path / "out")
+    assert [len(list(Journal(tmp_path / "out", seed))) for seed in range(3)] == [rounds, 2, 0]
+    assert blindrec(*flags, "--workers", 1, "--devices-per-actor", 700, "--out", tmp_path / "out").code == 0
+    assert left(tmp_path / "out", LAYOUT) == left(tmp_path / "whole", LAYOUT)
 
 
 @pytest.mark.thorough  # by default a run goes on whose head died (test_head_killed)
 @pytest.mark.cluster
-def test_a_run_that_was_killed_on_ray_goes_on_there_and_ends_like_one_in_process(
-    lent: None, blindrec: Command, tmp_path: Path
-) -> None:
+def test_a_run_that_was_killed_on_ray_goes_on_there(lent: None, blindrec: Command, tmp_path: Path) -> None:
     flags = [*RUN, "--seed", "7", "--workers", "1"]
     killed_on_ray(tmp_path / "killed", 4, *flags)
     resumed = blindrec(*flags, "--backend", "ray", "--out", tmp_path / "killed")
     assert (resumed.code, resumed.result["backend"]) == (0, "ray"), resumed.err
     assert blindrec(*flags, "--backend", "inprocess", "--out", tmp_path / "whole").code == 0
-    check_alike(tmp_path / "killed", tmp_path / "whole", LAYOUT)
+    assert left(tmp_path / "killed", LAYOUT) == left(tmp_path / "whole", LAYOUT)

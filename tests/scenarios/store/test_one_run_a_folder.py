@@ -3,16 +3,11 @@
 import errno
 import os
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from going_on import WAITING, on_a_full_disk
-from runs import Command, holds_within, refused
+from runs import Command, claim, refused, small
 
 from actors import durable_log
 from actors.durable_log import make_folder
@@ -21,7 +16,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.experiment import experiment as finishing
 from scenarios.store import run_folder, whole_files
 from scenarios.store.journal import Journal
-from scenarios.store.manifest import FOLDER, MANIFEST
+from scenarios.store.manifest import FOLDER
 from scenarios.store.record_log import UNIT, UNITS, count_records
 from scenarios.store.whole_files import locked_folder
 
@@ -34,19 +29,6 @@ def ends_alike(blindrec: Command, out: Path) -> None:
     resumed = blindrec("resume", out, "--backend", "inprocess", "--json", "-")
     assert (resumed.code, resumed.result["rounds"]) == (0, 4)
     assert resumed.result["releases_sha256"] == blindrec(*RUN).result["releases_sha256"]
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """A run that has kept two rounds and waits, and its folder."""
-    out = tmp_path / "out"
-    command = [sys.executable, "-c", WAITING, "1", *RUN, "--out", str(out)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
-        try:
-            assert holds_within(120, lambda: count_records(out) == 2)
-            yield out, run
-        finally:
-            run.kill()
 
 
 def test_a_run_that_could_not_begin_leaves_no_empty_folder(tmp_path: Path, blindrec: Command) -> None:
@@ -62,21 +44,6 @@ def test_a_run_that_could_not_begin_leaves_no_empty_folder(tmp_path: Path, blind
     assert (tmp_path / "used" / "kept").exists()
 
 
-def test_a_second_run_is_refused_while_the_first_one_lives(
-    live: tuple[Path, subprocess.Popen[bytes]], blindrec: Command
-) -> None:
-    """Nor can it be resumed; a killed one leaves no lock behind."""
-    out, run = live
-    for second in ([*RUN, "--out", out], ["resume", out, "--backend", "inprocess"]):
-        assert refused(blindrec, *second) == (
-            f"output folder {out} is in use by another blindrec that still runs; wait for it, or name another one\n"
-        )
-    assert count_records(out) == 2
-    run.send_signal(signal.SIGKILL)
-    run.wait()
-    ends_alike(blindrec, out)
-
-
 def test_a_folder_is_free_again_whatever_happened(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(KeyError), locked_folder(tmp_path / "out"):
@@ -89,11 +56,11 @@ def test_a_folder_is_free_again_whatever_happened(tmp_path: Path) -> None:
     ):
         locked_folder(tmp_path / "out").__enter__()
     assert list(tmp_path.iterdir()) == []  # no file told of a lock, so the empty folders could go
+    with pytest.raises(KeyboardInterrupt), run_folder._left_empty(None, new=True):
+        raise KeyboardInterrupt
 
 
-def test_a_folder_that_another_run_took_first_or_removed_is_not_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_another_run_took_or_removed_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs made it at the same time; who comes second neither removes it nor holds what is no longer there."""
 
     def taken(*_: object) -> None:
@@ -112,19 +79,11 @@ def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_disk_that_fills_up_leaves_what_was_kept(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While rounds are kept, then while results are written: each time it can be resumed, and ends as it would have."""
+def test_results_that_cannot_be_written(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """See `test_resumed` for a disk that fills up while records are kept."""
     out = tmp_path / "out"
-    ended = on_a_full_disk(blindrec, 2, *RUN, "--out", out)
-    assert (ended.code, ended.out) == (3, "")
-    assert ended.err.splitlines()[-1] == (
-        f"blindrec: round 2 cannot be kept in {Journal(out, 0).folder} (No space left on device); "
-        f"2 rounds are kept in {out}, the same command or blindrec resume {out} goes on"
-    )
     monkeypatch.setattr(finishing, "write_bytes", full)
-    ended = blindrec("resume", out, "--backend", "inprocess")
+    ended = blindrec(*RUN, "--out", out)
     assert (ended.code, ended.out) == (3, "")
     assert f"results cannot be written to {out} (No space left on device); 4 rounds are kept" in ended.err
     monkeypatch.undo()
@@ -166,9 +125,7 @@ def test_names_of_files_and_folders_are_on_the_disk(tmp_path: Path, monkeypatch:
     assert synced == [tmp_path, tmp_path / "a"] * 2, "what it finds, then its own file, and nothing for its second line"
 
 
-def test_a_file_system_that_cannot_synchronize_folders_is_used_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_that_cannot_synchronize_folders_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.EINVAL, "Invalid argument")))
     durable_log.sync_folder(tmp_path)
     monkeypatch.setattr(os, "fsync", full)
@@ -177,12 +134,32 @@ def test_a_file_system_that_cannot_synchronize_folders_is_used_all_the_same(
 
 
 @pytest.mark.parametrize(
-    "command", ["online --rounds 10 --voters 20", "sweep sample-complexity maxsense-items --seeds 1"]
+    "command",
+    ["run", "online --rounds 10 --voters 20", "sweep sample-complexity maxsense-items --seeds 1", "resume FOLDER"],
 )
-def test_other_commands_hold_their_folder_too(command: str, blindrec: Command, tmp_path: Path) -> None:
+def test_a_command_is_refused_while_another_holds_its_folder(command: str, blindrec: Command, tmp_path: Path) -> None:
+    words = [str(tmp_path) if word == "FOLDER" else word for word in command.split()]
+    place = [] if command.startswith("resume") else ["--out", tmp_path]
+    claim(tmp_path, small())
     with locked_folder(tmp_path):
-        line = refused(blindrec, *command.split(), "--backend", "inprocess", "--out", tmp_path)
-    assert f"output folder {tmp_path} is in use by another blindrec" in line
+        line = refused(blindrec, *words, "--backend", "inprocess", *place)
+    use = f"output folder {tmp_path} is in use by another blindrec that still runs"
+    assert line == f"{use}; wait for it, or name another one\n"
+
+
+def test_a_run_holds_its_folder_to_its_end(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks of killed processes go with them; see `test_crash_points`."""
+    keep, write, times = Journal.keep, whole_files.write_bytes, list[object]()
+
+    def contend(call: Any, *given: Any) -> None:
+        with pytest.raises(InputError, match="in use by another"), locked_folder(tmp_path / "out"):
+            pytest.fail("two hold one folder")
+        times.append(call(*given))
+
+    monkeypatch.setattr(Journal, "keep", lambda *given: contend(keep, *given))
+    monkeypatch.setattr(finishing, "write_bytes", lambda *given: contend(write, *given))
+    assert blindrec(*RUN, "--out", tmp_path / "out").code == 0
+    assert len(times) > 4
 
 
 @pytest.mark.parametrize("name", ["versions.json", "rounds/seed-0", "rounds"])
@@ -214,17 +191,3 @@ def test_a_log_of_which_nothing_was_written_counts_as_none(tmp_path: Path) -> No
     (folder / f"a{UNIT.suffix}").touch()
     (folder / f"b{UNIT.suffix}").write_text("head\none\ntwo\n", encoding="utf-8")
     assert count_records(tmp_path) == 2
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_ctrl_c_leaves_a_folder_that_keeps_something_and_no_other(tmp_path: Path, *, kept: bool) -> None:
-    out = tmp_path / "out"
-    (out / FOLDER / UNITS).mkdir(parents=True)
-    (out / FOLDER / MANIFEST).touch()
-    if kept:
-        (out / FOLDER / UNITS / f"a{UNIT.suffix}").write_text("head\none\n", encoding="utf-8")
-    with pytest.raises(KeyboardInterrupt), run_folder._left_empty(out, new=True):
-        raise KeyboardInterrupt
-    assert (out / FOLDER / MANIFEST).exists() == kept
-    with pytest.raises(KeyboardInterrupt), run_folder._left_empty(None, new=True):
-        raise KeyboardInterrupt

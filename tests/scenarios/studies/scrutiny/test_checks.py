@@ -110,7 +110,7 @@ def test_a_lie_is_seen(holds: Any, tested: MechanismUnderTest | Mechanism, told:
     ],
 )
 def test_a_row_that_is_no_distribution_is_seen(row: list[Fraction], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(liars.Unary, "chances", lambda *_: row)
+    monkeypatch.setattr("coordinator.protocol.channels.IndependentBits.chances", lambda *_: row)
     with pytest.raises(Failed, match=told):
         chances(liars.unary(Fraction(1)), np.zeros(1, np.int64), 1, np.uint64(0))
 
