@@ -17,7 +17,7 @@ from xml.etree import ElementTree as Trees
 
 import pytest
 from page_proof import SVG, faults_of, says, tree_of, words_of
-from runs import Command, planted_ratings, refused, write_movielens
+from runs import Command, planted_ratings, present, refused, write_movielens
 
 import blindrec as face
 from scenarios import pages
@@ -197,8 +197,7 @@ def test_a_number_without_a_place_is_found(page: str, subjects: list[Path]) -> N
 
 def test_a_bound_of_a_belief_that_looks_better_is_found(page: str, subjects: list[Path]) -> None:
     """At epsilon 3 an even guess becomes 95.26 %: 95.2 % would promise too much, and 95.3 % stands there."""
-    told = re.search(r'data-belief="at-most" data-prior="0.5">95.3 %<', page)
-    assert told is not None
+    told = present(re.search(r'data-belief="at-most" data-prior="0.5">95.3 %<', page))
     for wrong in ("95.2 %", "95.4 %"):
         assert faults_of(page.replace(told[0], told[0].replace("95.3 %", wrong)), subjects)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from runs import present
 from thoroughness import examples
 
 from coordinator.protocol.errors import InputError
@@ -100,8 +101,7 @@ def test_all_bounds_at_the_standard_setting() -> None:
 
 def test_each_regime_has_its_binding_bound() -> None:
     def best(**values: Any) -> str:
-        found = binding(all_bounds(clusters=2, **values))
-        assert found is not None
+        found = present(binding(all_bounds(clusters=2, **values)))
         return found.name
 
     assert best(items=10**6, rated=10**6, epsilon=1.0) == "capacity"

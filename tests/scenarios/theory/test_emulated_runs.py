@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from runs import present
 from thoroughness import THOROUGH, sample
 
 from benchmarks.pair_predictions import draw_settings, measured, plan_of
@@ -31,16 +32,12 @@ from scenarios.theory.predictors import predictor
 
 
 def emulation(**settings: Any) -> Emulation:
-    found = predictor(settle(Scenario.model_validate({"design": "pairwise", **settings}).complete()))
-    assert found is not None
-    assert found.emulation is not None
-    return found.emulation
+    found = present(predictor(settle(Scenario.model_validate({"design": "pairwise", **settings}).complete())))
+    return present(found.emulation)
 
 
 def estimated(one: Emulation, *, accuracy: float | None = None, success: float | None = None) -> Estimate:
-    found = one.needed(accuracy=accuracy, success=success)
-    assert found is not None
-    return found
+    return present(one.needed(accuracy=accuracy, success=success))
 
 
 def covers(found: Estimate, value: float) -> bool:
@@ -59,11 +56,9 @@ def test_pairs_where_everything_is_rated(items: int, decoder: str, factor: int) 
     found, third = estimated(one, success=0.98), estimated(one, success=1 / 3)
     assert covers(found, users)
     assert found.value == pytest.approx(users, rel=0.15)
-    assert found.high is not None
-    assert found.high < 1.6 * found.low
+    assert present(found.high) < 1.6 * found.low
     assert third.value == pytest.approx(users / 2, rel=0.15)
-    assert found.chance is not None
-    assert found.chance(found.value) == pytest.approx(0.98, abs=1e-6)
+    assert present(found.chance)(found.value) == pytest.approx(0.98, abs=1e-6)
 
 
 @pytest.mark.thorough
@@ -89,8 +84,7 @@ def test_plans_stay_within_three_hundredths_of_devices(place: int) -> None:
     runs of a decoder that collapses now and then look surer than they are.
     """
     scenario = next(islice(draw_settings(36, most_items=80, most_users=60_000), place, None))
-    planned = plan_of(scenario)
-    assert planned is not None
+    planned = present(plan_of(scenario))
     users = math.ceil(planned.value)
     mean, error, _ = measured(scenario.model_copy(update={"users": users}), least=60, most=60)
     assert abs(planned.accuracy - mean) <= 0.03 + 2 * error

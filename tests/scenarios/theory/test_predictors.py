@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runs import Command, here, small
+from runs import Command, here, present, small
 from scipy import stats
 from scipy.integrate import quad
 from statistical import binomial_bounds, normal_radius
@@ -44,9 +44,7 @@ from scenarios.theory.predictors import (
 
 
 def predicted(**settings: Any) -> Predictor:
-    found = predictor(settle(Scenario.model_validate(settings).complete()))
-    assert found is not None
-    return found
+    return present(predictor(settle(Scenario.model_validate(settings).complete())))
 
 
 @pytest.mark.few(1)
@@ -300,8 +298,7 @@ def accuracies_of(scenario: Scenario, seeds: int) -> Floats:
     shares = np.zeros(seeds)
     for seed in range(seeds):
         run = here(scenario.model_copy(update={"seed": seed}))
-        assert run.population.truth is not None
-        shares[seed] = clustering_scores(run.outcome.model.cluster, run.population.truth).accuracy
+        shares[seed] = clustering_scores(run.outcome.model.cluster, present(run.population.truth)).accuracy
     return shares
 
 

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+from runs import present
 
 from coordinator.protocol.errors import InputError
 from scenarios.config.scenario import Scenario
@@ -67,9 +68,7 @@ def scenario(like: tuple[tuple[float, ...], ...], **more: object) -> Scenario:
 
 
 def warned(like: tuple[tuple[float, ...], ...], **more: object) -> str:
-    line = warning(scenario(like, **more))
-    assert line is not None
-    return line
+    return present(warning(scenario(like, **more)))
 
 
 @pytest.mark.parametrize("design", FIRST_ORDER)

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 import pytest
-from runs import Command, Ended, planted_ratings, refused
+from runs import Command, Ended, planted_ratings, present, refused
 from thoroughness import sample
 
 from coordinator.protocol.errors import InputError
@@ -67,8 +67,7 @@ def test_one_of_several_ratings_counts(
 
 def test_times_belong_to_their_ratings(tmp_path: Path) -> None:
     found = read_ratings(written(tmp_path / "x.csv", TWICE), duplicates="last", times=True)
-    assert found.times is not None
-    assert found.times.tolist() == [30, 5, 10]
+    assert present(found.times).tolist() == [30, 5, 10]
     dates = "who,what,how,when\na,x,1,2020-01-02\nb,x,2,2020-01-01T00:00:10Z\n"
     told = read_ratings(written(tmp_path / "d.csv", dates), columns=("who", "what", "how", "when"), times=True)
     assert told.times is not None

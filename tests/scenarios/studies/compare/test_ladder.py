@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runs import Command, planted_ratings, refused, write_movielens
+from runs import Command, planted_ratings, present, refused, write_movielens
 from statistical import normal_radius, variance_fits
 
 from benchmarks.worth import FILES, LIED_TO, SHOWN_RUNGS
@@ -144,8 +144,7 @@ def test_shuffled_reports_have_the_noise_of_the_local_epsilon_for_so_many(name: 
 def asked_of(row: ShuffledRow, world: FileWorld, epsilon: Fraction, users: int) -> list[tuple[Query, int]]:
     """What devices are asked, and how many of them."""
     asked: list[tuple[Query, int]] = []
-    law = row.local.law
-    assert law is not None
+    law = present(row.local.law)
 
     def look(query: Query, fold: LikesFold, devices: int, coins: np.random.Generator) -> Any:
         asked.append((query, devices))
@@ -166,8 +165,7 @@ def test_each_group_of_devices_has_the_local_epsilon_of_its_own_number(row: Shuf
     assert sum(devices for _, devices in asked) == 20_000
     assert len(asked) == (3 if row.mechanism == "pairs" else 1)
     for query, devices in asked:
-        levels = public_half(query.design).levels(query)
-        assert levels is not None
+        levels = present(public_half(query.design).levels(query))
         assert query.epsilon is not None
         assert query.epsilon > ONE
         delta, of_half = (

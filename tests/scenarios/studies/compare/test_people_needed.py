@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
-from runs import Command, planted_ratings, refused, write_movielens
+from runs import Command, planted_ratings, present, refused, write_movielens
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, parse_epsilon
@@ -95,8 +95,7 @@ class Known(Forecast):
 
 @pytest.mark.parametrize("guess", [1.0, 3e4, 1e12])
 def test_people_are_found_wherever_they_are_sought_first(wanted: Comparison, guess: float) -> None:
-    found = Known(wanted).people(SET, ONE, features=False, share=0.5, guess=guess)
-    assert found is not None
+    found = present(Known(wanted).people(SET, ONE, features=False, share=0.5, guess=guess))
     assert found[0] == pytest.approx(1e4, rel=0.05)
     world = Known(wanted).splits[0].world
     tenth = np.sort(world.popularity)[-10] / world.people

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
-from runs import Rating, planted_ratings, write_movielens
+from runs import Rating, planted_ratings, present, write_movielens
 from statistical import hoeffding_radius, normal_radius
 
 from actors.advice import public_order
@@ -222,9 +222,8 @@ def test_completed_ratings_find_taste_where_popularity_cannot(two_tastes: Compar
     scores = []
     for row in COMPLETED.values():
         learned = row.advise(world, asked)
-        assert learned.scorer is not None
         assert score(world, learned, asked, features=False).ndcg > 1.3 * popular.ndcg
-        scores.append(learned.scorer(learned.holds[learned.people]))
+        scores.append(present(learned.scorer)(learned.holds[learned.people]))
     assert len(scores) == 3
     assert not any(np.allclose(scores[one], scores[other]) for one, other in ((0, 1), (0, 2), (1, 2)))
 
@@ -265,8 +264,7 @@ def curated(users: int, epsilon: int | None = None, seed: int = 3, **changes: An
 
 
 def weights(world: FileWorld, asked: RowRequest) -> Floats2:
-    scorer = registered_rows()["curator: pairs with EASE"].advise(world, asked).scorer
-    assert scorer is not None
+    scorer = present(registered_rows()["curator: pairs with EASE"].advise(world, asked).scorer)
     scores = scorer(np.eye(world.items, dtype=np.float32))
     np.fill_diagonal(scores, 0)
     return scores
@@ -336,9 +334,8 @@ def test_any_three_likes_of_six_are_chosen_alike() -> None:
 def test_who_likes_none_of_the_paired_items_gets_what_most_like(planted: FileWorld) -> None:
     asked = curated(planted.people, top=16, co_liked=16)
     advised = registered_rows()["curator: pairs with EASE"].advise(planted, asked)
-    assert advised.scorer is not None
     assert advised.order is not None
-    scores = advised.scorer(np.zeros((1, planted.items), np.float32))[0]
+    scores = present(advised.scorer)(np.zeros((1, planted.items), np.float32))[0]
     popularity = planted.popularity[advised.order[np.argsort(-scores[advised.order], kind="stable")]]
     assert (np.diff(popularity) <= 0).all()
 
@@ -482,8 +479,7 @@ def test_too_few_people_have_no_direction_and_are_told(directed: Comparison) -> 
     enough, low = local.threshold(directed, 0, Fraction(1)), directed.model_copy(update={"devices": 0})
     assert f"{enough:,.0f} at epsilon 1" in row.remarks(directed.model_copy(update={"epsilon": (Fraction(1),)}))[0]
     for times, some in ((0.25, False), (4, True)):
-        tastes = row.learn(world, request(low, epsilon=Fraction(1), users=round(times * enough))).tastes
-        assert tastes is not None
+        tastes = present(row.learn(world, request(low, epsilon=Fraction(1), users=round(times * enough))).tastes)
         assert (tastes.vectors.shape[1] > 0) == some
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Command, refused
+from runs import Command, present, refused
 
 from scenarios.config.scenario import Scenario
 from scenarios.studies.planner import plan as planning
@@ -58,11 +58,9 @@ def test_a_plan_says_what_a_run_with_as_many_users_does(
 def test_fewer_users_do_not_meet_the_target_and_a_smaller_epsilon_neither() -> None:
     """To the fineness of both searches; twice for a number that was rounded up."""
     plans = CentralPlans(candidate("grr"), ACCURATE)
-    users = plans.least_users(Fraction(1))
-    assert users is not None
+    users = present(plans.least_users(Fraction(1)))
     assert plans.margin(Fraction(1), users) >= 0 > plans.margin(Fraction(1), int(users * (1 - 2 * FINENESS)))
-    least = plans.least_epsilon(users)
-    assert least is not None
+    least = present(plans.least_epsilon(users))
     assert 0.9 < least <= 1 + FINENESS
     assert plans.margin(least, users) >= 0 > plans.margin(least * Fraction(95, 100), users)
 
@@ -72,8 +70,7 @@ def test_a_shuffler_takes_fewer_users_than_nobody(monkeypatch: pytest.MonkeyPatc
     assert [row["design"] for row in made.rows] == ["grr"]  # a question by address hides nobody
     alone = Candidate(world=Scenario.model_validate(WORLD), settings=candidate("grr").settings)
     local = users_needed(alone, Fraction(1), ACCURATE)
-    assert local.users is not None
-    assert made.rows[0]["users"] < local.users / 10
+    assert made.rows[0]["users"] < present(local.users) / 10
     assert (made.bounds, made.sufficient) == ([], None)  # those of local privacy do not hold
     assert made.best is not None
     assert made.rows[0]["amplified_for"] == 2700  # of the users that there are
@@ -143,8 +140,7 @@ def test_laplace_noise_and_a_delta_that_is_too_large_for_enough_users_are_planne
         users = plans.least_users(Fraction(1))
         assert (users is None) == (delta > 0)
         if users is not None:
-            least = plans.least_epsilon(users)
-            assert least is not None
+            least = present(plans.least_epsilon(users))
             assert 0.9 < least <= 1 + FINENESS
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from runs import present
 from scipy.optimize import linear_sum_assignment
 from thoroughness import sample
 
@@ -92,11 +93,9 @@ def test_rows_are_consistent_with_their_predictors(monkeypatch: pytest.MonkeyPat
         assert row["epsilon"] == (1.0 if row["private"] else "inf")
         assert row["guarantee"].startswith("none") == (not row["private"])
         assert (row["neighbours"], row["delta"]) == (("replace", 0.0) if row["private"] else (None, None))
-    assert made.recommended is not None
-    assert made.recommended.protects_all
-    assert made.best is not None
+    assert present(made.recommended).protects_all
     local = min(row["users"] for row in made.rows if row["trust_model"] == "local" and row["private"])
-    assert min(row["users"] for row in made.rows) < made.best["users"] == local
+    assert min(row["users"] for row in made.rows) < present(made.best)["users"] == local
 
 
 def test_a_curator_needs_as_many_users_for_one_replaced_as_for_one_added_at_half_of_epsilon(
@@ -151,8 +150,7 @@ def test_the_cheapest_that_protects_all_is_recommended(order: int) -> None:
     needs += [("oue", None, 0.25), ("olh", 600, None), ("curator-items", 10, 0.1), ("full-reveal", 20, 0.1)]
     rows = [(every[name], {"users": users, "epsilon": epsilon}) for name, users, epsilon in needs][::order]
     for key, design in (("users", "sign"), ("epsilon", "grr")):
-        best = planning._recommended(rows, key)
-        assert best is not None
+        best = present(planning._recommended(rows, key))
         assert best[0].design == design
     claimed = [(one, row | {"channel": UNCHECKED}) for one, row in rows]
     assert planning._recommended(claimed, "users") is None
@@ -201,11 +199,9 @@ def test_epsilon_is_sought_for_users(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {row["users"] for row in made.rows} == {60_000}
     assert all(row["exact"] == pytest.approx(0.95, abs=2e-3) for row in made.rows)
     assert made.best is not None
-    assert made.recommended is not None
     local = [row["epsilon"] for row in made.rows if row["trust_model"] == "local"]
     assert made.best["epsilon"] == min(local)
-    found = predictor(made.recommended.at(parse_epsilon(made.best["epsilon"])))
-    assert found is not None
+    found = present(predictor(present(made.recommended).at(parse_epsilon(made.best["epsilon"]))))
     assert found.exact(60_000) >= 0.95 - 1e-9
     none = planned(monkeypatch, {"maxsense"}, users=3, inverse=True)
     assert none.best is None
@@ -315,8 +311,7 @@ def test_fewer_sensed_items_cost_users_and_let_more_liars_be() -> None:
 def test_a_pairs_answer_is_turned_round_as_the_spec_says() -> None:
     """f* of one item: .0257 % at N = 1000 and w = 30; 22.8 % where everybody rated all of 100 items."""
     for items, rated, tips in ((1000, 30, 0.000257), (100, 100, 0.228)):
-        influence = influence_of(Scenario(design="pairwise", items=items, rated=rated, users=1000).complete())
-        assert influence is not None
+        influence = present(influence_of(Scenario(design="pairwise", items=items, rated=rated, users=1000).complete()))
         assert influence.tipping(1) == pytest.approx(tips, rel=5e-3)
         assert influence.tipping(items // 2) == 1.0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from runs import Command, here, refused, result_in, sweep_into
+from runs import Command, here, present, refused, result_in, sweep_into
 
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
@@ -80,8 +80,7 @@ def run_of(**changes: Any) -> MainResult:
 
 
 def right(finished: MainResult) -> bool:
-    truth = finished.population.truth
-    assert truth is not None
+    truth = present(finished.population.truth)
     return clustering_scores(finished.outcome.model.cluster, truth).exact
 
 

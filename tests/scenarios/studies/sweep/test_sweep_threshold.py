@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import here, of_file, planted_ratings, small, write_movielens
+from runs import here, of_file, planted_ratings, present, small, write_movielens
 from statistical import normal_radius, variance_fits
 from worlds import scores_of
 
@@ -62,8 +62,7 @@ SCENARIOS = [
 
 def labels_of(finished: MainResult) -> ClusteringScores:
     """How right a run's labels are."""
-    truth = finished.population.truth
-    assert truth is not None
+    truth = present(finished.population.truth)
     return clustering_scores(finished.outcome.model.cluster, truth)
 
 
@@ -118,8 +117,7 @@ def test_a_planted_threshold_is_found(at: int, start: int, resolution: float) ->
         asked.append(users)
         return users >= at
 
-    found = BisectionRange(start=start, most=10**8, resolution=resolution).crossing(success)
-    assert found is not None
+    found = present(BisectionRange(start=start, most=10**8, resolution=resolution).crossing(success))
     assert at <= found <= at + max(1, resolution * at)
     assert found in asked
     assert len(asked) <= abs(math.log(start / at, STEP)) + math.log2(STEP * at + 2) + 3
@@ -147,8 +145,7 @@ def test_what_is_not_reached_is_none_and_nobody_beyond_the_most_is_asked() -> No
 def test_success_that_comes_and_goes_is_cut_where_it_begins() -> None:
     """Below 900 never, above 1100 always, in between for even numbers: some crossing in between is found."""
     search = BisectionRange(start=64, most=10**6, resolution=1e-9)
-    found = search.crossing(lambda users: users > 1100 or (users >= 900 and users % 2 == 0))
-    assert found is not None
+    found = present(search.crossing(lambda users: users > 1100 or (users >= 900 and users % 2 == 0)))
     assert 900 <= found <= 1101
 
 
@@ -270,8 +267,7 @@ def asked(scenario: Scenario, epsilon: float, *, centred: bool) -> Query:
 
 def levels_of(scenario: Scenario) -> Floats:
     """``2 b - 1`` of every item, averaged over user classes."""
-    truth = populate(scenario).truth
-    assert truth is not None
+    truth = present(populate(scenario).truth)
     levels: Floats = 2 * np.array(scenario.like).mean(axis=0)[truth] - 1
     return levels
 
@@ -301,9 +297,8 @@ def crowd_of(devices: Emulated, liked: Floats2) -> EmulatedDevices:
 
 def expected_scores(scenario: Scenario, query: Query) -> tuple[Floats, Floats]:
     """Mean and variance of every item's agreements, or of its centred score, over rounds of `USERS` devices."""
-    assert query.pool is not None
     devices = emulated_devices(populate(scenario))
-    liked = devices.likes[:, query.pool]
+    liked = devices.likes[:, present(query.pool)]
     if query.design == "maxsense":
         sensing, (given, rate) = query.parameters["sensing"], given_sensed(query, crowd_of(devices, liked))
         spread = sensing * (1 - sensing) * rate * (1 - rate)
@@ -391,10 +386,8 @@ def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
 def test_an_emulated_run_learns_and_is_the_same_again() -> None:
     population = populate(signs(policy="eliminate", users=10**6, epsilon=4, seed=2))
     first, second = emulate(population), emulate(population)
-    assert population.truth is not None
-    assert clustering_scores(first.model.cluster, population.truth).exact
-    assert first.posterior is not None
-    assert first.posterior.decided(0.05).all()
+    assert clustering_scores(first.model.cluster, present(population.truth)).exact
+    assert present(first.posterior).decided(0.05).all()
     assert first.state.answers_asked == second.state.answers_asked < 10**6
     assert first.releases_sha256 == second.releases_sha256
     other = emulate(populate(signs(policy="eliminate", users=10**6, epsilon=4, seed=3)))
