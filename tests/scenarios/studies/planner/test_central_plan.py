@@ -24,13 +24,18 @@ def candidate(design: str, **settings: Any) -> Candidate:
     return Candidate(world=world, settings={"design": design, "decoder": "k-means", **settings}, trust=TRUST)
 
 
-def planned(monkeypatch: pytest.MonkeyPatch, *designs: str, **options: Any) -> DesignPlan:
-    """A plan behind a shuffler among some designs: all of them take half a minute."""
+def limit_to(monkeypatch: pytest.MonkeyPatch, *designs: str) -> None:
+    """Let plans be made among some designs: all of them take half a minute."""
 
     def few(*names: Any) -> list[Candidate]:
         return [one for one in candidates(*names) if one.design in designs]
 
     monkeypatch.setattr(planning, "candidates", few)
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, *designs: str, **options: Any) -> DesignPlan:
+    """A plan behind a shuffler among some designs."""
+    limit_to(monkeypatch, *designs)
     return plan(Scenario.model_validate(WORLD | {"epsilon": 1}), ACCURATE, trust=TRUST, **options)
 
 
@@ -91,10 +96,7 @@ def test_what_a_shuffler_can_hide_is_planned_and_nothing_else() -> None:
 def test_the_command_says_what_is_left_without_the_shuffler(
     monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path
 ) -> None:
-    def few(*names: Any) -> list[Candidate]:
-        return [one for one in candidates(*names) if one.design == "grr"]
-
-    monkeypatch.setattr(planning, "candidates", few)
+    limit_to(monkeypatch, "grr")
     flags = ["--items", 40, "--rated", 6, "--accuracy", 0.9, "--trust", "shuffled", "--users", 2000]
     ended = blindrec("plan", *flags, "--json", tmp_path / "plan.json")
     assert (ended.code, ended.err) == (0, "")

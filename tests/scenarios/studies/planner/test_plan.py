@@ -73,9 +73,6 @@ def test_the_standard_setting_and_theorem_15(monkeypatch: pytest.MonkeyPatch) ->
     made = planned(monkeypatch, {"maxsense", "curator-items"}, items=1000, rated=30)
     assert row_of(made, decoder="centred")["users"] == pytest.approx(10.0e6, rel=0.02)
     assert row_of(made, decoder="paper")["users"] == pytest.approx(18.2e6, rel=0.02)
-    delta, hat, n = 0.8 * math.exp(-0.5), 2 * math.tanh(0.5), 1000
-    by_hand = 300 * n**2 * (math.log(2) + math.log(n / 0.05)) / (hat**2 * delta**2 * 30 * (1 - 1 / 30) ** 2)
-    assert made.sufficient == pytest.approx(by_hand, rel=1e-9)
     assert made.best is not None
     assert (made.best["design"], made.best["decoder"]) == ("maxsense", "centred")
     assert row_of(made, design="curator-items")["users"] < made.best["users"] < made.sufficient
@@ -112,13 +109,10 @@ def test_a_curator_needs_as_many_users_for_one_replaced_as_for_one_added_at_half
     assert "one user's ratings replaced" in one["guarantee"]
     assert row_of(halved, design="maxsense")["neighbours"] == "replace"
     assert one["users"] > row_of(planned(monkeypatch, both, epsilon=2, settings=adds), design="curator-items")["users"]
-    text = io.StringIO()
-    show_plan(Console(file=text, width=300), halved, "a plan")
-    assert "; curator-items: neighbours add-remove, delta 0" in text.getvalue()
-    assert "epsilon: neighbours replace, delta 0;" in text.getvalue()
-    text = io.StringIO()
-    show_plan(Console(file=text, width=300), made, "a plan")
-    assert "epsilon: neighbours replace, delta 0\n" in text.getvalue()
+    for plan_of, words in ((halved, "0; curator-items: neighbours add-remove, delta 0"), (made, "0\n")):
+        text = io.StringIO()
+        show_plan(Console(file=text, width=300), plan_of, "a plan")
+        assert f"epsilon: neighbours replace, delta {words}" in text.getvalue()
 
 
 def test_anchor_sensing_is_recommended_where_classes_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,10 +244,7 @@ def test_rows_tell_which_users_their_shares_are_for(monkeypatch: pytest.MonkeyPa
     assert told.rows[0]["accuracy"] >= 0.9
 
 
-def test_what_a_plan_holds_for_is_said_in_words() -> None:
-    told = in_words(Scenario.model_validate({**LATEST_SMALL, "epsilon": 1}))
-    for words in ("70 of 9,724 items", "sizes 6,249, 3,475", "0.6258, 0.3757", "one label for all puts 0.6426"):
-        assert words in told
+def test_classes_that_a_plan_holds_for_are_said_in_words() -> None:
     mixed = in_words(Scenario(items=40, rated=6, like=MIRRORED, class_shares=(0.7, 0.3)))
     assert "0.9, 0.1 by 0.7 of the users; 0.1, 0.9 by 0.3 of the users" in mixed
 

@@ -9,7 +9,6 @@ import pytest
 from runs import Command, refused, result_in, sweep_into
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.on_ray import OnRay
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.whole_files import locked_folder
 from scenarios.studies.sweep.adaptive_sweep import SCHEMES
@@ -148,10 +147,3 @@ def test_help_teaches(name: str, taught: tuple[str, ...], blindrec: Command) -> 
     assert [words for words in (*taught, "Ctrl-C", "result.json") if words not in told.out] == []
     assert name in blindrec("sweep").out
     assert name in blindrec("sweep", "--help").out
-
-
-@pytest.mark.cluster
-def test_each_on_ray(ray_session: OnRay) -> None:
-    assert sorted(ray_session.each(lambda x: x + 1, range(9))) == [(x, x + 1) for x in range(9)]
-    with pytest.raises(ZeroDivisionError):
-        list(ray_session.each(lambda x: 1 / x, [1, 0]))

@@ -167,8 +167,12 @@ def measured(scenario: Scenario, **changes: Any) -> ThresholdMeasurement:
     ids=["prefixes", "groups, whose sizes change with the users"],
 )
 def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, decoders: tuple[str, ...]) -> None:
-    found = measured(scenario, decoders=decoders, resolution=0.1)
+    found = measured(scenario, decoders=decoders, resolution=0.1, probes=(700, 1500)[: len(decoders)])
     assert set(users_of(found)) == {(d, c) for d in decoders for c in ("exact", "share")}
+    assert found.accuracies == {
+        decoder: labels_of(run_with(scenario, size, decoder=decoder)).accuracy
+        for decoder, size in zip(decoders, (700, 1500), strict=False)
+    }
     for (decoder, criterion), users in users_of(found).items():
 
         def right(size: int, decoder: str = decoder, criterion: str = criterion) -> bool:
