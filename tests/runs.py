@@ -1,5 +1,6 @@
 """Small scenarios, runs in this process, and rating files: what the tests of the experimenter's side share."""
 
+import io
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from actors.durable_log import files_of
 from coordinator.protocol.errors import InputError
@@ -70,6 +72,13 @@ def refused(command: Command, *arguments: object) -> str:
     assert ended.err.endswith("\n")
     assert ended.err.count("\n") == 1
     return ended.err.removeprefix("blindrec: ")
+
+
+def printed(show: Callable[[Console], object], width: int = 80) -> str:
+    """What is shown on paper of a width."""
+    sheet = io.StringIO()
+    show(Console(file=sheet, width=width, color_system=None))
+    return sheet.getvalue()
 
 
 def line_of(call: Callable[[], object]) -> str:

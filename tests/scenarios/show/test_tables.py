@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from runs import Command, here, planted_ratings, small, write_movielens
+from runs import Command, here, planted_ratings, printed, small, write_movielens
 
 from coordinator.server.rounds.state import RunProgress
 from scenarios.commands import scrutiny_commands as commands
@@ -175,13 +175,6 @@ SHOWN: dict[str, Show] = {
     "adversary": adversaries,
     "bounds": bounds,
 }
-
-
-def printed(show: Show, width: int) -> str:
-    """What is shown on paper of a width."""
-    sheet = io.StringIO()
-    show(Console(file=sheet, width=width, color_system=None))
-    return sheet.getvalue()
 
 
 @pytest.mark.few(1)

@@ -44,10 +44,7 @@ def test_fano_solves_the_inequality() -> None:
     assert 1 - (told + 1) / math.log2(hypotheses / ball) == pytest.approx(0.2, rel=1e-12)
 
 
-def test_paper_closed_form_and_its_range() -> None:
-    problem = LearningProblem(items=100, rated=5, epsilon=2.0, clusters=2, failure=0.25, mistakes=10)
-    assert bounds.distortion_paper(problem) == pytest.approx(0.75 * 100 * 2 * 0.4**2 / 6)
-    assert bounds.distortion_paper(problem) < users_of("distortion", problem)
+def test_range_of_the_papers_closed_form() -> None:
     edges = {(2, 10): True, (3, 0): False, (2, 50): False, (2, 60): False, (3, 34): True}
     for (clusters, mistakes), valid in edges.items():
         at = by_name(all_bounds(items=100, rated=5, epsilon=2.0, clusters=clusters, mistakes=mistakes))

@@ -1,6 +1,5 @@
 """`blindrec compare` as it runs: rows, the panel, custom mechanisms, going on, tables at 80 columns, and refusals."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import foreign_mechanisms as foreign
 import numpy as np
 import pytest
 from rich.console import Console
-from runs import Command, lines_of_units, planted_ratings, refused, result_in, write_movielens
+from runs import Command, lines_of_units, planted_ratings, printed, refused, result_in, write_movielens
 
 import blindrec as face
 from scenarios.cli import main
@@ -43,9 +42,7 @@ def write_files(folder: Path) -> tuple[Path, Path]:
 
 def at_80_columns(shown: Callable[[Console], None]) -> list[str]:
     """The lines that are shown, none of which is longer than 80 columns."""
-    written = io.StringIO()
-    shown(Console(file=written, width=80))
-    lines = written.getvalue().splitlines()
+    lines = printed(shown).splitlines()
     assert max(map(len, lines)) <= 80
     return lines
 

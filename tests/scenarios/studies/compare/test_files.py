@@ -14,7 +14,6 @@ from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.readers import stand_apart
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.worlds import table_of, world_of
-from scenarios.studies.planner.least_users import Candidate
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -147,14 +146,11 @@ SWEEPS = {
 
 
 @pytest.fixture
-def _reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def _reads_alone(monkeypatch: pytest.MonkeyPatch, no_pairs: None) -> None:
     """Let plans and descriptions end without what they forecast and compare, which takes long and reads nothing."""
-    settings, studies = {"design": "set", "decoder": "k-means"}, "scenarios.studies"
-    monkeypatch.setattr(f"{studies}.compare.people_needed.needs_or_why", lambda *_, **__: ([], "not forecast here"))
-    monkeypatch.setattr(f"{studies}.planner.request.learnable_of", lambda *_: [])
-    monkeypatch.setattr(
-        f"{studies}.planner.plan.candidates", lambda world, *_: [Candidate(world=world, settings=settings)]
-    )
+    needs = "scenarios.studies.compare.people_needed.needs_or_why"
+    monkeypatch.setattr(needs, lambda *_, **__: ([], "not forecast here"))
+    monkeypatch.setattr("scenarios.studies.planner.request.learnable_of", lambda *_: [])
 
 
 def called(blindrec: Command, name: str, path: Path, *more: object) -> Ended:

@@ -1,12 +1,10 @@
 """The recipe: how many people like a file's private advice takes, held against people that are counted and drawn."""
 
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
-from runs import Command, planted_ratings, present, refused, write_movielens
+from runs import Command, planted_ratings, present, printed, refused, write_movielens
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, parse_epsilon
@@ -23,8 +21,6 @@ from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import mechanism_of
 from scenarios.studies.compare.worlds import world_of
-from scenarios.studies.planner import plan
-from scenarios.studies.planner.least_users import Candidate
 
 ONE = parse_epsilon("1")
 
@@ -128,21 +124,14 @@ def test_more_privacy_takes_more_people_and_less_worth_fewer(wanted: Comparison)
 
 
 def test_the_table_has_every_number_at_eighty_columns(wanted: Comparison) -> None:
-    rows, shown = needs(wanted, epsilons=(ONE,)), StringIO()
-    show_needs(Console(file=shown, width=80), rows, None)
+    rows = needs(wanted, epsilons=(ONE,))
+    shown = printed(lambda console: show_needs(console, rows, None))
     for row in rows:
-        assert ("never" if row["people"] is None else short(row["people"])) in shown.getvalue()
-        assert f"{100 * row['here']:.0f} %" in shown.getvalue()
+        assert ("never" if row["people"] is None else short(row["people"])) in shown
+        assert f"{100 * row['here']:.0f} %" in shown
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let plans compare a single design of block models."""
-    settings = {"design": "set", "decoder": "k-means"}
-    monkeypatch.setattr(plan, "candidates", lambda world, *_: [Candidate(world=world, settings=settings)])
-
-
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("no_pairs")
 def test_what_cannot_be_told_is_said(tmp_path: Path, blindrec: Command) -> None:
     few = write_movielens(tmp_path / "few.csv", planted_ratings(users=50, items=12, each=8))
     shown = blindrec("data", few)

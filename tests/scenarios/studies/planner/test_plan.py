@@ -1,15 +1,14 @@
 """Plans: their rows, what they recommend, what they need with liars, and what they load."""
 
-import io
 import math
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
-from runs import present
+from runs import present, printed
 from scipy.optimize import linear_sum_assignment
 from thoroughness import sample
 
@@ -69,32 +68,6 @@ def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
     assert all(one.settings.get("rated_items") != "public" for one in every if one.protects_all)
 
 
-def test_the_standard_setting_and_theorem_15(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = planned(monkeypatch, {"maxsense", "curator-items"}, items=1000, rated=30)
-    assert row_of(made, decoder="centred")["users"] == pytest.approx(10.0e6, rel=0.02)
-    assert row_of(made, decoder="paper")["users"] == pytest.approx(18.2e6, rel=0.02)
-    assert made.best is not None
-    assert (made.best["design"], made.best["decoder"]) == ("maxsense", "centred")
-    assert row_of(made, design="curator-items")["users"] < made.best["users"] < made.sufficient
-    lower = {row["name"]: row["users"] for row in made.bounds if row["valid"]}
-    assert max(lower.values()) < made.best["users"]
-    assert [row["name"] for row in made.bounds if row["binds"]] == ["capacity"]
-
-
-def test_rows_are_consistent_with_their_predictors(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = planned(monkeypatch, set(server_halves()) - {"pairwise", "curator-pairs", "anchor"})
-    for row in made.rows:
-        assert row["exact"] >= 0.95
-        assert 0.99 < row["accuracy"] < 1
-        assert row["note"] == ""
-        assert row["epsilon"] == (1.0 if row["private"] else "inf")
-        assert row["guarantee"].startswith("none") == (not row["private"])
-        assert (row["neighbours"], row["delta"]) == (("replace", 0.0) if row["private"] else (None, None))
-    assert present(made.recommended).protects_all
-    local = min(row["users"] for row in made.rows if row["trust_model"] == "local" and row["private"])
-    assert min(row["users"] for row in made.rows) < present(made.best)["users"] == local
-
-
 def test_a_curator_needs_as_many_users_for_one_replaced_as_for_one_added_at_half_of_epsilon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -110,9 +83,8 @@ def test_a_curator_needs_as_many_users_for_one_replaced_as_for_one_added_at_half
     assert row_of(halved, design="maxsense")["neighbours"] == "replace"
     assert one["users"] > row_of(planned(monkeypatch, both, epsilon=2, settings=adds), design="curator-items")["users"]
     for plan_of, words in ((halved, "0; curator-items: neighbours add-remove, delta 0"), (made, "0\n")):
-        text = io.StringIO()
-        show_plan(Console(file=text, width=300), plan_of, "a plan")
-        assert f"epsilon: neighbours replace, delta {words}" in text.getvalue()
+        text = printed(partial(show_plan, made=plan_of, title="a plan"), 300)
+        assert f"epsilon: neighbours replace, delta {words}" in text
 
 
 def test_anchor_sensing_is_recommended_where_classes_cancel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.moments.blocks import BlockParameters, maxsense_moments
 from coordinator.server.moments.emulation import EmulatedDevices, given_sensed
-from coordinator.server.rounds.state import Ask, total
+from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import digest
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
@@ -42,7 +42,6 @@ from scenarios.studies.sweep.threshold import (
     Prefixes,
     ThresholdMeasurement,
     adapts,
-    emulate,
     emulated_devices,
     guess,
     measure_threshold,
@@ -385,17 +384,6 @@ def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
     assert ((told[1].scores <= told[0].scores) & (told[0].scores <= told[3].scores)).all()
     for blocks in (7, 2):
         assert np.array_equal(again.statistic(blocks).scores, grown.statistic(blocks).scores)
-
-
-def test_an_emulated_run_learns_and_is_the_same_again() -> None:
-    population = populate(signs(policy="eliminate", users=10**6, epsilon=4, seed=2))
-    first, second = emulate(population), emulate(population)
-    assert clustering_scores(first.model.cluster, present(population.truth)).exact
-    assert present(first.posterior).decided(0.05).all()
-    assert first.state.answers_asked == second.state.answers_asked < 10**6
-    assert first.releases_sha256 == second.releases_sha256
-    other = emulate(populate(signs(policy="eliminate", users=10**6, epsilon=4, seed=3)))
-    assert not np.array_equal(scores_of(total(other.state)).scores, scores_of(total(first.state)).scores)
 
 
 def test_sets_about_all_items_have_the_planners_moments() -> None:

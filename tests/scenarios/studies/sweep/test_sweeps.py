@@ -1,6 +1,5 @@
 """What every kind of sweep must keep: it goes on where it stopped, refuses other folders, fits 80 columns."""
 
-import io
 import json
 import re
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import pytest
 from layout import faults
 from matplotlib.figure import Figure
 from rich.console import Console
-from runs import Command, lines_of_units
+from runs import Command, lines_of_units, printed
 from thoroughness import sample
 
 from coordinator.protocol.errors import InputError
@@ -163,9 +162,8 @@ def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Wh
 
 
 def shown(done: Swept, width: int) -> list[str]:
-    written = io.StringIO()
-    done.sweep.show(Console(file=written, width=width), done.result, f"sweep {type(done.sweep).__name__}")
-    return written.getvalue().splitlines()
+    title = f"sweep {type(done.sweep).__name__}"
+    return printed(lambda console: done.sweep.show(console, done.result, title), width).splitlines()
 
 
 @pytest.mark.few(2)
