@@ -360,9 +360,7 @@ def _header(page: str) -> Trees.Element:
         ("{}", "nowhere/a.html", "name a file in an existing folder"),
     ],
 )
-def test_what_cannot_be_told_is_refused(
-    content: str | None, out: str, line: str, blindrec: Command, tmp_path: Path
-) -> None:
+def test_what_is_wrong_is_refused(content: str | None, out: str, line: str, blindrec: Command, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "a.json").write_text(content)
     assert line in refused(blindrec, "report", tmp_path / "a.json", "--out", tmp_path / out)

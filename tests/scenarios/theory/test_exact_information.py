@@ -123,9 +123,7 @@ def test_any_private_channel_lies_below_every_bound(
 
 @settings(max_examples=examples(60))
 @given(items=st.integers(2, 7), seed=st.integers(0, 10**6), share=st.floats(0.05, 0.95), epsilon=st.floats(0.1, 50))
-def test_any_one_bit_sketch_of_one_rating_lies_below_theorem_10(
-    items: int, seed: int, share: float, epsilon: float
-) -> None:
+def test_any_one_bit_of_one_rating_lies_below_theorem_10(items: int, seed: int, share: float, epsilon: float) -> None:
     for like in ((0.0, 1.0), (0.1, 0.7), (0.0, 0.0, 1.0)):
         model = TinyModel(items=items, rated=1, like=like)
         bits = (np.random.default_rng(seed).random(2 * items) < share).astype(np.uint8)

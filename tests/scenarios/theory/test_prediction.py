@@ -174,9 +174,7 @@ def test_the_search_finds_what_the_decoder_finds() -> None:
         ((0, 3.3, 6.6), (20, 20, 20), 8000, 0.003),
     ],
 )
-def test_share_right_of_few_items(
-    means: tuple[float, ...], sizes: tuple[int, ...], runs: int, tolerance: float
-) -> None:
+def test_shares_of_few_items(means: tuple[float, ...], sizes: tuple[int, ...], runs: int, tolerance: float) -> None:
     """The prediction itself is off by 0.0008 to 0.0017 here, a third of what it corrects or less.
 
     The rest of the tolerance is at least 5 standard errors (0.0003 to 0.0004): false alarm below 1e-6. The twin, the

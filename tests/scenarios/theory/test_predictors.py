@@ -51,9 +51,7 @@ def predicted(**settings: Any) -> Predictor:
 @pytest.mark.statistical
 @pytest.mark.parametrize(("neighbours", "other"), [(REPLACE, ADD_REMOVE), (ADD_REMOVE, REPLACE)])
 @pytest.mark.parametrize(("design", "users"), [("curator-items", 100), ("curator-pairs", 600)])
-def test_predictions_follow_the_noise_of_the_relation_that_runs_publish_under(
-    design: str, users: int, neighbours: str, other: str
-) -> None:
+def test_predictions_follow_the_noise_of_a_relation(design: str, users: int, neighbours: str, other: str) -> None:
     """20 seeds: mean within 5 standard errors and 0.005, false alarm below 1e-4 each by Student's law.
 
     The twin: the prediction for the other relation lies outside.
@@ -335,9 +333,7 @@ def test_the_warning_comes_before_anybody_is_asked(blindrec: Command, capsys: py
 @pytest.mark.few(1)
 @pytest.mark.parametrize("policy", ["one-round", "fixed", "eliminate", "item-by-item"])
 @pytest.mark.statistical
-def test_nothing_is_decided_where_clusters_cannot_be_told_apart(
-    policy: str, blindrec: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_decided_of_equal_clusters(policy: str, blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deciding anything is the false alarm, 1e-6 a run. The twin: clusters that differ a little are decided."""
     monkeypatch.setattr("scenarios.show.tables.EVERY", 1e9)
     flags = [*FLAGS, "--policy", policy, "--repeat", 2]

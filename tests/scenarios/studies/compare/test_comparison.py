@@ -95,9 +95,7 @@ def test_every_table_fits_into_80_columns(result: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("users", [None, 50])
-def test_more_people_are_not_advised_where_a_curator_counts_few_likes(
-    result: dict[str, Any], users: int | None
-) -> None:
+def test_more_people_do_not_help_where_a_curator_counts_few_likes(result: dict[str, Any], users: int | None) -> None:
     row = {"trust_model": "curator", "mechanism": "popularity", "features": False, "epsilon": 1.0, "users": users}
     row |= {"at_most": False, "users_low": None, "users_high": None, "least": 50, "most": 2000}
     lines = at_80_columns(lambda console: show(console, {**result, "people": [row]}, "blindrec compare"))
@@ -105,9 +103,7 @@ def test_more_people_are_not_advised_where_a_curator_counts_few_likes(
     assert ("popularity counts 10 likes of each person" in said) is (users is None)
 
 
-def test_rows_that_are_there_are_not_computed_again(
-    blindrec: Command, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_are_made_once(blindrec: Command, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, figure = tmp_path / "out", tmp_path / "worth.png"
     one = ("--trust-models", "none,curator,local", "--mechanisms", "popularity,set", "--scale", 1, "--out", out)
 
@@ -173,9 +169,7 @@ OUE, LIAR = "foreign_mechanisms:OUE", "foreign_mechanisms:Liar"
         ((*CUSTOM, "--design", OUE, "--devices", 49), "of which at most 49 devices answer"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_in_a_line(
-    blindrec: Command, ratings: Path, flags: tuple[object, ...], words: str
-) -> None:
+def test_comparisons_that_are_wrong(blindrec: Command, ratings: Path, flags: tuple[object, ...], words: str) -> None:
     assert words in refused(blindrec, "compare", ratings, "--backend", "inprocess", *flags)
 
 

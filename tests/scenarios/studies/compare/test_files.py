@@ -1,7 +1,6 @@
 """Files as people have them: ratings given twice, times, few ratings, no line of names, and no ratings at all."""
 
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -10,6 +9,7 @@ from runs import Command, Ended, planted_ratings, present, refused
 from thoroughness import sample
 
 from coordinator.protocol.errors import InputError
+from scenarios.config.settings import Duplicates
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.readers import stand_apart
 from scenarios.studies.compare.comparison_settings import Comparison
@@ -57,9 +57,7 @@ def test_a_file_that_somebody_has_written_to_is_read_anew(tmp_path: Path, monkey
         ("first", TWICE.replace("timestamp", "note"), 1.0),
     ],
 )
-def test_one_of_several_ratings_counts(
-    duplicates: Literal["last", "first", "mean"], text: str, rating: float, tmp_path: Path
-) -> None:
+def test_one_of_several_ratings_counts(duplicates: Duplicates, text: str, rating: float, tmp_path: Path) -> None:
     found = read_ratings(written(tmp_path / "x.csv", text), duplicates=duplicates, times=True)
     assert triples(found) == [("a", "x", rating), ("a", "y", 2.0), ("b", "x", 3.0)]
 
@@ -80,9 +78,7 @@ def test_times_belong_to_their_ratings(tmp_path: Path) -> None:
     ("first", "second", "days"),
     [("31/12/2019", "1/1/2020", 1), ("12/31/2019", "01/02/2020", 2), ("13.1.2020", "2.2.2020 12:00", 20.5)],
 )
-def test_days_or_months_come_first_where_a_file_shows_which(
-    first: str, second: str, days: float, tmp_path: Path
-) -> None:
+def test_days_or_months_come_first_as_a_file_shows(first: str, second: str, days: float, tmp_path: Path) -> None:
     text, columns = "who,what,how,when\na,x,1,{}\nb,x,2,{}\n", ("who", "what", "how", "when")
     ratings = read_ratings(written(tmp_path / "d.csv", text.format(first, second)), columns=columns, times=True)
     assert ratings.times is not None

@@ -102,9 +102,7 @@ def test_lists_of_a_comparison_are_worth_elsewhere_what_they_are_here(
 
 
 @pytest.mark.parametrize("scored", [by_hand, pytest.param(by_lenskit, marks=WITH_LENSKIT)])
-def test_lists_of_a_run_are_worth_elsewhere_what_they_are_here(
-    scored: Scored, ratings: Path, blindrec: Command, tmp_path: Path
-) -> None:
+def test_lists_of_a_run_score_alike_elsewhere(scored: Scored, ratings: Path, blindrec: Command, tmp_path: Path) -> None:
     run = blindrec(*RUN, "--ratings", ratings, "--out", tmp_path / "out", *HERE).result
     lists, holdout = folders(tmp_path / "out")
     worth = scored(lists[lists["user_id"].isin(holdout["user_id"])], holdout)

@@ -296,9 +296,7 @@ def test_a_curator_and_devices_count_pairs_of_as_many_items_and_likes(changes: d
 
 
 @pytest.mark.parametrize("affordable", [True, False])
-def test_likes_are_limited_among_the_items_that_count(
-    planted: FileWorld, monkeypatch: pytest.MonkeyPatch, *, affordable: bool
-) -> None:
+def test_likes_of_a_pool_are_limited(planted: FileWorld, monkeypatch: pytest.MonkeyPatch, *, affordable: bool) -> None:
     """Everybody who is sampled chooses anew; where these are too many, each choice stands for several people."""
     if not affordable:
         monkeypatch.setattr(trusted, "MOST_CHOSEN", 1)
@@ -354,9 +352,7 @@ def test_noise_hides_whose_ratings_are_replaced() -> None:
 
 
 @pytest.mark.parametrize("name", ["popularity (Gaussian)", "pairs with EASE"])
-def test_both_releases_of_gaussian_noise_spend_no_more_than_is_claimed(
-    planted: FileWorld, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_gaussian_releases_spend_the_claim(planted: FileWorld, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise that is drawn, release by release, and delta at epsilon by the law of their composition."""
     spent: list[float] = []
     most = 20 if name == "pairs with EASE" else min(NOWHERE.likes, planted.items)

@@ -13,7 +13,7 @@ from statistical import binomial_bounds, normal_radius
 
 from actors.device import Cohort
 from actors.ratings import StoredRatings
-from coordinator.protocol.arrays import Floats
+from coordinator.protocol.arrays import Floats, Indices
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import CountedSet
@@ -106,9 +106,7 @@ def test_the_law_of_pairs_is_that_of_devices(few_items: FileWorld) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("pool", [None, np.arange(10, dtype=np.int32)])
-def test_devices_report_numbers_of_likes_as_the_law_says(
-    skewed: FileWorld, pool: np.ndarray[tuple[int], np.dtype[np.int32]] | None
-) -> None:
+def test_devices_report_numbers_of_likes_as_the_law_says(skewed: FileWorld, pool: Indices | None) -> None:
     """Counts of 40,000 devices lie within binomial bounds of the law, false alarm 1e-6; its twin knows another."""
     user = np.random.default_rng(1).integers(skewed.people, size=40_000).astype(np.int32)
     devices = StoredRatings(rows=skewed.fold.train, user=user, rated_public=False)

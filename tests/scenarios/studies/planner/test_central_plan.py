@@ -48,9 +48,7 @@ def run_of(blindrec: Command, row: dict[str, Any], *more: object) -> dict[str, A
 
 
 @pytest.mark.parametrize("design", ["grr", "set"])
-def test_a_plan_says_what_a_run_with_as_many_users_does(
-    design: str, monkeypatch: pytest.MonkeyPatch, blindrec: Command
-) -> None:
+def test_a_plan_says_what_such_a_run_does(design: str, monkeypatch: pytest.MonkeyPatch, blindrec: Command) -> None:
     row = planned(monkeypatch, design).rows[0]
     record = run_of(blindrec, row, "--trust", "shuffled")
     for name in ("trust_model", "epsilon", "epsilon_local", "delta", "neighbours", "amplified_for", "bound"):
@@ -93,9 +91,7 @@ def test_what_a_shuffler_can_hide_is_planned_and_nothing_else() -> None:
     assert {one.design for one in every} == {"grr", "oue", "subset", "set"}
 
 
-def test_the_command_says_what_is_left_without_the_shuffler(
-    monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path
-) -> None:
+def test_the_command_says_what_is_left(monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path) -> None:
     limit_to(monkeypatch, "grr")
     flags = ["--items", 40, "--rated", 6, "--accuracy", 0.9, "--trust", "shuffled", "--users", 2000]
     ended = blindrec("plan", *flags, "--json", tmp_path / "plan.json")
@@ -112,9 +108,7 @@ def test_the_command_says_what_is_left_without_the_shuffler(
 @pytest.mark.parametrize(
     "settings", [{}, {"noise": "devices"}, {"neighbours": "add-remove"}], ids=["servers", "devices", "add-remove"]
 )
-def test_a_plan_of_two_servers_says_what_a_run_with_as_many_users_does(
-    settings: dict[str, str], blindrec: Command
-) -> None:
+def test_a_plan_of_two_servers_says_what_such_a_run_does(settings: dict[str, str], blindrec: Command) -> None:
     trust = {"trust": "two-servers", "delta": 1e-5}
     made = plan(Scenario.model_validate(WORLD | {"epsilon": 1}), ACCURATE, trust=trust, settings=settings)
     (row,) = made.rows

@@ -68,9 +68,7 @@ def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
     assert all(one.settings.get("rated_items") != "public" for one in every if one.protects_all)
 
 
-def test_a_curator_needs_as_many_users_for_one_replaced_as_for_one_added_at_half_of_epsilon(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_replacement_takes_a_curator_the_users_of_addition_at_half_of_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise of twice the scale is that of half of epsilon; devices' rows are about replacement in any case."""
     both, adds = {"maxsense", "curator-items"}, {"neighbours": "add-remove"}
     made = planned(monkeypatch, both, epsilon=2)

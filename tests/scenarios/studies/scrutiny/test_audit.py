@@ -300,9 +300,7 @@ def test_a_leak_of_some_items_is_found_from_the_size_on_that_the_audit_states(it
 @pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("kind", "attack"), [(dishonest.Later, "rounds"), (dishonest.SomePool, "searched pool=some")])
-def test_what_devices_refuse_in_later_questions_is_measured_past_their_refusal(
-    kind: type[Mechanism], attack: str
-) -> None:
+def test_what_devices_refuse_later_is_measured_past_their_refusal(kind: type[Mechanism], attack: str) -> None:
     """Twins are above: classes that no device refuses. False alarm: 1e-3 each."""
     found = audit(kind(), releases=6000)
     assert found.exact == pytest.approx(2)

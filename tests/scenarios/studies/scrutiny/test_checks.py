@@ -274,9 +274,7 @@ def test_what_is_answered_though_it_should_not_be_is_seen(design: str, monkeypat
         checks.refusals(subjects(design)[0])
 
 
-def test_a_number_that_twice_is_refused_is_left_out_with_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_number_that_is_refused_twice_is_left_out_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "halved.py").write_text(HALVED, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

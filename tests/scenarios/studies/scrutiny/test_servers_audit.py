@@ -61,9 +61,7 @@ def played(make: MakeServer = server_of, devices: type[Cohort] = Cohort, **optio
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize("noise", ["servers", "devices"])
 @pytest.mark.parametrize(("neighbours", "changes"), [("replace", 6), ("add-remove", 3)])
-def test_the_exact_epsilon_is_that_of_the_inputs_that_differ_most(
-    delta: float, noise: str, neighbours: str, changes: int
-) -> None:
+def test_the_exact_epsilon_is_of_the_farthest_inputs(delta: float, noise: str, neighbours: str, changes: int) -> None:
     """It is the claimed one, but for the public grid of deviations; of fewer coordinates it is smaller."""
     size, half = Size(items=6, rated=3, users=20), Totals()
     query = query_of(delta, size, noise=noise, neighbours=neighbours)
@@ -119,9 +117,7 @@ def test_servers_and_devices_of_runs_pass_where_leaks_are_found(options: dict[st
     assert twin.epsilon_at_least == 1
 
 
-def test_the_command_says_claim_law_and_measurement(
-    monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path
-) -> None:
+def test_claim_law_and_measurement_are_said(monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path) -> None:
     flags = ("--trust", "two-servers", "--users", "3", "--releases", "1500", "--items", "4", "--rated", "2")
     ended = blindrec("audit", *flags, "--design", "totals", "--json", tmp_path / "one.json")
     assert (ended.code, ended.err) == (0, "")

@@ -112,9 +112,7 @@ def test_a_bound_below_what_is_given_away_is_found(monkeypatch: pytest.MonkeyPat
         (lambda _, central: central - Fraction(1, 1000), "below it"),
     ],
 )
-def test_a_local_epsilon_that_is_rounded_otherwise_is_found(
-    change: Any, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_epsilon_rounded_otherwise_is_found(change: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def other(bound: Any, *, epsilon: Fraction, devices: int, delta: float) -> Fraction:
         local = largest_local_epsilon(bound, epsilon=epsilon, devices=devices, delta=delta)
         changed: Fraction = change(local, epsilon)

@@ -76,9 +76,7 @@ def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
     assert (measured["users"] > measured["x"].map(best)).all()
 
 
-def test_a_folder_is_held_until_all_is_written(
-    swept: Command, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_holds_its_folder(swept: Command, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = shutil.copytree(whole / FOLDER, tmp_path / "sweep" / FOLDER).parent
 
     def drawn(*_: object) -> None:

@@ -124,9 +124,7 @@ def test_an_interrupted_sweep_goes_on(name: str, whole: Whole, tmp_path: Path, m
 
 @pytest.mark.few(1)
 @every_kind
-def test_more_seeds_go_on_and_another_sweep_is_refused(
-    name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_seeds_alone_go_on(name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, units = tmp_path / "sweep", len(whole(name)[1].units)
     measured = counted(name, 2 * units, monkeypatch)
     run(grid(name, seeds=1), out)
