@@ -96,10 +96,8 @@ def test_progress_is_plain_lines_now_and_then_without_a_terminal(monkeypatch: py
     with report.progress(console, 4000, "seed 3") as tell:
         for answers in (1000, 2000, 3000, 4000):
             tell(RunProgress(count=answers))
-    assert sheet.getvalue().splitlines() == [
-        "seed 3: 2,000 of 4,000 devices answered",
-        "seed 3: 4,000 of 4,000 devices answered",
-    ]
+    lines = [f"seed 3: {answers} of 4,000 devices answered" for answers in ("2,000", "4,000")]
+    assert sheet.getvalue().splitlines() == lines
 
 
 def test_progress_is_a_bar_on_a_terminal_and_leaves_nothing_behind() -> None:
@@ -123,10 +121,8 @@ def planned(users: int | None, *, inverse: bool = False) -> DesignPlan:
     quick = [{"design": "curator-items"}, {"design": "full-reveal"}]
     quick += [{"design": "maxsense", "decoder": one} for one in ("centred", "paper")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "scenarios.studies.planner.plan.candidates",
-            lambda of, *_: [Candidate(world=of, settings=s) for s in quick],
-        )
+        able = [Candidate(world=world, settings=settings) for settings in quick]
+        patch.setattr("scenarios.studies.planner.plan.candidates", lambda *_: able)
         return plan(world, Target(success=0.95, accuracy=0.99), users=users, inverse=inverse)
 
 

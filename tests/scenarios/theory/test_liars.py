@@ -25,10 +25,8 @@ from scenarios.data.populations import populate, settle
 from scenarios.theory.liars import Influence, influence_of
 
 BLOCKS, EACH = 40, 2000  # Blocks of liars, which are independent, and devices of each
-OTHERS: dict[str, dict[str, Any]] = {
-    "vectors": {"design": "sign", "vectors": 4},
-    "multi-maxsense": {"epsilon": 4, "questions": 4},
-}
+OTHERS: dict[str, dict[str, Any]] = {"vectors": {"design": "sign", "vectors": 4}}
+OTHERS["multi-maxsense"] = {"epsilon": 4, "questions": 4}
 """What is special about some designs."""
 
 

@@ -57,9 +57,8 @@ def test_predictions_follow_the_noise_of_a_relation(design: str, users: int, nei
     The twin: the prediction for the other relation lies outside.
     """
     world = {"items": 40, "rated": 10, "epsilon": 1, "design": design, "users": users}
-    shares = np.array(
-        [record(here(small(**world, neighbours=neighbours, seed=seed)), None)["accuracy"] for seed in range(20)]
-    )
+    runs = [record(here(small(**world, neighbours=neighbours, seed=seed)), None) for seed in range(20)]
+    shares = np.array([run["accuracy"] for run in runs])
     error = 5 * float(shares.std(ddof=1)) / math.sqrt(20) + 0.005
     assert abs(float(shares.mean()) - predicted(**world, neighbours=neighbours).accuracy(users)) < error
     assert abs(float(shares.mean()) - predicted(**world, neighbours=other).accuracy(users)) > error

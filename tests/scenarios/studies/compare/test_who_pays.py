@@ -60,9 +60,8 @@ def test_groups_of_one_split_add_up_exactly(files: Files) -> None:
     for by in ("activity", "rarity"):
         of = scored.groups[by]
         assert sum(one.people for one in of) == scored.people
-        assert sum(one.people * one.numbers["ndcg"][0] for one in of if one.people) / scored.people == pytest.approx(
-            scored.ndcg, abs=1e-12
-        )
+        total = sum(one.people * one.numbers["ndcg"][0] for one in of if one.people)
+        assert total / scored.people == pytest.approx(scored.ndcg, abs=1e-12)
     assert [one.group for one in scored.groups["team"]] == ["blue", "red"]
     assert sum(one.people for one in scored.groups["team"]) < scored.people  # ten people are in no line of the file
 
@@ -75,11 +74,8 @@ def test_a_row_that_serves_the_active_alone_is_seen(files: Files) -> None:
     ones = np.ones(hidden.items.size) * (place[hidden.owners] == place.max())
     holds = sparse.csr_array((ones, hidden.items, hidden.starts), shape=(PEOPLE, ITEMS))
     learned = LearnedScores(popularity=world.popularity, floor=0.5, scorer=lambda own: own.toarray(), holds=holds)
-    of = [
-        one.numbers["ndcg"][0]
-        for one in score(world, learned, request, features=False).groups["activity"]
-        if one.people
-    ]
+    groups = score(world, learned, request, features=False).groups["activity"]
+    of = [one.numbers["ndcg"][0] for one in groups if one.people]
     assert of[-1] == 1
     assert max(of[:-1]) < 0.9
 

@@ -50,10 +50,8 @@ def test_a_matrix_is_bounded_as_the_mechanism_that_it_is(epsilon: int) -> None:
     """K-ary randomized response as a matrix has the two levels' bound, but for the inputs that nobody else holds."""
     channel = kary_channel(Fraction(epsilon), values=5)
     rows = [channel.chances(np.array([value])) for value in range(5)]
-    ours, theirs = (
-        amplified(matrix_channel(rows, None), 1000),
-        amplified("grr", 1000, epsilon=epsilon, items=4, rated=1),
-    )
+    ours = amplified(matrix_channel(rows, None), 1000)
+    theirs = amplified("grr", 1000, epsilon=epsilon, items=4, rated=1)
     assert ours.bound == "finite channel"
     assert ours.epsilon == pytest.approx(theirs.epsilon, rel=1e-3)
     assert ours.epsilon_local == pytest.approx(epsilon)

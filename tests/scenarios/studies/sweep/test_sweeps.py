@@ -147,9 +147,8 @@ def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Wh
     pictures = pictures_of(done.sweep.family, done.result, done.plotted_tables())
     assert pictures
     files = {FOLDER, "result.json", "versions.json", *done.sweep.tables, *(f"{one.name}.png" for one in pictures)}
-    assert {path.name for path in out.iterdir()} == files | {
-        f"{one.name}.csv" for one in pictures if one.points is not None
-    }
+    points = {f"{one.name}.csv" for one in pictures if one.points is not None}
+    assert {path.name for path in out.iterdir()} == files | points
     for picture in pictures:
         figure = Figure()
         draw_picture(picture, figure)
