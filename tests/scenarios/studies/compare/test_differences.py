@@ -90,18 +90,10 @@ def test_a_row_stands_beside_popularity_and_the_row_above_it() -> None:
     assert told == [None if one is None else pytest.approx(one, abs=2e-3) for one in expected]
     assert columns[4]["to_above"] == pytest.approx(0.03, abs=2e-3)
     assert columns[4]["hit_rate_to_above_low"] > 0
-    rows = [
-        {
-            "trust_model": of[0][0].trust_model,
-            "mechanism": of[0][0].mechanism,
-            "features": False,
-            "epsilon": float(of[0][0].epsilon) if of[0][0].epsilon else None,
-            "users": 50,
-            "public": float(of[0][0].public) if of[0][0].public else None,
-            **one,
-        }
-        for of, one in zip(groups, columns, strict=True)
-    ]
+    keys = [of[0][0] for of in groups]
+    rows = [{**key._asdict(), "features": False, **one} for key, one in zip(keys, columns, strict=True)]
+    for row in rows:
+        row |= {name: float(row[name]) if row[name] else None for name in ("epsilon", "public")}
     first, *lines = better_rows(rows)
     assert "hold at once" in first
     assert lines == ["none: EASE (50)", "local: pairs at epsilon 4 (50)", "two-tier: EASE (20.0 % public)"]

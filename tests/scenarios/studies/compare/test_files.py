@@ -10,7 +10,7 @@ from thoroughness import sample
 
 from coordinator.protocol.errors import InputError
 from scenarios.config.settings import Duplicates
-from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.data.datasets import RatingTable, read_for, read_ratings
 from scenarios.data.readers import stand_apart
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.worlds import table_of, world_of
@@ -58,7 +58,8 @@ def test_a_file_that_somebody_has_written_to_is_read_anew(tmp_path: Path, monkey
     ],
 )
 def test_one_of_several_ratings_counts(duplicates: Duplicates, text: str, rating: float, tmp_path: Path) -> None:
-    found = read_ratings(written(tmp_path / "x.csv", text), duplicates=duplicates, times=True)
+    """As all commands read a file: by time, where it has times."""
+    found = read_for(Comparison(ratings=written(tmp_path / "x.csv", text), duplicates=duplicates))
     assert triples(found) == [("a", "x", rating), ("a", "y", 2.0), ("b", "x", 3.0)]
 
 
@@ -200,20 +201,6 @@ def test_sweeps_read_the_same_files(name: str, blindrec: Command, tmp_path: Path
     assert not ended.code, ended.err
     assert ended.result["lines_skipped"] == 1
     assert "left out: 1" in ended.err
-
-
-def test_the_latest_of_several_ratings_is_that_by_time(blindrec: Command, tmp_path: Path) -> None:
-    """A run asks about what a file without the earlier ratings holds, though the later ones stand first."""
-    later = [f"u{user};i{item};{6 - rating};1" for user, item, rating in PEOPLE[:50]]
-    once = [*later, *(f"u{user};i{item};{rating};1" for user, item, rating in PEOPLE[50:])]
-    columns = ("--columns", "1,2,3,4")
-    told = [
-        called(blindrec, "run", with_times(tmp_path / "twice.csv"), *columns, "--duplicates", "last"),
-        called(blindrec, "run", written(tmp_path / "once.csv", "\n".join(once)), *columns),
-        called(blindrec, "run", with_times(tmp_path / "twice.csv"), *columns, "--duplicates", "first"),
-    ]
-    digests = [one.result["releases_sha256"] for one in told]
-    assert digests[0] == digests[1] != digests[2]
 
 
 @pytest.mark.usefixtures("_reads_alone")

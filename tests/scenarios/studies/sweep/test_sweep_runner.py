@@ -13,7 +13,6 @@ from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.whole_files import locked_folder
 from scenarios.studies.sweep.adaptive_sweep import SCHEMES
 from scenarios.studies.sweep.online_sweep import AXES
-from scenarios.studies.sweep.sweep_folder import claim
 
 GRID = """
 seeds = 2
@@ -101,13 +100,9 @@ def test_progress_is_told_in_lines(swept: Command, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.usefixtures("nobody_asks")
 def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Command, grid: Path, tmp_path: Path) -> None:
-    command, used = ("sweep", "sample-complexity"), tmp_path / "used"
+    command = ("sweep", "sample-complexity")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
-    used.mkdir()
-    claim(used, {"another": 1})
-    (used / FOLDER / "units").mkdir()
-    (used / FOLDER / "units" / "kept.units").touch()
     (tmp_path / "odd" / FOLDER).mkdir(parents=True)
     (tmp_path / "odd" / FOLDER / MANIFEST).write_text("{")
     new = tmp_path / "new"
@@ -116,7 +111,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
         ((grid, "--backend", "spark", "--out", new), ["'spark'"]),
         ((grid, "--backend", "inprocess", "--workers", 0, "--out", new), ["workers is 0"]),
         ((grid, *HERE, "--out", tmp_path / "mine"), ["holds another run", "new"]),
-        ((grid, *HERE, "--out", used), ["part of another sweep", str(used)]),
         ((grid, *HERE, "--out", tmp_path / "odd"), [MANIFEST, "is damaged"]),
         ((grid, *HERE, "--out", grid), ["cannot be made"]),
         ((grid, *HERE), ["--out"]),
@@ -124,7 +118,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
         line = refused(blindrec, *command, *arguments)
         assert all(word in line for word in words), line
     assert not new.exists()
-    assert [path.name for path in used.iterdir()] == [FOLDER]
 
 
 @pytest.mark.parametrize(
