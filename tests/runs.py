@@ -22,6 +22,7 @@ from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Progress, silent
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import RatingTable
+from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, write_folder
 from scenarios.families.main.main_job import MainJob
@@ -134,6 +135,11 @@ def here(
 ) -> MainResult:
     """A run in this process."""
     return run(scenario, InProcess(workers), devices_per_actor=devices_per_actor, progress=progress)
+
+
+def labels_of(finished: MainResult) -> ClusteringScores:
+    """How right a run's labels are."""
+    return clustering_scores(finished.outcome.model.cluster, present(finished.population.truth))
 
 
 def alike(one: MainResult, other: MainResult) -> bool:

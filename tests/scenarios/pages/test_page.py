@@ -257,21 +257,14 @@ def test_each_trust_model_and_epsilon_has_a_sentence_from_nobody_to_a_curator() 
     ]
     traced = Traced(rows, "1/result#/people").rows()
     said = [re.sub(r"<[^>]+>", "", one) for one in people_in_words(traced)]
-    assert said == [
-        (
-            "If nobody is trusted, at epsilon 1, 590,000 [400,000, 860,000] people make a list as good as 95.0 % of "
-            "popularity (set)."
-        ),
-        (
-            "If nobody is trusted, at epsilon 0.5, no number of people up to 1,000,000 makes a list as good as "
-            "95.0 % of popularity (set)."
-        ),
-        (
-            "If nobody is trusted, at epsilon 2, 29,000 [fewer than 610, more than 1,000,000] people make a list as "
-            "good as 95.0 % of popularity (set)."
-        ),
-        "If a curator is trusted, at epsilon 1, at most 610 people make a list as good as 95.0 % of popularity (set).",
+    lines = [
+        ("nobody", "1", "590,000 [400,000, 860,000] people make"),
+        ("nobody", "0.5", "no number of people up to 1,000,000 makes"),
+        ("nobody", "2", "29,000 [fewer than 610, more than 1,000,000] people make"),
+        ("a curator", "1", "at most 610 people make"),
     ]
+    list_of = "a list as good as 95.0 % of popularity (set)."
+    assert said == [f"If {who} is trusted, at epsilon {epsilon}, {many} {list_of}" for who, epsilon, many in lines]
 
 
 def test_a_run_with_liars_warns_of_them() -> None:
@@ -341,13 +334,9 @@ def test_words_of_a_result_are_no_html(tmp_path: Path, subjects: list[Path]) -> 
     (tmp_path / "<i>.json").write_text(json.dumps({**told, "provenance": {"command": "</pre><script>"}}))
     face.report(tmp_path / "<i>.json", out=tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert not {"script", "i"} & {one.tag for one in _header(page).iter()}
+    assert not {"script", "i"} & {one.tag for one in next(tree_of(page).iter("header")).iter()}
     assert "<script" not in page
     assert "&lt;script&gt;" in page
-
-
-def _header(page: str) -> Trees.Element:
-    return next(tree_of(page).iter("header"))
 
 
 @pytest.mark.parametrize(

@@ -30,14 +30,10 @@ def by_name(every: list[Bound]) -> dict[str, Bound]:
     return {bound.name: bound for bound in every}
 
 
-def users_of(name: str, problem: LearningProblem) -> float:
-    return by_name(all_bounds(**asdict(problem)))[name].users
-
-
 def test_fano_solves_the_inequality() -> None:
     """At the returned number of users Fano's bound on the error is exactly the failure asked for."""
     problem = LearningProblem(items=50, rated=5, epsilon=0.5, clusters=3, failure=0.2, mistakes=4)
-    users = users_of("capacity", problem)
+    users = by_name(all_bounds(**asdict(problem)))["capacity"].users
     told = users * bounds.capacity_information(problem) / math.log(2)
     hypotheses = 3**50 / 6
     ball = sum(math.comb(50, i) * 2**i for i in range(5))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from runs import present
 from thoroughness import THOROUGH, sample
+from worlds import block_model
 
 from benchmarks.pair_predictions import draw_settings, measured, plan_of
 from coordinator.server.mechanisms.toys import round_users
-from coordinator.server.moments.blocks import BlockParameters
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import predict
@@ -132,14 +132,9 @@ def test_draws_are_those_of_their_users() -> None:
     assert (one.shares(400, 12) == other.shares(400, 12)).all()
 
 
-def model(like: list[list[float]], sizes: list[int], rated: int) -> BlockParameters:
-    shares = np.full(len(like), 1 / len(like))
-    return BlockParameters(rated=rated, like=np.array(like), class_shares=shares, cluster_sizes=np.array(sizes))
-
-
 def test_full_reveal_of_sure_ratings_is_a_coupon_collector() -> None:
     """All items of one cluster seen: ``(1 - (1 - share/N)^U)^(N/2)``; the mean, of unseen items, is in the other."""
-    one = reveal_emulation(model([[1.0, 0.0]], [100, 100], 1), 0.5)
+    one = reveal_emulation(block_model([[1.0, 0.0]], [100, 100], 1), 0.5)
     for users in (1000, 2500):
         unseen = (1 - 0.5 / 200) ** users
         shares = one.shares(users, 400)
@@ -169,20 +164,20 @@ def exact_users(items: int, rated: int) -> float:
 @pytest.mark.parametrize(("items", "rated"), [(2, 1), (12, 2), (40, 7)])
 def test_users_of_item_queries_by_the_exact_recursion(items: int, rated: int) -> None:
     """Mean of 400 draws, five standard errors."""
-    world, coins = model([[0.9, 0.1]], [items // 2, items - items // 2], rated), np.random.default_rng(1)
+    world, coins = block_model([[0.9, 0.1]], [items // 2, items - items // 2], rated), np.random.default_rng(1)
     users = np.array([draw_yeses(world, 1, coins)[0] for _ in range(400)])
     assert abs(users.mean() - exact_users(items, rated)) < 5 * users.std() / 20
 
 
 def test_many_yeses_take_two_n_squared_over_w_users_each() -> None:
-    world = model([[0.9, 0.1]], [100, 100], 3)
+    world = block_model([[0.9, 0.1]], [100, 100], 3)
     more = query_users(world, 5001) - query_users(world, 1)
     assert more == pytest.approx(5000 * 2 * 200**2 / 3, rel=0.05)
 
 
 def test_item_queries_of_one_yes_are_right_as_often_as_liked() -> None:
-    assert query_emulation(model([[1.0, 0.0]], [100, 100], 1)).exact(1) == 1
-    once = query_emulation(model([[0.9, 0.1]], [500, 500], 1))
+    assert query_emulation(block_model([[1.0, 0.0]], [100, 100], 1)).exact(1) == 1
+    once = query_emulation(block_model([[0.9, 0.1]], [500, 500], 1))
     assert once.shares(1, 16).mean() == pytest.approx(0.9, abs=0.02)
-    alike = query_emulation(model([[0.5, 0.5]], [50, 50], 3))
+    alike = query_emulation(block_model([[0.5, 0.5]], [50, 50], 3))
     assert alike.needed(accuracy=0.9, success=None) is None

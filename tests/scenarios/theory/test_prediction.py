@@ -6,22 +6,21 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import norm
+from worlds import block_model
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.line import kmeans_on_line
-from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments
+from coordinator.server.moments.blocks import SketchMoments, maxsense_moments
 from scenarios.theory.prediction import ScoreMixture, mixture_accuracy, mixture_exact, mixture_of_scores, sampled_cuts
 
-EQUAL = np.array([500, 500])
+EQUAL: Ints = np.array([500, 500])
 MANY = 1_000_000
 
 
 def standard() -> SketchMoments:
     """N = 1000, w = 30, epsilon 1, theta 1, b = (0.9, 0.1)."""
-    like = np.array([[0.9, 0.1]])
-    model = BlockParameters(rated=30, like=like, class_shares=np.ones(1), cluster_sizes=EQUAL)
-    return maxsense_moments(model, sensing=1 / 30, epsilon=1)
+    return maxsense_moments(block_model([[0.9, 0.1]], EQUAL, rated=30), sensing=1 / 30, epsilon=1)
 
 
 def at_distances(*means: float) -> SketchMoments:
@@ -109,9 +108,7 @@ def test_clusters_that_coincide() -> None:
 
 def test_one_cluster_and_scores_without_spread() -> None:
     assert accuracy(at_distances(0), np.array([30])) == 1
-    like = np.zeros((1, 2))
-    model = BlockParameters(rated=2, like=like, class_shares=np.ones(1), cluster_sizes=np.array([6, 2]))
-    silent = maxsense_moments(model, sensing=0.5, epsilon=math.inf)
+    silent = maxsense_moments(block_model([[0.0, 0.0]], [6, 2], rated=2), sensing=0.5, epsilon=math.inf)
     assert accuracy(silent, np.array([6, 2])) == 0.75
     assert exact(silent, np.array([6, 2])) == 0
 
@@ -246,8 +243,8 @@ def test_devices_where_effects_are_large() -> None:
     noise at the mean rate of all answers: 0.900.
     """
     rng, truth, sizes = np.random.default_rng(4), np.repeat([1, 0], 100), np.array([100, 100])
-    model = BlockParameters(rated=60, like=np.array([[0.9, 0.1]]), class_shares=np.ones(1), cluster_sizes=sizes)
-    moments, users, shares = maxsense_moments(model, sensing=1 / 60, epsilon=3), 9195, []
+    model, users, shares = block_model([[0.9, 0.1]], sizes, rated=60), 9195, []
+    moments = maxsense_moments(model, sensing=1 / 60, epsilon=3)
     for _ in range(60):
         sensed = rng.integers(0, 60, size=(users, 200), dtype=np.uint8) == 0
         left, private = np.full(users, 60), np.zeros(users, dtype=bool)

@@ -55,13 +55,10 @@ def scored(samples: Floats, *, people: int = 50, popular: Floats | None = None) 
     return ListScores(features=False, **means, coverage=0.5, people=people, resampled=numbers, popular=beside)
 
 
-def unit(one: ListScores) -> CompareMeasurement:
-    return CompareMeasurement(scores=(one,), simulated=None, seconds=1.0)
-
-
 def group(trust_model: str, mechanism: str, epsilon: str, scores: list[ListScores], **key: Any) -> list[Any]:
     keys = [CompareKey(trust_model, mechanism, epsilon, 50, key.get("public", ""), seed) for seed in range(len(scores))]
-    return [(one, unit(of), of) for one, of in zip(keys, scores, strict=True)]
+    units = [CompareMeasurement(scores=(one,), simulated=None, seconds=1.0) for one in scores]
+    return [*zip(keys, units, scores, strict=True)]
 
 
 def test_a_row_stands_beside_popularity_and_the_row_above_it() -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from runs import Command, here, present, refused, result_in, sweep_into
+from runs import Command, here, labels_of, refused, result_in, sweep_into
 
 from scenarios.config.scenario import Scenario
-from scenarios.data.metrics import clustering_scores
 from scenarios.families.main.run import MainResult
 from scenarios.store.manifest import FOLDER
 from scenarios.studies.sweep.adaptive_sweep import SCHEMES
@@ -51,23 +50,18 @@ def test_a_unit_is_what_runs_tell(whole: Path) -> None:
     for name in ("adaptive-sign", "adaptive-maxsense"):
         finished = run_of(design=SCHEMES[name].design, policy="eliminate", users=10**6, seed=1)
         unit, state = every[name, 1], finished.outcome.state
-        asked = state.answers_asked, len(state.asked), right(finished)
+        asked = state.answers_asked, len(state.asked), labels_of(finished).exact
         assert (unit["users"], unit["rounds"], unit["right"]) == asked
     planned = {name: row["predicted"] for name, row in rows_of(result_in(whole)).items()}
     for name, kind in (("sign", {"design": "sign"}), ("paper", {"decoder": "paper"})):
         for seed in range(3):
             threshold, start = int(every[name, seed]["users"]), round(planned[name])
-            assert right(run_of(**kind, users=threshold, seed=seed))
-            assert (threshold <= start) == right(run_of(**kind, users=start, seed=seed))
+            assert labels_of(run_of(**kind, users=threshold, seed=seed)).exact
+            assert (threshold <= start) == labels_of(run_of(**kind, users=start, seed=seed)).exact
 
 
 def run_of(**changes: Any) -> MainResult:
     return here(Scenario.model_validate({**SHARED, **changes}))
-
-
-def right(finished: MainResult) -> bool:
-    truth = present(finished.population.truth)
-    return clustering_scores(finished.outcome.model.cluster, truth).exact
 
 
 def test_files_and_figures_hold_every_point(whole: Path) -> None:

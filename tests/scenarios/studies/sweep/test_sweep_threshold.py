@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import here, of_file, planted_ratings, present, small, write_movielens
+from runs import here, labels_of, of_file, planted_ratings, present, small, write_movielens
 from statistical import normal_radius, variance_fits
 from worlds import scores_of
 
@@ -30,7 +30,6 @@ from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
-from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.populations import liked_share, populate
 from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult
@@ -57,12 +56,6 @@ SCENARIOS = [
     small(users=5000, seed=6, design="sign"),
     small(users=5000, seed=7, design="sign", vectors=4),
 ]
-
-
-def labels_of(finished: MainResult) -> ClusteringScores:
-    """How right a run's labels are."""
-    truth = present(finished.population.truth)
-    return clustering_scores(finished.outcome.model.cluster, truth)
 
 
 def equal(one: Statistic, other: Statistic) -> bool:
