@@ -176,6 +176,11 @@ def planted_ratings(*, users: int, items: int, each: int, seed: int = 0) -> list
     return [rows[place] for place in world.permutation(len(rows))]
 
 
+def likes(choices: Iterable[Iterable[int]]) -> list[Rating]:
+    """Ratings of 5 for what users like, one user after the other."""
+    return [(user, int(item), 5.0) for user, items in enumerate(choices) for item in items]
+
+
 def write_movielens(path: Path, rows: Iterable[Rating]) -> Path:
     """Write MovieLens' ``ratings.csv``; users and items are numbered from 1, as there."""
     lines = [f"{user + 1},{item + 1},{rating},964982703\n" for user, item, rating in rows]

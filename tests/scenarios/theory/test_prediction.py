@@ -25,16 +25,8 @@ def standard() -> SketchMoments:
 
 def at_distances(*means: float) -> SketchMoments:
     """Moments whose centred estimates from 100 answers have these means, in units of their deviation."""
-    unit = 0.3
-    return SketchMoments(
-        sensing=0.1,
-        epsilon=1.0,
-        private_rate=0.5,
-        answer_rate=0.5,
-        effect=np.array(means) * unit,
-        noise_paper=2 * unit**2,
-        noise_centred=unit**2,
-    )
+    unit, rates = 0.3, {"sensing": 0.1, "epsilon": 1.0, "private_rate": 0.5, "answer_rate": 0.5}
+    return SketchMoments(**rates, effect=np.array(means) * unit, noise_paper=2 * unit**2, noise_centred=unit**2)
 
 
 def accuracy(moments: SketchMoments, sizes: Ints, *, users: int = 100, decoder: str = "centred") -> float:

@@ -4,13 +4,14 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from runs import Command, planted_ratings, present, refused, write_movielens
+from runs import Command, likes, planted_ratings, present, refused, write_movielens
 from statistical import normal_radius, variance_fits
 
 from benchmarks.worth import FILES, LIED_TO, SHOWN_RUNGS
@@ -47,11 +48,8 @@ ROWS = registered_rows()
 def world(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
     """90 people who like at most 12 of 60 items, the first ones most."""
     coins, weight = np.random.default_rng(0), 1 / np.arange(2, ITEMS + 2)
-    rows = [
-        (person, int(item), 5.0)
-        for person in range(90)
-        for item in coins.choice(ITEMS, size=coins.integers(4, LIKES), replace=False, p=weight / weight.sum())
-    ]
+    weight /= weight.sum()
+    rows = likes(coins.choice(ITEMS, size=coins.integers(4, LIKES), replace=False, p=weight) for _ in range(90))
     path = write_movielens(tmp_path_factory.mktemp("ladder") / "ratings.csv", rows)
     return world_of(Comparison(ratings=path, like_from=4), 0)
 
@@ -167,11 +165,8 @@ def test_each_group_of_devices_has_the_local_epsilon_of_its_own_number(row: Shuf
         levels = present(public_half(query.design).levels(query))
         assert query.epsilon is not None
         assert query.epsilon > ONE
-        delta, of_half = (
-            shuffled_delta(levels, epsilon=ONE, local_epsilon=query.epsilon, devices=number)
-            for number in (devices, devices // 2)
-        )
-        assert delta <= DELTA < of_half
+        delta = partial(shuffled_delta, levels, epsilon=ONE, local_epsilon=query.epsilon)
+        assert delta(devices=devices) <= DELTA < delta(devices=devices // 2)
         channel: Any = public_half(query.design).channel(query)
         assert channel.epsilon <= float(query.epsilon) + 1e-9
 
@@ -447,10 +442,8 @@ def test_rows_say_what_a_liar_is_worth(world: FileWorld, ratings: Path, blindrec
     mean = ITEMS * dummies.per_item
     assert known["shuffled: ones"].likes == pytest.approx(mean + 6 * math.sqrt(mean * (1 - dummies.rate)) + LIKES)
     options = ("--trust-models", "local,shuffled", "--mechanisms", "set,pairs", "--epsilon", "1,inf", "--scale", 100)
-    rows = {
-        (row["trust_model"], row["mechanism"], row["epsilon"]): row
-        for row in blindrec("compare", ratings, *FEW, *options).result["rows"]
-    }
+    result = blindrec("compare", ratings, *FEW, *options).result
+    rows = {(row["trust_model"], row["mechanism"], row["epsilon"]): row for row in result["rows"]}
     liked = {name for name, row in rows.items() if row["liar_likes"]}
     assert liked == {(model, "set", 1.0) for model in ("local", "shuffled")}
     for row in rows.values():

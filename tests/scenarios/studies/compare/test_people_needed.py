@@ -71,10 +71,8 @@ def test_a_forecast_is_what_devices_reach(wanted: Comparison) -> None:
         shares = []
         for split in Forecast(wanted).splits:
             request = RowRequest(settings=wanted, epsilon=ONE, users=users, seed=split.seed)
-            private, plain = (
-                score(split.world, advice, request, features=False).ndcg
-                for advice in (SET.advise(split.world, request), popularity(split.world))
-            )
+            both = SET.advise(split.world, request), popularity(split.world)
+            private, plain = (score(split.world, advice, request, features=False).ndcg for advice in both)
             shares.append(private / plain)
         return float(np.mean(shares))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
-from runs import planted_ratings, present, rating_table, write_movielens
+from runs import likes, planted_ratings, present, rating_table, write_movielens
 from scipy import sparse
 
 from coordinator.protocol.arrays import Floats
@@ -170,10 +170,8 @@ def test_bounded_scores_give_the_lists_of_all_scores(monkeypatch: pytest.MonkeyP
     holds: Any = sparse.hstack([of.matrix, numbers]).tocsr().astype(np.int64)  # a scorer sees whose scores it makes
     learned = LearnedScores(popularity=bounds, floor=1.0, scorer=scores, holds=holds, bounded=(bounds, scores))
     wrong = replace(learned, bounded=(bounds / 9, scores))
-    one, other, third = (
-        _lists(of, each, np.arange(40), order, features=False)
-        for each in (learned, replace(learned, bounded=None), wrong)
-    )
+    every = learned, replace(learned, bounded=None), wrong
+    one, other, third = (_lists(of, each, np.arange(40), order, features=False) for each in every)
     assert one.tolist() == other.tolist() != third.tolist()
 
 
@@ -273,8 +271,8 @@ def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None
 
 def test_features_help_where_taste_follows_them(tmp_path: Path) -> None:
     world = np.random.default_rng(0)
-    mine = [(user, world.choice(50, 15, replace=False) + 50 * (user % 2)) for user in range(60)]
-    path = write_movielens(tmp_path / "ratings.csv", [(user, int(item), 5.0) for user, of in mine for item in of])
+    rows = likes(world.choice(50, 15, replace=False) + 50 * (user % 2) for user in range(60))
+    path = write_movielens(tmp_path / "ratings.csv", rows)
     features = tmp_path / "movies.csv"
     features.write_text("item,kind\n" + "".join(f"{item + 1},{'ab'[item // 50]}\n" for item in range(100)))
     of = world_of(Comparison(ratings=path, features=features, like_from=4), 0)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
-from runs import Rating, planted_ratings, present, write_movielens
+from runs import Rating, likes, planted_ratings, present, write_movielens
 from statistical import hoeffding_radius, normal_radius
 
 from actors.advice import public_order
@@ -75,11 +75,7 @@ def with_features(folder: Path, **more: Any) -> Comparison:
 def ordered(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     """A file whose 300 items stand in the order of how many people like them, so that even this order is telling."""
     coins, often = np.random.default_rng(5), 1 / np.arange(1, 301)
-    rows = [
-        (user, int(item), 5.0)
-        for user in range(60)
-        for item in coins.choice(300, size=12, replace=False, p=often / often.sum())
-    ]
+    rows = likes(coins.choice(300, size=12, replace=False, p=often / often.sum()) for _ in range(60))
     return file_of(tmp_path_factory.mktemp("ordered"), rows, likes=12, paired=20, top=20, co_liked=10)
 
 
@@ -174,11 +170,7 @@ def test_a_librarys_factors_find_what_the_houses_models_find(tmp_path: Path) -> 
     """Four tastes in ten items each of forty: models of items tell them apart, and popularity does not."""
     pytest.importorskip("implicit", reason="the package implicit is not installed; it is the extra `check`")
     coins = np.random.default_rng(2)
-    rows = [
-        (person, int(item), 5.0)
-        for person in range(120)
-        for item in 10 * (person % 4) + coins.choice(10, 7, replace=False)
-    ]
+    rows = likes(10 * (person % 4) + coins.choice(10, 7, replace=False) for person in range(120))
     settings = file_of(tmp_path, rows, rank=4, ridge=5, neighbours=9)
     names = ("popularity", "SVD", "EASE", "ALS", "ALS")
     popular, svd, ridge, als, again = (
@@ -247,9 +239,8 @@ ITEMS, PEOPLE = 40, 2000
 @pytest.fixture(scope="module")
 def independent(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
     """People like items independently of each other, the first ones most."""
-    likes = np.random.default_rng(1).random((PEOPLE, ITEMS)) < np.linspace(0.6, 0.05, ITEMS)
-    rows = [(int(who), int(what), 5.0) for who, what in np.argwhere(likes)]
-    return world_of(file_of(tmp_path_factory.mktemp("independent"), rows), 0)
+    liked = np.random.default_rng(1).random((PEOPLE, ITEMS)) < np.linspace(0.6, 0.05, ITEMS)
+    return world_of(file_of(tmp_path_factory.mktemp("independent"), likes(map(np.flatnonzero, liked))), 0)
 
 
 @pytest.fixture(scope="module")

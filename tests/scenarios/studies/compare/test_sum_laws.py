@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from runs import planted_ratings, write_movielens
+from runs import likes, planted_ratings, write_movielens
 from statistical import binomial_bounds, normal_radius
 
 from actors.device import Cohort
@@ -48,11 +48,8 @@ def few_items(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
 def skewed(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
     """400 people who like 2 to 9 of 120 items, the first ones most."""
     coins, weight = np.random.default_rng(0), 1 / np.arange(1, 121)
-    rows = [
-        (person, int(item), 5.0)
-        for person in range(400)
-        for item in coins.choice(120, size=coins.integers(3, 12), replace=False, p=weight / weight.sum())
-    ]
+    weight /= weight.sum()
+    rows = likes(coins.choice(120, size=coins.integers(3, 12), replace=False, p=weight) for _ in range(400))
     return file_world(tmp_path_factory.mktemp("skewed"), rows)
 
 

@@ -19,9 +19,9 @@ WORLD: dict[str, Any] = {"items": 40, "rated": 6}
 ACCURATE = Target(success=None, accuracy=0.9)
 
 
-def candidate(design: str, **settings: Any) -> Candidate:
+def candidate(design: str, trust: dict[str, Any] = TRUST, **settings: Any) -> Candidate:
     world = Scenario.model_validate(WORLD)
-    return Candidate(world=world, settings={"design": design, "decoder": "k-means", **settings}, trust=TRUST)
+    return Candidate(world=world, settings={"design": design, "decoder": "k-means", **settings}, trust=trust)
 
 
 def limit_to(monkeypatch: pytest.MonkeyPatch, *designs: str) -> None:
@@ -71,8 +71,7 @@ def test_fewer_users_do_not_meet_the_target_and_a_smaller_epsilon_neither() -> N
 def test_a_shuffler_takes_fewer_users_than_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     made = planned(monkeypatch, "grr", "maxsense", users=3000)
     assert [row["design"] for row in made.rows] == ["grr"]  # a question by address hides nobody
-    alone = Candidate(world=Scenario.model_validate(WORLD), settings=candidate("grr").settings)
-    local = users_needed(alone, Fraction(1), ACCURATE)
+    local = users_needed(candidate("grr", {}), Fraction(1), ACCURATE)
     assert made.rows[0]["users"] < present(local.users) / 10
     assert (made.bounds, made.sufficient) == ([], None)  # those of local privacy do not hold
     assert made.best is not None
@@ -126,12 +125,8 @@ def test_a_plan_of_two_servers_says_what_such_a_run_does(settings: dict[str, str
 
 def test_laplace_noise_and_a_delta_that_is_too_large_for_enough_users_are_planned() -> None:
     for delta, most in ((0.0, 10**15), (1e-2, 100)):
-        one = Candidate(
-            world=Scenario.model_validate(WORLD),
-            settings={"design": "totals", "decoder": "totals"},
-            trust={"trust": "two-servers", "delta": delta},
-        )
-        plans = CentralPlans(one, ACCURATE)
+        trust = {"trust": "two-servers", "delta": delta}
+        plans = CentralPlans(candidate("totals", trust, decoder="totals"), ACCURATE)
         assert plans.most_users == most
         users = plans.least_users(Fraction(1))
         assert (users is None) == (delta > 0)

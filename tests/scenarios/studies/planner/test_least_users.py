@@ -34,24 +34,18 @@ def needed(one: Candidate, epsilon: Any, target: Target) -> int:
     return present(users_needed(one, epsilon, target).users)
 
 
-ABLE = [
-    ("maxsense", {"decoder": "centred"}),
-    ("maxsense", {"decoder": "paper"}),
-    ("multi-maxsense", {"questions": "ceil"}),
-    ("multi-maxsense", {"questions": "auto"}),
-    ("curator-items", {}),
-]
+ABLE = [("curator-items", {}), *(("maxsense", {"decoder": one}) for one in ("centred", "paper"))]
+ABLE += [("multi-maxsense", {"questions": one}) for one in ("ceil", "auto")]
 
 
 @pytest.mark.parametrize("target", [SURE, Target(success=0.5, accuracy=0.9)])
 @pytest.mark.parametrize(("design", "settings"), ABLE)
 def test_users_found_meet_the_target_and_fewer_do_not(design: str, settings: dict[str, Any], target: Target) -> None:
     one = candidate(design, Scenario(items=60, rated=6), **settings)
-    need = users_needed(one, Fraction(2), target)
-    assert need.users is not None
-    assert need.predictor is not None
-    assert target.met(need.predictor, need.users)
-    assert not target.met(need.predictor, math.floor(need.users * 0.999) - 1)
+    users = needed(one, Fraction(2), target)
+    prediction = present(predictor(one.at(Fraction(2))))
+    assert target.met(prediction, users)
+    assert not target.met(prediction, math.floor(users * 0.999) - 1)
 
 
 @pytest.mark.few(2)
@@ -109,14 +103,13 @@ def test_more_than_anybody_has_is_said_at_once() -> None:
 def test_item_queries_ask_for_as_many_yeses_as_the_target_wants() -> None:
     one = candidate("item-query", Scenario(items=100, rated=10), decoder="shares")
     rough, fine = (users_needed(one, None, Target(success=p, accuracy=None)) for p in (0.5, 0.99))
-    assert fine.answers is not None
-    assert 1 < present(rough.answers) < fine.answers
-    assert fine.answers % 2 == 1
-    assert present(present(fine.estimate).chance)(fine.answers) >= 0.99
+    answers, users, (low, high) = present(fine.answers), present(fine.users), present(fine.interval)
+    assert 1 < present(rough.answers) < answers
+    assert answers % 2 == 1
+    assert present(present(fine.estimate).chance)(answers) >= 0.99
     assert present(fine.predictor).exact(1) >= 0.9  # of some 40 draws, each of which is right with a chance of .99
-    assert fine.interval is not None
-    assert fine.interval[0] <= (fine.users or 0) <= (fine.interval[1] or math.inf)
-    assert present(fine.users) == pytest.approx(2 * 100**2 / 10 * fine.answers, rel=0.05)
+    assert low <= users <= (high or math.inf)
+    assert users == pytest.approx(2 * 100**2 / 10 * answers, rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["success", "accuracy"])

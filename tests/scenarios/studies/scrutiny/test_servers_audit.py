@@ -45,17 +45,9 @@ def played(make: MakeServer = server_of, devices: type[Cohort] = Cohort, **optio
     """An audit of few rounds, of devices that have one like of three items."""
     settings, delta = options.get("settings", {}), options.get("delta", 0.0)
     size = SIZE._replace(users=options.get("users", 4))
-    return audit_servers(
-        subject_of(server_half("totals"), settings, size=size),
-        query_of(delta, size, **settings),
-        users=size.users,
-        delta=delta,
-        size=size,
-        releases=options.get("releases", 2000),
-        doubt=1e-3,
-        make=make,
-        devices=devices,
-    )
+    subject, query = subject_of(server_half("totals"), settings, size=size), query_of(delta, size, **settings)
+    how: dict[str, Any] = {"releases": options.get("releases", 2000), "doubt": 1e-3, "make": make, "devices": devices}
+    return audit_servers(subject, query, users=size.users, delta=delta, size=size, **how)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
