@@ -57,7 +57,6 @@ def test_users_for_all_right(decoder: str, recorded: tuple[float, ...], place: i
 
 @pytest.mark.parametrize("gap", [0.5, 2.0, 5.0])
 def test_two_equal_clusters_of_many_items(gap: float) -> None:
-    """Many items of two equal clusters: Phi of half the gap."""
     assert accuracy(at_distances(gap, 0), EQUAL * MANY) == pytest.approx(float(norm.cdf(gap / 2)), abs=1e-8)
 
 

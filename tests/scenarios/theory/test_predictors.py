@@ -220,7 +220,6 @@ MODELS: dict[str, tuple[list[list[float]], list[float], list[int], int]] = {
 
 
 def model_of(name: str) -> BlockParameters:
-    """A block model by name."""
     like, class_shares, sizes, _ = MODELS[name]
     return replace(block_model(like, sizes, rated=5), class_shares=np.array(class_shares))
 

@@ -319,7 +319,6 @@ def test_a_delta_above_one_in_all_people_is_refused(ratings: Path, blindrec: Com
 
 
 def noise_of_pairs(model: str, world: FileWorld, **settings: Any) -> list[float]:
-    """The deviations of noise in both releases of pairs."""
     deviations: list[float] = []
 
     def look(*arguments: Any) -> LearnedScores:

@@ -62,7 +62,6 @@ def scores_of(name: str, world: FileWorld, asked: Callable[[], RowRequest]) -> L
 
 
 def with_features(folder: Path, **more: Any) -> Comparison:
-    """A file of 30 items, with features of each."""
     lines = [f"{item + 1},Film {item} (19{50 + item}),{'Drama' if item % 3 else 'War|Drama'}" for item in range(30)]
     (folder / "movies.csv").write_text("movieId,title,genres\n" + "\n".join(lines) + "\n")
     return file_of(folder, planted_ratings(users=150, items=30, each=12), features=folder / "movies.csv", **more)
