@@ -18,16 +18,8 @@ from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import predict
 from scenarios.studies.planner.least_users import Target, any_design
 from scenarios.studies.planner.plan import plan
-from scenarios.theory.emulated_runs import (
-    NOT_EMULATED,
-    Emulation,
-    Estimate,
-    draw_yeses,
-    pair_emulation,
-    query_emulation,
-    query_users,
-    reveal_emulation,
-)
+from scenarios.theory import emulated_runs
+from scenarios.theory.emulated_runs import Emulation, Estimate, pair_emulation, query_emulation, query_users
 from scenarios.theory.predictors import predictor
 
 
@@ -116,7 +108,7 @@ def test_large_catalogues_are_emulated_and_larger_ones_say_why_not(few_draws: No
     assert predict(Scenario(design="pairwise", items=4000, rated=40).complete(), 1000) is None
     made = plan(Scenario(items=4000, rated=40, **any_design()), Target(success=0.95, accuracy=None))
     rows = [row for row in made.rows if row["design"] in ("pairwise", "curator-pairs")]
-    assert {(row["users"], row["note"]) for row in rows} == {(None, NOT_EMULATED)}
+    assert {(row["users"], row["note"]) for row in rows} == {(None, emulated_runs.NOT_EMULATED)}
 
 
 def test_draws_are_those_of_their_users() -> None:
@@ -131,7 +123,7 @@ def test_draws_are_those_of_their_users() -> None:
 
 def test_full_reveal_of_sure_ratings_is_a_coupon_collector() -> None:
     """All items of one cluster seen: ``(1 - (1 - share/N)^U)^(N/2)``; the mean, of unseen items, is in the other."""
-    one = reveal_emulation(block_model([[1.0, 0.0]], [100, 100], 1), 0.5)
+    one = emulated_runs.reveal_emulation(block_model([[1.0, 0.0]], [100, 100], 1), 0.5)
     for users in (1000, 2500):
         unseen = (1 - 0.5 / 200) ** users
         shares = one.shares(users, 400)
@@ -162,7 +154,7 @@ def exact_users(items: int, rated: int) -> float:
 def test_users_of_item_queries_by_the_exact_recursion(items: int, rated: int) -> None:
     """Mean of 400 draws, five standard errors."""
     world, coins = block_model([[0.9, 0.1]], [items // 2, items - items // 2], rated), np.random.default_rng(1)
-    users = np.array([draw_yeses(world, 1, coins)[0] for _ in range(400)])
+    users = np.array([emulated_runs.draw_yeses(world, 1, coins)[0] for _ in range(400)])
     assert abs(users.mean() - exact_users(items, rated)) < 5 * users.std() / 20
 
 

@@ -28,18 +28,7 @@ from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import predict, record
 from scenarios.theory import predictors
 from scenarios.theory.prediction import LineLaw, kmeans_cuts, line_accuracy, line_exact
-from scenarios.theory.predictors import (
-    DRAWN_ITEMS,
-    LEAST_DRAWS,
-    Predictor,
-    curator_accuracy,
-    curator_exact,
-    mistakes,
-    normal_laplace_tail,
-    predictor,
-    sign_accuracy,
-    sign_exact,
-)
+from scenarios.theory.predictors import Predictor, mistakes, predictor, sign_accuracy, sign_exact
 
 
 def predicted(**settings: Any) -> Predictor:
@@ -79,19 +68,19 @@ def totals(parameters: BlockParameters, users: int, generator: np.random.Generat
 
 
 def tail(offset: float, deviation: float, scale: float) -> float:
-    return float(normal_laplace_tail(np.array([offset]), np.array([deviation]), scale)[0])
+    return float(predictors.normal_laplace_tail(np.array([offset]), np.array([deviation]), scale)[0])
 
 
 def totals_accuracy(parameters: BlockParameters, *, users: int, epsilon: Epsilon) -> float:
     """Share of items right under noise for a user added or removed."""
     noise = DiscreteLaplace(budget=epsilon, sensitivity=parameters.rated)
-    return curator_accuracy(parameters, users=users, noise=noise)
+    return predictors.curator_accuracy(parameters, users=users, noise=noise)
 
 
 def totals_exact(parameters: BlockParameters, *, users: int, epsilon: Epsilon) -> float:
     """Probability that all are right under such noise."""
     noise = DiscreteLaplace(budget=epsilon, sensitivity=parameters.rated)
-    return curator_exact(parameters, users=users, noise=noise)
+    return predictors.curator_exact(parameters, users=users, noise=noise)
 
 
 @pytest.mark.parametrize(("deviation", "scale"), [(1.0, 0.1), (1.0, 1.0), (0.1, 2.0), (3.0, 1.0)])
@@ -276,7 +265,7 @@ def test_what_the_server_must_learn_counts_where_labels_are_uncertain(items: int
     world = small(design="sign", items=items, rated=rated, users=users, epsilon=1)
     shares = np.array([labels_of(here(world.model_copy(update={"seed": seed}))).accuracy for seed in range(150)])
     told, mean = present(predictor(world.complete())), float(shares.mean())
-    draws = max(LEAST_DRAWS, DRAWN_ITEMS // items)
+    draws = max(predictors.LEAST_DRAWS, predictors.DRAWN_ITEMS // items)
     radius = normal_radius(float(shares.std(ddof=1)) * (1 / shares.size + 1 / draws) ** 0.5)
     assert abs(told.accuracy(users) - mean) < radius
     halves = block_model([[0.9, 0.1]], [items // 2, items // 2], rated)

@@ -262,18 +262,6 @@ def test_each_row_says_what_is_left_of_it(ratings: Path, blindrec: Command) -> N
     assert any(line.startswith("shuffled: ones: no local epsilon is left") for line in ended.result["remarks"])
 
 
-def test_a_shuffler_and_two_servers_save_people(ratings: Path, blindrec: Command) -> None:
-    """At epsilon 1, on a small made file: factors above these, and each rung below the one before."""
-    options = ("--trust-models", "ladder", "--mechanisms", "popularity,set", "--epsilon", 1)
-    result = blindrec("compare", ratings, *FEW, *options, "--scale", "1,100,10000").result
-    needed = {(row["trust_model"], row["mechanism"]): row for row in result["people"]}
-    local, mixed, servers = (
-        needed[name]["users"] for name in (("local", "set"), ("shuffled", "set"), ("two-servers", "popularity"))
-    )
-    assert local > 5 * mixed
-    assert local > 10 * servers
-
-
 def test_published_tables_are_of_the_rows_that_they_name() -> None:
     for name, options in FILES.items():
         named = {*options["trust_models"].split(",")}

@@ -30,16 +30,9 @@ from scenarios.families.two_tier.two_tier_scenario import needs_scale
 from scenarios.studies.compare.advisors import MODELS, fit_model, pair_design
 from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RATES, Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, RowRequest
-from scenarios.studies.compare.rows import local, registered_rows, trusted
+from scenarios.studies.compare.rows import local, public_users, registered_rows, trusted
 from scenarios.studies.compare.rows.local import PAIRS, Directions, LocalRow, people_of
-from scenarios.studies.compare.rows.public_users import (
-    COMPLETIONS,
-    KAPPAS,
-    chosen_kappa,
-    lifted,
-    ratings_left,
-    split_people,
-)
+from scenarios.studies.compare.rows.public_users import COMPLETIONS, KAPPAS, chosen_kappa, ratings_left, split_people
 from scenarios.studies.compare.rows.trusted import contributors, item_change, laplace_noise, limited_likes, pair_change
 from scenarios.studies.compare.scoring import SERVED, TOP, ListScores, _lists, score
 from scenarios.studies.compare.sum_laws import pair_agreements, pair_means
@@ -508,5 +501,5 @@ def test_the_kappa_of_lifts_is_chosen_on_public_likes_alone(tmp_path: Path) -> N
     chosen_kappa.cache_clear()
     assert chosen_kappa(settings, 0.5, 1) == kappas[0.5]
     popularity, likes = np.array([0.4, 0.3]), scipy.sparse.csr_array(np.array([[1.0, 1], [1, 0], [0, 0], [0, 1]]))
-    assert lifted(likes, popularity, 0.0)[0, 1] == pytest.approx(4 * 0.4 * 0.3 * 1 / (4 * 0.5 * 0.5))
-    assert lifted(likes, popularity, 2.0)[0, 1] == pytest.approx(4 * 0.4 * 0.3 * 3 / (4 * 0.5 * 0.5 + 2))
+    assert public_users.lifted(likes, popularity, 0.0)[0, 1] == pytest.approx(4 * 0.4 * 0.3 * 1 / (4 * 0.5 * 0.5))
+    assert public_users.lifted(likes, popularity, 2.0)[0, 1] == pytest.approx(4 * 0.4 * 0.3 * 3 / (4 * 0.5 * 0.5 + 2))

@@ -9,15 +9,8 @@ from runs import present
 
 from coordinator.protocol.errors import InputError
 from scenarios.config.scenario import Scenario
-from scenarios.studies.planner.least_users import (
-    Candidate,
-    Target,
-    epsilon_needed,
-    estimated_epsilon,
-    predicted_users,
-    to_epsilon,
-    users_needed,
-)
+from scenarios.studies.planner import least_users
+from scenarios.studies.planner.least_users import Candidate, Target, epsilon_needed, predicted_users, users_needed
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.predictors import Predictor, predictor
 
@@ -130,9 +123,9 @@ def test_an_epsilon_that_is_emulated_is_the_inverse_of_the_users(design: str, ra
     """Users at epsilon 3/2 meet the target again near it; both are estimates, with intervals of some 20 %."""
     decoder = "centred" if design == "pairwise" else "totals"
     one = candidate(design, Scenario(items=40, rated=rated), decoder=decoder)
-    found = present(estimated_epsilon(one, SURE, needed(one, Fraction(3, 2), SURE)))
+    found = present(least_users.estimated_epsilon(one, SURE, needed(one, Fraction(3, 2), SURE)))
     assert found.high is not None
     assert found.low / 1.15 < 1.5 < found.high * 1.15
     assert found.high < 1.6 * found.low
-    assert estimated_epsilon(one, SURE, 1) is None
-    assert (to_epsilon(0), to_epsilon(100)) == (Fraction(1, 10**6), Fraction(30))
+    assert least_users.estimated_epsilon(one, SURE, 1) is None
+    assert (least_users.to_epsilon(0), least_users.to_epsilon(100)) == (Fraction(1, 10**6), Fraction(30))

@@ -18,14 +18,7 @@ from scenarios.config.mechanism_settings import server_half
 from scenarios.config.run_spec import RunSpec
 from scenarios.studies.scrutiny import servers_audit as audits
 from scenarios.studies.scrutiny.mechanism import PUBLIC, Size, scenario_of, subject_of
-from scenarios.studies.scrutiny.servers_audit import (
-    MakeServer,
-    NoiseLogs,
-    audit_servers,
-    exact_epsilon,
-    farthest_inputs,
-    server_of,
-)
+from scenarios.studies.scrutiny.servers_audit import MakeServer, audit_servers, exact_epsilon, server_of
 from scenarios.studies.scrutiny.verdicts import ServersAudit
 
 SIZE = Size(items=3, rated=1, users=4)
@@ -57,7 +50,7 @@ def test_the_exact_epsilon_is_of_the_farthest_inputs(delta: float, noise: str, n
     """It is the claimed one, but for the public grid of deviations; of fewer coordinates it is smaller."""
     size, half = Size(items=6, rated=3, users=20), Totals()
     query = query_of(delta, size, noise=noise, neighbours=neighbours)
-    duel = farthest_inputs(query, half, size)
+    duel = audits.farthest_inputs(query, half, size)
     assert duel.changes == changes
     exact = exact_epsilon(query, half, changes, delta)
     assert 0.998 < exact <= 1
@@ -73,7 +66,7 @@ def test_the_exact_epsilon_is_of_the_farthest_inputs(delta: float, noise: str, n
 )
 def test_the_law_of_six_shares_is_that_of_one_dose(law: NoiseLaw, dose: NoiseLaw) -> None:
     values = np.arange(-8, 9)[None]
-    assert NoiseLogs(law, 6).of(values) == pytest.approx(NoiseLogs(dose, 1).of(values), abs=1e-6)
+    assert audits.NoiseLogs(law, 6).of(values) == pytest.approx(audits.NoiseLogs(dose, 1).of(values), abs=1e-6)
 
 
 LEAKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {

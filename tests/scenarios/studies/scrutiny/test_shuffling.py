@@ -11,7 +11,7 @@ from foreign_leaks import StatedLessNoise, likes
 from runs import Command, complains
 
 import blindrec
-from blindrec import Amplification, amplified, independent_bits, local_epsilon, matrix_channel
+from blindrec import Amplification, amplified, local_epsilon, matrix_channel
 from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.value_channels import kary_channel
 
@@ -28,12 +28,6 @@ def test_central_epsilons_are_those_of_the_formulas(design: str, local: int, cen
     assert result.epsilon == pytest.approx(central, abs=2e-4)
     assert (result.epsilon_local, result.delta, result.neighbours) == (local, 1e-6, "replace")
     assert result.epsilon_at_least is None or 0 < result.epsilon_at_least <= result.epsilon
-
-
-def test_the_local_epsilon_keeps_the_central_one_and_no_larger_one_does() -> None:
-    result = local_epsilon("grr", 10_000, epsilon=1, items=9)
-    assert result.epsilon <= 1
-    assert amplified("grr", 10_000, epsilon=result.epsilon_local + 0.003, items=9).epsilon > 1
 
 
 def test_a_set_names_as_many_values_as_suit_the_central_epsilon() -> None:
@@ -55,13 +49,6 @@ def test_a_matrix_is_bounded_as_the_mechanism_that_it_is(epsilon: int) -> None:
     assert ours.bound == "finite channel"
     assert ours.epsilon == pytest.approx(theirs.epsilon, rel=1e-3)
     assert ours.epsilon_local == pytest.approx(epsilon)
-
-
-def test_bits_that_are_few_are_a_matrix_and_many_are_any_randomizer() -> None:
-    few = amplified(independent_bits(count=2, if_one=0.7, if_zero=0.3, epsilon=Fraction(2), ones=1), 1000)
-    many = amplified(independent_bits(count=40, if_one=0.51, if_zero=0.49, epsilon=Fraction(4)), 1000)
-    assert (few.bound, many.bound) == ("finite channel", "any randomizer")
-    assert few.epsilon < few.epsilon_local
 
 
 class KnowsAddresses(StatedLessNoise):

@@ -34,18 +34,7 @@ from scenarios.data.populations import liked_share, populate
 from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult
 from scenarios.studies.sweep import threshold
-from scenarios.studies.sweep.threshold import (
-    STEP,
-    BisectionRange,
-    EmulatedPrefixes,
-    Prefixes,
-    ThresholdMeasurement,
-    adapts,
-    emulated_devices,
-    guess,
-    measure_threshold,
-    predicted_users,
-)
+from scenarios.studies.sweep.threshold import BisectionRange, EmulatedPrefixes, Prefixes, ThresholdMeasurement
 from scenarios.theory.emulated_runs import Emulated
 
 SCENARIOS = [
@@ -112,8 +101,8 @@ def test_a_planted_threshold_is_found(at: int, start: int, resolution: float) ->
     found = present(BisectionRange(start=start, most=10**8, resolution=resolution).crossing(success))
     assert at <= found <= at + max(1, resolution * at)
     assert found in asked
-    assert len(asked) <= abs(math.log(start / at, STEP)) + math.log2(STEP * at + 2) + 3
-    assert max(asked) <= max(start, math.ceil(at * STEP))
+    assert len(asked) <= abs(math.log(start / at, threshold.STEP)) + math.log2(threshold.STEP * at + 2) + 3
+    assert max(asked) <= max(start, math.ceil(at * threshold.STEP))
 
 
 def test_without_any_tolerance_it_is_the_smallest_one() -> None:
@@ -147,7 +136,7 @@ def users_of(found: ThresholdMeasurement) -> dict[tuple[str, str], int | None]:
 
 def measured(scenario: Scenario, **changes: Any) -> ThresholdMeasurement:
     values: dict[str, Any] = {"decoders": ("centred", "paper"), "share": 0.9, "resolution": 0.02, "start": 3000}
-    return measure_threshold(scenario, **{**values, **changes})
+    return threshold.measure_threshold(scenario, **{**values, **changes})
 
 
 @pytest.mark.parametrize(
@@ -206,18 +195,19 @@ def test_a_policy_that_eliminates_has_a_number_of_answers_too(design: str) -> No
     found, asked = measured(scenario, decoders=("posterior",)), here(scenario).outcome.state.answers_asked
     assert users_of(found)["posterior", "share"] == asked
     assert found.devices == asked < 10**6
-    assert adapts(scenario)
-    assert not adapts(small(design=design))
-    assert adapts(small(design=design, policy="mine:Policy"))
+    assert threshold.adapts(scenario)
+    assert not threshold.adapts(small(design=design))
+    assert threshold.adapts(small(design=design, policy="mine:Policy"))
 
 
 def test_where_to_start() -> None:
     standard = Scenario(items=1000, rated=30)
-    assert predicted_users(standard) == pytest.approx(6.8e6, rel=0.02)
-    assert predicted_users(standard.model_copy(update={"decoder": "paper"})) == pytest.approx(12.3e6, rel=0.02)
-    assert predicted_users(small(like="0.9,0.1;0.1,0.9")) is None
-    assert predicted_users(small(clusters=3)) is None
-    assert guess(standard) == round(predicted_users(standard) or 0)
+    assert threshold.predicted_users(standard) == pytest.approx(6.8e6, rel=0.02)
+    paper = standard.model_copy(update={"decoder": "paper"})
+    assert threshold.predicted_users(paper) == pytest.approx(12.3e6, rel=0.02)
+    assert threshold.predicted_users(small(like="0.9,0.1;0.1,0.9")) is None
+    assert threshold.predicted_users(small(clusters=3)) is None
+    assert threshold.guess(standard) == round(threshold.predicted_users(standard) or 0)
 
 
 def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Path) -> None:
@@ -235,7 +225,7 @@ def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Pat
     assert (users or 0) > 1000
     with pytest.raises(ValueError, match="no truth to compare labels with"):
         Prefixes(scenario).scores(100, "centred")
-    assert guess(scenario.model_copy(update={"items": 120})) == round(4 * 120 * math.log(120))
+    assert threshold.guess(scenario.model_copy(update={"items": 120})) == round(4 * 120 * math.log(120))
 
 
 def test_a_list_is_looked_for_where_a_policy_stops() -> None:
@@ -282,7 +272,7 @@ def scores_in(query: Query, told: ScoreStatistic) -> Floats:
 
 
 def emulated(scenario: Scenario, query: Query) -> Floats:
-    devices = emulated_devices(populate(scenario))
+    devices = threshold.emulated_devices(populate(scenario))
     asks = [Ask(query=query, first=turn * USERS, stop=(turn + 1) * USERS) for turn in range(ROUNDS)]
     return np.array([scores_in(query, devices.ask(ask)[0]) for ask in asks], float)
 
@@ -293,7 +283,7 @@ def crowd_of(devices: Emulated, liked: Floats2) -> EmulatedDevices:
 
 def expected_scores(scenario: Scenario, query: Query) -> tuple[Floats, Floats]:
     """Mean and variance of every item's agreements, or of its centred score, over rounds of `USERS` devices."""
-    devices = emulated_devices(populate(scenario))
+    devices = threshold.emulated_devices(populate(scenario))
     liked = devices.likes[:, present(query.pool)]
     if query.design == "maxsense":
         sensing, (given, rate) = query.parameters["sensing"], given_sensed(query, crowd_of(devices, liked))
@@ -356,7 +346,7 @@ def test_the_emulated_statistic_is_that_of_devices(name: str) -> None:
 def test_what_is_not_asked_about_stays_empty_nothing_is_released_and_no_other_design_is_emulated() -> None:
     scenario = signs(users=100)
     query = asked(scenario, 1, centred=False)
-    statistic, releases = emulated_devices(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
+    statistic, releases = threshold.emulated_devices(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
     told = scores_of(statistic)
     inside = np.zeros(40, np.bool_)
     inside[query.pool] = True
@@ -366,7 +356,7 @@ def test_what_is_not_asked_about_stays_empty_nothing_is_released_and_no_other_de
     assert (told.devices, told.answered, told.refused) == (100, 100, 0)
     assert digest(releases) == digest([])
     with pytest.raises(InputError, match="pairwise has no statistic that can be drawn"):
-        emulated_devices(populate(small(design="pairwise")))
+        threshold.emulated_devices(populate(small(design="pairwise")))
 
 
 def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
@@ -385,7 +375,7 @@ def test_sets_about_all_items_have_the_planners_moments() -> None:
     population = populate(scenario)
     assert population.truth is not None
     query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
-    devices = emulated_devices(population)
+    devices = threshold.emulated_devices(population)
     given, rate = given_sensed(query, crowd_of(devices, devices.likes))
     shares, sizes = np.array([0.3, 0.7]), np.bincount(population.truth)
     block = BlockParameters(rated=5, like=np.array(scenario.like), class_shares=shares, cluster_sizes=sizes)

@@ -15,19 +15,12 @@ from thoroughness import THOROUGH
 from coordinator.protocol.arrays import Floats
 from scenarios.show.intervals import paired_ratio
 from scenarios.studies.planner.least_users import Candidate, Target, users_needed
+from scenarios.studies.sweep import threshold
 from scenarios.studies.sweep import users_sweep as users
 from scenarios.studies.sweep.grid import SettingKey
 from scenarios.studies.sweep.results_sweep import ResultsSweep
 from scenarios.studies.sweep.sweeps import built_in_grids, load_sweep
-from scenarios.studies.sweep.threshold import (
-    ExponentFit,
-    Threshold,
-    ThresholdMeasurement,
-    axis_value,
-    bootstrap,
-    guess,
-    slope,
-)
+from scenarios.studies.sweep.threshold import ExponentFit, Threshold, ThresholdMeasurement, axis_value, bootstrap, guess
 from scenarios.studies.sweep.users_sweep import UsersSweep, varied
 from scenarios.theory.bounds import all_bounds, binding
 
@@ -240,7 +233,7 @@ def test_slopes_are_covered(seeds: int) -> None:
 
 def test_a_slope_is_least_squares() -> None:
     x, y = np.log([1.0, 2.0, 4.0]), np.array([[0.0, 2.0], [1.0, 3.0], [5.0, 4.0]])
-    assert slope(x, y) == pytest.approx(np.polyfit(np.repeat(x, 2), y.ravel(), 1)[0])
+    assert threshold.slope(x, y) == pytest.approx(np.polyfit(np.repeat(x, 2), y.ravel(), 1)[0])
     assert bootstrap(x, y[:, :1]) is None
 
 
