@@ -48,10 +48,8 @@ def test_standard_setting(decoder: str, share: float, error: float) -> None:
 @pytest.mark.parametrize(("place", "chance"), [(0, 0.5), (1, 0.95), (2, 0.99)])
 def test_users_for_all_right(decoder: str, recorded: tuple[float, ...], place: int, chance: float) -> None:
     """The recorded users, to 2 %: they were computed for cuts that do not scatter and answers without effect."""
-    millions = recorded[place]
-    low, high = (
-        exact(standard(), EQUAL, users=round(millions * factor * 1e6), decoder=decoder) for factor in (0.98, 1.02)
-    )
+    users = [round(recorded[place] * factor * 1e6) for factor in (0.98, 1.02)]
+    low, high = (exact(standard(), EQUAL, users=many, decoder=decoder) for many in users)
     assert low < chance < high
 
 
