@@ -87,20 +87,18 @@ def test_replacement_takes_a_curator_the_users_of_addition_at_half_of_epsilon(mo
 
 def test_anchor_sensing_is_recommended_where_classes_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     """279,034 [261,327, 296,740] users were measured in 20 seeds; see docs/explanation/anchor.md."""
-    made = planned(monkeypatch, {"sign", "anchor"}, items=400, rated=40, like=MIRRORED)
-    assert made.best is not None
-    assert made.best["design"] == "anchor"
-    assert made.best["users"] == pytest.approx(279_034, rel=0.1)
+    both = {"sign", "anchor"}
+    world: dict[str, Any] = {"items": 400, "rated": 40}
+    made, plain = (planned(monkeypatch, both, **world, like=like) for like in (MIRRORED, ((0.9, 0.1),)))
+    best, other = present(made.best), present(plain.best)
+    assert (best["design"], best["users"], made.why) == ("anchor", pytest.approx(279_034, rel=0.1), None)
     assert row_of(made, design="sign")["users"] is None
-    stronger = planned(monkeypatch, {"sign", "anchor"}, items=400, rated=40, like=MIRRORED, epsilon=2)
-    assert row_of(stronger, design="anchor")["users"] < made.best["users"] / 2
-    plain = planned(monkeypatch, {"sign", "anchor"}, items=400, rated=40, like=((0.9, 0.1),))
-    assert plain.best is not None
-    assert plain.best["design"] == "sign"  # which adaptive rounds let do with a fifth of what one round needs
-    assert plain.best["users"] / 5 < row_of(plain, design="anchor")["users"] < plain.best["users"]
-    assert made.why is None
-    assert plain.why is not None
-    assert f"needs {row_of(plain, design='anchor')['users']:,} users, and its rounds adapt already" in plain.why
+    stronger = planned(monkeypatch, both, **world, like=MIRRORED, epsilon=2)
+    assert row_of(stronger, design="anchor")["users"] < best["users"] / 2
+    assert other["design"] == "sign"  # which adaptive rounds let do with a fifth of what one round needs
+    anchored = row_of(plain, design="anchor")["users"]
+    assert other["users"] / 5 < anchored < other["users"]
+    assert f"needs {anchored:,} users, and its rounds adapt already" in present(plain.why)
     assert plain.as_json()["recommended_why"] == plain.why
     three = planned(monkeypatch, {"anchor"}, like=((0.9, 0.1, 0.5),)).rows[0]
     assert (three["users"], "predicted for 2 clusters" in three["note"]) == (None, True)
