@@ -158,7 +158,7 @@ def test_contraction_is_reached_in_chi_square() -> None:
 
 
 def test_theorem_10_is_tight_within_a_factor_of_about_two() -> None:
-    """The rating itself as the bit tells about 1/(2N): half of the bound would be violated."""
+    """The rating itself as the bit tells more than half of the bound."""
     model = TinyModel(items=8, rated=1)
     told = exact_information(model, bit_release(maxsense_bits(model, range(8)), epsilon=math.inf))
-    assert 0.5 < told * 8 <= 1
+    assert 0.5 < told / information.one_bit_information(problem_of(model)) <= 1
