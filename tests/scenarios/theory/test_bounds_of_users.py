@@ -14,7 +14,7 @@ from thoroughness import examples
 
 from coordinator.protocol.errors import InputError
 from scenarios.theory import bounds
-from scenarios.theory.bounds import Bound, LearningProblem, all_bounds, binding, log2_ball
+from scenarios.theory.bounds import Bound, LearningProblem, all_bounds, binding, bounds_rows, log2_ball
 
 
 def by_name(every: list[Bound]) -> dict[str, Bound]:
@@ -86,6 +86,13 @@ def test_each_regime_has_its_binding_bound() -> None:
     assert best(items=10**6, rated=20, epsilon=0.8, adaptive_queries=True) == "capacity"
     assert best(items=10**6, rated=20, epsilon=0.8, ours=True) == "contraction"
     assert best(items=10**6, rated=20, epsilon=math.inf, ours=True) == "ratings"
+
+
+def test_no_privacy_leaves_private_bounds_silent() -> None:
+    found = all_bounds(items=1000, rated=30, epsilon=math.inf, clusters=2)
+    assert all(bound.users == 0 for bound in found)
+    assert binding(found) is None
+    assert not any(row["binds"] for row in bounds_rows(found))
 
 
 @settings(max_examples=examples(60))
