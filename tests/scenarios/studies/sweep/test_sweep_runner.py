@@ -18,6 +18,7 @@ GRID = """
 seeds = 2
 share = 0.9
 most_users = 20_000
+probe = 0.9
 decoders = ["centred", "paper"]
 [base]
 rated = 5
@@ -58,7 +59,7 @@ def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     told = swept("--out", whole, "--json", "-")
     assert (told.code, told.err) == (0, "4 of 4 units were done before; going on\n")
     assert told.result == result_in(whole)
-    assert [len(told.result[name]) for name in ("settings", "fits", "ratios")] == [8, 4, 4]
+    assert [len(told.result[name]) for name in ("settings", "fits", "ratios", "probes")] == [8, 4, 4, 4]
 
 
 def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
