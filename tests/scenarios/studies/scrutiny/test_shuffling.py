@@ -30,6 +30,12 @@ def test_central_epsilons_are_those_of_the_formulas(design: str, local: int, cen
     assert result.epsilon_at_least is None or 0 < result.epsilon_at_least <= result.epsilon
 
 
+def test_the_local_epsilon_keeps_the_central_one_and_no_larger_one_does() -> None:
+    result = local_epsilon("grr", 10_000, epsilon=1, items=9)
+    assert result.epsilon <= 1
+    assert amplified("grr", 10_000, epsilon=result.epsilon_local + 0.003, items=9).epsilon > 1
+
+
 def test_a_set_names_as_many_values_as_suit_the_central_epsilon() -> None:
     """Of 9,724 items, as many as MovieLens latest-small has, and sets of 50."""
     result = local_epsilon("set", 10_000, epsilon=1, items=9724, rated=100, settings={"padded": 50})
