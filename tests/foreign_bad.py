@@ -100,6 +100,18 @@ class TooManyOnes(foreign_mechanisms.OUE):
         return np.ones((ratings.devices.size, question.bits), np.uint8)
 
 
+class Halved(foreign_mechanisms.OUE):
+    """Half of its first number is fine, and twice of it is not."""
+
+    one: float = 0.5
+    shift: int = 3
+
+    def channel(self, question: Question) -> Any:
+        if self.one < 1:
+            return super().channel(question)
+        raise ValueError(f"one is {self.one}; give a probability below 1")
+
+
 class AsksNothing(Works):
     def query(self, catalogue: Catalogue) -> Question:
         return Question()

@@ -1,5 +1,6 @@
 """Small scenarios, runs in this process, and rating files: what the tests of the experimenter's side share."""
 
+import io
 import json
 import socket
 import time
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from actors.durable_log import files_of
 from coordinator.protocol.errors import InputError
@@ -21,6 +23,7 @@ from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Progress, silent
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import RatingTable
+from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, write_folder
 from scenarios.families.main.main_job import MainJob
@@ -71,6 +74,13 @@ def refused(command: Command, *arguments: object) -> str:
     assert ended.err.endswith("\n")
     assert ended.err.count("\n") == 1
     return ended.err.removeprefix("blindrec: ")
+
+
+def printed(show: Callable[[Console], object], width: int = 80) -> str:
+    """What is shown on paper of a width."""
+    sheet = io.StringIO()
+    show(Console(file=sheet, width=width, color_system=None))
+    return sheet.getvalue()
 
 
 def line_of(call: Callable[[], object]) -> str:
@@ -128,6 +138,11 @@ def here(
     return run(scenario, InProcess(workers), devices_per_actor=devices_per_actor, progress=progress)
 
 
+def labels_of(finished: MainResult) -> ClusteringScores:
+    """How right a run's labels are."""
+    return clustering_scores(finished.outcome.model.cluster, present(finished.population.truth))
+
+
 def alike(one: MainResult, other: MainResult) -> bool:
     """Whether digest, rounds, sums, model and advice of two runs are equal to the last bit."""
 
@@ -160,6 +175,11 @@ def planted_ratings(*, users: int, items: int, each: int, seed: int = 0) -> list
         for item in world.choice(items, size=each, replace=False)
     ]
     return [rows[place] for place in world.permutation(len(rows))]
+
+
+def likes(choices: Iterable[Iterable[int]]) -> list[Rating]:
+    """Ratings of 5 for what users like, one user after the other."""
+    return [(user, int(item), 5.0) for user, items in enumerate(choices) for item in items]
 
 
 def write_movielens(path: Path, rows: Iterable[Rating]) -> Path:

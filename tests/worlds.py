@@ -18,6 +18,7 @@ from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.rating_table import Likes, RowTable, starts_of
 from coordinator.protocol.sensing import sensing_table
 from coordinator.protocol.value_channels import ChoiceChannel
+from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
@@ -294,3 +295,9 @@ def draw(planted: Planted, *, items: int, apart: float, seed: int) -> Sample:
     error = gap / apart * np.exp(world.normal(0, planted.scatter, items))
     cluster = world.choice(levels.size, items, p=planted.shares)
     return Sample(cluster, levels[cluster] + world.normal(0, error), error)
+
+
+def block_model(like: Sequence[Sequence[float]], sizes: Sequence[int] | Ints, rated: int) -> BlockParameters:
+    """A block model whose user classes have equal shares."""
+    shares = np.full(len(like), 1 / len(like))
+    return BlockParameters(rated=rated, like=np.array(like), class_shares=shares, cluster_sizes=np.array(sizes))

@@ -122,9 +122,7 @@ def test_every_result_of_ours_fits_the_schema() -> None:
         ("maxsense", ("policy",), "\ud800", "holds at '/policy' half of a surrogate pair"),
     ],
 )
-def test_the_line_names_the_place(
-    name: str, place: tuple[str | int, ...], damage: Any, words: str, tmp_path: Path
-) -> None:
+def test_lines_name_the_place(name: str, place: tuple[str | int, ...], damage: Any, words: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(damaged(results()[name], place, damage)), encoding="utf-8")
     with pytest.raises(InputError, match=r".") as caught:
         report_of([tmp_path / "a.json"])

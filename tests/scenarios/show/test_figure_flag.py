@@ -59,9 +59,7 @@ def test_every_command_that_prints_json_draws() -> None:
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_writes_the_first_picture(
-    name: str, blindrec: Command, no_pairs: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_write_pictures(name: str, blindrec: Command, no_pairs: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def kept(picture: Picture, ending: str) -> bytes:
         drawn.append(picture)
         return ending.encode()

@@ -12,6 +12,7 @@ from golden.making import golden
 from layout import faults
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from runs import present
 
 from coordinator.protocol.errors import InputError
 from scenarios.show.drawing import draw_picture, readable
@@ -127,13 +128,11 @@ def test_the_ladder_is_a_curve_for_each_rung_and_the_first_picture_where_it_was_
     again = pictures_of("compare", {**record, "trust_models": [*record["rungs"], "two-tier"]})
     assert [one.name for one in again] == ["figure", "ladder"]
     assert [panel.title for panel in first.panels] == ["lists by popularity", "lists by pairs of items"]
-    points = first.points
-    assert points is not None
+    points = present(first.points)
     assert {*points["mechanism"]} == {"set", "pairs", "ones"}  # the best of each, and no directions
     assert {*points.loc[points["mechanism"] == "ones", "label"]} == {f"{rung}: ones" for rung in record["rungs"][1:]}
-    assert points[(points["label"] == "shuffled") & (points["list"] == first.panels[0].title)]["y"].tolist() == [
-        *(32000, 16000, 8000),
-    ]
+    shuffled = points[(points["label"] == "shuffled") & (points["list"] == first.panels[0].title)]
+    assert shuffled["y"].tolist() == [32000, 16000, 8000]
     assert points[points["label"] == "local"]["x"].tolist() == [1.0, 2.0, 1.0, 2.0]
     old = {**record, "people": [row for row in record["people"] if row["trust_model"] in ("curator", "local")]}
     assert [one.name for one in pictures_of("compare", old)] == ["figure"]

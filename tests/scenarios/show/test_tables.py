@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
-from runs import Command, here, planted_ratings, small, write_movielens
+from runs import Command, here, planted_ratings, printed, small, write_movielens
 
 from coordinator.server.rounds.state import RunProgress
 from scenarios.commands import scrutiny_commands as commands
@@ -27,10 +28,15 @@ from scenarios.studies.scrutiny.verdicts import FAILED, HELD, CheckRow, Conforma
 from scenarios.theory.bounds import all_bounds, bounds_rows
 
 
-def paper(*, terminal: bool = False, width: int = 120) -> tuple[Console, io.StringIO]:
+def paper(*, terminal: bool = False) -> tuple[Console, io.StringIO]:
     """A console that writes into a string."""
     sheet = io.StringIO()
-    return Console(file=sheet, width=width, force_terminal=terminal, color_system=None), sheet
+    return Console(file=sheet, width=120, force_terminal=terminal, color_system=None), sheet
+
+
+def shown(result: dict[str, Any], width: int = 120) -> str:
+    """The table of a run."""
+    return printed(lambda console: report.show(console, result, "a run", COLUMNS), width)
 
 
 def row(text: str, words: str) -> str:
@@ -41,9 +47,7 @@ def row(text: str, words: str) -> str:
 
 def test_the_table_tells_trust_model_guarantee_measure_and_prediction() -> None:
     result = record(here(small(epsilon="1/4")))
-    console, sheet = paper(width=160)
-    report.show(console, result, "a run", COLUMNS)
-    text = sheet.getvalue()
+    text = shown(result, 160)
     assert text.startswith("a run")
     assert row(text, "trust model") == "local"
     words = "epsilon-local differential privacy of all that a device holds; neighbours replace, delta 0"
@@ -56,37 +60,32 @@ def test_the_table_tells_trust_model_guarantee_measure_and_prediction() -> None:
 
 
 def test_what_is_null_or_absent_has_no_row() -> None:
-    console, sheet = paper()
-    report.show(console, {"users": 3, "accuracy": None}, "a run", COLUMNS)
-    assert "items right" not in sheet.getvalue()
-    assert "NDCG" not in sheet.getvalue()
-    assert row(sheet.getvalue(), "users") == "3"
+    text = shown({"users": 3, "accuracy": None})
+    assert not [words for words in ("items right", "NDCG") if words in text]
+    assert row(text, "users") == "3"
 
 
 def test_means_come_with_their_intervals() -> None:
     shared = {"copies_max": 1, "person_epsilon": 1.0, "releases_sha256": ""}
-    console, sheet = paper()
-    report.show(console, mean_of(COLUMNS, [{**shared, "accuracy": 0.5}] * 3), "runs", COLUMNS)
-    assert row(sheet.getvalue(), "share of items right") == "0.5000  [0.5000, 0.5000]"
+    text = shown(mean_of(COLUMNS, [{**shared, "accuracy": 0.5}] * 3))
+    assert row(text, "share of items right") == "0.5000  [0.5000, 0.5000]"
 
 
 def test_a_share_that_is_whole_is_told_from_a_number_and_a_digest_stands_on_one_line() -> None:
     digest = "0123456789abcdef" * 4
-    for width, shown in ((120, digest), (80, f"{digest[:49]}…")):
-        console, sheet = paper(width=width)
-        report.show(console, {"items": 1, "accuracy": 1.0, "exact": True, "releases_sha256": digest}, "a run", COLUMNS)
-        cells = [row(sheet.getvalue(), words) for words in ("items", "share of items right", "all items right")]
+    for width, line in ((120, digest), (80, f"{digest[:49]}…")):
+        text = shown({"items": 1, "accuracy": 1.0, "exact": True, "releases_sha256": digest}, width)
+        cells = [row(text, words) for words in ("items", "share of items right", "all items right")]
         assert cells == ["1", "1.0000", "yes"]
-        assert row(sheet.getvalue(), "SHA-256 of all releases") == shown
+        assert row(text, "SHA-256 of all releases") == line
 
 
 def test_a_description_shows_every_number() -> None:
-    console, sheet = paper()
-    spread = {"min": 1.0, "median": 2.5}
-    report.show_description(console, {"users": 12345, "ratings_per_user": spread, "like_from": None}, "a file")
-    assert row(sheet.getvalue(), "users") == "12,345"
-    assert row(sheet.getvalue(), "ratings per user") == "min 1, median 2.5000"
-    assert row(sheet.getvalue(), "like from") == "above each user's own mean"
+    values = {"users": 12345, "ratings_per_user": {"min": 1.0, "median": 2.5}, "like_from": None}
+    text = printed(lambda console: report.show_description(console, values, "a file"))
+    assert row(text, "users") == "12,345"
+    assert row(text, "ratings per user") == "min 1, median 2.5000"
+    assert row(text, "like from") == "above each user's own mean"
 
 
 def test_progress_is_plain_lines_now_and_then_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,10 +95,8 @@ def test_progress_is_plain_lines_now_and_then_without_a_terminal(monkeypatch: py
     with report.progress(console, 4000, "seed 3") as tell:
         for answers in (1000, 2000, 3000, 4000):
             tell(RunProgress(count=answers))
-    assert sheet.getvalue().splitlines() == [
-        "seed 3: 2,000 of 4,000 devices answered",
-        "seed 3: 4,000 of 4,000 devices answered",
-    ]
+    lines = [f"seed 3: {answers} of 4,000 devices answered" for answers in ("2,000", "4,000")]
+    assert sheet.getvalue().splitlines() == lines
 
 
 def test_progress_is_a_bar_on_a_terminal_and_leaves_nothing_behind() -> None:
@@ -123,10 +120,8 @@ def planned(users: int | None, *, inverse: bool = False) -> DesignPlan:
     quick = [{"design": "curator-items"}, {"design": "full-reveal"}]
     quick += [{"design": "maxsense", "decoder": one} for one in ("centred", "paper")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "scenarios.studies.planner.plan.candidates",
-            lambda of, *_: [Candidate(world=of, settings=s) for s in quick],
-        )
+        able = [Candidate(world=world, settings=settings) for settings in quick]
+        patch.setattr("scenarios.studies.planner.plan.candidates", lambda *_: able)
         return plan(world, Target(success=0.95, accuracy=0.99), users=users, inverse=inverse)
 
 
@@ -175,13 +170,6 @@ SHOWN: dict[str, Show] = {
     "adversary": adversaries,
     "bounds": bounds,
 }
-
-
-def printed(show: Show, width: int) -> str:
-    """What is shown on paper of a width."""
-    sheet = io.StringIO()
-    show(Console(file=sheet, width=width, color_system=None))
-    return sheet.getvalue()
 
 
 @pytest.mark.few(1)

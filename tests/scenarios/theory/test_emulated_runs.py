@@ -7,40 +7,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+from runs import present
 from thoroughness import THOROUGH, sample
+from worlds import block_model
 
 from benchmarks.pair_predictions import draw_settings, measured, plan_of
 from coordinator.server.mechanisms.toys import round_users
-from coordinator.server.moments.blocks import BlockParameters
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import predict
 from scenarios.studies.planner.least_users import Target, any_design
 from scenarios.studies.planner.plan import plan
-from scenarios.theory.emulated_runs import (
-    NOT_EMULATED,
-    Emulation,
-    Estimate,
-    draw_yeses,
-    pair_emulation,
-    query_emulation,
-    query_users,
-    reveal_emulation,
-)
+from scenarios.theory import emulated_runs
+from scenarios.theory.emulated_runs import Emulation, Estimate, pair_emulation, query_emulation, query_users
 from scenarios.theory.predictors import predictor
 
 
 def emulation(**settings: Any) -> Emulation:
-    found = predictor(settle(Scenario.model_validate({"design": "pairwise", **settings}).complete()))
-    assert found is not None
-    assert found.emulation is not None
-    return found.emulation
+    found = present(predictor(settle(Scenario.model_validate({"design": "pairwise", **settings}).complete())))
+    return present(found.emulation)
 
 
 def estimated(one: Emulation, *, accuracy: float | None = None, success: float | None = None) -> Estimate:
-    found = one.needed(accuracy=accuracy, success=success)
-    assert found is not None
-    return found
+    return present(one.needed(accuracy=accuracy, success=success))
 
 
 def covers(found: Estimate, value: float) -> bool:
@@ -59,11 +48,9 @@ def test_pairs_where_everything_is_rated(items: int, decoder: str, factor: int) 
     found, third = estimated(one, success=0.98), estimated(one, success=1 / 3)
     assert covers(found, users)
     assert found.value == pytest.approx(users, rel=0.15)
-    assert found.high is not None
-    assert found.high < 1.6 * found.low
+    assert present(found.high) < 1.6 * found.low
     assert third.value == pytest.approx(users / 2, rel=0.15)
-    assert found.chance is not None
-    assert found.chance(found.value) == pytest.approx(0.98, abs=1e-6)
+    assert present(found.chance)(found.value) == pytest.approx(0.98, abs=1e-6)
 
 
 @pytest.mark.thorough
@@ -89,8 +76,7 @@ def test_plans_stay_within_three_hundredths_of_devices(place: int) -> None:
     runs of a decoder that collapses now and then look surer than they are.
     """
     scenario = next(islice(draw_settings(36, most_items=80, most_users=60_000), place, None))
-    planned = plan_of(scenario)
-    assert planned is not None
+    planned = present(plan_of(scenario))
     users = math.ceil(planned.value)
     mean, error, _ = measured(scenario.model_copy(update={"users": users}), least=60, most=60)
     assert abs(planned.accuracy - mean) <= 0.03 + 2 * error
@@ -108,13 +94,10 @@ def test_intervals_for_all_items_right_cover(decoder: str, success: float) -> No
     """
     one = emulation(items=24, rated=6, epsilon=2, rated_items="public", decoder=decoder)
     found = estimated(one, success=success)
-    assert found.high is not None
-    assert found.high < 2 * found.low
+    ends = found.low, present(found.high)
+    assert ends[1] < 2 * ends[0]
     coins, radius = np.random.default_rng(1), 3 * math.sqrt(success * (1 - success) / 300)
-    low, high = (
-        sum(one.right(one.draw(round(users), coins)) == 1 for _ in range(300)) / 300
-        for users in (found.low, found.high)
-    )
+    low, high = (sum(one.right(one.draw(round(users), coins)) == 1 for _ in range(300)) / 300 for users in ends)
     assert low <= success + radius
     assert high >= success - radius
 
@@ -125,7 +108,7 @@ def test_large_catalogues_are_emulated_and_larger_ones_say_why_not(few_draws: No
     assert predict(Scenario(design="pairwise", items=4000, rated=40).complete(), 1000) is None
     made = plan(Scenario(items=4000, rated=40, **any_design()), Target(success=0.95, accuracy=None))
     rows = [row for row in made.rows if row["design"] in ("pairwise", "curator-pairs")]
-    assert {(row["users"], row["note"]) for row in rows} == {(None, NOT_EMULATED)}
+    assert {(row["users"], row["note"]) for row in rows} == {(None, emulated_runs.NOT_EMULATED)}
 
 
 def test_draws_are_those_of_their_users() -> None:
@@ -138,14 +121,9 @@ def test_draws_are_those_of_their_users() -> None:
     assert (one.shares(400, 12) == other.shares(400, 12)).all()
 
 
-def model(like: list[list[float]], sizes: list[int], rated: int) -> BlockParameters:
-    shares = np.full(len(like), 1 / len(like))
-    return BlockParameters(rated=rated, like=np.array(like), class_shares=shares, cluster_sizes=np.array(sizes))
-
-
 def test_full_reveal_of_sure_ratings_is_a_coupon_collector() -> None:
     """All items of one cluster seen: ``(1 - (1 - share/N)^U)^(N/2)``; the mean, of unseen items, is in the other."""
-    one = reveal_emulation(model([[1.0, 0.0]], [100, 100], 1), 0.5)
+    one = emulated_runs.reveal_emulation(block_model([[1.0, 0.0]], [100, 100], 1), 0.5)
     for users in (1000, 2500):
         unseen = (1 - 0.5 / 200) ** users
         shares = one.shares(users, 400)
@@ -175,20 +153,20 @@ def exact_users(items: int, rated: int) -> float:
 @pytest.mark.parametrize(("items", "rated"), [(2, 1), (12, 2), (40, 7)])
 def test_users_of_item_queries_by_the_exact_recursion(items: int, rated: int) -> None:
     """Mean of 400 draws, five standard errors."""
-    world, coins = model([[0.9, 0.1]], [items // 2, items - items // 2], rated), np.random.default_rng(1)
-    users = np.array([draw_yeses(world, 1, coins)[0] for _ in range(400)])
+    world, coins = block_model([[0.9, 0.1]], [items // 2, items - items // 2], rated), np.random.default_rng(1)
+    users = np.array([emulated_runs.draw_yeses(world, 1, coins)[0] for _ in range(400)])
     assert abs(users.mean() - exact_users(items, rated)) < 5 * users.std() / 20
 
 
 def test_many_yeses_take_two_n_squared_over_w_users_each() -> None:
-    world = model([[0.9, 0.1]], [100, 100], 3)
+    world = block_model([[0.9, 0.1]], [100, 100], 3)
     more = query_users(world, 5001) - query_users(world, 1)
     assert more == pytest.approx(5000 * 2 * 200**2 / 3, rel=0.05)
 
 
 def test_item_queries_of_one_yes_are_right_as_often_as_liked() -> None:
-    assert query_emulation(model([[1.0, 0.0]], [100, 100], 1)).exact(1) == 1
-    once = query_emulation(model([[0.9, 0.1]], [500, 500], 1))
+    assert query_emulation(block_model([[1.0, 0.0]], [100, 100], 1)).exact(1) == 1
+    once = query_emulation(block_model([[0.9, 0.1]], [500, 500], 1))
     assert once.shares(1, 16).mean() == pytest.approx(0.9, abs=0.02)
-    alike = query_emulation(model([[0.5, 0.5]], [50, 50], 3))
+    alike = query_emulation(block_model([[0.5, 0.5]], [50, 50], 3))
     assert alike.needed(accuracy=0.9, success=None) is None

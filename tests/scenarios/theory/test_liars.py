@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
+from runs import present
 from statistical import FALSE_ALARM
 
 from actors.lies import ANSWERS, RATINGS, SKETCHES, Collusion
@@ -24,10 +25,8 @@ from scenarios.data.populations import populate, settle
 from scenarios.theory.liars import Influence, influence_of
 
 BLOCKS, EACH = 40, 2000  # Blocks of liars, which are independent, and devices of each
-OTHERS: dict[str, dict[str, Any]] = {
-    "vectors": {"design": "sign", "vectors": 4},
-    "multi-maxsense": {"epsilon": 4, "questions": 4},
-}
+OTHERS: dict[str, dict[str, Any]] = {"vectors": {"design": "sign", "vectors": 4}}
+OTHERS["multi-maxsense"] = {"epsilon": 4, "questions": 4}
 """What is special about some designs."""
 
 
@@ -63,8 +62,7 @@ def measured(design: str, promoted: int, makes_up: str) -> tuple[Influence, Floa
     """Return the prediction, and the shift that each block of liars shows."""
     scenario = scenario_of(design)
     population = populate(scenario)
-    assert population.truth is not None
-    plot = plot_of(population.truth, promoted, makes_up)
+    plot = plot_of(present(population.truth), promoted, makes_up)
     query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon)
     liars = LyingCohort(population.ratings, derive(0, "devices"), 0, BLOCKS * EACH, scenario.epsilon, collusion=plot)
     found, read = [], values_of(scenario)
@@ -72,8 +70,7 @@ def measured(design: str, promoted: int, makes_up: str) -> tuple[Influence, Floa
         release = liars.answer(query, block * EACH, (block + 1) * EACH)
         values = read(query, aggregate(query, release))
         found.append(values[plot.wishes > 0].mean() - values[plot.wishes == 0].mean())
-    influence = influence_of(scenario, makes_up)
-    assert influence is not None
+    influence = present(influence_of(scenario, makes_up))
     return influence, np.array(found)
 
 
@@ -111,6 +108,5 @@ def test_liars_move_promoted_items_as_far_as_derived(design: str, makes_up: str,
 )
 def test_shifts_are_those_of_the_formulas_by_hand(design: str, promoted: int, told: float) -> None:
     """Sign: ``C(r - 1, floor((r - 1) / 2)) / 2^(r - 1)``; sets, unary bits: ``(1 - q) / (p - q)``, less others."""
-    influence = influence_of(scenario_of(design))
-    assert influence is not None
+    influence = present(influence_of(scenario_of(design)))
     assert influence.shift(promoted) == pytest.approx(told, abs=5e-4)

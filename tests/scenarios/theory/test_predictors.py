@@ -9,61 +9,44 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runs import Command, here, small
+from runs import Command, here, labels_of, present, small
 from scipy import stats
 from scipy.integrate import quad
 from statistical import binomial_bounds, normal_radius
 from thoroughness import sample
+from worlds import block_model
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
-from coordinator.server.decoding.curator import DiscreteLaplace, noisy_totals
-from coordinator.server.decoding.line import kmeans_on_line
+from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.sign_moments import sign_contrast
 from scenarios.config.scenario import Scenario
-from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import predict, record
 from scenarios.theory import predictors
 from scenarios.theory.prediction import LineLaw, kmeans_cuts, line_accuracy, line_exact
-from scenarios.theory.predictors import (
-    DRAWN_ITEMS,
-    LEAST_DRAWS,
-    Predictor,
-    curator_accuracy,
-    curator_exact,
-    mistakes,
-    normal_laplace_tail,
-    predictor,
-    sign_accuracy,
-    sign_exact,
-)
+from scenarios.theory.predictors import Predictor, mistakes, predictor, sign_accuracy, sign_exact
 
 
 def predicted(**settings: Any) -> Predictor:
-    found = predictor(settle(Scenario.model_validate(settings).complete()))
-    assert found is not None
-    return found
+    return present(predictor(settle(Scenario.model_validate(settings).complete())))
 
 
 @pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("neighbours", "other"), [(REPLACE, ADD_REMOVE), (ADD_REMOVE, REPLACE)])
 @pytest.mark.parametrize(("design", "users"), [("curator-items", 100), ("curator-pairs", 600)])
-def test_predictions_follow_the_noise_of_the_relation_that_runs_publish_under(
-    design: str, users: int, neighbours: str, other: str
-) -> None:
+def test_predictions_follow_the_noise_of_a_relation(design: str, users: int, neighbours: str, other: str) -> None:
     """20 seeds: mean within 5 standard errors and 0.005, false alarm below 1e-4 each by Student's law.
 
     The twin: the prediction for the other relation lies outside.
     """
     world = {"items": 40, "rated": 10, "epsilon": 1, "design": design, "users": users}
-    shares = np.array(
-        [record(here(small(**world, neighbours=neighbours, seed=seed)), None)["accuracy"] for seed in range(20)]
-    )
+    runs = [record(here(small(**world, neighbours=neighbours, seed=seed)), None) for seed in range(20)]
+    shares = np.array([run["accuracy"] for run in runs])
     error = 5 * float(shares.std(ddof=1)) / math.sqrt(20) + 0.005
     assert abs(float(shares.mean()) - predicted(**world, neighbours=neighbours).accuracy(users)) < error
     assert abs(float(shares.mean()) - predicted(**world, neighbours=other).accuracy(users)) > error
@@ -72,11 +55,6 @@ def test_predictions_follow_the_noise_of_the_relation_that_runs_publish_under(
 def test_nothing_is_predicted_where_nothing_is_told() -> None:
     for silent in (small(theta=5), settle(small(design="multi-maxsense", theta=5).complete()), small(clusters=3)):
         assert predictor(silent.complete()) is None
-
-
-def model(like: list[list[float]], sizes: list[int], rated: int) -> BlockParameters:
-    shares = np.full(len(like), 1 / len(like))
-    return BlockParameters(rated=rated, like=np.array(like), class_shares=shares, cluster_sizes=np.array(sizes))
 
 
 def totals(parameters: BlockParameters, users: int, generator: np.random.Generator) -> Ints:
@@ -89,35 +67,20 @@ def totals(parameters: BlockParameters, users: int, generator: np.random.Generat
     return np.asarray((rated * (2 * liked.astype(np.int64) - 1)).sum(axis=0))
 
 
-def simulated(parameters: BlockParameters, users: int, epsilon: Epsilon, runs: int) -> Floats:
-    """Shares of items right, one a run."""
-    generator = np.random.default_rng(3)
-    labels = np.repeat(np.arange(parameters.cluster_sizes.size), parameters.cluster_sizes)
-    shares = []
-    for _ in range(runs):
-        noisy, _ = noisy_totals(
-            totals(parameters, users, generator), epsilon=epsilon, sensitivity=parameters.rated,
-            seed=generator.bytes(16),
-        )  # fmt: skip
-        found = kmeans_on_line(noisy, parameters.cluster_sizes.size).astype(np.int64)
-        shares.append(clustering_scores(found, labels).accuracy)
-    return np.array(shares)
-
-
 def tail(offset: float, deviation: float, scale: float) -> float:
-    return float(normal_laplace_tail(np.array([offset]), np.array([deviation]), scale)[0])
+    return float(predictors.normal_laplace_tail(np.array([offset]), np.array([deviation]), scale)[0])
 
 
 def totals_accuracy(parameters: BlockParameters, *, users: int, epsilon: Epsilon) -> float:
     """Share of items right under noise for a user added or removed."""
     noise = DiscreteLaplace(budget=epsilon, sensitivity=parameters.rated)
-    return curator_accuracy(parameters, users=users, noise=noise)
+    return predictors.curator_accuracy(parameters, users=users, noise=noise)
 
 
 def totals_exact(parameters: BlockParameters, *, users: int, epsilon: Epsilon) -> float:
     """Probability that all are right under such noise."""
     noise = DiscreteLaplace(budget=epsilon, sensitivity=parameters.rated)
-    return curator_exact(parameters, users=users, noise=noise)
+    return predictors.curator_exact(parameters, users=users, noise=noise)
 
 
 @pytest.mark.parametrize(("deviation", "scale"), [(1.0, 0.1), (1.0, 1.0), (0.1, 2.0), (3.0, 1.0)])
@@ -141,7 +104,7 @@ def test_normal_laplace_tail_far_out_and_in_its_limits() -> None:
 
 def test_one_user_who_rates_all_by_hand() -> None:
     """w = N, scale 2/3: T is +1 or -1 plus noise k; equal clusters are cut at 0, and ties at 0 are right in one."""
-    parameters = model([[0.9, 0.1]], [50, 50], 100)
+    parameters = block_model([[0.9, 0.1]], [50, 50], 100)
     ratio = math.exp(-1.5)
     one, two, none = ratio / (1 + ratio), ratio**2 / (1 + ratio), 1 / (1 + ratio)  # P(k >= 1), P(k >= 2), P(k >= 0)
     above = 0.9 * none + 0.1 * two  # P(T >= 1) of the liked cluster
@@ -152,7 +115,7 @@ def test_one_user_who_rates_all_by_hand() -> None:
 
 def test_the_lattice_is_the_enumeration_of_a_few_users() -> None:
     """Three users of one class, w/N = 1/2, no noise: T is a sum of three signs or zeros, enumerated."""
-    parameters = model([[0.8, 0.3]], [60, 140], 100)
+    parameters = block_model([[0.8, 0.3]], [60, 140], 100)
     law = np.zeros((2, 7))
     for cluster, like in enumerate((0.8, 0.3)):
         one = {-1: (1 - like) / 2, 0: 0.5, 1: like / 2}
@@ -168,7 +131,7 @@ def test_the_lattice_is_the_enumeration_of_a_few_users() -> None:
 
 @pytest.mark.parametrize("epsilon", [None, Fraction(1), Fraction(1, 20)])
 def test_density_and_lattice_agree_where_both_hold(epsilon: Epsilon, monkeypatch: pytest.MonkeyPatch) -> None:
-    parameters = model([[0.7, 0.45], [0.6, 0.5]], [500, 700], 40)
+    parameters = block_model([[0.7, 0.45], [0.6, 0.5]], [500, 700], 40)
     users = {None: 6000, Fraction(1): 10_000, Fraction(1, 20): 160_000}[epsilon]
     lattice = totals_accuracy(parameters, users=users, epsilon=epsilon)
     monkeypatch.setattr(predictors, "LATTICE", 0)
@@ -182,7 +145,7 @@ def test_variance_of_a_total_around_its_cluster() -> None:
 
     The twin, the variance of a total on its own, is 0.06 or more away: users of one class move a cluster as one.
     """
-    parameters = model([[0.95, 0.3], [0.4, 0.05]], [40, 40], 60)
+    parameters = block_model([[0.95, 0.3], [0.4, 0.05]], [40, 40], 60)
     generator = np.random.default_rng(8)
     within = np.array([totals(parameters, 50, generator).reshape(2, 40).var(axis=1, ddof=1) for _ in range(400)]) / 50
     error = 5 * within.std(axis=0) / math.sqrt(400)
@@ -197,22 +160,22 @@ def test_variance_of_a_total_around_its_cluster() -> None:
 
 @pytest.mark.thorough
 def test_clusters_that_coincide_are_right_by_luck() -> None:
-    parameters = model([[0.9, 0.1], [0.1, 0.9]], [500, 500], 30)
+    parameters = block_model([[0.9, 0.1], [0.1, 0.9]], [500, 500], 30)
     for epsilon in (None, Fraction(1), Fraction(1, 10**4)):
         assert totals_accuracy(parameters, users=10_000, epsilon=epsilon) == pytest.approx(0.5, abs=1e-9)
     assert totals_exact(parameters, users=10_000, epsilon=None) < 1e-200
-    assert totals_accuracy(model([[0.0, 0.0]], [6, 2], 8), users=5, epsilon=None) == pytest.approx(0.75)
-    assert totals_exact(model([[0.0, 0.0]], [6, 2], 8), users=5, epsilon=None) == 0
+    assert totals_accuracy(block_model([[0.0, 0.0]], [6, 2], 8), users=5, epsilon=None) == pytest.approx(0.75)
+    assert totals_exact(block_model([[0.0, 0.0]], [6, 2], 8), users=5, epsilon=None) == 0
 
 
 def test_more_users_more_epsilon_more_right_and_huge_numbers() -> None:
-    parameters = model([[0.9, 0.1]], [500_000_000, 500_000_000], 30)
+    parameters = block_model([[0.9, 0.1]], [500_000_000, 500_000_000], 30)
     low, high = (totals_exact(parameters, users=n * 10**10, epsilon=Fraction(1)) for n in (2, 4))
     assert low < 0.5 < high
     assert totals_exact(parameters, users=10**15, epsilon=Fraction(1)) == 1
     shares = [totals_accuracy(parameters, users=10**9, epsilon=e) for e in (Fraction(1, 10), Fraction(1), None)]
     assert shares == sorted(shares)
-    assert totals_accuracy(model([[0.5]], [9], 3), users=4, epsilon=Fraction(1)) == pytest.approx(1)
+    assert totals_accuracy(block_model([[0.5]], [9], 3), users=4, epsilon=Fraction(1)) == pytest.approx(1)
 
 
 def test_exact_is_the_product_over_items() -> None:
@@ -226,7 +189,7 @@ def test_exact_is_the_product_over_items() -> None:
 
 def test_users_are_needed() -> None:
     with pytest.raises(InputError, match="users = 0"):
-        totals_accuracy(model([[0.9, 0.1]], [5, 5], 2), users=0, epsilon=None)
+        totals_accuracy(block_model([[0.9, 0.1]], [5, 5], 2), users=0, epsilon=None)
 
 
 DRAWS = 200_000
@@ -246,9 +209,8 @@ MODELS: dict[str, tuple[list[list[float]], list[float], list[int], int]] = {
 
 
 def model_of(name: str) -> BlockParameters:
-    """A block model by name."""
     like, class_shares, sizes, _ = MODELS[name]
-    return replace(model(like, sizes, rated=5), class_shares=np.array(class_shares))
+    return replace(block_model(like, sizes, rated=5), class_shares=np.array(class_shares))
 
 
 def drawn_mistakes(parameters: BlockParameters, users: int) -> list[int]:
@@ -295,29 +257,18 @@ def test_accuracy_and_exact_follow_from_mistakes(name: str) -> None:
     assert 0 <= exact <= right <= 1
 
 
-def accuracies_of(scenario: Scenario, seeds: int) -> Floats:
-    """The share of items right of every seed."""
-    shares = np.zeros(seeds)
-    for seed in range(seeds):
-        run = here(scenario.model_copy(update={"seed": seed}))
-        assert run.population.truth is not None
-        shares[seed] = clustering_scores(run.outcome.model.cluster, run.population.truth).accuracy
-    return shares
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("items", "rated", "users"), sample([(40, 10, 1000), (12, 6, 200), (100, 20, 2000)], 1))
 @pytest.mark.statistical
 def test_what_the_server_must_learn_counts_where_labels_are_uncertain(items: int, rated: int, users: int) -> None:
     """False alarm 1e-6 (normal; the prediction is drawn, too). The twin knows the levels: it is too high."""
     world = small(design="sign", items=items, rated=rated, users=users, epsilon=1)
-    shares = accuracies_of(world, 150)
-    told, mean = predictor(world.complete()), float(shares.mean())
-    assert told is not None
-    draws = max(LEAST_DRAWS, DRAWN_ITEMS // items)
+    shares = np.array([labels_of(here(world.model_copy(update={"seed": seed}))).accuracy for seed in range(150)])
+    told, mean = present(predictor(world.complete())), float(shares.mean())
+    draws = max(predictors.LEAST_DRAWS, predictors.DRAWN_ITEMS // items)
     radius = normal_radius(float(shares.std(ddof=1)) * (1 / shares.size + 1 / draws) ** 0.5)
     assert abs(told.accuracy(users) - mean) < radius
-    halves = model([[0.9, 0.1]], [items // 2, items // 2], rated)
+    halves = block_model([[0.9, 0.1]], [items // 2, items // 2], rated)
     contrast = sign_contrast(items, items=items, rated=rated, vectors=1, best_count=1, epsilon=Fraction(1))
     assert 1 - mistakes(halves, contrast=contrast, users=users).mean() > mean + radius
 
@@ -338,9 +289,7 @@ def test_the_warning_comes_before_anybody_is_asked(blindrec: Command, capsys: py
 @pytest.mark.few(1)
 @pytest.mark.parametrize("policy", ["one-round", "fixed", "eliminate", "item-by-item"])
 @pytest.mark.statistical
-def test_nothing_is_decided_where_clusters_cannot_be_told_apart(
-    policy: str, blindrec: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_decided_of_equal_clusters(policy: str, blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deciding anything is the false alarm, 1e-6 a run. The twin: clusters that differ a little are decided."""
     monkeypatch.setattr("scenarios.show.tables.EVERY", 1e9)
     flags = [*FLAGS, "--policy", policy, "--repeat", 2]

@@ -55,13 +55,10 @@ def scored(samples: Floats, *, people: int = 50, popular: Floats | None = None) 
     return ListScores(features=False, **means, coverage=0.5, people=people, resampled=numbers, popular=beside)
 
 
-def unit(one: ListScores) -> CompareMeasurement:
-    return CompareMeasurement(scores=(one,), simulated=None, seconds=1.0)
-
-
 def group(trust_model: str, mechanism: str, epsilon: str, scores: list[ListScores], **key: Any) -> list[Any]:
     keys = [CompareKey(trust_model, mechanism, epsilon, 50, key.get("public", ""), seed) for seed in range(len(scores))]
-    return [(one, unit(of), of) for one, of in zip(keys, scores, strict=True)]
+    units = [CompareMeasurement(scores=(one,), simulated=None, seconds=1.0) for one in scores]
+    return [*zip(keys, units, scores, strict=True)]
 
 
 def test_a_row_stands_beside_popularity_and_the_row_above_it() -> None:
@@ -90,18 +87,10 @@ def test_a_row_stands_beside_popularity_and_the_row_above_it() -> None:
     assert told == [None if one is None else pytest.approx(one, abs=2e-3) for one in expected]
     assert columns[4]["to_above"] == pytest.approx(0.03, abs=2e-3)
     assert columns[4]["hit_rate_to_above_low"] > 0
-    rows = [
-        {
-            "trust_model": of[0][0].trust_model,
-            "mechanism": of[0][0].mechanism,
-            "features": False,
-            "epsilon": float(of[0][0].epsilon) if of[0][0].epsilon else None,
-            "users": 50,
-            "public": float(of[0][0].public) if of[0][0].public else None,
-            **one,
-        }
-        for of, one in zip(groups, columns, strict=True)
-    ]
+    keys = [of[0][0] for of in groups]
+    rows = [{**key._asdict(), "features": False, **one} for key, one in zip(keys, columns, strict=True)]
+    for row in rows:
+        row |= {name: float(row[name]) if row[name] else None for name in ("epsilon", "public")}
     first, *lines = better_rows(rows)
     assert "hold at once" in first
     assert lines == ["none: EASE (50)", "local: pairs at epsilon 4 (50)", "two-tier: EASE (20.0 % public)"]

@@ -1,20 +1,19 @@
 """Files as people have them: ratings given twice, times, few ratings, no line of names, and no ratings at all."""
 
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 import pytest
-from runs import Command, Ended, planted_ratings, refused
+from runs import Command, Ended, planted_ratings, present, refused
 from thoroughness import sample
 
 from coordinator.protocol.errors import InputError
-from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.config.settings import Duplicates
+from scenarios.data.datasets import RatingTable, read_for, read_ratings
 from scenarios.data.readers import stand_apart
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.worlds import table_of, world_of
-from scenarios.studies.planner.least_users import Candidate
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -58,17 +57,15 @@ def test_a_file_that_somebody_has_written_to_is_read_anew(tmp_path: Path, monkey
         ("first", TWICE.replace("timestamp", "note"), 1.0),
     ],
 )
-def test_one_of_several_ratings_counts(
-    duplicates: Literal["last", "first", "mean"], text: str, rating: float, tmp_path: Path
-) -> None:
-    found = read_ratings(written(tmp_path / "x.csv", text), duplicates=duplicates, times=True)
+def test_one_of_several_ratings_counts(duplicates: Duplicates, text: str, rating: float, tmp_path: Path) -> None:
+    """As all commands read a file: by time, where it has times."""
+    found = read_for(Comparison(ratings=written(tmp_path / "x.csv", text), duplicates=duplicates))
     assert triples(found) == [("a", "x", rating), ("a", "y", 2.0), ("b", "x", 3.0)]
 
 
 def test_times_belong_to_their_ratings(tmp_path: Path) -> None:
     found = read_ratings(written(tmp_path / "x.csv", TWICE), duplicates="last", times=True)
-    assert found.times is not None
-    assert found.times.tolist() == [30, 5, 10]
+    assert present(found.times).tolist() == [30, 5, 10]
     dates = "who,what,how,when\na,x,1,2020-01-02\nb,x,2,2020-01-01T00:00:10Z\n"
     told = read_ratings(written(tmp_path / "d.csv", dates), columns=("who", "what", "how", "when"), times=True)
     assert told.times is not None
@@ -82,9 +79,7 @@ def test_times_belong_to_their_ratings(tmp_path: Path) -> None:
     ("first", "second", "days"),
     [("31/12/2019", "1/1/2020", 1), ("12/31/2019", "01/02/2020", 2), ("13.1.2020", "2.2.2020 12:00", 20.5)],
 )
-def test_days_or_months_come_first_where_a_file_shows_which(
-    first: str, second: str, days: float, tmp_path: Path
-) -> None:
+def test_days_or_months_come_first_as_a_file_shows(first: str, second: str, days: float, tmp_path: Path) -> None:
     text, columns = "who,what,how,when\na,x,1,{}\nb,x,2,{}\n", ("who", "what", "how", "when")
     ratings = read_ratings(written(tmp_path / "d.csv", text.format(first, second)), columns=columns, times=True)
     assert ratings.times is not None
@@ -148,14 +143,11 @@ SWEEPS = {
 
 
 @pytest.fixture
-def _reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def _reads_alone(monkeypatch: pytest.MonkeyPatch, no_pairs: None) -> None:
     """Let plans and descriptions end without what they forecast and compare, which takes long and reads nothing."""
-    settings, studies = {"design": "set", "decoder": "k-means"}, "scenarios.studies"
-    monkeypatch.setattr(f"{studies}.compare.people_needed.needs_or_why", lambda *_, **__: ([], "not forecast here"))
-    monkeypatch.setattr(f"{studies}.planner.request.learnable_of", lambda *_: [])
-    monkeypatch.setattr(
-        f"{studies}.planner.plan.candidates", lambda world, *_: [Candidate(world=world, settings=settings)]
-    )
+    needs = "scenarios.studies.compare.people_needed.needs_or_why"
+    monkeypatch.setattr(needs, lambda *_, **__: ([], "not forecast here"))
+    monkeypatch.setattr("scenarios.studies.planner.request.learnable_of", lambda *_: [])
 
 
 def called(blindrec: Command, name: str, path: Path, *more: object) -> Ended:
@@ -209,20 +201,6 @@ def test_sweeps_read_the_same_files(name: str, blindrec: Command, tmp_path: Path
     assert not ended.code, ended.err
     assert ended.result["lines_skipped"] == 1
     assert "left out: 1" in ended.err
-
-
-def test_the_latest_of_several_ratings_is_that_by_time(blindrec: Command, tmp_path: Path) -> None:
-    """A run asks about what a file without the earlier ratings holds, though the later ones stand first."""
-    later = [f"u{user};i{item};{6 - rating};1" for user, item, rating in PEOPLE[:50]]
-    once = [*later, *(f"u{user};i{item};{rating};1" for user, item, rating in PEOPLE[50:])]
-    columns = ("--columns", "1,2,3,4")
-    told = [
-        called(blindrec, "run", with_times(tmp_path / "twice.csv"), *columns, "--duplicates", "last"),
-        called(blindrec, "run", written(tmp_path / "once.csv", "\n".join(once)), *columns),
-        called(blindrec, "run", with_times(tmp_path / "twice.csv"), *columns, "--duplicates", "first"),
-    ]
-    digests = [one.result["releases_sha256"] for one in told]
-    assert digests[0] == digests[1] != digests[2]
 
 
 @pytest.mark.usefixtures("_reads_alone")

@@ -16,15 +16,8 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 UNIT = ["trust_model", "mechanism", "epsilon", "users", "public", "seed", "features"]
 COLUMNS = [*UNIT, "user_id", "item_id", "rank", "score"]
 HERE = ("--backend", "inprocess", "--workers", 1, "--json", "-")
-COMPARED: tuple[object, ...] = (
-    "--trust-models",
-    "none,two-tier,local",
-    "--mechanisms",
-    "popularity,EASE,set",
-    "--public",
-    0.2,
-)
-COMPARED = (*COMPARED, "--epsilon", 4, "--scale", 1, "--seeds", 3, "--like-from", 4)
+COMPARED: tuple[object, ...] = ("--trust-models", "none,two-tier,local", "--mechanisms", "popularity,EASE,set")
+COMPARED = (*COMPARED, "--public", 0.2, "--epsilon", 4, "--scale", 1, "--seeds", 3, "--like-from", 4)
 RUN = ("run", "--design", "set", "--epsilon", 4, "--like-from", 4)
 METRICS = ("hit_rate", "ndcg", "recall")
 WITH_LENSKIT = pytest.mark.skipif(find_spec("lenskit") is None, reason="lenskit is not installed (extra lenskit)")
@@ -33,9 +26,8 @@ Scored = Callable[[pd.DataFrame, pd.DataFrame], dict[str, float]]
 
 @pytest.fixture(scope="module")
 def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_movielens(
-        tmp_path_factory.mktemp("lists") / "ratings.csv", planted_ratings(users=40, items=30, each=20)
-    )
+    folder = tmp_path_factory.mktemp("lists")
+    return write_movielens(folder / "ratings.csv", planted_ratings(users=40, items=30, each=20))
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +94,7 @@ def test_lists_of_a_comparison_are_worth_elsewhere_what_they_are_here(
 
 
 @pytest.mark.parametrize("scored", [by_hand, pytest.param(by_lenskit, marks=WITH_LENSKIT)])
-def test_lists_of_a_run_are_worth_elsewhere_what_they_are_here(
-    scored: Scored, ratings: Path, blindrec: Command, tmp_path: Path
-) -> None:
+def test_lists_of_a_run_score_alike_elsewhere(scored: Scored, ratings: Path, blindrec: Command, tmp_path: Path) -> None:
     run = blindrec(*RUN, "--ratings", ratings, "--out", tmp_path / "out", *HERE).result
     lists, holdout = folders(tmp_path / "out")
     worth = scored(lists[lists["user_id"].isin(holdout["user_id"])], holdout)

@@ -1,12 +1,11 @@
 """The recipe: how many people like a file's private advice takes, held against people that are counted and drawn."""
 
-from io import StringIO
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
-from runs import Command, planted_ratings, refused, write_movielens
+from runs import Command, planted_ratings, present, printed, refused, write_movielens
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, parse_epsilon
@@ -23,8 +22,6 @@ from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import mechanism_of
 from scenarios.studies.compare.worlds import world_of
-from scenarios.studies.planner import plan
-from scenarios.studies.planner.least_users import Candidate
 
 ONE = parse_epsilon("1")
 
@@ -74,10 +71,8 @@ def test_a_forecast_is_what_devices_reach(wanted: Comparison) -> None:
         shares = []
         for split in Forecast(wanted).splits:
             request = RowRequest(settings=wanted, epsilon=ONE, users=users, seed=split.seed)
-            private, plain = (
-                score(split.world, advice, request, features=False).ndcg
-                for advice in (SET.advise(split.world, request), popularity(split.world))
-            )
+            both = SET.advise(split.world, request), popularity(split.world)
+            private, plain = (score(split.world, advice, request, features=False).ndcg for advice in both)
             shares.append(private / plain)
         return float(np.mean(shares))
 
@@ -95,8 +90,7 @@ class Known(Forecast):
 
 @pytest.mark.parametrize("guess", [1.0, 3e4, 1e12])
 def test_people_are_found_wherever_they_are_sought_first(wanted: Comparison, guess: float) -> None:
-    found = Known(wanted).people(SET, ONE, features=False, share=0.5, guess=guess)
-    assert found is not None
+    found = present(Known(wanted).people(SET, ONE, features=False, share=0.5, guess=guess))
     assert found[0] == pytest.approx(1e4, rel=0.05)
     world = Known(wanted).splits[0].world
     tenth = np.sort(world.popularity)[-10] / world.people
@@ -113,9 +107,7 @@ def test_what_to_use_is_what_is_worth_most_with_the_people_here(wanted: Comparis
     assert best["features"]
     assert best["people_to_beat"] < 10**7
     assert best["here"] > BEATS
-    assert [(row["mechanism"], row["features"]) for row in many] == [
-        (name, features) for name in ("set", "pairs") for features in (False, True)
-    ]
+    assert [(row["mechanism"], row["features"]) for row in many] == [*product(("set", "pairs"), (False, True))]
 
 
 def test_more_privacy_takes_more_people_and_less_worth_fewer(wanted: Comparison) -> None:
@@ -129,21 +121,14 @@ def test_more_privacy_takes_more_people_and_less_worth_fewer(wanted: Comparison)
 
 
 def test_the_table_has_every_number_at_eighty_columns(wanted: Comparison) -> None:
-    rows, shown = needs(wanted, epsilons=(ONE,)), StringIO()
-    show_needs(Console(file=shown, width=80), rows, None)
+    rows = needs(wanted, epsilons=(ONE,))
+    shown = printed(lambda console: show_needs(console, rows, None))
     for row in rows:
-        assert ("never" if row["people"] is None else short(row["people"])) in shown.getvalue()
-        assert f"{100 * row['here']:.0f} %" in shown.getvalue()
+        assert ("never" if row["people"] is None else short(row["people"])) in shown
+        assert f"{100 * row['here']:.0f} %" in shown
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let plans compare a single design of block models."""
-    settings = {"design": "set", "decoder": "k-means"}
-    monkeypatch.setattr(plan, "candidates", lambda world, *_: [Candidate(world=world, settings=settings)])
-
-
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("no_pairs")
 def test_what_cannot_be_told_is_said(tmp_path: Path, blindrec: Command) -> None:
     few = write_movielens(tmp_path / "few.csv", planted_ratings(users=50, items=12, each=8))
     shown = blindrec("data", few)

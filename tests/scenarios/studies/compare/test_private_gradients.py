@@ -124,9 +124,7 @@ def test_sums_of_bits_are_those_of_devices(row: GradientRow, world: FileWorld) -
     assert doubt(answered, other) > radius
 
 
-def test_the_table_says_from_which_paper_a_rival_is_and_what_its_updates_come_to(
-    ratings: Path, blindrec: Command
-) -> None:
+def test_the_table_says_from_which_paper_a_rival_is_and_what_updates_take(ratings: Path, blindrec: Command) -> None:
     names = ",".join(row.mechanism for row in ROWS)
     options = ("--trust-models", "local", "--mechanisms", names, "--epsilon", 4, "--scale", "1,100", "--devices", 1000)
     result = blindrec("compare", ratings, "--like-from", 4, "--backend", "inprocess", "--json", "-", *options).result

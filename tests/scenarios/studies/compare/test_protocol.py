@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
-from runs import planted_ratings, rating_table, write_movielens
+from runs import likes, planted_ratings, present, rating_table, write_movielens
 from scipy import sparse
 
 from coordinator.protocol.arrays import Floats
@@ -146,13 +146,11 @@ def test_lists_without_scores_of_all_items_are_those_with_them(pooled: bool) -> 
     pool, order = np.sort(coins.choice(60, 15, replace=False)).astype(np.int32), coins.permutation(60)
     weights = coins.integers(-1, 2, (15, 15)).astype(np.float64)
     model = ItemToItem(pool=pool, liked=counts[pool], weights=weights)
-    learned = item_models.pair_advice(model, counts, order, noise=0.0)
+    advice = item_models.pair_advice(model, counts, order, noise=0.0)
     if not pooled:
-        learned = LearnedScores(popularity=counts, floor=1.0)
+        advice = LearnedScores(popularity=counts, floor=1.0)
     slow: dict[str, Any] = {"before": None} if pooled else {"scorer": lambda own: np.tile(counts, (own.shape[0], 1))}
-    one, other = (
-        _lists(of, each, np.arange(40), order, features=False) for each in (learned, replace(learned, **slow))
-    )
+    one, other = (_lists(of, each, np.arange(40), order, features=False) for each in (advice, replace(advice, **slow)))
     assert one.tolist() == other.tolist()
     assert (one == -1).any()
 
@@ -172,10 +170,8 @@ def test_bounded_scores_give_the_lists_of_all_scores(monkeypatch: pytest.MonkeyP
     holds: Any = sparse.hstack([of.matrix, numbers]).tocsr().astype(np.int64)  # a scorer sees whose scores it makes
     learned = LearnedScores(popularity=bounds, floor=1.0, scorer=scores, holds=holds, bounded=(bounds, scores))
     wrong = replace(learned, bounded=(bounds / 9, scores))
-    one, other, third = (
-        _lists(of, each, np.arange(40), order, features=False)
-        for each in (learned, replace(learned, bounded=None), wrong)
-    )
+    every = learned, replace(learned, bounded=None), wrong
+    one, other, third = (_lists(of, each, np.arange(40), order, features=False) for each in every)
     assert one.tolist() == other.tolist() != third.tolist()
 
 
@@ -194,17 +190,14 @@ def test_popularity_is_scored_among_the_same_private_people() -> None:
     learned = LearnedScores(popularity=-np.arange(40.0), floor=1.0, people=np.array([0, 1, 3]))
     scored = score(of, learned, asked(of, public=0.25), features=False)
     plain = score(of, replace(popularity(of), people=learned.people), asked(of), features=False)
-    assert scored.popular is not None
-    assert scored.popular["ndcg"] == (plain.ndcg, *plain.resampled["ndcg"])
+    assert present(scored.popular)["ndcg"] == (plain.ndcg, *plain.resampled["ndcg"])
     assert plain.popular is None
 
 
 def matrix_of(dense: Any) -> Any:
     """Return a sparse matrix with places of 64 bits, as worlds have them: for others kernels would be compiled anew."""
-    matrix: Any = sparse.csr_array(dense)
-    return sparse.csr_array(
-        (matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)), matrix.shape
-    )
+    rows: Any = sparse.csr_array(dense)
+    return sparse.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), rows.shape)
 
 
 def test_both_forms_of_ease_agree_and_solve_its_equations() -> None:
@@ -278,8 +271,8 @@ def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None
 
 def test_features_help_where_taste_follows_them(tmp_path: Path) -> None:
     world = np.random.default_rng(0)
-    mine = [(user, world.choice(50, 15, replace=False) + 50 * (user % 2)) for user in range(60)]
-    path = write_movielens(tmp_path / "ratings.csv", [(user, int(item), 5.0) for user, of in mine for item in of])
+    rows = likes(world.choice(50, 15, replace=False) + 50 * (user % 2) for user in range(60))
+    path = write_movielens(tmp_path / "ratings.csv", rows)
     features = tmp_path / "movies.csv"
     features.write_text("item,kind\n" + "".join(f"{item + 1},{'ab'[item // 50]}\n" for item in range(100)))
     of = world_of(Comparison(ratings=path, features=features, like_from=4), 0)
@@ -293,9 +286,8 @@ def test_intervals_are_over_seeds_and_people() -> None:
     mean, low, high = over_seeds_and_people([0.2, 0.4], samples)
     seeds = scipy.stats.t.ppf(0.975, 1) * 0.1
     people = scipy.stats.norm.ppf(0.975) * 0.1
-    assert mean == pytest.approx(0.3)
-    assert high - mean == pytest.approx(math.hypot(seeds, people))
-    assert low == pytest.approx(2 * mean - high)
+    reach = math.hypot(seeds, people)
+    assert (mean, low, high) == pytest.approx((0.3, 0.3 - reach, 0.3 + reach))
     assert over_seeds_and_people([0.2], samples[:1])[2] - 0.2 == pytest.approx(people)
 
 

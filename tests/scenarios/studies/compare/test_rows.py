@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
-from runs import Rating, planted_ratings, write_movielens
+from runs import Rating, likes, planted_ratings, present, write_movielens
 from statistical import hoeffding_radius, normal_radius
 
 from actors.advice import public_order
@@ -30,16 +30,9 @@ from scenarios.families.two_tier.two_tier_scenario import needs_scale
 from scenarios.studies.compare.advisors import MODELS, fit_model, pair_design
 from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RATES, Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, RowRequest
-from scenarios.studies.compare.rows import local, registered_rows, trusted
+from scenarios.studies.compare.rows import local, public_users, registered_rows, trusted
 from scenarios.studies.compare.rows.local import PAIRS, Directions, LocalRow, people_of
-from scenarios.studies.compare.rows.public_users import (
-    COMPLETIONS,
-    KAPPAS,
-    chosen_kappa,
-    lifted,
-    ratings_left,
-    split_people,
-)
+from scenarios.studies.compare.rows.public_users import COMPLETIONS, KAPPAS, chosen_kappa, ratings_left, split_people
 from scenarios.studies.compare.rows.trusted import contributors, item_change, laplace_noise, limited_likes, pair_change
 from scenarios.studies.compare.scoring import SERVED, TOP, ListScores, _lists, score
 from scenarios.studies.compare.sum_laws import pair_agreements, pair_means
@@ -62,7 +55,6 @@ def scores_of(name: str, world: FileWorld, asked: Callable[[], RowRequest]) -> L
 
 
 def with_features(folder: Path, **more: Any) -> Comparison:
-    """A file of 30 items, with features of each."""
     lines = [f"{item + 1},Film {item} (19{50 + item}),{'Drama' if item % 3 else 'War|Drama'}" for item in range(30)]
     (folder / "movies.csv").write_text("movieId,title,genres\n" + "\n".join(lines) + "\n")
     return file_of(folder, planted_ratings(users=150, items=30, each=12), features=folder / "movies.csv", **more)
@@ -75,11 +67,7 @@ def with_features(folder: Path, **more: Any) -> Comparison:
 def ordered(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     """A file whose 300 items stand in the order of how many people like them, so that even this order is telling."""
     coins, often = np.random.default_rng(5), 1 / np.arange(1, 301)
-    rows = [
-        (user, int(item), 5.0)
-        for user in range(60)
-        for item in coins.choice(300, size=12, replace=False, p=often / often.sum())
-    ]
+    rows = likes(coins.choice(300, size=12, replace=False, p=often / often.sum()) for _ in range(60))
     return file_of(tmp_path_factory.mktemp("ordered"), rows, likes=12, paired=20, top=20, co_liked=10)
 
 
@@ -174,11 +162,7 @@ def test_a_librarys_factors_find_what_the_houses_models_find(tmp_path: Path) -> 
     """Four tastes in ten items each of forty: models of items tell them apart, and popularity does not."""
     pytest.importorskip("implicit", reason="the package implicit is not installed; it is the extra `check`")
     coins = np.random.default_rng(2)
-    rows = [
-        (person, int(item), 5.0)
-        for person in range(120)
-        for item in 10 * (person % 4) + coins.choice(10, 7, replace=False)
-    ]
+    rows = likes(10 * (person % 4) + coins.choice(10, 7, replace=False) for person in range(120))
     settings = file_of(tmp_path, rows, rank=4, ridge=5, neighbours=9)
     names = ("popularity", "SVD", "EASE", "ALS", "ALS")
     popular, svd, ridge, als, again = (
@@ -222,9 +206,8 @@ def test_completed_ratings_find_taste_where_popularity_cannot(two_tastes: Compar
     scores = []
     for row in COMPLETED.values():
         learned = row.advise(world, asked)
-        assert learned.scorer is not None
         assert score(world, learned, asked, features=False).ndcg > 1.3 * popular.ndcg
-        scores.append(learned.scorer(learned.holds[learned.people]))
+        scores.append(present(learned.scorer)(learned.holds[learned.people]))
     assert len(scores) == 3
     assert not any(np.allclose(scores[one], scores[other]) for one, other in ((0, 1), (0, 2), (1, 2)))
 
@@ -248,9 +231,8 @@ ITEMS, PEOPLE = 40, 2000
 @pytest.fixture(scope="module")
 def independent(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
     """People like items independently of each other, the first ones most."""
-    likes = np.random.default_rng(1).random((PEOPLE, ITEMS)) < np.linspace(0.6, 0.05, ITEMS)
-    rows = [(int(who), int(what), 5.0) for who, what in np.argwhere(likes)]
-    return world_of(file_of(tmp_path_factory.mktemp("independent"), rows), 0)
+    liked = np.random.default_rng(1).random((PEOPLE, ITEMS)) < np.linspace(0.6, 0.05, ITEMS)
+    return world_of(file_of(tmp_path_factory.mktemp("independent"), likes(map(np.flatnonzero, liked))), 0)
 
 
 @pytest.fixture(scope="module")
@@ -265,8 +247,7 @@ def curated(users: int, epsilon: int | None = None, seed: int = 3, **changes: An
 
 
 def weights(world: FileWorld, asked: RowRequest) -> Floats2:
-    scorer = registered_rows()["curator: pairs with EASE"].advise(world, asked).scorer
-    assert scorer is not None
+    scorer = present(registered_rows()["curator: pairs with EASE"].advise(world, asked).scorer)
     scores = scorer(np.eye(world.items, dtype=np.float32))
     np.fill_diagonal(scores, 0)
     return scores
@@ -298,9 +279,7 @@ def test_a_curator_and_devices_count_pairs_of_as_many_items_and_likes(changes: d
 
 
 @pytest.mark.parametrize("affordable", [True, False])
-def test_likes_are_limited_among_the_items_that_count(
-    planted: FileWorld, monkeypatch: pytest.MonkeyPatch, *, affordable: bool
-) -> None:
+def test_likes_of_a_pool_are_limited(planted: FileWorld, monkeypatch: pytest.MonkeyPatch, *, affordable: bool) -> None:
     """Everybody who is sampled chooses anew; where these are too many, each choice stands for several people."""
     if not affordable:
         monkeypatch.setattr(trusted, "MOST_CHOSEN", 1)
@@ -323,9 +302,8 @@ def test_any_three_likes_of_six_are_chosen_alike() -> None:
     """False alarm 1e-6 by Hoeffding's bound of 20 sets and their twin, three of seven, which has 35."""
     for degree, sets in ((6, 20), (7, 35)):
         coins, draws = np.random.default_rng(degree), 40_000
-        places = trusted._choose(
-            np.array([0, degree]), np.zeros(draws, np.int64), 3 * np.arange(draws + 1), coins.random(3 * draws)
-        )
+        rows = np.array([0, degree]), np.zeros(draws, np.int64), 3 * np.arange(draws + 1)
+        places = trusted._choose(*rows, coins.random(3 * draws))
         shares = np.unique(np.sort(places.reshape(draws, 3), axis=1), axis=0, return_counts=True)[1] / draws
         assert shares.size == sets
         radius = hoeffding_radius(draws, false_alarm=1e-6 / sets)
@@ -336,9 +314,8 @@ def test_any_three_likes_of_six_are_chosen_alike() -> None:
 def test_who_likes_none_of_the_paired_items_gets_what_most_like(planted: FileWorld) -> None:
     asked = curated(planted.people, top=16, co_liked=16)
     advised = registered_rows()["curator: pairs with EASE"].advise(planted, asked)
-    assert advised.scorer is not None
     assert advised.order is not None
-    scores = advised.scorer(np.zeros((1, planted.items), np.float32))[0]
+    scores = present(advised.scorer)(np.zeros((1, planted.items), np.float32))[0]
     popularity = planted.popularity[advised.order[np.argsort(-scores[advised.order], kind="stable")]]
     assert (np.diff(popularity) <= 0).all()
 
@@ -357,9 +334,7 @@ def test_noise_hides_whose_ratings_are_replaced() -> None:
 
 
 @pytest.mark.parametrize("name", ["popularity (Gaussian)", "pairs with EASE"])
-def test_both_releases_of_gaussian_noise_spend_no_more_than_is_claimed(
-    planted: FileWorld, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_gaussian_releases_spend_the_claim(planted: FileWorld, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise that is drawn, release by release, and delta at epsilon by the law of their composition."""
     spent: list[float] = []
     most = 20 if name == "pairs with EASE" else min(NOWHERE.likes, planted.items)
@@ -482,8 +457,7 @@ def test_too_few_people_have_no_direction_and_are_told(directed: Comparison) -> 
     enough, low = local.threshold(directed, 0, Fraction(1)), directed.model_copy(update={"devices": 0})
     assert f"{enough:,.0f} at epsilon 1" in row.remarks(directed.model_copy(update={"epsilon": (Fraction(1),)}))[0]
     for times, some in ((0.25, False), (4, True)):
-        tastes = row.learn(world, request(low, epsilon=Fraction(1), users=round(times * enough))).tastes
-        assert tastes is not None
+        tastes = present(row.learn(world, request(low, epsilon=Fraction(1), users=round(times * enough))).tastes)
         assert (tastes.vectors.shape[1] > 0) == some
 
 
@@ -527,5 +501,5 @@ def test_the_kappa_of_lifts_is_chosen_on_public_likes_alone(tmp_path: Path) -> N
     chosen_kappa.cache_clear()
     assert chosen_kappa(settings, 0.5, 1) == kappas[0.5]
     popularity, likes = np.array([0.4, 0.3]), scipy.sparse.csr_array(np.array([[1.0, 1], [1, 0], [0, 0], [0, 1]]))
-    assert lifted(likes, popularity, 0.0)[0, 1] == pytest.approx(4 * 0.4 * 0.3 * 1 / (4 * 0.5 * 0.5))
-    assert lifted(likes, popularity, 2.0)[0, 1] == pytest.approx(4 * 0.4 * 0.3 * 3 / (4 * 0.5 * 0.5 + 2))
+    assert public_users.lifted(likes, popularity, 0.0)[0, 1] == pytest.approx(4 * 0.4 * 0.3 * 1 / (4 * 0.5 * 0.5))
+    assert public_users.lifted(likes, popularity, 2.0)[0, 1] == pytest.approx(4 * 0.4 * 0.3 * 3 / (4 * 0.5 * 0.5 + 2))

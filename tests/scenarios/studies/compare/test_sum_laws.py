@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from runs import planted_ratings, write_movielens
+from runs import likes, planted_ratings, write_movielens
 from statistical import binomial_bounds, normal_radius
 
 from actors.device import Cohort
 from actors.ratings import StoredRatings
-from coordinator.protocol.arrays import Floats
+from coordinator.protocol.arrays import Floats, Indices
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import CountedSet
@@ -48,11 +48,8 @@ def few_items(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
 def skewed(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
     """400 people who like 2 to 9 of 120 items, the first ones most."""
     coins, weight = np.random.default_rng(0), 1 / np.arange(1, 121)
-    rows = [
-        (person, int(item), 5.0)
-        for person in range(400)
-        for item in coins.choice(120, size=coins.integers(3, 12), replace=False, p=weight / weight.sum())
-    ]
+    weight /= weight.sum()
+    rows = likes(coins.choice(120, size=coins.integers(3, 12), replace=False, p=weight) for _ in range(400))
     return file_world(tmp_path_factory.mktemp("skewed"), rows)
 
 
@@ -106,9 +103,7 @@ def test_the_law_of_pairs_is_that_of_devices(few_items: FileWorld) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("pool", [None, np.arange(10, dtype=np.int32)])
-def test_devices_report_numbers_of_likes_as_the_law_says(
-    skewed: FileWorld, pool: np.ndarray[tuple[int], np.dtype[np.int32]] | None
-) -> None:
+def test_devices_report_numbers_of_likes_as_the_law_says(skewed: FileWorld, pool: Indices | None) -> None:
     """Counts of 40,000 devices lie within binomial bounds of the law, false alarm 1e-6; its twin knows another."""
     user = np.random.default_rng(1).integers(skewed.people, size=40_000).astype(np.int32)
     devices = StoredRatings(rows=skewed.fold.train, user=user, rated_public=False)

@@ -122,9 +122,9 @@ def test_the_figure_has_stars_where_a_row_beats_popularity(result: dict[str, Any
 PEOPLE, TRUTH, HEIGHT = 610, 47_000.0, 0.95
 
 
-def worth(users: float, truth: float = TRUTH) -> float:
+def worth(users: Any, truth: float = TRUTH) -> Any:
     """A curve as MovieLens has it, steep first and flat at the top; it is worth `HEIGHT` with so many people."""
-    return 1 / (1 + (math.sqrt(0.05 / 0.95) * truth / users) ** 2) if users else 0.0
+    return 1 / (1 + (math.sqrt(0.05 / 0.95) * truth / users) ** 2) if np.all(users) else 0.0
 
 
 def measured(grid: list[int], truth: float = TRUTH) -> list[int]:
@@ -166,7 +166,7 @@ def heights(coins: np.random.Generator, users: list[int], spread: float) -> tupl
     people, splits = coins.normal(0, spread, (1, 101)), coins.normal(0, spread, (3, 1))
     people[:, 0] = 0
     shift = coins.normal(0, spread) + splits + people
-    return {one: np.vectorize(worth)(one / np.exp(shift)) for one in users}, np.ones((3, 101))
+    return {one: worth(one / np.exp(shift)) for one in users}, np.ones((3, 101))
 
 
 @pytest.mark.statistical

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Command, refused
+from runs import Command, present, refused
 
 from scenarios.config.scenario import Scenario
 from scenarios.studies.planner import plan as planning
@@ -19,18 +19,23 @@ WORLD: dict[str, Any] = {"items": 40, "rated": 6}
 ACCURATE = Target(success=None, accuracy=0.9)
 
 
-def candidate(design: str, **settings: Any) -> Candidate:
+def candidate(design: str, trust: dict[str, Any] = TRUST, **settings: Any) -> Candidate:
     world = Scenario.model_validate(WORLD)
-    return Candidate(world=world, settings={"design": design, "decoder": "k-means", **settings}, trust=TRUST)
+    return Candidate(world=world, settings={"design": design, "decoder": "k-means", **settings}, trust=trust)
 
 
-def planned(monkeypatch: pytest.MonkeyPatch, *designs: str, **options: Any) -> DesignPlan:
-    """A plan behind a shuffler among some designs: all of them take half a minute."""
+def limit_to(monkeypatch: pytest.MonkeyPatch, *designs: str) -> None:
+    """Let plans be made among some designs: all of them take half a minute."""
 
     def few(*names: Any) -> list[Candidate]:
         return [one for one in candidates(*names) if one.design in designs]
 
     monkeypatch.setattr(planning, "candidates", few)
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, *designs: str, **options: Any) -> DesignPlan:
+    """A plan behind a shuffler among some designs."""
+    limit_to(monkeypatch, *designs)
     return plan(Scenario.model_validate(WORLD | {"epsilon": 1}), ACCURATE, trust=TRUST, **options)
 
 
@@ -43,9 +48,7 @@ def run_of(blindrec: Command, row: dict[str, Any], *more: object) -> dict[str, A
 
 
 @pytest.mark.parametrize("design", ["grr", "set"])
-def test_a_plan_says_what_a_run_with_as_many_users_does(
-    design: str, monkeypatch: pytest.MonkeyPatch, blindrec: Command
-) -> None:
+def test_a_plan_says_what_such_a_run_does(design: str, monkeypatch: pytest.MonkeyPatch, blindrec: Command) -> None:
     row = planned(monkeypatch, design).rows[0]
     record = run_of(blindrec, row, "--trust", "shuffled")
     for name in ("trust_model", "epsilon", "epsilon_local", "delta", "neighbours", "amplified_for", "bound"):
@@ -58,11 +61,9 @@ def test_a_plan_says_what_a_run_with_as_many_users_does(
 def test_fewer_users_do_not_meet_the_target_and_a_smaller_epsilon_neither() -> None:
     """To the fineness of both searches; twice for a number that was rounded up."""
     plans = CentralPlans(candidate("grr"), ACCURATE)
-    users = plans.least_users(Fraction(1))
-    assert users is not None
+    users = present(plans.least_users(Fraction(1)))
     assert plans.margin(Fraction(1), users) >= 0 > plans.margin(Fraction(1), int(users * (1 - 2 * FINENESS)))
-    least = plans.least_epsilon(users)
-    assert least is not None
+    least = present(plans.least_epsilon(users))
     assert 0.9 < least <= 1 + FINENESS
     assert plans.margin(least, users) >= 0 > plans.margin(least * Fraction(95, 100), users)
 
@@ -70,10 +71,8 @@ def test_fewer_users_do_not_meet_the_target_and_a_smaller_epsilon_neither() -> N
 def test_a_shuffler_takes_fewer_users_than_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     made = planned(monkeypatch, "grr", "maxsense", users=3000)
     assert [row["design"] for row in made.rows] == ["grr"]  # a question by address hides nobody
-    alone = Candidate(world=Scenario.model_validate(WORLD), settings=candidate("grr").settings)
-    local = users_needed(alone, Fraction(1), ACCURATE)
-    assert local.users is not None
-    assert made.rows[0]["users"] < local.users / 10
+    local = users_needed(candidate("grr", {}), Fraction(1), ACCURATE)
+    assert made.rows[0]["users"] < present(local.users) / 10
     assert (made.bounds, made.sufficient) == ([], None)  # those of local privacy do not hold
     assert made.best is not None
     assert made.rows[0]["amplified_for"] == 2700  # of the users that there are
@@ -91,13 +90,8 @@ def test_what_a_shuffler_can_hide_is_planned_and_nothing_else() -> None:
     assert {one.design for one in every} == {"grr", "oue", "subset", "set"}
 
 
-def test_the_command_says_what_is_left_without_the_shuffler(
-    monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path
-) -> None:
-    def few(*names: Any) -> list[Candidate]:
-        return [one for one in candidates(*names) if one.design == "grr"]
-
-    monkeypatch.setattr(planning, "candidates", few)
+def test_the_command_says_what_is_left(monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path) -> None:
+    limit_to(monkeypatch, "grr")
     flags = ["--items", 40, "--rated", 6, "--accuracy", 0.9, "--trust", "shuffled", "--users", 2000]
     ended = blindrec("plan", *flags, "--json", tmp_path / "plan.json")
     assert (ended.code, ended.err) == (0, "")
@@ -113,9 +107,7 @@ def test_the_command_says_what_is_left_without_the_shuffler(
 @pytest.mark.parametrize(
     "settings", [{}, {"noise": "devices"}, {"neighbours": "add-remove"}], ids=["servers", "devices", "add-remove"]
 )
-def test_a_plan_of_two_servers_says_what_a_run_with_as_many_users_does(
-    settings: dict[str, str], blindrec: Command
-) -> None:
+def test_a_plan_of_two_servers_says_what_such_a_run_does(settings: dict[str, str], blindrec: Command) -> None:
     trust = {"trust": "two-servers", "delta": 1e-5}
     made = plan(Scenario.model_validate(WORLD | {"epsilon": 1}), ACCURATE, trust=trust, settings=settings)
     (row,) = made.rows
@@ -133,18 +125,13 @@ def test_a_plan_of_two_servers_says_what_a_run_with_as_many_users_does(
 
 def test_laplace_noise_and_a_delta_that_is_too_large_for_enough_users_are_planned() -> None:
     for delta, most in ((0.0, 10**15), (1e-2, 100)):
-        one = Candidate(
-            world=Scenario.model_validate(WORLD),
-            settings={"design": "totals", "decoder": "totals"},
-            trust={"trust": "two-servers", "delta": delta},
-        )
-        plans = CentralPlans(one, ACCURATE)
+        trust = {"trust": "two-servers", "delta": delta}
+        plans = CentralPlans(candidate("totals", trust, decoder="totals"), ACCURATE)
         assert plans.most_users == most
         users = plans.least_users(Fraction(1))
         assert (users is None) == (delta > 0)
         if users is not None:
-            least = plans.least_epsilon(users)
-            assert least is not None
+            least = present(plans.least_epsilon(users))
             assert 0.9 < least <= 1 + FINENESS
 
 

@@ -5,18 +5,12 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from runs import present
 
 from coordinator.protocol.errors import InputError
 from scenarios.config.scenario import Scenario
-from scenarios.studies.planner.least_users import (
-    Candidate,
-    Target,
-    epsilon_needed,
-    estimated_epsilon,
-    predicted_users,
-    to_epsilon,
-    users_needed,
-)
+from scenarios.studies.planner import least_users
+from scenarios.studies.planner.least_users import Candidate, Target, epsilon_needed, predicted_users, users_needed
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.predictors import Predictor, predictor
 
@@ -30,29 +24,21 @@ def candidate(design: str, world: Scenario = STANDARD, **settings: Any) -> Candi
 
 
 def needed(one: Candidate, epsilon: Any, target: Target) -> int:
-    users = users_needed(one, epsilon, target).users
-    assert users is not None
-    return users
+    return present(users_needed(one, epsilon, target).users)
 
 
-ABLE = [
-    ("maxsense", {"decoder": "centred"}),
-    ("maxsense", {"decoder": "paper"}),
-    ("multi-maxsense", {"questions": "ceil"}),
-    ("multi-maxsense", {"questions": "auto"}),
-    ("curator-items", {}),
-]
+ABLE = [("curator-items", {}), *(("maxsense", {"decoder": one}) for one in ("centred", "paper"))]
+ABLE += [("multi-maxsense", {"questions": one}) for one in ("ceil", "auto")]
 
 
 @pytest.mark.parametrize("target", [SURE, Target(success=0.5, accuracy=0.9)])
 @pytest.mark.parametrize(("design", "settings"), ABLE)
 def test_users_found_meet_the_target_and_fewer_do_not(design: str, settings: dict[str, Any], target: Target) -> None:
     one = candidate(design, Scenario(items=60, rated=6), **settings)
-    need = users_needed(one, Fraction(2), target)
-    assert need.users is not None
-    assert need.predictor is not None
-    assert target.met(need.predictor, need.users)
-    assert not target.met(need.predictor, math.floor(need.users * 0.999) - 1)
+    users = needed(one, Fraction(2), target)
+    prediction = present(predictor(one.at(Fraction(2))))
+    assert target.met(prediction, users)
+    assert not target.met(prediction, math.floor(users * 0.999) - 1)
 
 
 @pytest.mark.few(2)
@@ -64,8 +50,7 @@ def test_epsilon_found_meets_the_target_and_less_does_not(design: str, settings:
         found = predictor(one.at(epsilon))
         return found is not None and SURE.met(found, users)
 
-    epsilon = epsilon_needed(one, SURE, users)
-    assert epsilon is not None
+    epsilon = present(epsilon_needed(one, SURE, users))
     assert met(epsilon)
     assert not met(epsilon * Fraction(999, 1000))
     assert not any(met(epsilon * Fraction(part, 20)) for part in range(2, 20))
@@ -76,8 +61,7 @@ def test_no_smaller_epsilon_is_skipped_where_the_need_jumps() -> None:
     one = candidate("multi-maxsense", Scenario(items=60, rated=6), questions="ceil")
     at, above = (needed(one, epsilon, SURE) for epsilon in (Fraction(2), Fraction(2001, 1000)))
     assert above > 1.05 * at
-    found = epsilon_needed(one, SURE, (at + above) // 2)
-    assert found is not None
+    found = present(epsilon_needed(one, SURE, (at + above) // 2))
     assert found < 2
 
 
@@ -112,19 +96,13 @@ def test_more_than_anybody_has_is_said_at_once() -> None:
 def test_item_queries_ask_for_as_many_yeses_as_the_target_wants() -> None:
     one = candidate("item-query", Scenario(items=100, rated=10), decoder="shares")
     rough, fine = (users_needed(one, None, Target(success=p, accuracy=None)) for p in (0.5, 0.99))
-    assert rough.answers is not None
-    assert fine.answers is not None
-    assert fine.predictor is not None
-    assert 1 < rough.answers < fine.answers
-    assert fine.answers % 2 == 1
-    assert fine.estimate is not None
-    assert fine.estimate.chance is not None
-    assert fine.estimate.chance(fine.answers) >= 0.99
-    assert fine.predictor.exact(1) >= 0.9  # of some 40 draws, each of which is right with a chance of .99
-    assert fine.interval is not None
-    assert fine.interval[0] <= (fine.users or 0) <= (fine.interval[1] or math.inf)
-    assert fine.users is not None
-    assert fine.users == pytest.approx(2 * 100**2 / 10 * fine.answers, rel=0.05)
+    answers, users, (low, high) = present(fine.answers), present(fine.users), present(fine.interval)
+    assert 1 < present(rough.answers) < answers
+    assert answers % 2 == 1
+    assert present(present(fine.estimate).chance)(answers) >= 0.99
+    assert present(fine.predictor).exact(1) >= 0.9  # of some 40 draws, each of which is right with a chance of .99
+    assert low <= users <= (high or math.inf)
+    assert users == pytest.approx(2 * 100**2 / 10 * answers, rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["success", "accuracy"])
@@ -145,10 +123,9 @@ def test_an_epsilon_that_is_emulated_is_the_inverse_of_the_users(design: str, ra
     """Users at epsilon 3/2 meet the target again near it; both are estimates, with intervals of some 20 %."""
     decoder = "centred" if design == "pairwise" else "totals"
     one = candidate(design, Scenario(items=40, rated=rated), decoder=decoder)
-    found = estimated_epsilon(one, SURE, needed(one, Fraction(3, 2), SURE))
-    assert found is not None
+    found = present(least_users.estimated_epsilon(one, SURE, needed(one, Fraction(3, 2), SURE)))
     assert found.high is not None
     assert found.low / 1.15 < 1.5 < found.high * 1.15
     assert found.high < 1.6 * found.low
-    assert estimated_epsilon(one, SURE, 1) is None
-    assert (to_epsilon(0), to_epsilon(100)) == (Fraction(1, 10**6), Fraction(30))
+    assert least_users.estimated_epsilon(one, SURE, 1) is None
+    assert (least_users.to_epsilon(0), least_users.to_epsilon(100)) == (Fraction(1, 10**6), Fraction(30))

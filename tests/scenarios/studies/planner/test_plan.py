@@ -1,14 +1,14 @@
 """Plans: their rows, what they recommend, what they need with liars, and what they load."""
 
-import io
 import math
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
+from runs import present, printed
 from scipy.optimize import linear_sum_assignment
 from thoroughness import sample
 
@@ -68,40 +68,7 @@ def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
     assert all(one.settings.get("rated_items") != "public" for one in every if one.protects_all)
 
 
-def test_the_standard_setting_and_theorem_15(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = planned(monkeypatch, {"maxsense", "curator-items"}, items=1000, rated=30)
-    assert row_of(made, decoder="centred")["users"] == pytest.approx(10.0e6, rel=0.02)
-    assert row_of(made, decoder="paper")["users"] == pytest.approx(18.2e6, rel=0.02)
-    delta, hat, n = 0.8 * math.exp(-0.5), 2 * math.tanh(0.5), 1000
-    by_hand = 300 * n**2 * (math.log(2) + math.log(n / 0.05)) / (hat**2 * delta**2 * 30 * (1 - 1 / 30) ** 2)
-    assert made.sufficient == pytest.approx(by_hand, rel=1e-9)
-    assert made.best is not None
-    assert (made.best["design"], made.best["decoder"]) == ("maxsense", "centred")
-    assert row_of(made, design="curator-items")["users"] < made.best["users"] < made.sufficient
-    lower = {row["name"]: row["users"] for row in made.bounds if row["valid"]}
-    assert max(lower.values()) < made.best["users"]
-    assert [row["name"] for row in made.bounds if row["binds"]] == ["capacity"]
-
-
-def test_rows_are_consistent_with_their_predictors(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = planned(monkeypatch, set(server_halves()) - {"pairwise", "curator-pairs", "anchor"})
-    for row in made.rows:
-        assert row["exact"] >= 0.95
-        assert 0.99 < row["accuracy"] < 1
-        assert row["note"] == ""
-        assert row["epsilon"] == (1.0 if row["private"] else "inf")
-        assert row["guarantee"].startswith("none") == (not row["private"])
-        assert (row["neighbours"], row["delta"]) == (("replace", 0.0) if row["private"] else (None, None))
-    assert made.recommended is not None
-    assert made.recommended.protects_all
-    assert made.best is not None
-    local = min(row["users"] for row in made.rows if row["trust_model"] == "local" and row["private"])
-    assert min(row["users"] for row in made.rows) < made.best["users"] == local
-
-
-def test_a_curator_needs_as_many_users_for_one_replaced_as_for_one_added_at_half_of_epsilon(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_replacement_takes_a_curator_the_users_of_addition_at_half_of_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise of twice the scale is that of half of epsilon; devices' rows are about replacement in any case."""
     both, adds = {"maxsense", "curator-items"}, {"neighbours": "add-remove"}
     made = planned(monkeypatch, both, epsilon=2)
@@ -113,31 +80,25 @@ def test_a_curator_needs_as_many_users_for_one_replaced_as_for_one_added_at_half
     assert "one user's ratings replaced" in one["guarantee"]
     assert row_of(halved, design="maxsense")["neighbours"] == "replace"
     assert one["users"] > row_of(planned(monkeypatch, both, epsilon=2, settings=adds), design="curator-items")["users"]
-    text = io.StringIO()
-    show_plan(Console(file=text, width=300), halved, "a plan")
-    assert "; curator-items: neighbours add-remove, delta 0" in text.getvalue()
-    assert "epsilon: neighbours replace, delta 0;" in text.getvalue()
-    text = io.StringIO()
-    show_plan(Console(file=text, width=300), made, "a plan")
-    assert "epsilon: neighbours replace, delta 0\n" in text.getvalue()
+    for plan_of, words in ((halved, "0; curator-items: neighbours add-remove, delta 0"), (made, "0\n")):
+        text = printed(partial(show_plan, made=plan_of, title="a plan"), 300)
+        assert f"epsilon: neighbours replace, delta {words}" in text
 
 
 def test_anchor_sensing_is_recommended_where_classes_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     """279,034 [261,327, 296,740] users were measured in 20 seeds; see docs/explanation/anchor.md."""
-    made = planned(monkeypatch, {"sign", "anchor"}, items=400, rated=40, like=MIRRORED)
-    assert made.best is not None
-    assert made.best["design"] == "anchor"
-    assert made.best["users"] == pytest.approx(279_034, rel=0.1)
+    both = {"sign", "anchor"}
+    world: dict[str, Any] = {"items": 400, "rated": 40}
+    made, plain = (planned(monkeypatch, both, **world, like=like) for like in (MIRRORED, ((0.9, 0.1),)))
+    best, other = present(made.best), present(plain.best)
+    assert (best["design"], best["users"], made.why) == ("anchor", pytest.approx(279_034, rel=0.1), None)
     assert row_of(made, design="sign")["users"] is None
-    stronger = planned(monkeypatch, {"sign", "anchor"}, items=400, rated=40, like=MIRRORED, epsilon=2)
-    assert row_of(stronger, design="anchor")["users"] < made.best["users"] / 2
-    plain = planned(monkeypatch, {"sign", "anchor"}, items=400, rated=40, like=((0.9, 0.1),))
-    assert plain.best is not None
-    assert plain.best["design"] == "sign"  # which adaptive rounds let do with a fifth of what one round needs
-    assert plain.best["users"] / 5 < row_of(plain, design="anchor")["users"] < plain.best["users"]
-    assert made.why is None
-    assert plain.why is not None
-    assert f"needs {row_of(plain, design='anchor')['users']:,} users, and its rounds adapt already" in plain.why
+    stronger = planned(monkeypatch, both, **world, like=MIRRORED, epsilon=2)
+    assert row_of(stronger, design="anchor")["users"] < best["users"] / 2
+    assert other["design"] == "sign"  # which adaptive rounds let do with a fifth of what one round needs
+    anchored = row_of(plain, design="anchor")["users"]
+    assert other["users"] / 5 < anchored < other["users"]
+    assert f"needs {anchored:,} users, and its rounds adapt already" in present(plain.why)
     assert plain.as_json()["recommended_why"] == plain.why
     three = planned(monkeypatch, {"anchor"}, like=((0.9, 0.1, 0.5),)).rows[0]
     assert (three["users"], "predicted for 2 clusters" in three["note"]) == (None, True)
@@ -151,8 +112,7 @@ def test_the_cheapest_that_protects_all_is_recommended(order: int) -> None:
     needs += [("oue", None, 0.25), ("olh", 600, None), ("curator-items", 10, 0.1), ("full-reveal", 20, 0.1)]
     rows = [(every[name], {"users": users, "epsilon": epsilon}) for name, users, epsilon in needs][::order]
     for key, design in (("users", "sign"), ("epsilon", "grr")):
-        best = planning._recommended(rows, key)
-        assert best is not None
+        best = present(planning._recommended(rows, key))
         assert best[0].design == design
     claimed = [(one, row | {"channel": UNCHECKED}) for one, row in rows]
     assert planning._recommended(claimed, "users") is None
@@ -201,11 +161,9 @@ def test_epsilon_is_sought_for_users(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {row["users"] for row in made.rows} == {60_000}
     assert all(row["exact"] == pytest.approx(0.95, abs=2e-3) for row in made.rows)
     assert made.best is not None
-    assert made.recommended is not None
     local = [row["epsilon"] for row in made.rows if row["trust_model"] == "local"]
     assert made.best["epsilon"] == min(local)
-    found = predictor(made.recommended.at(parse_epsilon(made.best["epsilon"])))
-    assert found is not None
+    found = present(predictor(present(made.recommended).at(parse_epsilon(made.best["epsilon"]))))
     assert found.exact(60_000) >= 0.95 - 1e-9
     none = planned(monkeypatch, {"maxsense"}, users=3, inverse=True)
     assert none.best is None
@@ -254,10 +212,7 @@ def test_rows_tell_which_users_their_shares_are_for(monkeypatch: pytest.MonkeyPa
     assert told.rows[0]["accuracy"] >= 0.9
 
 
-def test_what_a_plan_holds_for_is_said_in_words() -> None:
-    told = in_words(Scenario.model_validate({**LATEST_SMALL, "epsilon": 1}))
-    for words in ("70 of 9,724 items", "sizes 6,249, 3,475", "0.6258, 0.3757", "one label for all puts 0.6426"):
-        assert words in told
+def test_classes_that_a_plan_holds_for_are_said_in_words() -> None:
     mixed = in_words(Scenario(items=40, rated=6, like=MIRRORED, class_shares=(0.7, 0.3)))
     assert "0.9, 0.1 by 0.7 of the users; 0.1, 0.9 by 0.3 of the users" in mixed
 
@@ -315,8 +270,7 @@ def test_fewer_sensed_items_cost_users_and_let_more_liars_be() -> None:
 def test_a_pairs_answer_is_turned_round_as_the_spec_says() -> None:
     """f* of one item: .0257 % at N = 1000 and w = 30; 22.8 % where everybody rated all of 100 items."""
     for items, rated, tips in ((1000, 30, 0.000257), (100, 100, 0.228)):
-        influence = influence_of(Scenario(design="pairwise", items=items, rated=rated, users=1000).complete())
-        assert influence is not None
+        influence = present(influence_of(Scenario(design="pairwise", items=items, rated=rated, users=1000).complete()))
         assert influence.tipping(1) == pytest.approx(tips, rel=5e-3)
         assert influence.tipping(items // 2) == 1.0
 

@@ -12,7 +12,7 @@ import foreign_dishonest as dishonest
 import foreign_leaks as planted
 import numpy as np
 import pytest
-from runs import Command
+from runs import Command, present
 from scipy.stats import binom
 from thoroughness import sample, size
 
@@ -117,9 +117,8 @@ def test_nobody_is_guilty_at_any_epsilon_and_a_twin_with_a_hair_less_noise_is(na
             if number % 5:
                 continue
             twin = verdict(with_a_hair_less_noise(channel), epsilon)
-            assert honest.excess is not None
             assert twin.excess is not None
-            assert honest.excess < 0 < twin.excess < (0.01 if name == "laplace" else 1e-6)
+            assert present(honest.excess) < 0 < twin.excess < (0.01 if name == "laplace" else 1e-6)
             above = f"is {twin.excess:.3g} above the claimed {float(epsilon):.9g}"
             assert twin.failures == [f"exact epsilon {twin.exact:.9g} {above}"]
             unseen += twin.exact == honest.exact
@@ -142,8 +141,7 @@ def test_leaks_of_the_size_that_is_stated_are_found_as_often_and_smaller_ones_ar
     """Of 60 games 90 % are to be found: 44 or more but with probability 1e-4, by the binomial law."""
     assert binom.cdf(43, 60, 0.9) < 1e-4
     coins = np.random.default_rng(1)
-    stated = smallest_leak(1.0, 0.5, 20_000, 1e-4, share)
-    assert stated is not None
+    stated = present(smallest_leak(1.0, 0.5, 20_000, 1e-4, share))
     often, seldom = (sum(game(size, share, 40_000, coins) for _ in range(60)) for size in (stated, (1 + stated) / 2))
     assert 44 <= often <= 59
     assert seldom <= 30
@@ -230,8 +228,7 @@ def test_no_release_is_likelier_than_the_likeliest(design: str) -> None:
     law = ClaimedLaw(subject, subject.query(TINY, Fraction(1)))
     sketches, able = law.sketch(stored([((0, True),), ((0, False),)], [0, 1] * 32, TINY.items))
     sketches = sketches[able]
-    likeliest = LogRatios(law).likeliest(sketches)
-    assert likeliest is not None
+    likeliest = present(LogRatios(law).likeliest(sketches))
     assert set(np.unique(likeliest)) <= {0, 1}
     for sketch, bits in zip(sketches, likeliest, strict=True):
         chances = law.chances(sketch, np.uint64(0))
@@ -294,9 +291,7 @@ def test_a_leak_of_some_items_is_found_from_the_size_on_that_the_audit_states(it
     """Of each item alone, and of one item in five; a third of that size passes, which the honest audit says."""
     honest = audit(planted.SomeItems(leaks=False, of=items), releases=30_000)
     assert honest.held
-    assert honest.power is not None
-    size = honest.power.leaks[1 / items]
-    assert size is not None
+    size = present(present(honest.power).leaks[1 / items])
     for part, passes in ((1, False), (1 / 3, True)):
         leaking = planted.SomeItems(excess=(size - 1) * part, of=items)
         assert audit(leaking, releases=30_000).held is passes
@@ -305,9 +300,7 @@ def test_a_leak_of_some_items_is_found_from_the_size_on_that_the_audit_states(it
 @pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("kind", "attack"), [(dishonest.Later, "rounds"), (dishonest.SomePool, "searched pool=some")])
-def test_what_devices_refuse_in_later_questions_is_measured_past_their_refusal(
-    kind: type[Mechanism], attack: str
-) -> None:
+def test_what_devices_refuse_later_is_measured_past_their_refusal(kind: type[Mechanism], attack: str) -> None:
     """Twins are above: classes that no device refuses. False alarm: 1e-3 each."""
     found = audit(kind(), releases=6000)
     assert found.exact == pytest.approx(2)

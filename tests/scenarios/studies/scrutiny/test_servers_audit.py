@@ -18,14 +18,7 @@ from scenarios.config.mechanism_settings import server_half
 from scenarios.config.run_spec import RunSpec
 from scenarios.studies.scrutiny import servers_audit as audits
 from scenarios.studies.scrutiny.mechanism import PUBLIC, Size, scenario_of, subject_of
-from scenarios.studies.scrutiny.servers_audit import (
-    MakeServer,
-    NoiseLogs,
-    audit_servers,
-    exact_epsilon,
-    farthest_inputs,
-    server_of,
-)
+from scenarios.studies.scrutiny.servers_audit import MakeServer, audit_servers, exact_epsilon, server_of
 from scenarios.studies.scrutiny.verdicts import ServersAudit
 
 SIZE = Size(items=3, rated=1, users=4)
@@ -45,29 +38,19 @@ def played(make: MakeServer = server_of, devices: type[Cohort] = Cohort, **optio
     """An audit of few rounds, of devices that have one like of three items."""
     settings, delta = options.get("settings", {}), options.get("delta", 0.0)
     size = SIZE._replace(users=options.get("users", 4))
-    return audit_servers(
-        subject_of(server_half("totals"), settings, size=size),
-        query_of(delta, size, **settings),
-        users=size.users,
-        delta=delta,
-        size=size,
-        releases=options.get("releases", 2000),
-        doubt=1e-3,
-        make=make,
-        devices=devices,
-    )
+    subject, query = subject_of(server_half("totals"), settings, size=size), query_of(delta, size, **settings)
+    how: dict[str, Any] = {"releases": options.get("releases", 2000), "doubt": 1e-3, "make": make, "devices": devices}
+    return audit_servers(subject, query, users=size.users, delta=delta, size=size, **how)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize("noise", ["servers", "devices"])
 @pytest.mark.parametrize(("neighbours", "changes"), [("replace", 6), ("add-remove", 3)])
-def test_the_exact_epsilon_is_that_of_the_inputs_that_differ_most(
-    delta: float, noise: str, neighbours: str, changes: int
-) -> None:
+def test_the_exact_epsilon_is_of_the_farthest_inputs(delta: float, noise: str, neighbours: str, changes: int) -> None:
     """It is the claimed one, but for the public grid of deviations; of fewer coordinates it is smaller."""
     size, half = Size(items=6, rated=3, users=20), Totals()
     query = query_of(delta, size, noise=noise, neighbours=neighbours)
-    duel = farthest_inputs(query, half, size)
+    duel = audits.farthest_inputs(query, half, size)
     assert duel.changes == changes
     exact = exact_epsilon(query, half, changes, delta)
     assert 0.998 < exact <= 1
@@ -83,7 +66,7 @@ def test_the_exact_epsilon_is_that_of_the_inputs_that_differ_most(
 )
 def test_the_law_of_six_shares_is_that_of_one_dose(law: NoiseLaw, dose: NoiseLaw) -> None:
     values = np.arange(-8, 9)[None]
-    assert NoiseLogs(law, 6).of(values) == pytest.approx(NoiseLogs(dose, 1).of(values), abs=1e-6)
+    assert audits.NoiseLogs(law, 6).of(values) == pytest.approx(audits.NoiseLogs(dose, 1).of(values), abs=1e-6)
 
 
 LEAKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
@@ -119,9 +102,7 @@ def test_servers_and_devices_of_runs_pass_where_leaks_are_found(options: dict[st
     assert twin.epsilon_at_least == 1
 
 
-def test_the_command_says_claim_law_and_measurement(
-    monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path
-) -> None:
+def test_claim_law_and_measurement_are_said(monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path) -> None:
     flags = ("--trust", "two-servers", "--users", "3", "--releases", "1500", "--items", "4", "--rated", "2")
     ended = blindrec("audit", *flags, "--design", "totals", "--json", tmp_path / "one.json")
     assert (ended.code, ended.err) == (0, "")

@@ -173,9 +173,7 @@ def test_the_command_says_claim_bound_and_measurement(blindrec: Command, tmp_pat
 
 
 @pytest.mark.statistical
-def test_a_shuffler_of_runs_that_no_longer_sorts_ends_with_exit_code_two(
-    monkeypatch: pytest.MonkeyPatch, blindrec: Command
-) -> None:
+def test_a_shuffler_that_no_longer_sorts_ends_with_code_two(monkeypatch: pytest.MonkeyPatch, blindrec: Command) -> None:
     """The leak is in the code that runs use; its twin is the command above, which ends with 0."""
     monkeypatch.setattr(FEWEST, ENOUGH)
     monkeypatch.setattr("coordinator.shuffler.ascending", lambda rows: rows)

@@ -1,17 +1,17 @@
 """What a shuffler makes of a mechanism's epsilon: figures of the bounds, and whom shuffling cannot hide."""
 
 import json
-import math
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
+from foreign_leaks import StatedLessNoise, likes
 from runs import Command, complains
 
 import blindrec
-from blindrec import Amplification, Mechanism, amplified, independent_bits, local_epsilon, matrix_channel
+from blindrec import Amplification, amplified, local_epsilon, matrix_channel
 from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.value_channels import kary_channel
 
@@ -50,64 +50,39 @@ def test_a_matrix_is_bounded_as_the_mechanism_that_it_is(epsilon: int) -> None:
     """K-ary randomized response as a matrix has the two levels' bound, but for the inputs that nobody else holds."""
     channel = kary_channel(Fraction(epsilon), values=5)
     rows = [channel.chances(np.array([value])) for value in range(5)]
-    ours, theirs = (
-        amplified(matrix_channel(rows, None), 1000),
-        amplified("grr", 1000, epsilon=epsilon, items=4, rated=1),
-    )
+    ours = amplified(matrix_channel(rows, None), 1000)
+    theirs = amplified("grr", 1000, epsilon=epsilon, items=4, rated=1)
     assert ours.bound == "finite channel"
     assert ours.epsilon == pytest.approx(theirs.epsilon, rel=1e-3)
     assert ours.epsilon_local == pytest.approx(epsilon)
 
 
-def test_bits_that_are_few_are_a_matrix_and_many_are_any_randomizer() -> None:
-    few = amplified(independent_bits(count=2, if_one=0.7, if_zero=0.3, epsilon=Fraction(2), ones=1), 1000)
-    many = amplified(independent_bits(count=40, if_one=0.51, if_zero=0.49, epsilon=Fraction(4)), 1000)
-    assert (few.bound, many.bound) == ("finite channel", "any randomizer")
-    assert few.epsilon < few.epsilon_local
+class KnowsAddresses(StatedLessNoise):
+    """It sketches, or counts, otherwise at other addresses."""
 
-
-class FirstItem(Mechanism):
-    """Releases whether item 0 was liked."""
-
-    by_sketch: bool = False
-    by_count: bool = False
-    certain: bool = False
-    values: ClassVar[int] = 2
-
-    def query(self, catalogue: blindrec.Catalogue) -> blindrec.Question:  # noqa: ARG002 (the same for all)
-        return blindrec.Question(outputs=2)
-
-    def channel(self, question: blindrec.Question) -> Any:
-        flip = 1 / (1 + math.exp(question.nats))
-        return matrix_channel([[1 - flip, flip], [flip, 1 - flip]], question.epsilon)
+    counts: bool = False
 
     def sketch(self, question: blindrec.Question, ratings: Any, coins: Any) -> Any:  # noqa: ARG002 (no coin)
-        item = ratings.devices % question.items if self.by_sketch else np.zeros(ratings.devices.size, np.int64)
-        owner = np.repeat(np.arange(ratings.devices.size), np.diff(ratings.starts))
-        liked = ratings.likes & (ratings.items == item[owner])
-        return np.bincount(owner[liked], minlength=ratings.devices.size)
+        return likes(ratings, 0) if self.counts else ratings.devices % 2
 
     def count(self, question: blindrec.Question, released: Any, devices: Any) -> Any:
-        weights = devices % 3 if self.by_count else np.ones(devices.size, np.int64)
+        weights = devices % 3 if self.counts else None
         return np.bincount(released, weights, minlength=question.outputs).astype(np.int64)
-
-    def estimate(self, question: blindrec.Question, tally: blindrec.Tally) -> Any:
-        share = np.full(question.items, tally.sums[1] / max(tally.devices, 1))
-        return share, np.full(question.items, 0.1)
 
 
 def test_a_custom_mechanism_is_amplified_by_its_own_channel() -> None:
     """One bit, whose central epsilon at 1,000 devices is between what bits give away and the two levels' bound."""
-    result = amplified(FirstItem(), 1000, epsilon=1)
-    assert (result.design, result.bound) == ("FirstItem", "finite channel")
+    mechanism = StatedLessNoise(leaks=False)
+    result = amplified(mechanism, 1000, epsilon=1)
+    assert (result.design, result.bound) == ("StatedLessNoise", "finite channel")
     assert 0.12661 <= result.epsilon <= 0.1488
-    assert local_epsilon(FirstItem(), 1000, epsilon=result.epsilon).epsilon_local == pytest.approx(1, abs=0.002)
+    assert local_epsilon(mechanism, 1000, epsilon=result.epsilon).epsilon_local == pytest.approx(1, abs=0.002)
 
 
-@pytest.mark.parametrize(("setting", "method"), [("by_sketch", "sketch"), ("by_count", "count")])
-def test_a_custom_mechanism_that_knows_addresses_is_refused(setting: str, method: str) -> None:
-    with pytest.raises(blindrec.errors.InputError, match=f"method {method}, round 0: it depends on addresses"):
-        amplified(FirstItem(**{setting: True}), 1000, epsilon=1)
+@pytest.mark.parametrize(("counts", "method"), [(False, "sketch"), (True, "count")])
+def test_a_custom_mechanism_that_knows_addresses_is_refused(counts: bool, method: str) -> None:
+    with complains(f"method {method}, round 0: it depends on addresses"):
+        amplified(KnowsAddresses(leaks=False, counts=counts), 1000, epsilon=1)
 
 
 def test_every_design_is_amplified_or_refused() -> None:

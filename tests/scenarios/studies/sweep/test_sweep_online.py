@@ -33,9 +33,6 @@ BASE = ("--rounds", 60, "--voters", 16, "--peers", 2, "--diversity", 1, "--radiu
 VALUES = "rounds=60,ratio=4,radius=0,1,diversity=0,epsilon-rounds=30,60,epsilon-peers=2"
 TINY = (*BASE, "--axes", VALUES)
 SHAPE: dict[str, Any] = {"rounds": 60, "objects": 2, "voters": 16, "peers": 2, "diversity": 1, "radius": 1}
-COLUMNS = {"loss", "loss_se", "loss_low", "loss_high", "loss_bound", "loss_exact", "loss_lower_bound", "epsilon_proved"}
-COLUMNS |= {"epsilon_exact", "epsilon_lower", "epsilon_needed", "privacy_loss", "privacy_loss_most", "peers_alive"}
-COLUMNS.add("peers_kicked")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +43,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of 24 users with 60 ratings each."""
     rows = planted_ratings(users=24, items=90, each=60)
     return write_movielens(tmp_path_factory.mktemp("file") / "ratings.csv", rows)
 
@@ -63,19 +59,12 @@ def test_a_sweep_from_end_to_end(whole: Path) -> None:
     title = "sweep online, inprocess (as called): means over 2 seeds"
     assert all(words in shown for words in (title, "halving adversary", "p-rec-sharp", "p-rec *", "[nats]"))
     table = pd.read_csv(whole / "table.csv")
-    assert set(table) >= COLUMNS | {"axis", "x", "recommender", *OnlineSetting._fields}
+    assert set(table) >= {*result_in(whole)["points"][0]}
     assert set(table["axis"]) == set(AXES)
     assert set(table.loc[table["axis"] == "rounds", "recommender"]) == set(compared_on("rounds"))
     assert len(table) == len(result_in(whole)["points"])
     assert (table["seeds"] == 2).all()
-    units = pd.read_parquet(whole / "units.parquet")
-    assert len(units) == len(lines_of_units(whole))
-    told = [point for point in result_in(whole)["points"] if point["axis"] == "rounds" and point["x"] == 60]
-    mine = units[(units["recommender"] == "naive") & (units["rounds"] == 60) & (units["environment"] == "random")]
-    (row,) = (row for row in told if row["recommender"] == "naive")
-    assert row["loss"] == pytest.approx(mine["loss"].mean())
-    assert row["privacy_loss_most"] == pytest.approx(mine["privacy_loss"].max())
-    assert row["epsilon_proved"] == next(row["epsilon_proved"] for row in told if row["recommender"] == "p-rec")
+    assert len(pd.read_parquet(whole / "units.parquet")) == len(lines_of_units(whole))
 
 
 @pytest.mark.few(1)

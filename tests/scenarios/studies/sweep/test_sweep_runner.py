@@ -9,17 +9,16 @@ import pytest
 from runs import Command, refused, result_in, sweep_into
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.on_ray import OnRay
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.whole_files import locked_folder
 from scenarios.studies.sweep.adaptive_sweep import SCHEMES
 from scenarios.studies.sweep.online_sweep import AXES
-from scenarios.studies.sweep.sweep_folder import claim
 
 GRID = """
 seeds = 2
 share = 0.9
 most_users = 20_000
+probe = 0.9
 decoders = ["centred", "paper"]
 [base]
 rated = 5
@@ -60,11 +59,7 @@ def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     told = swept("--out", whole, "--json", "-")
     assert (told.code, told.err) == (0, "4 of 4 units were done before; going on\n")
     assert told.result == result_in(whole)
-    assert [len(told.result[name]) for name in ("settings", "fits", "ratios")] == [8, 4, 4]
-    one = told.result["settings"][0]
-    assert {"design", "decoder", "items", "rated", "epsilon", "criterion", "users", "low", "high", "seeds"} < one.keys()
-    assert (one["design"], one["items"], one["seeds"], one["unreached"]) == ("maxsense", 16, 2, 0)
-    assert one["low"] <= one["users"] <= one["high"] <= 20_000
+    assert [len(told.result[name]) for name in ("settings", "fits", "ratios", "probes")] == [8, 4, 4, 4]
 
 
 def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
@@ -81,9 +76,7 @@ def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
     assert (measured["users"] > measured["x"].map(best)).all()
 
 
-def test_a_folder_is_held_until_all_is_written(
-    swept: Command, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_holds_its_folder(swept: Command, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = shutil.copytree(whole / FOLDER, tmp_path / "sweep" / FOLDER).parent
 
     def drawn(*_: object) -> None:
@@ -108,13 +101,9 @@ def test_progress_is_told_in_lines(swept: Command, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.usefixtures("nobody_asks")
 def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Command, grid: Path, tmp_path: Path) -> None:
-    command, used = ("sweep", "sample-complexity"), tmp_path / "used"
+    command = ("sweep", "sample-complexity")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
-    used.mkdir()
-    claim(used, {"another": 1})
-    (used / FOLDER / "units").mkdir()
-    (used / FOLDER / "units" / "kept.units").touch()
     (tmp_path / "odd" / FOLDER).mkdir(parents=True)
     (tmp_path / "odd" / FOLDER / MANIFEST).write_text("{")
     new = tmp_path / "new"
@@ -123,7 +112,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
         ((grid, "--backend", "spark", "--out", new), ["'spark'"]),
         ((grid, "--backend", "inprocess", "--workers", 0, "--out", new), ["workers is 0"]),
         ((grid, *HERE, "--out", tmp_path / "mine"), ["holds another run", "new"]),
-        ((grid, *HERE, "--out", used), ["part of another sweep", str(used)]),
         ((grid, *HERE, "--out", tmp_path / "odd"), [MANIFEST, "is damaged"]),
         ((grid, *HERE, "--out", grid), ["cannot be made"]),
         ((grid, *HERE), ["--out"]),
@@ -131,7 +119,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
         line = refused(blindrec, *command, *arguments)
         assert all(word in line for word in words), line
     assert not new.exists()
-    assert [path.name for path in used.iterdir()] == [FOLDER]
 
 
 @pytest.mark.parametrize(
@@ -148,10 +135,3 @@ def test_help_teaches(name: str, taught: tuple[str, ...], blindrec: Command) -> 
     assert [words for words in (*taught, "Ctrl-C", "result.json") if words not in told.out] == []
     assert name in blindrec("sweep").out
     assert name in blindrec("sweep", "--help").out
-
-
-@pytest.mark.cluster
-def test_each_on_ray(ray_session: OnRay) -> None:
-    assert sorted(ray_session.each(lambda x: x + 1, range(9))) == [(x, x + 1) for x in range(9)]
-    with pytest.raises(ZeroDivisionError):
-        list(ray_session.each(lambda x: 1 / x, [1, 0]))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import here, of_file, planted_ratings, small, write_movielens
+from runs import here, labels_of, of_file, planted_ratings, present, small, write_movielens
 from statistical import normal_radius, variance_fits
 from worlds import scores_of
 
@@ -24,30 +24,17 @@ from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.moments.blocks import BlockParameters, maxsense_moments
 from coordinator.server.moments.emulation import EmulatedDevices, given_sensed
-from coordinator.server.rounds.state import Ask, total
+from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import digest
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
-from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.populations import liked_share, populate
 from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult
 from scenarios.studies.sweep import threshold
-from scenarios.studies.sweep.threshold import (
-    STEP,
-    BisectionRange,
-    EmulatedPrefixes,
-    Prefixes,
-    ThresholdMeasurement,
-    adapts,
-    emulate,
-    emulated_devices,
-    guess,
-    measure_threshold,
-    predicted_users,
-)
+from scenarios.studies.sweep.threshold import BisectionRange, EmulatedPrefixes, Prefixes, ThresholdMeasurement
 from scenarios.theory.emulated_runs import Emulated
 
 SCENARIOS = [
@@ -58,13 +45,6 @@ SCENARIOS = [
     small(users=5000, seed=6, design="sign"),
     small(users=5000, seed=7, design="sign", vectors=4),
 ]
-
-
-def labels_of(finished: MainResult) -> ClusteringScores:
-    """How right a run's labels are."""
-    truth = finished.population.truth
-    assert truth is not None
-    return clustering_scores(finished.outcome.model.cluster, truth)
 
 
 def equal(one: Statistic, other: Statistic) -> bool:
@@ -118,12 +98,11 @@ def test_a_planted_threshold_is_found(at: int, start: int, resolution: float) ->
         asked.append(users)
         return users >= at
 
-    found = BisectionRange(start=start, most=10**8, resolution=resolution).crossing(success)
-    assert found is not None
+    found = present(BisectionRange(start=start, most=10**8, resolution=resolution).crossing(success))
     assert at <= found <= at + max(1, resolution * at)
     assert found in asked
-    assert len(asked) <= abs(math.log(start / at, STEP)) + math.log2(STEP * at + 2) + 3
-    assert max(asked) <= max(start, math.ceil(at * STEP))
+    assert len(asked) <= abs(math.log(start / at, threshold.STEP)) + math.log2(threshold.STEP * at + 2) + 3
+    assert max(asked) <= max(start, math.ceil(at * threshold.STEP))
 
 
 def test_without_any_tolerance_it_is_the_smallest_one() -> None:
@@ -147,8 +126,7 @@ def test_what_is_not_reached_is_none_and_nobody_beyond_the_most_is_asked() -> No
 def test_success_that_comes_and_goes_is_cut_where_it_begins() -> None:
     """Below 900 never, above 1100 always, in between for even numbers: some crossing in between is found."""
     search = BisectionRange(start=64, most=10**6, resolution=1e-9)
-    found = search.crossing(lambda users: users > 1100 or (users >= 900 and users % 2 == 0))
-    assert found is not None
+    found = present(search.crossing(lambda users: users > 1100 or (users >= 900 and users % 2 == 0)))
     assert 900 <= found <= 1101
 
 
@@ -158,7 +136,7 @@ def users_of(found: ThresholdMeasurement) -> dict[tuple[str, str], int | None]:
 
 def measured(scenario: Scenario, **changes: Any) -> ThresholdMeasurement:
     values: dict[str, Any] = {"decoders": ("centred", "paper"), "share": 0.9, "resolution": 0.02, "start": 3000}
-    return measure_threshold(scenario, **{**values, **changes})
+    return threshold.measure_threshold(scenario, **{**values, **changes})
 
 
 @pytest.mark.parametrize(
@@ -170,8 +148,12 @@ def measured(scenario: Scenario, **changes: Any) -> ThresholdMeasurement:
     ids=["prefixes", "groups, whose sizes change with the users"],
 )
 def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, decoders: tuple[str, ...]) -> None:
-    found = measured(scenario, decoders=decoders, resolution=0.1)
+    found = measured(scenario, decoders=decoders, resolution=0.1, probes=(700, 1500)[: len(decoders)])
     assert set(users_of(found)) == {(d, c) for d in decoders for c in ("exact", "share")}
+    assert found.accuracies == {
+        decoder: labels_of(run_with(scenario, size, decoder=decoder)).accuracy
+        for decoder, size in zip(decoders, (700, 1500), strict=False)
+    }
     for (decoder, criterion), users in users_of(found).items():
 
         def right(size: int, decoder: str = decoder, criterion: str = criterion) -> bool:
@@ -213,18 +195,19 @@ def test_a_policy_that_eliminates_has_a_number_of_answers_too(design: str) -> No
     found, asked = measured(scenario, decoders=("posterior",)), here(scenario).outcome.state.answers_asked
     assert users_of(found)["posterior", "share"] == asked
     assert found.devices == asked < 10**6
-    assert adapts(scenario)
-    assert not adapts(small(design=design))
-    assert adapts(small(design=design, policy="mine:Policy"))
+    assert threshold.adapts(scenario)
+    assert not threshold.adapts(small(design=design))
+    assert threshold.adapts(small(design=design, policy="mine:Policy"))
 
 
 def test_where_to_start() -> None:
     standard = Scenario(items=1000, rated=30)
-    assert predicted_users(standard) == pytest.approx(6.8e6, rel=0.02)
-    assert predicted_users(standard.model_copy(update={"decoder": "paper"})) == pytest.approx(12.3e6, rel=0.02)
-    assert predicted_users(small(like="0.9,0.1;0.1,0.9")) is None
-    assert predicted_users(small(clusters=3)) is None
-    assert guess(standard) == round(predicted_users(standard) or 0)
+    assert threshold.predicted_users(standard) == pytest.approx(6.8e6, rel=0.02)
+    paper = standard.model_copy(update={"decoder": "paper"})
+    assert threshold.predicted_users(paper) == pytest.approx(12.3e6, rel=0.02)
+    assert threshold.predicted_users(small(like="0.9,0.1;0.1,0.9")) is None
+    assert threshold.predicted_users(small(clusters=3)) is None
+    assert threshold.guess(standard) == round(threshold.predicted_users(standard) or 0)
 
 
 def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Path) -> None:
@@ -242,7 +225,7 @@ def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Pat
     assert (users or 0) > 1000
     with pytest.raises(ValueError, match="no truth to compare labels with"):
         Prefixes(scenario).scores(100, "centred")
-    assert guess(scenario.model_copy(update={"items": 120})) == round(4 * 120 * math.log(120))
+    assert threshold.guess(scenario.model_copy(update={"items": 120})) == round(4 * 120 * math.log(120))
 
 
 def test_a_list_is_looked_for_where_a_policy_stops() -> None:
@@ -270,8 +253,7 @@ def asked(scenario: Scenario, epsilon: float, *, centred: bool) -> Query:
 
 def levels_of(scenario: Scenario) -> Floats:
     """``2 b - 1`` of every item, averaged over user classes."""
-    truth = populate(scenario).truth
-    assert truth is not None
+    truth = present(populate(scenario).truth)
     levels: Floats = 2 * np.array(scenario.like).mean(axis=0)[truth] - 1
     return levels
 
@@ -290,7 +272,7 @@ def scores_in(query: Query, told: ScoreStatistic) -> Floats:
 
 
 def emulated(scenario: Scenario, query: Query) -> Floats:
-    devices = emulated_devices(populate(scenario))
+    devices = threshold.emulated_devices(populate(scenario))
     asks = [Ask(query=query, first=turn * USERS, stop=(turn + 1) * USERS) for turn in range(ROUNDS)]
     return np.array([scores_in(query, devices.ask(ask)[0]) for ask in asks], float)
 
@@ -301,9 +283,8 @@ def crowd_of(devices: Emulated, liked: Floats2) -> EmulatedDevices:
 
 def expected_scores(scenario: Scenario, query: Query) -> tuple[Floats, Floats]:
     """Mean and variance of every item's agreements, or of its centred score, over rounds of `USERS` devices."""
-    assert query.pool is not None
-    devices = emulated_devices(populate(scenario))
-    liked = devices.likes[:, query.pool]
+    devices = threshold.emulated_devices(populate(scenario))
+    liked = devices.likes[:, present(query.pool)]
     if query.design == "maxsense":
         sensing, (given, rate) = query.parameters["sensing"], given_sensed(query, crowd_of(devices, liked))
         spread = sensing * (1 - sensing) * rate * (1 - rate)
@@ -365,7 +346,7 @@ def test_the_emulated_statistic_is_that_of_devices(name: str) -> None:
 def test_what_is_not_asked_about_stays_empty_nothing_is_released_and_no_other_design_is_emulated() -> None:
     scenario = signs(users=100)
     query = asked(scenario, 1, centred=False)
-    statistic, releases = emulated_devices(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
+    statistic, releases = threshold.emulated_devices(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
     told = scores_of(statistic)
     inside = np.zeros(40, np.bool_)
     inside[query.pool] = True
@@ -375,7 +356,7 @@ def test_what_is_not_asked_about_stays_empty_nothing_is_released_and_no_other_de
     assert (told.devices, told.answered, told.refused) == (100, 100, 0)
     assert digest(releases) == digest([])
     with pytest.raises(InputError, match="pairwise has no statistic that can be drawn"):
-        emulated_devices(populate(small(design="pairwise")))
+        threshold.emulated_devices(populate(small(design="pairwise")))
 
 
 def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
@@ -388,26 +369,13 @@ def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
         assert np.array_equal(again.statistic(blocks).scores, grown.statistic(blocks).scores)
 
 
-def test_an_emulated_run_learns_and_is_the_same_again() -> None:
-    population = populate(signs(policy="eliminate", users=10**6, epsilon=4, seed=2))
-    first, second = emulate(population), emulate(population)
-    assert population.truth is not None
-    assert clustering_scores(first.model.cluster, population.truth).exact
-    assert first.posterior is not None
-    assert first.posterior.decided(0.05).all()
-    assert first.state.answers_asked == second.state.answers_asked < 10**6
-    assert first.releases_sha256 == second.releases_sha256
-    other = emulate(populate(signs(policy="eliminate", users=10**6, epsilon=4, seed=3)))
-    assert not np.array_equal(scores_of(total(other.state)).scores, scores_of(total(first.state)).scores)
-
-
 def test_sets_about_all_items_have_the_planners_moments() -> None:
     """Two ways to the same numbers: by item, as emulated, and by cluster."""
     scenario = small(like="0.9,0.2;0.6,0.1", class_shares="0.3,0.7", cluster_shares="0.2,0.8")
     population = populate(scenario)
     assert population.truth is not None
     query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
-    devices = emulated_devices(population)
+    devices = threshold.emulated_devices(population)
     given, rate = given_sensed(query, crowd_of(devices, devices.likes))
     shares, sizes = np.array([0.3, 0.7]), np.bincount(population.truth)
     block = BlockParameters(rated=5, like=np.array(scenario.like), class_shares=shares, cluster_sizes=sizes)

@@ -1,6 +1,5 @@
 """What every kind of sweep must keep: it goes on where it stopped, refuses other folders, fits 80 columns."""
 
-import io
 import json
 import re
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import pytest
 from layout import faults
 from matplotlib.figure import Figure
 from rich.console import Console
-from runs import Command, lines_of_units
+from runs import Command, lines_of_units, printed
 from thoroughness import sample
 
 from coordinator.protocol.errors import InputError
@@ -125,9 +124,7 @@ def test_an_interrupted_sweep_goes_on(name: str, whole: Whole, tmp_path: Path, m
 
 @pytest.mark.few(1)
 @every_kind
-def test_more_seeds_go_on_and_another_sweep_is_refused(
-    name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_seeds_alone_go_on(name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, units = tmp_path / "sweep", len(whole(name)[1].units)
     measured = counted(name, 2 * units, monkeypatch)
     run(grid(name, seeds=1), out)
@@ -150,9 +147,8 @@ def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Wh
     pictures = pictures_of(done.sweep.family, done.result, done.plotted_tables())
     assert pictures
     files = {FOLDER, "result.json", "versions.json", *done.sweep.tables, *(f"{one.name}.png" for one in pictures)}
-    assert {path.name for path in out.iterdir()} == files | {
-        f"{one.name}.csv" for one in pictures if one.points is not None
-    }
+    points = {f"{one.name}.csv" for one in pictures if one.points is not None}
+    assert {path.name for path in out.iterdir()} == files | points
     for picture in pictures:
         figure = Figure()
         draw_picture(picture, figure)
@@ -163,9 +159,8 @@ def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Wh
 
 
 def shown(done: Swept, width: int) -> list[str]:
-    written = io.StringIO()
-    done.sweep.show(Console(file=written, width=width), done.result, f"sweep {type(done.sweep).__name__}")
-    return written.getvalue().splitlines()
+    title = f"sweep {type(done.sweep).__name__}"
+    return printed(lambda console: done.sweep.show(console, done.result, title), width).splitlines()
 
 
 @pytest.mark.few(2)
