@@ -17,6 +17,7 @@ from nasty import COSTS, SCALARS
 
 from actors.keeper import Keeper
 from actors.second_order.cohort import Consent, PrivateCohort
+from coordinator.protocol.checked import LARGEST
 from coordinator.protocol.errors import BlindrecError, ConsentError, InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
@@ -415,6 +416,13 @@ def test_a_model_that_is_hard_to_complete_with(name: str, mechanism: str) -> Non
         name == "no directions" and second_order_public_halves()[mechanism].moment
     )
     assert ("answered" not in told) == refused, told
+
+
+def test_completed_vectors_are_numbers_and_not_huge(monkeypatch: pytest.MonkeyPatch) -> None:
+    overflow = np.array([[np.inf, -np.inf, np.nan, 1e60, -0.5]])
+    monkeypatch.setattr("actors.second_order.cohort.residuals", lambda *_: overflow.copy())
+    vectors = tiers.cohort(OF, 0, 1)._vectors(*[None] * 3)  # type: ignore[arg-type]
+    assert vectors.tolist() == [[LARGEST, -LARGEST, 0.0, LARGEST, -0.5]]
 
 
 def test_moments_of_very_many_directions_are_refused_and_others_are_not() -> None:

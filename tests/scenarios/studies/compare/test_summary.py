@@ -196,6 +196,15 @@ def test_ends_beyond_what_was_measured_are_open_and_digits_are_those_that_are_kn
     assert sure["users_low"] < sure["users"] < sure["users_high"]
 
 
+def test_an_interval_of_people_is_students_on_their_natural_logarithm() -> None:
+    shifts = np.array([[-0.1], [0.0], [0.1]]) * np.ones((3, 101))  # of three splits; samples of people say the same
+    curves = {users: (np.log(users) - shifts) / 20 for users in [1000 * 2**k for k in range(12)]}
+    result = people_for(curves, np.ones((3, 101)), math.log(40_000) / 20, 0.0)
+    reach = 4.3027 * 0.1 / math.sqrt(3)  # Student's factor of 95 % for three
+    ends = [float(f"{40_000 * math.exp(sign * reach):.2g}") for sign in (-1, 1)]
+    assert [result["users"], result["users_low"], result["users_high"]] == [40_000, *ends]
+
+
 def test_a_coarse_grid_tells_what_a_fine_one_does(blindrec: Command, tmp_path: Path) -> None:
     """The command draws what it needs beyond the grid; its rows stay those of the grid."""
     ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=60, each=24))
