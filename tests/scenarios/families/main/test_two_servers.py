@@ -10,6 +10,7 @@ from statistical import normal_radius
 
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, WithheldError
+from coordinator.protocol.messages import pack
 from coordinator.protocol.shares import SIDES, RollError, ShareRoll, secret_of
 from coordinator.server.fleet.handed_rounds import ATTEMPTS, SumQuerying
 from scenarios.backends.selection import InProcess
@@ -149,15 +150,17 @@ def test_many_liars_promote_their_items_through_honest_vectors() -> None:
 
 
 class Servers:
-    """Two servers that agree on who answered from some attempt on."""
+    """Two servers that reach the first two and the last two of three devices, and agree from some attempt on."""
 
     def __init__(self, agree_after: int) -> None:
-        self.left, self.calls = agree_after, list[str]()
+        self.left, self.among = agree_after, list[bytes | None]()
 
-    def __call__(self, method: str, _: Any) -> list[Any]:
-        self.calls.append(method)
+    def __call__(self, method: str, arguments: Any) -> list[Any]:
         if method == "collect":
-            return [ShareRoll(query_id=bytes(16), first=0, count=0, answered=b"")] * 2
+            assert arguments[0] == arguments[1]
+            self.among.append(arguments[0][-1])
+            reached = pack(np.array([1, 1, 0], np.uint8)), pack(np.array([0, 1, 1], np.uint8))
+            return [ShareRoll(query_id=bytes(16), first=0, count=3, answered=devices) for devices in reached]
         self.left -= 1
         if self.left >= 0:
             raise RollError("not the same")
@@ -173,7 +176,8 @@ def test_servers_that_hold_different_shares_collect_again_and_end_in_the_end() -
         servers = Servers(agree_after)
         with pytest.raises((RollError, InputError), match=error):
             SumQuerying(servers, report_progress=lambda _: None).ask(asks[0])
-        assert servers.calls.count("collect") == min(agree_after + 1, ATTEMPTS)
+        both = pack(np.array([0, 1, 0], np.uint8))  # asked for again: whom both could reach
+        assert servers.among == [None, *[both] * (min(agree_after + 1, ATTEMPTS) - 1)]
 
 
 def test_what_is_answered_in_shares_has_no_release_that_an_audit_could_attack() -> None:
