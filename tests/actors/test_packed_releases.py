@@ -1,5 +1,6 @@
 """Unary encoding's bits are coins of 64 bits held against a threshold, drawn 64 at a time."""
 
+import hashlib
 import itertools
 from fractions import Fraction
 
@@ -178,6 +179,13 @@ def subset_releases(channel: SubsetChannel, own: Indices2) -> Bools2:
 
 def same_set(devices: int, padded: int) -> Indices2:
     return np.tile(np.arange(1, 1 + padded, dtype=np.int32), (devices, 1))
+
+
+@pytest.mark.parametrize(("sizes", "digest"), [(LISTED, "c62484dfd8e16c9e"), (AS_BITS, "ea7011fbfb7b6f76")])
+def test_subsets_are_drawn_as_in_every_version(sizes: dict[str, int], digest: str) -> None:
+    """A device that is asked again after an update repeats its answer."""
+    held = subset_releases(subset_channel(Fraction(1), **sizes), same_set(500, sizes["padded"]))
+    assert hashlib.sha256(np.packbits(held).tobytes()).hexdigest()[:16] == digest
 
 
 @pytest.mark.statistical
