@@ -61,6 +61,17 @@ def test_bits_and_sums_of_stored_users_are_the_oracles(
     assert (statistic.devices, statistic.answered, statistic.ones) == (len(bits), len(bits), sum(bits))
 
 
+@pytest.mark.parametrize("rated", [1, 5, 6, 10])
+def test_bits_of_a_block_model_are_the_oracles(rated: int) -> None:
+    world, places = worlds.world(items=ITEMS, rated=rated), np.array([0, 3, 9], np.int32)
+    query = ItemQuery(items=ITEMS).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None, pool=places)
+    bits = []
+    for device in range(400, 480):
+        item, value = reference.item_query(worlds.public_stream(query, device), places.tolist())
+        bits.append(int(world.ratings(device).get(item) is value))
+    assert answer(worlds.block_ratings(world), query, 400, 480).unpacked()[:, 0].tolist() == bits
+
+
 def learned(ratings: Ratings, users: int, *, rated: int, answers: int = 1) -> tuple[list[Round], Outcome]:
     """All rounds of item queries, and what they told."""
     design, rounds = ItemQuery(items=ratings.items, rated=rated, answers=answers), list[Round]()
