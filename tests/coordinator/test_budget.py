@@ -64,6 +64,7 @@ def test_a_float_is_the_decimal_it_prints(value: float) -> None:
     exact = parse_epsilon(value)
     assert exact == Fraction(repr(value))
     assert as_float(exact) == value
+    assert as_float(Fraction(10) ** 400) == math.inf
 
 
 @given(MAYBE, MAYBE)

@@ -183,6 +183,8 @@ def test_public_pairs_name_devices() -> None:
     ("changes", "words"),
     [
         ({"first": 4}, "hand on all of them"),
+        ({"query_id": bytes(16)}, "hand on all of them"),
+        ({"query_id": b"\xff" * 16}, "hand on all of them"),
         ({"answered": b"\x80"}, "take that off"),
         ({"pairs": bytes(8)}, "take that off"),
         ({"refused": 1}, "take that off"),
