@@ -131,11 +131,11 @@ def test_counts_are_those_of_a_naive_sum() -> None:
         coins = [oracle_coins(query, device, item) for item in range(150)]
         sensed += [senses for _, senses in coins]
         scores += [senses and sign == 2 * bit - 1 for sign, senses in coins]
-    found = aggregate(query, Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, 75, None).answer(query, 0, 75))
-    assert isinstance(found, AnchorStatistic)
-    assert found.sensed.tolist() == sensed.tolist()
-    assert found.scores.tolist() == scores.tolist()
-    assert (found.answered, found.ones) == (75, sum(bits))
+    statistic = aggregate(query, Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, 75, None).answer(query, 0, 75))
+    assert isinstance(statistic, AnchorStatistic)
+    assert statistic.sensed.tolist() == sensed.tolist()
+    assert statistic.scores.tolist() == scores.tolist()
+    assert (statistic.answered, statistic.ones) == (75, sum(bits))
 
 
 def test_the_contrast_is_that_of_adding_up_all_cases() -> None:

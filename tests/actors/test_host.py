@@ -40,11 +40,11 @@ LACKS = [(0, 5), (30, 40), (51, 60), (20, 51), (90, 101), (64, 60), (-1, 4), (60
 @pytest.mark.parametrize(("first", "stop"), [*LACKS, (60.0, 64), (False, 64), ("60", 64), (None, 64)])
 def test_a_host_does_not_answer_for_devices_it_lacks_nor_for_what_are_none(first: Any, stop: int) -> None:
     keeper = Keeper()
-    asked = host(keeper)
+    devices = host(keeper)
     with pytest.raises(InputError):
-        asked.ask(QUERY, first, stop)
+        devices.ask(QUERY, first, stop)
     with pytest.raises(InputError):
-        asked.inspect(permit_of(WORLD.secret), AdviceRequest(MODEL, 5), first, stop)
+        devices.inspect(permit_of(WORLD.secret), AdviceRequest(MODEL, 5), first, stop)
     assert keeper.read(0, 100) == (0, [])
 
 

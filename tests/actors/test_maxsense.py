@@ -96,9 +96,9 @@ def test_long_blocks_keep_devices_apart(design: str, kind: str) -> None:
         ratings, users = worlds.block_ratings(world), [world.ratings(device) for device in range(600)]
     plain = worlds.maxsense_query(items=600, sensing=0.2, pool=range(0, 600, 2))
     query = plain if design == "maxsense" else worlds.partition_query(600, 100, 3)
-    told = [expected(query, worlds.SECRET, device, users[device]) for device in range(0, 600, 5)]
+    expectation = [expected(query, worlds.SECRET, device, users[device]) for device in range(0, 600, 5)]
     bits = Cohort(ratings, worlds.SECRET, 0, 600, None).answer(query, 0, 600).unpacked()
-    assert bits[::5].tolist() == told
+    assert bits[::5].tolist() == expectation
     assert 0 < int(bits.sum()) < 600
 
 

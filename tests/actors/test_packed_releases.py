@@ -184,8 +184,8 @@ def same_set(devices: int, padded: int) -> Indices2:
 @pytest.mark.parametrize(("sizes", "digest"), [(LISTED, "c62484dfd8e16c9e"), (AS_BITS, "ea7011fbfb7b6f76")])
 def test_subsets_are_drawn_as_in_every_version(sizes: dict[str, int], digest: str) -> None:
     """A device that is asked again after an update repeats its answer."""
-    held = subset_releases(subset_channel(Fraction(1), **sizes), same_set(500, sizes["padded"]))
-    assert hashlib.sha256(np.packbits(held).tobytes()).hexdigest()[:16] == digest
+    members = subset_releases(subset_channel(Fraction(1), **sizes), same_set(500, sizes["padded"]))
+    assert hashlib.sha256(np.packbits(members).tobytes()).hexdigest()[:16] == digest
 
 
 @pytest.mark.statistical

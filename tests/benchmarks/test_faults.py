@@ -58,9 +58,9 @@ def test_a_history_replays_exactly(number: int) -> None:
 
 def test_histories_of_a_family_are_those_whose_numbers_say_so() -> None:
     for family in FAMILIES:
-        chosen = numbers_of(7, 2, family)
-        assert [play(number).family for number in chosen] == [family] * 2
-        assert chosen[0] >= 7
+        numbers = numbers_of(7, 2, family)
+        assert [play(number).family for number in numbers] == [family] * 2
+        assert numbers[0] >= 7
     assert numbers_of(7, 4, None) == [7, 8, 9, 10]
 
 
@@ -189,7 +189,7 @@ NOT_BOOKED = "answered .* not booked on the disk"
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize(
-    ("plant", "family", "first", "told"),
+    ("plant", "family", "first", "complaint"),
     [
         *((book_late, family, 0, NOT_BOOKED) for family in FAMILIES),
         *((lose_a_wait, family, 0, NOT_BOOKED) for family in FAMILIES),
@@ -199,13 +199,15 @@ NOT_BOOKED = "answered .* not booked on the disk"
         (open_whatever_the_other_server_has, RUN, 54, "the server of seeds opens query 0 .* with other devices"),
     ],
 )
-def test_planted_bugs_show(plant: Plant, family: str, first: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bugs_show(
+    plant: Plant, family: str, first: int, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a panel's epoch is to rounds of queries a step is to public users; other answers are the same each time."""
-    found_and_gone_without(plant, numbers_of(first, 100, family), told, monkeypatch)
+    found_and_gone_without(plant, numbers_of(first, 100, family), complaint, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("plant", "number", "told"),
+    ("plant", "number", "complaint"),
     [
         *((trust_what_a_dead_keeper_left, number, NOT_BOOKED) for number in (0, 1, 38)),
         (let_voters_refuse_in_silence, 7, "other electors"),
@@ -217,9 +219,11 @@ def test_planted_bugs_show(plant: Plant, family: str, first: int, told: str, mon
         (forget_what_was_opened, 1770, "the server of seeds opens query 0 .* with other devices"),
     ],
 )
-def test_what_was_found_stays_mended(plant: Plant, number: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_found_stays_mended(
+    plant: Plant, number: int, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All of these were in the code."""
-    found_and_gone_without(plant, [number], told, monkeypatch)
+    found_and_gone_without(plant, [number], complaint, monkeypatch)
 
 
 def found_and_gone_without(plant: Plant, numbers: Sequence[int], told: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,14 +63,14 @@ def scatter(decoder: str) -> tuple[Floats, float]:
     A rated item is one of fifty: its share in the answer, which the standard error leaves out, is below 1 %.
     """
     world = worlds.world(items=400, rated=8, like=((0.5,),))
-    cohort, found, errors = Cohort(worlds.block_ratings(world), world.secret, 0, 3_000, None), [], []
+    cohort, estimates, errors = Cohort(worlds.block_ratings(world), world.secret, 0, 3_000, None), [], []
     for round_number in range(30):
         query = worlds.maxsense_query(items=400, sensing=1 / 8, epsilon=Fraction(1), round_number=round_number)
         statistic = worlds.scores_of(aggregate(query, cohort.answer(query, 0, 3_000)))
         score, error = DECODERS[decoder](statistic, 1 / 8)
-        found.append((score - score.mean()) * (400 / 399) ** 0.5)
+        estimates.append((score - score.mean()) * (400 / 399) ** 0.5)
         errors.append(error)
-    return np.array(found), float(np.mean(errors))
+    return np.array(estimates), float(np.mean(errors))
 
 
 @pytest.mark.statistical

@@ -76,14 +76,14 @@ def told(group: str, sums: list[int], devices: int) -> GroupStatistic:
     return of_group(group, counts)
 
 
-def asked(design: GroupedSets, devices: int, told: dict[str, list[int]], epsilon: Epsilon = None) -> ServerState:
+def asked(design: GroupedSets, devices: int, answers: dict[str, list[int]], epsilon: Epsilon = None) -> ServerState:
     """The state after all rounds, in which groups tell these counts."""
     policy, state = Groups(design=design, epsilon=epsilon, public_seed=worlds.PUBLIC), ServerState(devices=devices)
     groups = [group for group, _ in design.steps]
     while (ask := policy.next_query(state)) is not None:
         check_question(ask.query)
         group, many = groups[len(state.asked)], ask.stop - ask.first
-        counts = CountStatistic(sums=np.array(told[group]), ones=0, devices=many, answered=many, refused=0)
+        counts = CountStatistic(sums=np.array(answers[group]), ones=0, devices=many, answered=many, refused=0)
         state = absorb(state, ask, of_group(group, counts))
     return state
 
@@ -293,7 +293,7 @@ def test_half_of_the_devices_keep_all_their_likes() -> None:
 @pytest.mark.parametrize("together", [1, 2])
 def test_releases_are_as_long_as_has_the_least_noise(together: int) -> None:
     likes = (0.2, 0.1, 0.1, 0.2, 0.4)
-    own, chosen = sizes_for(likes, 30, epsilon=EPSILON, together=together)
+    own, sizes = sizes_for(likes, 30, epsilon=EPSILON, together=together)
     assert own == 3
     named, values = math.comb(30, together), math.comb(3, together)
     share = sum(part * math.comb(min(many, 3), together) for many, part in enumerate(likes)) / named / 2
@@ -304,7 +304,7 @@ def test_releases_are_as_long_as_has_the_least_noise(together: int) -> None:
         rate = other + (mine - other) * share
         return rate * (1 - rate) / (mine - other) ** 2
 
-    assert chosen == min(range(1, named), key=noise)
+    assert sizes == min(range(1, named), key=noise)
 
 
 @pytest.mark.parametrize(

@@ -228,8 +228,8 @@ def test_rounds_follow_each_other(one: list[int], two: list[int], cuts: list[int
 def test_several_questions_a_device(data: st.DataObject, table: list[list[int]]) -> None:
     cut = data.draw(st.integers(1, len(table) - 1))
     blocks = [worlds.release_of(QUERY, table[:cut]), worlds.release_of(QUERY, table[cut:], first=cut)]
-    told = np.packbits(np.ones(len(table), np.uint8)).tobytes() + np.packbits(np.ravel(table)).tobytes()
-    assert run_digest(blocks) == hashlib.sha256(told).hexdigest()
+    content = np.packbits(np.ones(len(table), np.uint8)).tobytes() + np.packbits(np.ravel(table)).tobytes()
+    assert run_digest(blocks) == hashlib.sha256(content).hexdigest()
 
 
 def test_a_mask_of_ones_is_no_mask() -> None:

@@ -197,15 +197,15 @@ def test_the_statistic_tells_of_the_pool_and_counts_who_answered() -> None:
     query = worlds.sign_query([2, 3, 70], items=80, vectors=2)
     bits, heard = answers(query, 501)
     release = worlds.release_of(query, bits, first=77, silent=np.flatnonzero(~heard).tolist())
-    found = worlds.scores_of(aggregate(query, replace(release, refused=7)))
+    statistic = worlds.scores_of(aggregate(query, replace(release, refused=7)))
     expected = np.zeros(80, np.int64)
     expected[[2, 3, 70]] = naive(query, 77, bits, heard)
-    assert found.scores.tolist() == expected.tolist()
-    assert found.sensed.tolist() == [int(heard.sum()) * (item in (2, 3, 70)) for item in range(80)]
-    assert (found.devices, found.answered, found.questions) == (501, int(heard.sum()), 1)
-    assert found.refused + found.missing == int((~heard).sum())
-    assert found.ones == int(bits[heard, 0].sum())
-    assert found.answer_rate == pytest.approx(bits[heard, 0].mean())
+    assert statistic.scores.tolist() == expected.tolist()
+    assert statistic.sensed.tolist() == [int(heard.sum()) * (item in (2, 3, 70)) for item in range(80)]
+    assert (statistic.devices, statistic.answered, statistic.questions) == (501, int(heard.sum()), 1)
+    assert statistic.refused + statistic.missing == int((~heard).sum())
+    assert statistic.ones == int(bits[heard, 0].sum())
+    assert statistic.answer_rate == pytest.approx(bits[heard, 0].mean())
 
 
 def test_counts_beyond_a_million_devices() -> None:

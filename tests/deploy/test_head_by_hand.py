@@ -19,8 +19,8 @@ PORTS = ("6379", "8265")
 def block() -> str:
     """The first commands of the section."""
     section = PAGE.read_text(encoding="utf-8").partition("## A head by hand")[2]
-    found = present(re.search(r"```\n(.*?)```", section, re.DOTALL))
-    return found[1]
+    match = present(re.search(r"```\n(.*?)```", section, re.DOTALL))
+    return match[1]
 
 
 @pytest.mark.thorough  # three quarters of a minute of starting and stopping heads

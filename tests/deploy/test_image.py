@@ -24,9 +24,9 @@ def told(instruction: str) -> list[str]:
 
 def test_its_python_is_one_that_the_project_allows() -> None:
     (base,) = told("FROM")
-    found = present(re.fullmatch(r"python:3\.(\d+)\.\d+-slim-[a-z]+", base))  # to the last digit, and of one Debian
+    match = present(re.fullmatch(r"python:3\.(\d+)\.\d+-slim-[a-z]+", base))  # to the last digit, and of one Debian
     assert PROJECT["project"]["requires-python"] == ">=3.11,<3.14"
-    assert found[1] == PROJECT["tool"]["mypy"]["python_version"].removeprefix("3.")
+    assert match[1] == PROJECT["tool"]["mypy"]["python_version"].removeprefix("3.")
 
 
 def test_all_that_the_project_needs_to_be_installed_is_copied() -> None:

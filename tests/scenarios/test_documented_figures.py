@@ -263,8 +263,8 @@ def test_a_wrong_figure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = {"accuracy": 0.95, "users": 74480, "rows": [{"answered": 1000}]}
     for template in ("right │ {accuracy:.2f} │ users │ {users:,} │", "and {rows[0][answered]:,} of them."):
         assert documented.compare("p", "c", template, right) == ""
-    told = documented.compare("p", "c", "users │ {users:,} │", {"users": 69334})
-    assert told == "p: 'users │ {users:,} │' of `c`: documented 74,480, measured 69,334"
+    differences = documented.compare("p", "c", "users │ {users:,} │", {"users": 69334})
+    assert differences == "p: 'users │ {users:,} │' of `c`: documented 74,480, measured 69,334"
     assert "stands there 0 times" in documented.compare("p", "c", "users were {users:,}", right)
     assert documented.differing("p", "right │ {1} │ users │ {0} │", "74480 and 0.951, 1000") == ""
     assert documented.differing("p", "right │ {1} │ users │ {0} │", "74481 and 0.956").endswith(

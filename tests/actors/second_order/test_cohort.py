@@ -361,8 +361,8 @@ def same(query: Any, model: Any) -> str:
 def test_any_scalar_in_any_field_of_a_query(name: str) -> None:
     queries = [tiers.query(OVERFLOW_MODEL, mechanism) for mechanism in ("pmd", "sslp")]
     values = (*SCALARS, *COSTS)
-    told = [same(forged(query, **{name: value}), OVERFLOW_MODEL) for value in values for query in queries]
-    assert any("Error" in one for one in told)
+    outcomes = [same(forged(query, **{name: value}), OVERFLOW_MODEL) for value in values for query in queries]
+    assert any("Error" in one for one in outcomes)
 
 
 @pytest.mark.few(2)
@@ -421,7 +421,7 @@ def test_a_model_that_is_hard_to_complete_with(name: str, mechanism: str) -> Non
 def test_completed_vectors_are_numbers_and_not_huge(monkeypatch: pytest.MonkeyPatch) -> None:
     overflow = np.array([[np.inf, -np.inf, np.nan, 1e60, -0.5]])
     monkeypatch.setattr("actors.second_order.cohort.residuals", lambda *_: overflow.copy())
-    vectors = tiers.cohort(OF, 0, 1)._vectors(*[None] * 3)  # type: ignore[arg-type]
+    vectors = tiers.cohort(OF, 0, 1)._vectors(*[None] * 3)  # type: ignore[arg-type] # nothing looks at them
     assert vectors.tolist() == [[LARGEST, -LARGEST, 0.0, LARGEST, -0.5]]
 
 

@@ -46,10 +46,10 @@ def test_a_file_is_run_without_noise_too(blindrec: Command, tmp_path: Path, monk
     monkeypatch.setattr("scenarios.families.main.main_seed.run", watched)
     file = write_movielens(tmp_path / "ratings.csv", ROWS)
     command = ["run", "--backend", "inprocess", "--ratings", file, "--json", "-"]
-    told = blindrec(*command)
-    assert told.err.startswith("rated is 5, the file's median; it is public in this run\n")
-    assert (told.result["users"], told.result["items"], told.result["accuracy"]) == (25, 12, None)
-    assert abs(told.result["noiseless_ari"]) <= 1
+    outcome = blindrec(*command)
+    assert outcome.err.startswith("rated is 5, the file's median; it is public in this run\n")
+    assert (outcome.result["users"], outcome.result["items"], outcome.result["accuracy"]) == (25, 12, None)
+    assert abs(outcome.result["noiseless_ari"]) <= 1
     assert [scenario.epsilon for scenario in seen] == [1, None]
     assert blindrec(*command, "--epsilon", "inf").result["noiseless_ari"] == 1
     assert len(seen) == 3

@@ -125,8 +125,8 @@ def test_settings_are_read_as_they_are_annotated(importable: Path) -> None:
     package(importable, "typed", mine=TYPED)
     build = partial(build_mechanism, import_class("typed.mine:Mine"))
     texts = {"share": "0.25", "rounds": "3", "exact": "2/7", "sharp": "true", "word": "7"}
-    found = build(texts)
-    told = {name: getattr(found, name) for name in texts}
+    mechanism = build(texts)
+    told = {name: getattr(mechanism, name) for name in texts}
     assert told == {"share": 0.25, "rounds": 3, "exact": Fraction(2, 7), "sharp": True, "word": "7"}
     assert identity(build({"share": 0.25})) == identity(build({"share": "0.25"}))
     with pytest.raises(InputError, match="setting rounds of design Mine is 'many': "):

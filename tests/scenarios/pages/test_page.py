@@ -195,9 +195,9 @@ def test_a_number_without_a_place_is_found(page: str, subjects: list[Path]) -> N
 
 def test_a_bound_of_a_belief_that_looks_better_is_found(page: str, subjects: list[Path]) -> None:
     """At epsilon 3 an even guess becomes 95.26 %: 95.2 % would promise too much, and 95.3 % stands there."""
-    told = present(re.search(r'data-belief="at-most" data-prior="0.5">95.3 %<', page))
+    match = present(re.search(r'data-belief="at-most" data-prior="0.5">95.3 %<', page))
     for wrong in ("95.2 %", "95.4 %"):
-        assert faults_of(page.replace(told[0], told[0].replace("95.3 %", wrong)), subjects)
+        assert faults_of(page.replace(match[0], match[0].replace("95.3 %", wrong)), subjects)
 
 
 @pytest.mark.parametrize(

@@ -151,13 +151,13 @@ def test_a_run_holds_its_folder_to_its_end(blindrec: Command, tmp_path: Path, mo
     """Locks of killed processes go with them; see `test_crash_points`."""
     keep, write, times = Journal.keep, whole_files.write_bytes, list[object]()
 
-    def contend(call: Any, *given: Any) -> None:
+    def contend(call: Any, *arguments: Any) -> None:
         with pytest.raises(InputError, match="in use by another"), locked_folder(tmp_path / "out"):
             pytest.fail("two hold one folder")
-        times.append(call(*given))
+        times.append(call(*arguments))
 
-    monkeypatch.setattr(Journal, "keep", lambda *given: contend(keep, *given))
-    monkeypatch.setattr(finishing, "write_bytes", lambda *given: contend(write, *given))
+    monkeypatch.setattr(Journal, "keep", lambda *arguments: contend(keep, *arguments))
+    monkeypatch.setattr(finishing, "write_bytes", lambda *arguments: contend(write, *arguments))
     assert blindrec(*RUN, "--out", tmp_path / "out").code == 0
     assert len(times) > 4
 

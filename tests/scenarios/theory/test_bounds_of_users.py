@@ -76,8 +76,8 @@ def test_bad_settings_are_refused_by_name(name: str, value: float) -> None:
 
 def test_each_regime_has_its_binding_bound() -> None:
     def best(**values: Any) -> str:
-        found = present(binding(all_bounds(clusters=2, **values)))
-        return found.name
+        bound = present(binding(all_bounds(clusters=2, **values)))
+        return bound.name
 
     assert best(items=10**6, rated=10**6, epsilon=1.0) == "capacity"
     assert best(items=10**6, rated=20, epsilon=0.3) == "scarce"

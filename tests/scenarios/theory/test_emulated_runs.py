@@ -24,8 +24,8 @@ from scenarios.theory.predictors import predictor
 
 
 def emulation(**settings: Any) -> Emulation:
-    found = present(predictor(settle(Scenario.model_validate({"design": "pairwise", **settings}).complete())))
-    return present(found.emulation)
+    forecast = present(predictor(settle(Scenario.model_validate({"design": "pairwise", **settings}).complete())))
+    return present(forecast.emulation)
 
 
 def estimated(one: Emulation, *, accuracy: float | None = None, success: float | None = None) -> Estimate:

@@ -88,13 +88,13 @@ def test_random_sensing_is_the_average_over_all_sets() -> None:
 def test_sketches_lie_below_every_bound(items: int, rated: int, epsilon: float) -> None:
     for like in ((0.0, 1.0), (0.1, 0.9), (0.3, 0.95)):
         model = TinyModel(items=items, rated=rated, like=like)
-        told = {"maxsense": maxsense_information(model, epsilon=epsilon)}
-        told["pairwise"] = pairwise_information(model, epsilon=epsilon)
+        nats = {"maxsense": maxsense_information(model, epsilon=epsilon)}
+        nats["pairwise"] = pairwise_information(model, epsilon=epsilon)
         bounds = private_bounds(model, epsilon)
         if rated == 1:
             bounds["one_bit_information"] = information.one_bit_information(problem_of(model))
-        for sketch, name in itertools.product(told, bounds):
-            assert told[sketch] <= bounds[name], (sketch, name, like)
+        for sketch, name in itertools.product(nats, bounds):
+            assert nats[sketch] <= bounds[name], (sketch, name, like)
 
 
 @settings(max_examples=examples(60))

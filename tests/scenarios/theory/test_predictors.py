@@ -264,10 +264,10 @@ def test_what_the_server_must_learn_counts_where_labels_are_uncertain(items: int
     """False alarm 1e-6 (normal; the prediction is drawn, too). The twin knows the levels: it is too high."""
     world = small(design="sign", items=items, rated=rated, users=users, epsilon=1)
     shares = np.array([labels_of(here(world.model_copy(update={"seed": seed}))).accuracy for seed in range(150)])
-    told, mean = present(predictor(world.complete())), float(shares.mean())
+    prediction, mean = present(predictor(world.complete())), float(shares.mean())
     draws = max(predictors.LEAST_DRAWS, predictors.DRAWN_ITEMS // items)
     radius = normal_radius(float(shares.std(ddof=1)) * (1 / shares.size + 1 / draws) ** 0.5)
-    assert abs(told.accuracy(users) - mean) < radius
+    assert abs(prediction.accuracy(users) - mean) < radius
     halves = block_model([[0.9, 0.1]], [items // 2, items // 2], rated)
     contrast = sign_contrast(items, items=items, rated=rated, vectors=1, best_count=1, epsilon=Fraction(1))
     assert 1 - mistakes(halves, contrast=contrast, users=users).mean() > mean + radius

@@ -33,6 +33,7 @@ from coordinator.server.statistics.statistic import merge
 from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
+from scenarios.data.datasets import version_of
 from scenarios.data.populations import Population, settle
 from scenarios.families.main.run import run
 from scenarios.studies.compare import sum_laws as laws
@@ -121,9 +122,13 @@ def model_of_sums(query: Query, sums: AnchorStatistic, rates: ItemRates, setting
     return Model(cluster=cluster, score=rates.score, error=rates.error, clusters=1, tastes=tastes)
 
 
-@lru_cache(maxsize=4)
 def limit_of(settings: Comparison, seed: int) -> tuple[Indices, Subspace]:
     """Return the pool and its directions in the limit of infinitely many answers without noise, with public rates."""
+    return _limit_of(settings, seed, version_of(settings.ratings))
+
+
+@lru_cache(maxsize=4)
+def _limit_of(settings: Comparison, seed: int, _: tuple[int, ...]) -> tuple[Indices, Subspace]:
     world = world_of(settings, seed)
     query = question(RowRequest(settings=settings, epsilon=None, users=0, seed=seed), public_rates(world))
     pool = pool_of(query)

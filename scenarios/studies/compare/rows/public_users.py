@@ -21,7 +21,7 @@ from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting
 from coordinator.server.decoding.estimates import PublicCounts
 from scenarios.backends.selection import InProcess
-from scenarios.data.datasets import RatingTable
+from scenarios.data.datasets import RatingTable, version_of
 from scenarios.data.populations import public_people
 from scenarios.families.two_tier import two_tier_seed as experiment
 from scenarios.families.two_tier.two_tier_run import follow
@@ -110,9 +110,13 @@ def pair_counts(likes: Any) -> NDArray[np.float32]:
     return co_liked(likes).astype(np.float32)
 
 
-@lru_cache(maxsize=64)
 def chosen_kappa(settings: Comparison, public: float, seed: int) -> float:
     """Return the kappa of lifts, chosen on a fifth of public people's likes."""
+    return _chosen_kappa(settings, public, seed, version_of(settings.ratings))
+
+
+@lru_cache(maxsize=64)
+def _chosen_kappa(settings: Comparison, public: float, seed: int, _: tuple[int, ...]) -> float:
     world = world_of(settings, seed)
     likes = world.matrix[public_people(world.people, public, seed)[0]]
     pool = np.sort(np.argsort(-likes.sum(axis=0), kind="stable")[: settings.lift_items])
@@ -186,19 +190,21 @@ _ONE = threading.Lock()
 def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting, FittedModel]:
     """Return who is public, how their ratings are fitted, and them fitted; rank and kappa are validated."""
     with _LOCKS.setdefault((public, seed), threading.Lock()):  # of two rows at once the second waits for the first
-        return _settled(settings, public, seed)
+        return _settled(settings, public, seed, version_of(settings.ratings))
 
 
 @lru_cache(maxsize=2)
-def _rows_left(settings: Comparison, seed: int) -> Rows:
+def _rows_left(settings: Comparison, seed: int, _: tuple[int, ...]) -> Rows:
     return ratings_left(table_of(settings), world_of(settings, seed))
 
 
 @lru_cache(maxsize=8)
-def _settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting, FittedModel]:
+def _settled(
+    settings: Comparison, public: float, seed: int, version: tuple[int, ...]
+) -> tuple[experiment.TwoTierWorld, Fitting, FittedModel]:
     people = public_people(world_of(settings, seed).people, public, seed)
     with _ONE:  # all shares of public people have one copy of the ratings
-        rows = _rows_left(settings, seed)
+        rows = _rows_left(settings, seed, version)
     order = np.random.default_rng(int.from_bytes(derive(seed, "devices that complete"))).permutation(people[1])
     split = UserSplit(train=rows, test=rows.block(0, 0), public=people[0], private=order[:PRIVATE])
     scale = scale_of(PUBLISHED.get(table_of(settings).source), split.public_rows.values)

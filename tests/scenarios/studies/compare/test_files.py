@@ -59,8 +59,8 @@ def test_a_file_that_somebody_has_written_to_is_read_anew(tmp_path: Path, monkey
 )
 def test_one_of_several_ratings_counts(duplicates: Duplicates, text: str, rating: float, tmp_path: Path) -> None:
     """As all commands read a file: by time, where it has times."""
-    found = read_for(Comparison(ratings=written(tmp_path / "x.csv", text), duplicates=duplicates))
-    assert triples(found) == [("a", "x", rating), ("a", "y", 2.0), ("b", "x", 3.0)]
+    table = read_for(Comparison(ratings=written(tmp_path / "x.csv", text), duplicates=duplicates))
+    assert triples(table) == [("a", "x", rating), ("a", "y", 2.0), ("b", "x", 3.0)]
 
 
 def test_times_belong_to_their_ratings(tmp_path: Path) -> None:

@@ -240,9 +240,9 @@ def test_each_row_says_what_is_left_of_it(ratings: Path, blindrec: Command) -> N
     rows = ("--mechanisms", "popularity,popularity (Laplace),set,ones")
     ended = blindrec("compare", ratings, *FEW, *models, *rows, "--epsilon", "2,inf", "--scale", "1,1000")
     names = ("trust_model", "mechanism", "epsilon", "users")
-    told = {tuple(row[name] for name in names): row for row in ended.result["rows"]}
-    assert all(row.keys() >= {"epsilon_local", "delta", "messages"} for row in told.values())
-    for (model, name, epsilon, _), row in told.items():
+    by_name = {tuple(row[name] for name in names): row for row in ended.result["rows"]}
+    assert all(row.keys() >= {"epsilon_local", "delta", "messages"} for row in by_name.values())
+    for (model, name, epsilon, _), row in by_name.items():
         if epsilon in (None, "inf"):
             assert (row["epsilon_local"], row["delta"]) == (None, None)
         elif model == "local":
@@ -251,11 +251,17 @@ def test_each_row_says_what_is_left_of_it(ratings: Path, blindrec: Command) -> N
             assert row["epsilon_local"] >= epsilon
         else:
             assert row["epsilon_local"] is None
-    assert told["shuffled", "set", 2.0, 50_000]["epsilon_local"] > told["shuffled", "set", 2.0, 50]["epsilon_local"]
-    assert told["shuffled", "set", 2.0, 50_000]["delta"] == told["two-servers", "popularity", 2.0, 50]["delta"] == 1e-6
-    assert told["two-servers", "popularity (Laplace)", 2.0, 50]["delta"] is None
-    assert told["shuffled", "ones", 2.0, 50]["messages"] > 30 > told["shuffled", "set", 2.0, 50]["messages"] == 1
-    assert {row["simulated"] for (model, *_), row in told.items() if model in LADDER[2:4]} == {AGGREGATE}
+    assert (
+        by_name["shuffled", "set", 2.0, 50_000]["epsilon_local"] > by_name["shuffled", "set", 2.0, 50]["epsilon_local"]
+    )
+    assert (
+        by_name["shuffled", "set", 2.0, 50_000]["delta"]
+        == by_name["two-servers", "popularity", 2.0, 50]["delta"]
+        == 1e-6
+    )
+    assert by_name["two-servers", "popularity (Laplace)", 2.0, 50]["delta"] is None
+    assert by_name["shuffled", "ones", 2.0, 50]["messages"] > 30 > by_name["shuffled", "set", 2.0, 50]["messages"] == 1
+    assert {row["simulated"] for (model, *_), row in by_name.items() if model in LADDER[2:4]} == {AGGREGATE}
     assert ended.result["trust_models"] == list(LADDER[1:])
     assert any(line.startswith("shuffled: ones: no local epsilon is left") for line in ended.result["remarks"])
 

@@ -48,13 +48,13 @@ def test_every_command_prints_the_same_worth_of_popularity_and_the_same_people(
     compared = blindrec("compare", log, *COMPARED, *read, "--out", tmp_path / "out", *HERE).result
     units = pd.read_parquet(tmp_path / "out" / "units.parquet").set_index("seed")
     mean = compared["rows"][0]
-    wanted = {"popularity_hit_rate": mean["hit_rate"], "popularity_ndcg": mean["ndcg"]}
-    wanted |= {"held_out": 0.2, "split_by": compared["split_by"]}
+    figures = {"popularity_hit_rate": mean["hit_rate"], "popularity_ndcg": mean["ndcg"]}
+    figures |= {"held_out": 0.2, "split_by": compared["split_by"]}
     assert 0 < mean["hit_rate"] < 1
     described = blindrec("data", log, *read, "--json", "-").result
     planned = blindrec("plan", "--ratings", log, "--epsilon", 4, *read, "--json", "-").result
     for result in (described, planned):
-        assert {name: result[name] for name in SAME} == wanted
+        assert {name: result[name] for name in SAME} == figures
     others = blindrec("compare", log, *FORECAST, "--scale", "1,7", "--seeds", 5, *read, *HERE).result["people"]
     people = {row["mechanism"]: tuple(row[name] for name in ENDS) for row in others}
     assert people.keys() == {"set", "pairs"}
@@ -63,11 +63,11 @@ def test_every_command_prints_the_same_worth_of_popularity_and_the_same_people(
         assert {row["mechanism"]: (row["people"], row["people_low"], row["people_high"]) for row in rows} == people
     for seed in (0, 3):
         unit = units.loc[seed].to_dict()
-        wanted |= {"popularity_hit_rate": float(unit["hit_rate"]), "popularity_ndcg": float(unit["ndcg"])}
+        figures |= {"popularity_hit_rate": float(unit["hit_rate"]), "popularity_ndcg": float(unit["ndcg"])}
         run = blindrec("run", "--design", "set", "--ratings", log, *read, "--seed", seed, *HERE).result
         tiers = blindrec("two-tier", "--ratings", log, *TIERS, *read, "--seed", seed, *HERE).result
         for result in (run, tiers):
-            assert {name: result[name] for name in SAME} == wanted
+            assert {name: result[name] for name in SAME} == figures
             assert result["evaluated"] == int(unit["people"])
             assert result.get("people_left_out") == compared.get("people_left_out")
 

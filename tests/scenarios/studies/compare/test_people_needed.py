@@ -90,12 +90,12 @@ class Known(Forecast):
 
 @pytest.mark.parametrize("guess", [1.0, 3e4, 1e12])
 def test_people_are_found_wherever_they_are_sought_first(wanted: Comparison, guess: float) -> None:
-    found = present(Known(wanted).people(SET, ONE, features=False, share=0.5, guess=guess))
-    assert found[0] == pytest.approx(1e4, rel=0.05)
+    people = present(Known(wanted).people(SET, ONE, features=False, share=0.5, guess=guess))
+    assert people[0] == pytest.approx(1e4, rel=0.05)
     world = Known(wanted).splits[0].world
     tenth = np.sort(world.popularity)[-10] / world.people
     least = np.exp(2 * NORMAL * np.sqrt((1 - tenth) / tenth / world.people))  # whose file it is
-    assert found[1] < found[0] / least < found[0] * least < found[2]
+    assert people[1] < people[0] / least < people[0] * least < people[2]
     assert Known(wanted).people(SET, ONE, features=False, share=2, guess=guess) is None
 
 

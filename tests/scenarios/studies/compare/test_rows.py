@@ -489,6 +489,17 @@ def test_a_constant_is_chosen_on_training_likes_where_none_is_declared(tmp_path:
     assert [fit_model(name, world.matrix, declared)[1] for name in ("EASE", "SVD", "item kNN")] == [7, 3, 100]
 
 
+def test_a_file_that_was_written_again_is_fitted_again(tmp_path: Path) -> None:
+    """In one process, as from Python: what was learned of the file before says nothing of this one."""
+    rows, learned = planted_ratings(users=60, items=30, each=16), list[list[Any]]()
+    for ratings in (rows, rows[: len(rows) // 2], rows):
+        settings = file_of(tmp_path, ratings)
+        fit, kappa = public_users.settled(settings, 0.5, 1)[2], chosen_kappa(settings, 0.5, 1)
+        learned.append([fit.features.digest, local.limit_of(settings, 1)[1].strengths.tolist(), kappa])
+    assert learned[0] == learned[2]
+    assert all(one != other for one, other in zip(learned[0], learned[1], strict=True))
+
+
 def test_the_kappa_of_lifts_is_chosen_on_public_likes_alone(tmp_path: Path) -> None:
     """What private people like changes nothing, and pairs are added to those that are counted and to those expected."""
     settings = file_of(tmp_path, planted_ratings(users=60, items=30, each=16))
@@ -498,7 +509,7 @@ def test_the_kappa_of_lifts_is_chosen_on_public_likes_alone(tmp_path: Path) -> N
     world = world_of(settings, 1)
     private = public_people(world.people, 0.5, 1)[1]
     world.matrix.data[np.repeat(np.isin(np.arange(world.people), private), np.diff(world.matrix.indptr))] = 0
-    chosen_kappa.cache_clear()
+    public_users._chosen_kappa.cache_clear()
     assert chosen_kappa(settings, 0.5, 1) == kappas[0.5]
     popularity, likes = np.array([0.4, 0.3]), scipy.sparse.csr_array(np.array([[1.0, 1], [1, 0], [0, 0], [0, 1]]))
     assert public_users.lifted(likes, popularity, 0.0)[0, 1] == pytest.approx(4 * 0.4 * 0.3 * 1 / (4 * 0.5 * 0.5))

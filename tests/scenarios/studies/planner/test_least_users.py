@@ -61,8 +61,8 @@ def test_no_smaller_epsilon_is_skipped_where_the_need_jumps() -> None:
     one = candidate("multi-maxsense", Scenario(items=60, rated=6), questions="ceil")
     at, above = (needed(one, epsilon, SURE) for epsilon in (Fraction(2), Fraction(2001, 1000)))
     assert above > 1.05 * at
-    found = present(epsilon_needed(one, SURE, (at + above) // 2))
-    assert found < 2
+    least = present(epsilon_needed(one, SURE, (at + above) // 2))
+    assert least < 2
 
 
 def planted(middle: float) -> tuple[Predictor, list[int]]:
@@ -123,9 +123,9 @@ def test_an_epsilon_that_is_emulated_is_the_inverse_of_the_users(design: str, ra
     """Users at epsilon 3/2 meet the target again near it; both are estimates, with intervals of some 20 %."""
     decoder = "centred" if design == "pairwise" else "totals"
     one = candidate(design, Scenario(items=40, rated=rated), decoder=decoder)
-    found = present(least_users.estimated_epsilon(one, SURE, needed(one, Fraction(3, 2), SURE)))
-    assert found.high is not None
-    assert found.low / 1.15 < 1.5 < found.high * 1.15
-    assert found.high < 1.6 * found.low
+    least = present(least_users.estimated_epsilon(one, SURE, needed(one, Fraction(3, 2), SURE)))
+    assert least.high is not None
+    assert least.low / 1.15 < 1.5 < least.high * 1.15
+    assert least.high < 1.6 * least.low
     assert least_users.estimated_epsilon(one, SURE, 1) is None
     assert (least_users.to_epsilon(0), least_users.to_epsilon(100)) == (Fraction(1, 10**6), Fraction(30))

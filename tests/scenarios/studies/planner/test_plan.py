@@ -163,8 +163,8 @@ def test_epsilon_is_sought_for_users(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.best is not None
     local = [row["epsilon"] for row in made.rows if row["trust_model"] == "local"]
     assert made.best["epsilon"] == min(local)
-    found = present(predictor(present(made.recommended).at(parse_epsilon(made.best["epsilon"]))))
-    assert found.exact(60_000) >= 0.95 - 1e-9
+    forecast = present(predictor(present(made.recommended).at(parse_epsilon(made.best["epsilon"]))))
+    assert forecast.exact(60_000) >= 0.95 - 1e-9
     none = planned(monkeypatch, {"maxsense"}, users=3, inverse=True)
     assert none.best is None
     assert {row["note"] for row in none.rows} == {"no epsilon is enough"}

@@ -79,7 +79,7 @@ def row_of_bound(monkeypatch: pytest.MonkeyPatch, name: str, bound: ShufflerBoun
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "words"),
     [
         (lambda honest, epsilon, local, n: honest(epsilon, min(local, 4.5 - local), n), "in the local epsilon"),
         (lambda honest, epsilon, local, n: honest(epsilon, local, n if n < 1000 else 200), "as devices get fewer"),
@@ -91,9 +91,9 @@ def row_of_bound(monkeypatch: pytest.MonkeyPatch, name: str, bound: ShufflerBoun
         ),
     ],
 )
-def test_a_delta_that_moves_the_wrong_way_is_found(change: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delta_that_moves_the_wrong_way_is_found(change: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     row = row_of_bound(monkeypatch, "monotone", Changed(change))
-    assert (row.verdict, told in row.told) == (FAILED, True), row
+    assert (row.verdict, words in row.told) == (FAILED, True), row
     assert row_of_bound(monkeypatch, "monotone", Changed(lambda honest, *of: honest(*of))).verdict == HELD
 
 
@@ -104,7 +104,7 @@ def test_a_bound_below_what_is_given_away_is_found(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "words"),
     [
         (lambda local, _: local + Fraction(3, 1000), "above 0.0001"),
         (lambda local, _: local - Fraction(1, 3000), "no whole number of thousandths"),
@@ -112,7 +112,7 @@ def test_a_bound_below_what_is_given_away_is_found(monkeypatch: pytest.MonkeyPat
         (lambda _, central: central - Fraction(1, 1000), "below it"),
     ],
 )
-def test_a_local_epsilon_rounded_otherwise_is_found(change: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_epsilon_rounded_otherwise_is_found(change: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def other(bound: Any, *, epsilon: Fraction, devices: int, delta: float) -> Fraction:
         local = largest_local_epsilon(bound, epsilon=epsilon, devices=devices, delta=delta)
         changed: Fraction = change(local, epsilon)
@@ -120,7 +120,7 @@ def test_a_local_epsilon_rounded_otherwise_is_found(change: Any, told: str, monk
 
     monkeypatch.setattr(shuffled_checks, "largest_local_epsilon", other)
     row = CHECKS["rounding"].of(grr())
-    assert (row.verdict, told in row.told) == (FAILED, True), row
+    assert (row.verdict, words in row.told) == (FAILED, True), row
 
 
 def test_devices_that_ask_themselves_keep_their_bound() -> None:

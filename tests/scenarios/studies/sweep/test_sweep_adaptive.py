@@ -50,8 +50,8 @@ def test_a_unit_is_what_runs_tell(whole: Path) -> None:
     for name in ("adaptive-sign", "adaptive-maxsense"):
         finished = run_of(design=SCHEMES[name].design, policy="eliminate", users=10**6, seed=1)
         unit, state = every[name, 1], finished.outcome.state
-        asked = state.answers_asked, len(state.asked), labels_of(finished).exact
-        assert (unit["users"], unit["rounds"], unit["right"]) == asked
+        counts = state.answers_asked, len(state.asked), labels_of(finished).exact
+        assert (unit["users"], unit["rounds"], unit["right"]) == counts
     planned = {name: row["predicted"] for name, row in rows_of(result_in(whole)).items()}
     for name, kind in (("sign", {"design": "sign"}), ("paper", {"decoder": "paper"})):
         for seed in range(3):

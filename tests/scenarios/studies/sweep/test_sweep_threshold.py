@@ -98,9 +98,9 @@ def test_a_planted_threshold_is_found(at: int, start: int, resolution: float) ->
         asked.append(users)
         return users >= at
 
-    found = present(BisectionRange(start=start, most=10**8, resolution=resolution).crossing(success))
-    assert at <= found <= at + max(1, resolution * at)
-    assert found in asked
+    least = present(BisectionRange(start=start, most=10**8, resolution=resolution).crossing(success))
+    assert at <= least <= at + max(1, resolution * at)
+    assert least in asked
     assert len(asked) <= abs(math.log(start / at, threshold.STEP)) + math.log2(threshold.STEP * at + 2) + 3
     assert max(asked) <= max(start, math.ceil(at * threshold.STEP))
 
@@ -148,21 +148,21 @@ def measured(scenario: Scenario, **changes: Any) -> ThresholdMeasurement:
     ids=["prefixes", "groups, whose sizes change with the users"],
 )
 def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, decoders: tuple[str, ...]) -> None:
-    found = measured(scenario, decoders=decoders, resolution=0.1, probes=(700, 1500)[: len(decoders)])
-    assert set(users_of(found)) == {(d, c) for d in decoders for c in ("exact", "share")}
-    assert found.accuracies == {
+    measurement = measured(scenario, decoders=decoders, resolution=0.1, probes=(700, 1500)[: len(decoders)])
+    assert set(users_of(measurement)) == {(d, c) for d in decoders for c in ("exact", "share")}
+    assert measurement.accuracies == {
         decoder: labels_of(run_with(scenario, size, decoder=decoder)).accuracy
         for decoder, size in zip(decoders, (700, 1500), strict=False)
     }
-    for (decoder, criterion), users in users_of(found).items():
+    for (decoder, criterion), users in users_of(measurement).items():
 
         def right(size: int, decoder: str = decoder, criterion: str = criterion) -> bool:
             scores = labels_of(run_with(scenario, size, decoder=decoder))
             return scores.exact if criterion == "exact" else scores.accuracy >= 0.9
 
         assert users == BisectionRange(start=3000, most=10**6, resolution=0.1).crossing(right)
-    sizes = [users or 0 for users in users_of(found).values()]
-    assert 0 < min(sizes) < max(sizes) <= found.devices
+    sizes = [users or 0 for users in users_of(measurement).values()]
+    assert 0 < min(sizes) < max(sizes) <= measurement.devices
 
 
 @pytest.mark.parametrize("design", ["totals", "pair-totals"])
