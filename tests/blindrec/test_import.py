@@ -99,6 +99,13 @@ def test_another_projects_package_is_told_in_a_line_without_loading_it(name: str
     assert "loaded" not in said.stderr
 
 
+def test_a_folder_called_blindrec_where_python_starts_is_passed_over(tmp_path: Path) -> None:
+    """As above a clone: no code of ours could say anything if Python took that folder for the package."""
+    (tmp_path / "blindrec").mkdir()
+    said = fresh("import blindrec; print(blindrec.Scenario.__name__)", tmp_path)
+    assert (said.returncode, said.stdout) == (0, "Scenario\n"), said.stderr
+
+
 def first_files(name: str, folder: Path) -> None:
     """Copy the modules of a package, without those of packages in it, into a folder."""
     (folder / name).mkdir(parents=True)
