@@ -236,7 +236,8 @@ def draw(
 ) -> tuple[int, float]:
     """Draw a configuration, serve the client of P voters v, and return its loss and log-ratio of v to v' [nats]."""
     bounds.check(rounds, 2, 2 * peers, peers, diversity, radius)
-    settings = configuration(rounds, diversity, radius, seed, share=share)
+    # At most T/4 disagreements, as Theorem 15 has it, so that its bound is about the loss that is measured.
+    settings = configuration(rounds, *bounds.narrowed(rounds, diversity, radius), seed, share=share)
     likes = likes_of([LIKED[setting] for setting in settings], 2)
     votes: Bits2 = np.array([VOTES[setting] for setting in settings], np.uint8)
     promise = Promise(rounds=rounds, objects=2, diversity=diversity, radius=radius, peers=peers)

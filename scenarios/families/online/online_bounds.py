@@ -4,6 +4,7 @@ All functions take T rounds of m objects, at most N voters, of whom at least P a
 diversity D and radius R, and refuse numbers that no client and no voters can have. Epsilons are in nats.
 """
 
+import bisect
 import functools
 import math
 
@@ -230,12 +231,25 @@ def theorem_7(rounds: int, objects: int, voters: int, peers: int, loss: float) -
     return max(0.0, math.log(rounds / (2 * loss)) / peers)
 
 
+def narrowed(rounds: int, diversity: int, radius: int) -> tuple[int, int]:
+    """Return the widest ``D' <= D`` and ``R' <= R`` in Theorem 15's range, ``D' + R' <= T/4``.
+
+    Clients and voters within D' and R' are within D and R, too: what the narrower promise needs, the wider one needs.
+    """
+    least = min(diversity, rounds // 4)
+    return least, min(radius, rounds // 4 - least)
+
+
 def theorem_15(rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int, loss: float) -> float:
-    """Return what epsilon any algorithm needs with D and R, by the paper's thresholds."""
+    """Return what epsilon any algorithm needs with D and R, by the paper's thresholds.
+
+    >>> theorem_15(1000, 2, 8, 4, 100, 120, 5.0), theorem_15(1000, 2, 8, 4, 150, 120, 5.0)  # no more above T/4
+    (0.3355, 0.38125)
+    """
     _check(rounds, objects, voters, peers, diversity, radius, loss)
-    if loss > rounds / 69 or not 1 <= diversity + radius <= rounds / 4:
+    if loss > rounds / 69:
         return 0.0
-    return PAPER_SHARE * (diversity + radius) / peers
+    return PAPER_SHARE * sum(narrowed(rounds, diversity, radius)) / peers
 
 
 def epsilon_needed(
@@ -253,24 +267,29 @@ def epsilon_needed(
 def conjecture(rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int, loss: float) -> float:
     """Return our strengthening of Theorem 15: a conjecture with an argument that nobody else has reviewed."""
     # It is ``3/64 (D + R) / P [(1 - eta) ln(T / 68.3 L) - ln 2]`` with ``L = max(loss, 0.03 (D + R) ln T)`` and ``eta =
-    # 256/15 L/T``; 0 where that is negative, ``eta > 1/8``, or ``D + R`` is not from 1 to T/4. The argument: a loss of
-    # L makes an algorithm follow a lone voter with probability 1 - O(L/T), so each disagreement of the two patterns
-    # costs ln(T/L) nats and not O(1). If it holds, it closes the paper's gap of a factor log T (constant m).
+    # 256/15 L/T``; 0 where that is negative or ``eta > 1/8``, and the largest over all from 1 to min(D + R, T/4) that
+    # D' + R' may be. The argument: a loss of L makes an algorithm follow a lone voter with probability 1 - O(L/T), so
+    # each disagreement of the two patterns costs ln(T/L) nats and not O(1). If it holds, it closes the paper's gap of a
+    # factor log T (constant m).
     _check(rounds, objects, voters, peers, diversity, radius, loss)
-    both = diversity + radius
-    at_least = max(loss, 0.03 * both * math.log(rounds))
-    eta = 256 / 15 * at_least / rounds
-    if eta > 1 / 8 or not 1 <= both <= rounds / 4:
-        return 0.0
-    return max(0.0, 3 / 64 * both / peers * ((1 - eta) * math.log(rounds / (68.3 * at_least)) - math.log(2)))
+
+    def epsilon(both: int) -> float:
+        at_least = max(loss, 0.03 * both * math.log(rounds))
+        eta = 256 / 15 * at_least / rounds
+        if eta > 1 / 8:
+            return 0.0
+        return max(0.0, 3 / 64 * both / peers * ((1 - eta) * math.log(rounds / (68.3 * at_least)) - math.log(2)))
+
+    # Concave where it is above 0: linear as long as the loss is the larger, and then ``x ((1 - ax) ln(b/x) - ln 2)``.
+    most = sum(narrowed(rounds, diversity, radius))
+    best = bisect.bisect_left(range(most), 0.0, key=lambda both: epsilon(both) - epsilon(both + 1))
+    return epsilon(best)
 
 
 def own_lower_bound(rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int) -> float:
     """Return what epsilon p-REC itself has at least, by its chain of 2P adjacent patterns (`chains`)."""
     _check(rounds, objects, voters, peers, diversity, radius, 1.0)
-    if diversity + radius > rounds:
-        raise InputError(f"diversity {diversity} and radius {radius} do not fit into {rounds} rounds; give D + R <= T")
-    return (diversity + radius) * math.log(objects * (rounds - 1) + 1) / (2 * peers)
+    return min(diversity + radius, rounds) * math.log(objects * (rounds - 1) + 1) / (2 * peers)
 
 
 def _check(rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int, loss: float) -> None:

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from runs import present
 
@@ -225,7 +225,8 @@ def test_the_papers_thresholds() -> None:
     assert pytest.approx(3 / 32 * divergence(3 / 4, 1 / 2) / 2, abs=5e-5) == PAPER_SHARE
     assert theorem_15(1000, 2, 20, 10, 3, 4, 14) == pytest.approx(0.0061 * 7 / 10)
     assert theorem_15(1000, 2, 20, 10, 3, 4, 15) == 0
-    assert theorem_15(20, 2, 20, 10, 3, 4, 0.1) == 0
+    assert theorem_15(20, 2, 20, 10, 3, 4, 0.1) == pytest.approx(0.0061 * 5 / 10)  # D + R above T/4: as for T/4
+    assert theorem_15(3, 2, 20, 10, 3, 4, 0.01) == 0
     assert theorem_15(1000, 2, 20, 10, 0, 0, 14) == 0
 
 
@@ -245,8 +246,7 @@ def test_the_conjecture_is_vacuous_for_few_rounds_and_counts_a_small_loss_as_mor
 def test_p_recs_own() -> None:
     assert own_lower_bound(8, 2, 6, 3, 2, 1) == pytest.approx(3 * math.log(15) / 6)
     assert own_lower_bound(1000, 3, 20, 10, 2, 1) == pytest.approx(3 * math.log(2998) / 20)
-    with pytest.raises(InputError, match="D \\+ R <= T"):
-        own_lower_bound(8, 2, 6, 3, 8, 1)
+    assert own_lower_bound(8, 2, 6, 3, 8, 1) == own_lower_bound(8, 2, 6, 3, 8, 0)
 
 
 @given(
@@ -265,6 +265,61 @@ def test_no_lower_bound_is_above_the_proved_epsilon(
     assert own_lower_bound(*size) <= proved
     assert max(theorem_15(*size, loss), conjecture(*size, loss)) <= proved
     assert theorem_7(*size[:4], loss) <= proved
+
+
+def lower_bounds(rounds: int, voters: int, peers: int, diversity: int, radius: int, loss: float) -> dict[str, float]:
+    """Return every lower bound of a promise to these clients and voters, for two objects; 0 where there is none."""
+    size, both = (rounds, 2, voters, peers), (diversity, radius)
+    return {
+        "loss_lower_bound": loss_lower_bound(*size, radius),
+        "slow_halving_loss": slow_halving_loss("p-rec", voters, peers, *both),
+        "theorem_7": theorem_7(*size, loss),
+        "theorem_15": theorem_15(*size, *both, loss),
+        "epsilon_needed": epsilon_needed(*size, *both, loss) or 0.0,
+        "conjecture": conjecture(*size, *both, loss),
+        "own_lower_bound": own_lower_bound(*size, *both),
+    }
+
+
+def upper_bounds(rounds: int, voters: int, peers: int, diversity: int, radius: int) -> dict[str, float]:
+    """Return what is proved of every recommender for two objects."""
+    size = (rounds, 2, voters, peers, diversity, radius)
+    of = {name: (loss_bound(name, *size), epsilon_proved(name, *size, epsilon=1.0)) for name in named_recommenders()}
+    return {f"{name} {row}": value for name, two in of.items() for row, value in enumerate(two) if value is not None}
+
+
+ROUNDS = [2, 3, 20, 100, 1000, 10**4, 10**9]
+
+
+@given(
+    rounds=st.tuples(st.sampled_from(ROUNDS), st.sampled_from(ROUNDS)).map(sorted),
+    peers=st.tuples(st.integers(1, 20), st.integers(1, 20)).map(sorted),
+    more=st.tuples(st.integers(0, 300), st.integers(0, 300)).map(sorted),
+    diversity=st.tuples(st.integers(0, 3000), st.integers(0, 3000)).map(sorted),
+    radius=st.tuples(st.integers(0, 300), st.integers(0, 300)).map(sorted),
+    loss=st.tuples(st.floats(1e-3, 200), st.floats(1e-3, 200)).map(sorted),
+)
+@example([1000, 1000], [4, 4], [0, 0], [100, 150], [120, 120], [5.0, 5.0])
+@example([10**4, 10**4], [4, 4], [0, 0], [2500, 2600], [0, 0], [30.0, 30.0])
+@example([10**4, 10**4], [4, 4], [0, 0], [300, 2600], [0, 0], [30.0, 30.0])
+def test_a_wider_promise_needs_no_less(
+    rounds: list[int],
+    peers: list[int],
+    more: list[int],
+    diversity: list[int],
+    radius: list[int],
+    loss: list[float],
+) -> None:
+    """More rounds, voters, diversity or radius, fewer peers and less loss: no bound falls."""
+    voters = [2 * peers[1] + extra for extra in more]
+    narrow = (rounds[0], voters[0], peers[1], diversity[0], radius[0])
+    wide = (rounds[1], voters[1], peers[0], diversity[1], radius[1])
+    least, most = lower_bounds(*narrow, loss[1]), lower_bounds(*wide, loss[0])
+    proved, of_wide = upper_bounds(*narrow), upper_bounds(*wide)
+    for name, value in least.items():
+        assert value <= most[name] * (1 + 1e-9), name
+    for name, value in proved.items():
+        assert name not in of_wide or value <= of_wide[name] * (1 + 1e-9), name
 
 
 def test_two_groups_of_peers_must_fit() -> None:
