@@ -198,7 +198,12 @@ def ratings_information(problem: LearningProblem) -> float:
 
 
 def one_bit_information(problem: LearningProblem) -> float:
-    """`1 / N` nats: any one-bit sketch, private or not, of a single rating, `w = 1` (Theorem 10 [4.3])."""
+    """`1 / N` nats: any one-bit sketch, private or not, of a single rating, `w = 1` (Theorem 10 [4.3]).
+
+    The paper has two clusters and certain ratings. It holds for any: given the labels, the bit is 1 with probability
+    `sum_i f_i(Z_i) / N`, `f_i` in [0, 1]. With means m_i and their mean q its variance is `sum_i m_i (1 - m_i) / N^2`
+    at most, so `q (1 - q) / N`; and information is at most variance over `q (1 - q)`.
+    """
     return 1.0 / problem.items
 
 
@@ -206,7 +211,9 @@ def weak_scarce_information(problem: LearningProblem) -> float:
     """`e^(2 eps) (Delta_1 + Delta_2)` nats, of order `w^2 / N` for `w = o(N)` (Theorem 13 [4.8]).
 
     `Delta_1` is half the chance that two users share one rated item, `Delta_2` the chance that they share more.
-    The inequality holds for every w.
+    The inequality holds for every w. The paper has two clusters and certain ratings; for others its two cases are
+    `E (K - 1)^+`, K the ratio of the law of shared items' ratings under one clustering to that under two: a total
+    variation, 1 at most, and `2 Var b(Z)`, so 1/2 at most, for a shared binary rating.
     """
     shared = overlap(items=problem.items, rated=problem.rated)
     return _exp(2 * problem.epsilon) * (shared.one / 2 + shared.more)
@@ -215,7 +222,8 @@ def weak_scarce_information(problem: LearningProblem) -> float:
 def scarce_information(problem: LearningProblem) -> float:
     """`2 (e^eps - 1)^2 w / N` + equations (15) and (16), nats; of order `w / N` for `w = o(N^(1/3))`.
 
-    Theorem 14 [4.10]. The paper asks for `eps < ln 2`; the inequality holds for every w and epsilon.
+    Theorem 14 [4.10]. The paper asks for `eps < ln 2`, two clusters and certain ratings; the inequality holds for every
+    w, epsilon and number of clusters, since `contraction_information` lies below it.
     """
     epsilon, shared = problem.epsilon, overlap(items=problem.items, rated=problem.rated)
     first = 2 * (_exp(epsilon) - 1) ** 2 * problem.rated / problem.items if epsilon < 350 else math.inf
@@ -250,10 +258,11 @@ def by_fano(information: Nats) -> Callable[[LearningProblem], float]:
 def distortion_paper(problem: LearningProblem) -> float:
     """Theorem 23's closed form, as printed: `(1 - failure) N L (1 - d/N - 1/L)^2 / (3 eps)`.
 
-    It drops Fano's one bit and the `ln L!` of renaming; `distortion` is exact and, but for a handful of items or
-    failure near 1, larger. The paper's Chernoff step holds where `1 < (1 - d/N) L <= 2`.
+    It drops Fano's one bit and the `ln L!` of renaming; `capacity` is exact and, but for a handful of items or
+    failure near 1, larger. The paper's Chernoff step holds where `1 < (1 - d/N) L <= 2`; a learner with fewer mistakes
+    than that needs what one with so many needs.
     """
-    gap = 1 - problem.mistakes / problem.items - 1 / problem.clusters
+    gap = min(1 / problem.clusters, 1 - problem.mistakes / problem.items - 1 / problem.clusters)
     return (1 - problem.failure) * problem.items * problem.clusters * gap**2 / (3 * problem.epsilon)
 
 
@@ -263,6 +272,8 @@ def adaptive(problem: LearningProblem) -> float:
     T users tell at most `(1 + C/N)^T` nats, `C = 40 (e^eps - 1)^2`, so `T >= ln(nats needed) / ln(1 + C/N)`; the
     paper asks for `N^alpha` nats, this for what Fano needs. (The paper bounds a conditional variance along one
     transcript by the information of the average one; averaged, the step gives `2 ((1 + C/2N)^T - 1)`, no more.)
+    The paper has two clusters and certain ratings; Lemma 19 needs of `F = sum_i f_i(Z_i)` that its terms are
+    independent before the first answer and vary by `2 (e^eps - 1)` at most, however many values a label has.
 
     Known since: `Omega(N^2 / eps^2)` for sequentially interactive protocols, eps <= 1 and `0 < b < 1`, so that
     interaction helps by logarithms at most (Acharya, Canonne, Liu, Sun, Tyagi, Interactive Inference under
@@ -296,46 +307,47 @@ class _Row:
 
 
 _LDP = "any epsilon-LDP learner"
-# Orders: fano and distortion N / eps; fano-tanh N / eps^2 for small epsilon, capacity so too, but N / eps for large;
+_CLUSTERS = "proven in the paper for two clusters and certain ratings, here for any"
+# Orders: fano N / eps; fano-tanh N / eps^2 for small epsilon, capacity so too, but N / eps for large;
 # one-bit N^2; weak-scarce N^2 / w^2; scarce N^2 / w; ratings N / w; contraction N^2 / (w sinh(eps / 2)^2).
-# All but distortion-paper count mistakes as Theorem 23 does: distortion is capacity under the theorem's name.
+# All but distortion-paper count mistakes as Theorem 23 does, by Lemma 20: capacity is that theorem, too.
 _ROWS = {
     "fano": _Row(by_fano(fano_information), "Lemmas 5 and 6, Theorem 7", _LDP, adaptive=True),
     "fano-tanh": _Row(by_fano(tanh_information), "Theorem 7, sharper", _LDP, adaptive=True),
-    "capacity": _Row(by_fano(capacity_information), "Theorem 7, exact capacity", _LDP, adaptive=True),
-    "distortion": _Row(by_fano(capacity_information), "Lemma 20, Theorem 23", _LDP, adaptive=True),
+    "capacity": _Row(by_fano(capacity_information), "Theorems 7 and 23, exact capacity", _LDP, adaptive=True),
     "distortion-paper": _Row(
         distortion_paper,
         "Theorem 23 as printed",
-        f"{_LDP}, 1 < (1 - mistakes/items) clusters <= 2; drops constants, never said to bind",
+        f"{_LDP}, (1 - mistakes/items) clusters > 1, above 2 as for so many mistakes that it is 2; drops constants, "
+        "never said to bind",
         adaptive=True,
-        holds=lambda problem: 1 < (1 - problem.mistakes / problem.items) * problem.clusters <= 2,
+        holds=lambda problem: (1 - problem.mistakes / problem.items) * problem.clusters > 1,
     ),
     "one-bit": _Row(
         by_fano(one_bit_information),
         "Theorem 10",
-        "one bit per user, private or not; rated = 1; not adaptive",
+        f"one bit per user, private or not; rated = 1; not adaptive; {_CLUSTERS}",
         adaptive=False,
         holds=lambda problem: problem.rated == 1,
     ),
     "weak-scarce": _Row(
         by_fano(weak_scarce_information),
         "Theorem 13",
-        f"{_LDP}, not adaptive; rated = o(items), read as rated < items",
+        f"{_LDP}, not adaptive; rated = o(items), read as rated < items; {_CLUSTERS}",
         adaptive=False,
         holds=lambda problem: problem.rated < problem.items,
     ),
     "scarce": _Row(
         by_fano(scarce_information),
         "Theorem 14",
-        f"{_LDP}, not adaptive; epsilon < ln 2, rated = o(items^(1/3)), read as rated^3 < items",
+        f"{_LDP}, not adaptive; epsilon < ln 2, rated = o(items^(1/3)), read as rated^3 < items; {_CLUSTERS}",
         adaptive=False,
         holds=lambda problem: problem.epsilon < math.log(2) and problem.rated**3 < problem.items,
     ),
     "adaptive": _Row(
         adaptive,
         "Theorem 17",
-        f"{_LDP}, adaptive or not; rated = 1",
+        f"{_LDP}, adaptive or not; rated = 1; {_CLUSTERS}",
         adaptive=True,
         holds=lambda problem: problem.rated == 1,
     ),

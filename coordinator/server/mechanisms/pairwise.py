@@ -45,7 +45,7 @@ class PairwiseSettings(Settings):
 class Pairwise:
     """Pairwise-Preference: a uniform pair of items each; the bit is 1 if the device agrees about them.
 
-    Source: Banerjee, Hegde, Massoulié, Figure 1 and Theorem 8 [3.4].
+    Source: Banerjee, Hegde, Massoulié, Figure 1 and Theorem 8 [3.5].
     """
 
     items: int  # Number of items N, 2 to `counts.MOST_PAIRED_ITEMS`

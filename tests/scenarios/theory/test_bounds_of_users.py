@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from runs import present
 from thoroughness import examples
@@ -32,10 +32,12 @@ def test_fano_solves_the_inequality() -> None:
 
 
 def test_range_of_the_papers_closed_form() -> None:
-    edges = {(2, 10): True, (3, 0): False, (2, 50): False, (2, 60): False, (3, 34): True}
+    edges = {(2, 10): True, (3, 0): True, (2, 50): False, (2, 60): False, (3, 34): True, (3, 67): False}
     for (clusters, mistakes), valid in edges.items():
         at = by_name(all_bounds(items=100, rated=5, epsilon=2.0, clusters=clusters, mistakes=mistakes))
         assert at["distortion-paper"].valid is valid
+    edge, fewer = (by_name(all_bounds(items=99, rated=5, epsilon=2.0, clusters=3, mistakes=d)) for d in (33, 0))
+    assert edge["distortion-paper"].users == fewer["distortion-paper"].users == pytest.approx(0.5 * 99 * 3 / 9 / 6)
 
 
 def test_adaptive_bound_against_its_recursion() -> None:
@@ -95,26 +97,56 @@ def test_no_privacy_leaves_private_bounds_silent() -> None:
     assert not any(row["binds"] for row in bounds_rows(found))
 
 
-@settings(max_examples=examples(60))
+ORDERED = st.floats(1e-9, 900) | st.just(math.inf)
+
+
+@settings(max_examples=examples(200))
 @given(
-    items=st.integers(2, 10**9),
+    items=st.tuples(st.integers(2, 10**9), st.floats(0, 1)).map(lambda two: (two[0], two[0] + round(1e9 ** two[1]))),
     share=st.floats(0, 1),
-    epsilon=st.floats(1e-9, 900) | st.just(math.inf),
+    epsilon=st.tuples(ORDERED, ORDERED).map(sorted),
     clusters=st.integers(2, 30),
-    failure=st.floats(0, 0.99),
-    mistakes=st.integers(0, 50),
+    failure=st.tuples(st.floats(0, 0.99), st.floats(0, 0.99)).map(sorted),
+    mistakes=st.tuples(st.integers(0, 50), st.floats(0, 1)),
+    adaptive=st.booleans(),
 )
-def test_all_bounds_are_numbers_and_fall_with_mistakes(
-    items: int, share: float, epsilon: float, clusters: int, failure: float, mistakes: int
+@example(
+    items=(90, 90),
+    share=0.3,
+    epsilon=[1.0, 1.0],
+    clusters=3,
+    failure=[0.5, 0.5],
+    mistakes=(0, 0.35),
+    adaptive=False,
+)
+def test_a_stricter_promise_needs_no_fewer_users(
+    items: tuple[int, int],
+    share: float,
+    epsilon: list[float],
+    clusters: int,
+    failure: list[float],
+    mistakes: tuple[int, float],
+    *,
+    adaptive: bool,
 ) -> None:
-    values: dict[str, Any] = {"items": items, "rated": max(1, round(items**share)), "epsilon": epsilon}
-    values |= {"clusters": min(clusters, items), "failure": failure, "ours": True}
-    strict = by_name(all_bounds(**values))
-    loose = by_name(all_bounds(**values, mistakes=min(mistakes, items - 1)))
-    for name, bound in loose.items():
-        assert 0 <= bound.users < math.inf
-        if bound.valid and strict[name].valid:
-            assert bound.users <= strict[name].users
+    """Less epsilon, failure, mistakes, more items: no row of the table falls, also where it says nothing."""
+    few = min(mistakes[0], items[0] - 1)
+    loose = LearningProblem(
+        items=items[0],
+        rated=(rated := max(1, round(items[0] ** share))),
+        epsilon=epsilon[1],
+        clusters=(clusters := min(clusters, items[0])),
+        failure=failure[1],
+        mistakes=min(items[0] - 1, few + round(mistakes[1] * items[0])),
+    )
+    strict = LearningProblem(
+        items=items[0], rated=rated, epsilon=epsilon[0], clusters=clusters, failure=failure[0], mistakes=few
+    )
+    rows = [all_bounds(**asdict(one), ours=True, adaptive_queries=adaptive) for one in (loose, strict)]
+    larger = all_bounds(**asdict(strict) | {"items": items[1]}, ours=True, adaptive_queries=adaptive)
+    for least, most, of_more_items in zip(*rows, larger, strict=True):
+        assert 0 <= least.users <= most.users * (1 + 1e-9) < math.inf, least.name
+        assert most.users <= of_more_items.users * (1 + 1e-9), most.name
 
 
 SHAPES = [(2, 1), (2, 2), (3, 2), (4, 2), (7, 4), (9, 5), (60, 8), (60, 29), (60, 31), (1000, 30), (5000, 70)]

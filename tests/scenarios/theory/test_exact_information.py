@@ -16,8 +16,9 @@ from exact_information import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import kl_div
 from thoroughness import examples
-from tiny_model import TinyModel, possible_data
+from tiny_model import TinyModel, data_channel, possible_data
 
 from coordinator.protocol.arrays import Floats
 from scenarios.theory import bounds as information
@@ -127,6 +128,33 @@ def test_any_one_bit_of_one_rating_lies_below_theorem_10(items: int, seed: int, 
         bits = (np.random.default_rng(seed).random(2 * items) < share).astype(np.uint8)
         told = exact_information(model, bit_release(bits, epsilon=epsilon))
         assert told <= information.one_bit_information(problem_of(model)) + 1e-15
+
+
+@settings(max_examples=examples(60))
+@given(
+    items=st.integers(2, 5),
+    like=st.sampled_from([(0.0, 1.0), (0.1, 0.7), (0.0, 0.5, 1.0), (0.1, 0.5, 0.5, 0.9)]),
+    epsilon=st.floats(0.05, 4),
+    seed=st.integers(0, 10**6),
+)
+def test_adaptive_answers_lie_below_theorem_17(items: int, like: tuple[float, ...], epsilon: float, seed: int) -> None:
+    """Four users, each asked by what was answered before, any clusters and ratings: below the row, and each step, too.
+
+    A step is `Var F / N^2` at most, F subgaussian, so `4 (e^eps - 1)^2 (I + ln(2) / 2) / N` (Lemma 19, averaged).
+    """
+    model = TinyModel(items=items if len(like) < 4 else min(items, 4), rated=1, like=like)
+    data, growth = data_channel(model), 4 * math.expm1(epsilon) ** 2 / model.items
+    transcripts, told = np.ones((len(data), 1)), 0.0
+    for user in range(1, 5):
+        answers = [
+            data @ staircase(model, epsilon=epsilon, answers=1, seed=seed + 1000 * user + past, share=0.5)
+            for past in range(transcripts.shape[1])
+        ]
+        transcripts = np.hstack([transcripts[:, [past]] * answer for past, answer in enumerate(answers)])
+        before, told = told, float(kl_div(transcripts, transcripts.mean(axis=0)).sum() / len(data))
+        assert before - 1e-12 <= told <= before + growth * (before + math.log(2) / 2)
+        assert told <= 2 * ((1 + 5 * growth) ** user - 1)
+        assert told <= (1 + 10 * growth) ** user  # as the row reads it
 
 
 def windows(size: int) -> Floats:
