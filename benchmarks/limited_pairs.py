@@ -24,7 +24,6 @@ from coordinator.server.decoding.pair_model import ease, item_to_item
 from scenarios.config.files import brief
 from scenarios.studies.compare.advisors import pair_advice, pair_design
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.crossing import REACHED, bracket
 from scenarios.studies.compare.row import LearnedScores, RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.trusted import (
@@ -36,6 +35,7 @@ from scenarios.studies.compare.rows.trusted import (
 from scenarios.studies.compare.rows.two_servers import noises
 from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.worlds import FileWorld, world_of
+from scenarios.studies.crossing import REACHED, bracket
 
 QUARTER = 10**0.25
 

@@ -147,17 +147,20 @@ def show_table(
     title: str = "",
     words: Collection[str] = (),
     names: int = 1,
+    compact: bool = False,
 ) -> None:
     """Print a table, none of whose numbers is cut or split where it fits in by folding."""
+    gap, edges = (2, 0) if compact else (GAP, EDGES)
     cells = [None if row is None else [*row, *[""] * (len(columns) - len(row))] for row in rows]
     every = [[heading, *(row[place] for row in cells if row)] for place, heading in enumerate(columns)]
     least = [_narrowest(one) if one[0] in words else max(map(len, one)) for one in every]
     # Columns stand below each other, in as few lines a row as fit
     stacked = (_groups(names, len(columns), lines) for lines in range(1, len(columns)))
-    spans = ((sum(max(least[place] for place in group) + GAP for group in groups), groups) for groups in stacked)
+    spans = ((sum(max(least[place] for place in group) + gap for group in groups), groups) for groups in stacked)
     alone = [[place] for place in range(len(columns))]
-    groups = next((groups for span, groups in spans if span - GAP + EDGES <= console.width), alone)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    groups = next((groups for span, groups in spans if span - gap + edges <= console.width), alone)
+    how: dict[str, Any] = {"box": None, "padding": (0, gap, 0, 0)} if compact else {"box": box.SIMPLE_HEAD}
+    table = Table(pad_edge=False, **how)
     for group in groups:
         left = columns[group[0]] in words
         heading = Text("\n".join(columns[place] for place in group))

@@ -14,7 +14,6 @@ from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
 from scenarios.studies.compare.comparison_settings import COORDINATOR, DELTA, PUBLIC_RATES, TRUST_MODELS, Comparison
-from scenarios.studies.compare.crossing import REACHED, refined
 from scenarios.studies.compare.people_groups import check_columns
 from scenarios.studies.compare.people_needed import as_forecast, forecast_row
 from scenarios.studies.compare.row import Row, is_promise
@@ -33,6 +32,7 @@ from scenarios.studies.compare.scoring import (
 )
 from scenarios.studies.compare.summary import show, summarize
 from scenarios.studies.compare.worlds import dated, left_out, sampled, table_of
+from scenarios.studies.crossing import REACHED, refined
 from scenarios.studies.sweep.online_sweep import ClientsKey, ClientsMeasurement
 from scenarios.studies.sweep.sweeps import Sweep
 

@@ -26,7 +26,6 @@ from scenarios.log import counted_step
 from scenarios.show.intervals import named
 from scenarios.show.tables import interval_of, remark, short, show_table
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.crossing import REACHED, among_files, crossings, over_seeds_and_people, rounded
 from scenarios.studies.compare.row import LearnedScores, RowRequest
 from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
 from scenarios.studies.compare.rows.trusted import popularity
@@ -34,6 +33,7 @@ from scenarios.studies.compare.scoring import TOP, ListScores, score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import epsilon_text, mechanism_of
 from scenarios.studies.compare.worlds import FileWorld, left_out, sampled, table_of, world_of
+from scenarios.studies.crossing import REACHED, among_files, crossings, over_seeds_and_people, rounded
 
 RUNGS = 10 ** np.arange(1, 10.25, 0.5)  # Numbers of people that are tried
 EVALUATED = 1000  # People of the file whose lists are scored in each split, at most

@@ -37,13 +37,13 @@ from scenarios.studies.compare.comparison_settings import (
     TWO_SERVERS,
     Comparison,
 )
-from scenarios.studies.compare.crossing import REACHED, among_files, over_seeds_and_people, people_for
 from scenarios.studies.compare.differences import differences
 from scenarios.studies.compare.row import AGGREGATE
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
 from scenarios.studies.compare.who_pays import best_for_groups, show_who_pays, who_pays
 from scenarios.studies.compare.worlds import world_of
+from scenarios.studies.crossing import REACHED, among_files, over_seeds_and_people, people_for
 
 NEIGHBOURS_NOTES = {
     REPLACE: "every epsilon is about one person's ratings replaced by any others, in all trust models alike; how many "

@@ -13,7 +13,6 @@ from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.show.tables import short
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.crossing import NORMAL
 from scenarios.studies.compare.people_needed import BEATS, NOISE, Forecast, by_formula, needs, show_needs
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows.local import SET, LocalRow
@@ -22,6 +21,7 @@ from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import mechanism_of
 from scenarios.studies.compare.worlds import world_of
+from scenarios.studies.crossing import NORMAL
 
 ONE = parse_epsilon("1")
 

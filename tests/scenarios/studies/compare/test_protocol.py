@@ -24,12 +24,12 @@ from scenarios.studies.compare import advisors as item_models
 from scenarios.studies.compare import scoring, worlds
 from scenarios.studies.compare.comparison import comparison
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.crossing import over_seeds_and_people
 from scenarios.studies.compare.row import LearnedScores, RowRequest
 from scenarios.studies.compare.rows import registered_rows, trusted
 from scenarios.studies.compare.rows.trusted import gaussian_noise, popularity, too_large
 from scenarios.studies.compare.scoring import TOP, ListScores, _lists, score
 from scenarios.studies.compare.worlds import FileWorld, sampled, world_of
+from scenarios.studies.crossing import over_seeds_and_people
 
 
 @pytest.fixture

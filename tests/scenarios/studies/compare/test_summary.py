@@ -17,10 +17,10 @@ from scenarios.show.drawing import draw_picture
 from scenarios.show.records import pictures_of
 from scenarios.show.result_figures import BEATING, compared_points
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
-from scenarios.studies.compare.crossing import BRACKET, FLANK, bracket, people_for, refined
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
 from scenarios.studies.compare.summary import RESAMPLED_NOTE, needed, summarize
 from scenarios.studies.compare.worlds import table_of
+from scenarios.studies.crossing import BRACKET, FLANK, bracket, people_for, refined
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

@@ -1,0 +1,176 @@
+"""The answer of a study on a page: markup, style sheet and scripts, which a policy allows by their digests alone."""
+
+import base64
+import hashlib
+import html
+import importlib.util
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from scenarios.pages.answer_picture import VEGA_LITE, specification
+from scenarios.show.palette import COLOURS
+from scenarios.studies.answer import (
+    CURATOR,
+    LOCAL,
+    RUNGS,
+    TWO_SERVERS,
+    VOLUNTEERS,
+    Answer,
+    AtEpsilon,
+    Cell,
+    Rung,
+    lie_text,
+    people_text,
+    right_at_most,
+    share_text,
+    times_text,
+)
+
+ALT = (
+    "What lists are worth by the people who take part, a curve for each rung, and the people that the target takes; "
+    "all numbers stand in the table below"
+)
+_SPACES = re.compile(r"(?<=\d) (?=%|people)|(?<=%) (?=\[)|(?<=epsilon) (?=\d)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSection:
+    """An answer as part of a page."""
+
+    body: Markup
+    scripts: tuple[Markup, ...]  # In the order in which they run; none where the picture is still
+
+
+def has_interactive() -> bool:
+    """Return whether what draws and switches the picture is installed: the extra ``page``."""
+    return all(importlib.util.find_spec(name) is not None for name in ("altair", "vl_convert"))
+
+
+def answer_section(answer: Answer, number: int, still: Markup) -> AnswerSection:
+    """Return an answer as a section of a page.
+
+    The still picture stands in where scripts do not run; with the extra ``page`` it is the first view of the
+    interactive one.
+    """
+    interactive, data = has_interactive(), Markup()
+    if interactive:
+        spec = specification(answer)
+        people, first = [cell.people for cell in answer.cells], answer.by_epsilon[0]
+        about = {"spec": spec, "epsilon": first.epsilon, "rungs": [rung.key for rung in first.rungs]}
+        data = script_json({**about, "least": min(people), "most": max(people)})
+        still = Markup(_drawn(json.dumps(spec)))
+    body = (
+        _templates()
+        .get_template("answer.html")
+        .render(answer=answer, number=number, texts=RUNGS, still=still, alt=ALT, data=data, interactive=interactive)
+    )
+    return AnswerSection(body=Markup(body), scripts=_scripts() if interactive else ())
+
+
+@cache
+def _scripts() -> tuple[Markup, ...]:
+    import vl_convert  # noqa: PLC0415 (an extra)
+
+    own = (files("scenarios.pages") / "templates" / "answer.js").read_text(encoding="utf-8")
+    bundle: Callable[..., str] = vl_convert.javascript_bundle  # its types know no bundle without a snippet
+    return Markup(bundle(vl_version=VEGA_LITE)), Markup(own)
+
+
+@cache
+def _drawn(spec: str) -> str:
+    import vl_convert  # noqa: PLC0415 (an extra)
+
+    drawn: str = vl_convert.vegalite_to_svg(json.loads(spec), vl_version=VEGA_LITE)
+    return drawn
+
+
+def answer_style() -> Markup:
+    """Return the style sheet: the palette as variables, for light, dark and print, and the rules of `answer.css`."""
+    light, dark = ("".join(f"--{name}:{pair[theme]};" for name, pair in COLOURS.items()) for theme in (0, 1))
+    schemes = (
+        f":root{{color-scheme:light dark;{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
+        f"@media print{{:root{{color-scheme:light;{light}}}}}\n"
+    )
+    return Markup(schemes + (files("scenarios.pages") / "templates" / "answer.css").read_text(encoding="utf-8"))
+
+
+def policy(style: str, scripts: Sequence[str]) -> str:
+    """Return a Content-Security-Policy that allows a page's style sheet and scripts by digest, and nothing else."""
+    allowed = " ".join(map(_digest, scripts)) or "'none'"
+    return f"default-src 'none'; script-src {allowed}; style-src {_digest(style)}; base-uri 'none'; form-action 'none'"
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def script_json(value: object) -> Markup:
+    """Return JSON that cannot end a script element, whatever names a file has."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+@cache
+def _templates() -> Environment:
+    loader = PackageLoader("scenarios.pages")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= {"solid": solid, "share_parts": _share_parts, "facts": _facts, "risks": _risks, "dozen": _dozen}
+    return made
+
+
+def solid(text: str) -> Markup:
+    """Return text whose numbers are not torn apart at the end of a line."""
+    text = re.sub(r"\[[^]]*\]", lambda match: match[0].replace(" ", "\N{NO-BREAK SPACE}"), html.escape(text))
+    text = re.sub(r"--\w+", lambda match: f"<code>{match[0]}</code>", text)
+    return Markup(_SPACES.sub("\N{NO-BREAK SPACE}", text))
+
+
+def _share_parts(cell: Cell, target: float) -> list[str]:
+    return share_text(cell.share, target).split(" % ")
+
+
+def _facts(rung: Rung, answer: Answer) -> list[tuple[str, str]]:
+    """Return what a rung's card says beside its share."""
+    mechanism = [] if rung.cell is None else [("mechanism", rung.cell.mechanism)]
+    if rung.key == VOLUNTEERS:
+        return [("guess right", "always: public"), ("the others", "send nothing"), *mechanism]
+    needed = [] if rung.needed is None else [(f"people for {100 * answer.share:g} %", people_text(rung.needed))]
+    return [*needed, ("guess right", f"≤ {times_text(rung.right or 1.0)}"), ("if they lie", lie_text(rung)), *mechanism]
+
+
+def _risks(rung: Rung) -> list[tuple[str, str]]:
+    """Return the cells of a rung's row about what is not protected."""
+    text, right = RUNGS[rung.key], f"at most {times_text(rung.right or 1.0)}"
+    lies = {CURATOR: "always", LOCAL: right, TWO_SERVERS: f"one: {right}; both: always", VOLUNTEERS: "the same"}
+    lie = lies.get(rung.key, "always")
+    if rung.cell is not None and rung.cell.device_epsilon is not None:
+        lie = f"at most {times_text(rung.right_if_they_lie or 1.0)}: epsilon {rung.cell.device_epsilon:.1f}"
+    if rung.key == VOLUNTEERS:
+        right = "volunteers: always; others: 50 of 100, by what they send"
+    return [
+        ("who sees what", text.sees),
+        ("guess right", right),
+        ("if they lie", lie),
+        ("what is left then", text.left),
+    ]
+
+
+def _dozen(at: AtEpsilon, answer: Answer) -> str:
+    """Return how often a guess is right at most after twelve askings, with the largest delta of the answer."""
+    delta = max(cell.delta for cell in answer.cells)
+    return times_text(right_at_most(at.epsilon, delta, askings=12))
+
+
+def standalone(answer: Answer, still: Markup) -> str:
+    """Return a page of one answer alone, which loads nothing."""
+    section, style = answer_section(answer, 1, still), answer_style()
+    about: dict[str, Any] = {"section": section, "style": style, "policy": policy(style, section.scripts)}
+    return _templates().get_template("answer_page.html").render(answer=answer, **about)

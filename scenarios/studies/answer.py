@@ -1,0 +1,611 @@
+"""The answer of a study of trust: what lists are worth on each rung, how many people that takes, what to do, the risk.
+
+Terminal, page, notebook and JSON read this one object; a study hands in what it measured as `Curve` objects.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from rich.console import Console
+
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
+from scenarios.show.tables import remark, short, show_table
+from scenarios.studies.crossing import over_seeds_and_people, people_for
+
+CURATOR, TWO_SERVERS, SHUFFLED, LOCAL, VOLUNTEERS = "curator", "two-servers", "shuffled", "local", "two-tier"
+LADDER = (LOCAL, SHUFFLED, TWO_SERVERS, CURATOR)
+"""Rungs from no trust to most: the order in which the advice looks. Volunteers are never advised."""
+Case = Literal["enough", "undecided", "too few people", "out of reach", "no guarantee"]
+Target = Literal["best", "popularity"]
+"""The list without privacy that shares are about: the best one, or popularity."""
+ALWAYS, UNKNOWN = "always", "not known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RungText:
+    """What terminal, page and picture say of a rung."""
+
+    name: str  # Under "who is trusted"
+    short: str  # At a curve
+    subject: str  # Of a sentence
+    task: str  # What is trusted
+    enough: str  # Begins the advice
+    sees: str  # Who sees what
+    left: str  # What is left if who is trusted lies
+    warning: str  # The same beside the advice; {} is how often a guess is right then
+
+
+_OPEN = "Every rating lies open."
+RUNGS = {
+    CURATOR: RungText(
+        name="a curator",
+        short="curator",
+        subject="A curator",
+        task="sees every rating, and must keep it",
+        enough="It takes a curator to keep",
+        sees="The curator sees every rating; everybody else, noisy totals.",
+        left=_OPEN,
+        warning="If the curator lies, every rating lies open.",
+    ),
+    TWO_SERVERS: RungText(
+        name="one of 2 servers",
+        short="two servers",
+        subject="Two servers",
+        task="must keep its shares to itself",
+        enough="Two servers that do not collude are enough to keep",
+        sees="Each server sees shares that look random; everybody, noisy totals.",
+        left="If one lies, the other's noise still protects. If both collude, every rating lies open.",
+        warning="If both collude, every rating lies open.",
+    ),
+    SHUFFLED: RungText(
+        name="a shuffler",
+        short="shuffler",
+        subject="A shuffler",
+        task="must not tell who sent which report",
+        enough="A shuffler is enough to keep",
+        sees="The server sees reports without senders; the shuffler, senders without reports.",
+        left="Reports are tied to senders; the device's own noise is left.",
+        warning="If the shuffler lies, a guess is right up to {} times.",
+    ),
+    LOCAL: RungText(
+        name="nobody",
+        short="nobody",
+        subject="Trusting nobody",
+        task="each device protects itself",
+        enough="Nobody has to be trusted to keep",
+        sees="The server sees each device's noisy report, and whose it is.",
+        left="There is nobody who could.",
+        warning="",
+    ),
+    VOLUNTEERS: RungText(
+        name="volunteers",
+        short="volunteers",
+        subject="Volunteers",
+        task="their ratings are public",
+        enough="",
+        sees="Everybody sees the volunteers' ratings. The others send nothing.",
+        left="There is nothing to lie about.",
+        warning="",
+    ),
+}
+"""What is said of each rung, in the order of tables: from most trust to none, and volunteers beside them."""
+
+
+class Checked(BaseModel):
+    """A part of the answer, checked where it is read from a file: finite numbers, and no field but those known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Estimate(Checked):
+    """A number and its interval of 95 %, over splits and people."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Floats) -> Self:
+        """Estimate from shape (splits, 1 + samples): among everybody, and among samples of people."""
+        mean, low, high = over_seeds_and_people(values[:, 0].tolist(), list(values[:, 1:]))
+        return cls(value=mean, low=max(low, 0.0), high=high)
+
+
+class People(Checked):
+    """People that the target takes.
+
+    Where ``value`` is None, ``high`` are people who surely suffice or ``low`` are people who surely do not, and with
+    neither nothing is known. Beside a value, None is an end below ``least`` or beyond ``most``.
+    """
+
+    value: int | None
+    low: int | None
+    high: int | None
+    least: int  # Fewest and most people measured with a guarantee
+    most: int
+
+
+class Cell(Checked):
+    """What was measured of a mechanism; it has a guarantee, or is of volunteers."""
+
+    rung: str
+    mechanism: str
+    epsilon: float | None = Field(gt=0)  # [nats], of who is trusted or of a device; None: volunteers
+    device_epsilon: float | None = Field(gt=0)  # [nats], shuffled: what is left if the shuffler lies; None: nothing
+    delta: float = Field(ge=0, le=1)
+    neighbours: Literal["replace", "add-remove"]
+    people: int = Field(ge=1)
+    worth: Estimate  # NDCG at 10
+    share: Estimate  # Of the list without privacy, paired by split and by sample of people
+    leads: bool  # Whether it is its rung's best at this epsilon and number of people
+
+    @property
+    def right(self) -> float:
+        """How often a guess between two equally likely histories is right at most; of volunteers always."""
+        return right_at_most(self.epsilon, self.delta, neighbours=self.neighbours)
+
+
+class Rung(Checked):
+    """A rung at an epsilon, with the people there are."""
+
+    key: str
+    cell: Cell | None  # What leads with them; None where nothing has a guarantee
+    reaches: Literal["yes", "perhaps", "no"]
+    needed: People | None
+    right: float | None  # A guess between two equally likely histories is right so often at most
+    right_if_they_lie: float | None
+
+
+class Advice(Checked):
+    """What to do, and why."""
+
+    case: Case
+    headline: str
+    beside: str
+    rule: str
+
+
+class AtEpsilon(Checked):
+    """The answer at an epsilon."""
+
+    epsilon: float = Field(gt=0)  # [nats]
+    rungs: tuple[Rung, ...]
+    advice: Advice
+
+
+class Answer(Checked):
+    """Who has to be trusted for which worth, with how many people, and at what risk."""
+
+    file: str
+    people: int
+    items: int
+    splits: int
+    share: float = Field(gt=0)  # The target: this share ...
+    of: Target  # ... of this list without privacy
+    best: Estimate  # NDCG at 10
+    best_name: str
+    popularity: Estimate
+    volunteers: float  # Share of people whose ratings are public
+    cells: tuple[Cell, ...]
+    by_epsilon: tuple[AtEpsilon, ...]
+    left_out: tuple[str, ...]  # What has no guarantee, in words
+    others: str = ""  # What was not looked at, and the command that does
+
+    @property
+    def whole(self) -> Estimate:
+        """The worth of the list without privacy that shares are about."""
+        return self.best if self.of == "best" else self.popularity
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """What a study measured of a mechanism at an epsilon, by number of people."""
+
+    rung: str
+    mechanism: str
+    epsilon: float | None  # [nats]; None: volunteers
+    # By people: NDCG at 10, shape (splits, 1 + samples): among everybody, and among samples of people
+    worth: Mapping[int, Floats]
+    delta: Mapping[int, float]
+    device_epsilon: Mapping[int, float | None]
+    neighbours: Literal["replace", "add-remove"] = "replace"
+    unguaranteed: frozenset[int] = frozenset()  # Numbers of people with which delta exceeds 1 / people
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Study:
+    """All that an answer is made of."""
+
+    file: str
+    people: int
+    items: int
+    curves: Sequence[Curve]
+    best: Floats  # NDCG at 10 of lists without privacy, shape (splits, 1 + samples)
+    best_name: str
+    popularity: Floats
+    file_error: Mapping[str, float]  # Of a rung: see `crossing.among_files`
+    volunteers: float = 0.0
+    others: str = ""
+
+    def answer(self, *, share: float, of: Target) -> Answer:
+        """Return the answer for a target."""
+        base = self.best if of == "best" else self.popularity
+        base = np.where(base > 0, base, base.mean())
+        leading = {key: _leaders(curves) for key, curves in self._groups().items()}
+        cells = tuple(_cells(self.curves, leading, base))
+        epsilons = sorted({curve.epsilon for curve in self.curves if curve.epsilon is not None})
+        keys = [key for key in RUNGS if any(curve.rung == key for curve in self.curves)]
+        made = []
+        for epsilon in epsilons:
+            rungs = tuple(self._rung(key, epsilon, cells, leading, share, base) for key in keys)
+            goal = Goal(
+                share=share, of=of, people=self.people, epsilon=epsilon, most=max(cell.people for cell in cells)
+            )
+            made.append(AtEpsilon(epsilon=epsilon, rungs=rungs, advice=goal.advice(rungs)))
+        return Answer(
+            file=self.file,
+            people=self.people,
+            items=self.items,
+            splits=len(base),
+            share=share,
+            of=of,
+            best=Estimate.of(self.best),
+            best_name=self.best_name,
+            popularity=Estimate.of(self.popularity),
+            volunteers=self.volunteers,
+            cells=cells,
+            by_epsilon=tuple(made),
+            left_out=_without_guarantee(self.curves),
+            others=self.others,
+        )
+
+    def _groups(self) -> dict[tuple[str, float | None], list[Curve]]:
+        groups: dict[tuple[str, float | None], list[Curve]] = {}
+        for curve in self.curves:
+            groups.setdefault((curve.rung, curve.epsilon), []).append(curve)
+        return groups
+
+    def _rung(
+        self,
+        key: str,
+        epsilon: float,
+        cells: Sequence[Cell],
+        leading: Mapping[tuple[str, float | None], Mapping[int, Curve]],
+        share: float,
+        base: Floats,
+    ) -> Rung:
+        at = None if key == VOLUNTEERS else epsilon
+        leaders = leading.get((key, at), {})
+        cell = next(
+            (one for one in cells if one.leads and (one.rung, one.epsilon, one.people) == (key, at, self.people)), None
+        )
+        if cell is None:
+            return Rung(key=key, cell=None, reaches="no", needed=None, right=None, right_if_they_lie=None)
+        reaches = reach_of(cell.share, share)
+        if key == VOLUNTEERS:
+            return Rung(key=key, cell=cell, reaches=reaches, needed=None, right=cell.right, right_if_they_lie=1.0)
+        worth = {people: curve.worth[people] for people, curve in leaders.items()}
+        lie = {LOCAL: cell.right, SHUFFLED: right_at_most(cell.device_epsilon)}.get(key, 1.0)
+        needed = people_needed(worth, base, share, self.file_error.get(key, 0.0))
+        return Rung(key=key, cell=cell, reaches=reaches, needed=needed, right=cell.right, right_if_they_lie=lie)
+
+
+def _leaders(curves: Sequence[Curve]) -> dict[int, Curve]:
+    """Return the best mechanism of a rung at each number of people, as far as the leader before it has a guarantee.
+
+    What is left beyond that is worse because of its delta; a curve through it would say that more people make lists
+    worse. A number of people that was measured to locate a crossing need not have all mechanisms.
+    """
+    leaders, before = dict[int, Curve](), None
+    for people in sorted({people for curve in curves for people in curve.worth}):
+        if before is not None and people in before.unguaranteed:
+            break
+        there = [curve for curve in curves if people in curve.worth and people not in curve.unguaranteed]
+        if there:
+            before = leaders[people] = max(there, key=lambda curve: float(curve.worth[people][:, 0].mean()))
+    return leaders
+
+
+def _cells(
+    curves: Sequence[Curve], leading: Mapping[tuple[str, float | None], Mapping[int, Curve]], base: Floats
+) -> Iterable[Cell]:
+    for curve in curves:
+        for people in sorted(curve.worth.keys() - curve.unguaranteed):
+            yield Cell(
+                rung=curve.rung,
+                mechanism=curve.mechanism,
+                epsilon=curve.epsilon,
+                device_epsilon=curve.device_epsilon[people],
+                delta=curve.delta[people],
+                neighbours=curve.neighbours,
+                people=people,
+                worth=Estimate.of(curve.worth[people]),
+                share=Estimate.of(curve.worth[people] / base),
+                leads=leading[curve.rung, curve.epsilon].get(people) is curve,
+            )
+
+
+def _without_guarantee(curves: Sequence[Curve]) -> tuple[str, ...]:
+    fewest = {
+        (RUNGS[curve.rung].short, curve.mechanism): min(curve.unguaranteed) for curve in curves if curve.unguaranteed
+    }
+    return tuple(
+        f"{rung}, {mechanism}: from {people:,} people on" for (rung, mechanism), people in sorted(fewest.items())
+    )
+
+
+def reach_of(share: Estimate, target: float) -> Literal["yes", "perhaps", "no"]:
+    """Return whether an interval lies at or above the target, holds it, or lies below it."""
+    return "yes" if share.low >= target else "perhaps" if share.high >= target else "no"
+
+
+def people_needed(worth: Mapping[int, Floats], base: Floats, share: float, file_error: float) -> People:
+    """Return how many people a share of the list without privacy takes, by what was measured with some numbers of them.
+
+    Shapes of worth and base: (splits, 1 + samples), paired. Where the share is not bracketed from both sides there is a
+    bound: the fewest people whose whole interval reaches it, or the most whose whole interval misses it.
+    """
+    ends = {"least": min(worth), "most": max(worth)}
+    located = people_for(worth, base, share, file_error)
+    if located["users"] is not None and not located["at_most"]:
+        return People(value=located["users"], low=located["users_low"], high=located["users_high"], **ends)
+    by_people = {people: reach_of(Estimate.of(values / base), share) for people, values in worth.items()}
+    enough = [people for people, reaches in by_people.items() if reaches == "yes"]
+    short_of = [people for people, reaches in by_people.items() if reaches == "no"]
+    if located["users"] is not None:
+        return People(value=None, low=None, high=min(enough, default=None), **ends)
+    return People(value=None, low=max(short_of, default=None), high=None, **ends)
+
+
+# ---- Risk
+
+
+def right_at_most(epsilon: float | None, delta: float = 0.0, *, neighbours: str = REPLACE, askings: int = 1) -> float:
+    """Bound how often a guess between two equally likely histories of a person is right, whatever else is known.
+
+    Parameters
+    ----------
+    epsilon
+        Of one asking [nats]; None where nothing is promised.
+    delta
+        Chance that this fails.
+    neighbours
+        ``replace``: two histories are neighbours. ``add-remove``: from one to the other are two steps, which take
+        ``2 epsilon`` and ``(1 + e^epsilon) delta``.
+    askings
+        Independent askings under this epsilon and delta, which add up.
+
+    Returns
+    -------
+    float
+        At most ``(e^epsilon + delta) / (1 + e^epsilon)``: false alarms a and misses b obey ``a + e^epsilon b >= 1 -
+        delta`` and the same exchanged, whose sum bounds the errors. Randomized response that tells all with probability
+        delta attains it.
+
+    >>> round(right_at_most(1), 5), right_at_most(None), round(right_at_most(0.5, neighbours="add-remove"), 5)
+    (0.73106, 1.0, 0.73106)
+    """
+    if epsilon is None:
+        return 1.0
+    if neighbours == ADD_REMOVE:
+        epsilon, delta = 2 * epsilon, delta * (1 + math.exp(min(epsilon, 700.0)))
+    epsilon, delta = askings * epsilon, min(askings * delta, 1.0)
+    return min(1.0, math.nextafter(1 - (1 - delta) / (1 + math.exp(epsilon)), 2.0)) if epsilon < 700 else 1.0
+
+
+def times_text(right: float) -> str:
+    """Return how often a guess is right, rounded up: a bound never looks better than it is.
+
+    >>> times_text(0.73106), times_text(0.99859), times_text(1.0)
+    ('74 of 100', '999 of 1,000', 'always')
+    """
+    for power in range(2, 7):
+        if (times := math.ceil(right * 10**power)) < 10**power:
+            return f"{times:,} of {10**power:,}"
+    return ALWAYS
+
+
+def lie_text(rung: Rung) -> str:
+    """Return how often a guess is right if who is trusted lies, as a cell of a table has it."""
+    fixed = {CURATOR: ALWAYS, TWO_SERVERS: f"both: {ALWAYS}", LOCAL: "nobody could", VOLUNTEERS: ""}
+    return fixed[rung.key] if rung.key in fixed else times_text(rung.right_if_they_lie or 1.0)
+
+
+# ---- Words
+
+
+def people_text(needed: People) -> str:
+    """Return how many people are needed: a point only where it is bracketed from both sides, else a bound."""
+    if needed.value is None:
+        if needed.high is not None:
+            return f"< {short(needed.high)}"
+        return UNKNOWN if needed.low is None else f"> {short(needed.low)}"
+    low = f"< {short(needed.least)}" if needed.low is None else short(needed.low)
+    high = f"> {short(needed.most)}" if needed.high is None else short(needed.high)
+    return f"{short(needed.value)} [{low}, {high}]"
+
+
+def _people_phrase(needed: People) -> str:
+    text = people_text(needed)
+    for sign, words in (("> ", "more than "), ("< ", "fewer than ")):
+        if text.startswith(sign):
+            return words + text.removeprefix(sign)
+    return text
+
+
+def share_text(share: Estimate, target: float) -> str:
+    """Return a share in whole per cent, with a decimal where rounding would hide on which side of the target it lies.
+
+    >>> share_text(Estimate(value=0.886, low=0.88, high=0.898), 0.9)
+    '89 % [88, 89.8]'
+    """
+
+    def percent(value: float) -> str:
+        whole, reaches = round(100 * value), value >= target
+        if (whole >= 100 * target) == reaches:
+            return f"{whole}"
+        return f"{(math.ceil if reaches else math.floor)(1000 * value) / 10:.1f}"
+
+    return f"{percent(share.value)} % [{percent(share.low)}, {percent(share.high)}]"
+
+
+def worth_text(worth: Estimate) -> str:
+    """Return NDCG with half its interval, as a cell of a table has it."""
+    return f"{worth.value:.3f}±{(worth.high - worth.low) / 2:.3f}".replace("0.", ".")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What is asked for, and the advice that follows from what the rungs reach."""
+
+    share: float
+    of: Target
+    people: int
+    epsilon: float
+    most: int  # People measured at most
+
+    @property
+    def text(self) -> str:
+        """The target in words."""
+        return f"{100 * self.share:g} % of {'your best list' if self.of == 'best' else 'popularity'}'s worth"
+
+    def rule(self, rungs: Sequence[Rung]) -> str:
+        """Return the rule by which rungs are advised."""
+        keys = {rung.key for rung in rungs}
+        looked = ", ".join(RUNGS[key].short for key in LADDER if key in keys)
+        beside = " Volunteers stand apart: their ratings are public." if VOLUNTEERS in keys else ""
+        return (
+            f"Rule: the least trust whose whole interval of 95 % reaches {self.text} without privacy, with your "
+            f"people; looked at, in this order: {looked}.{beside}"
+        )
+
+    def advice(self, rungs: Sequence[Rung]) -> Advice:
+        """Return the advice: the least trust whose whole interval reaches the target with the people there are."""
+        at = {rung.key: rung for rung in rungs}
+        steps = [
+            LadderStep(text=RUNGS[key], share=cell.share, needed=needed, rung=at[key])
+            for key in LADDER
+            if key in at and (cell := at[key].cell) is not None and (needed := at[key].needed) is not None
+        ]
+        rule, silent = self.rule(rungs), [RUNGS[key].short for key in LADDER if key in at and at[key].cell is None]
+        if not steps:
+            headline = f"With your {self.people:,} people nothing is promised: delta exceeds 1 / people."
+            return Advice(case="no guarantee", headline=headline, beside="Give a smaller --delta.", rule=rule)
+        enough = next((step for step in steps if step.rung.reaches == "yes"), None)
+        before = steps[: steps.index(enough)] if enough else steps
+        perhaps = [step for step in before if step.rung.reaches == "perhaps"]
+        if enough is None and not perhaps:
+            case, headline, beside = self._too_few(steps)
+        else:
+            case, headline, beside = self._enough(enough, before, perhaps)
+        if silent:
+            beside.append(f"No guarantee with so many people, since delta exceeds 1 / people: {', '.join(silent)}.")
+        return Advice(case=case, headline=headline, beside=" ".join(beside), rule=rule)
+
+    def _too_few(self, steps: Sequence["LadderStep"]) -> tuple[Case, str, list[str]]:
+        top = max(steps, key=lambda step: step.share.value)
+        most = f"the most is {share_text(top.share, self.share)}, with {top.text.name}."
+        if all(step.needed.value is None for step in steps):
+            headline = f"No rung reaches {self.text} at epsilon {self.epsilon:g} with up to {short(self.most)} people: "
+            remedy = "Ask for less (--worth), for a larger epsilon, or for volunteers."
+            return "out of reach", f"{headline}with yours {most}", [remedy]
+        headline = f"Your {self.people:,} people are too few for {self.text} at epsilon {self.epsilon:g}: {most}"
+        takes = [f"{step.text.subject} would take {_people_phrase(step.needed)} people." for step in _nearest(steps)]
+        return "too few people", headline, takes
+
+    def _enough(
+        self, enough: "LadderStep | None", before: Sequence["LadderStep"], perhaps: Sequence["LadderStep"]
+    ) -> tuple[Case, str, list[str]]:
+        beside = []
+        if enough and enough.text.warning:
+            beside.append(enough.text.warning.format(times_text(enough.rung.right_if_they_lie or 1.0)))
+        if perhaps:
+            names = " and ".join(
+                f"{step.text.subject.lower()} ({share_text(step.share, self.share)})" for step in perhaps[::-1]
+            )
+            beside.append(f"{names[0].upper()}{names[1:]} may do; more splits (--seeds) would tell.")
+        beside += [
+            f"{step.text.subject} misses it with {share_text(step.share, self.share)}, and would take "
+            f"{_people_phrase(step.needed)} people."
+            for step in _nearest([step for step in before if step.rung.reaches == "no"])
+        ]
+        people = f"with your {self.people:,} people"
+        if enough is None:
+            headline = f"Undecided: at epsilon {self.epsilon:g} no rung surely reaches {self.text} {people}."
+            return "undecided", headline, beside
+        share = share_text(enough.share, self.share)
+        headline = f"{enough.text.enough} {self.text}: {share} {people}, at epsilon {self.epsilon:g}."
+        return "enough", headline, beside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderStep:
+    """A rung of the ladder that has a guarantee, as the advice looks at it."""
+
+    text: RungText
+    share: Estimate
+    needed: People
+    rung: Rung
+
+
+def _nearest(steps: Sequence[LadderStep]) -> list[LadderStep]:
+    """Return the rung that takes the fewest people, and the one of least trust, where that is known."""
+    bounded = [step for step in steps if people_text(step.needed) != UNKNOWN]
+    closest = min(bounded, key=lambda step: math.inf if step.needed.value is None else step.needed.value, default=None)
+    return [] if closest is None else [closest] if closest is bounded[0] else [closest, bounded[0]]
+
+
+# ---- The terminal
+
+
+def show_answer(console: Console, answer: Answer, more: str = "") -> None:
+    """Print the table of each epsilon, its advice, and where the rest lies."""
+    setting = f"{answer.people:,} people, {answer.items:,} items, {answer.splits} random splits"
+    for at in answer.by_epsilon:
+        columns = (
+            "who is trusted",
+            "NDCG at 10",
+            f"of {answer.of}",
+            f"people for {100 * answer.share:g} %",
+            "guess right",
+            "if they lie",
+        )
+        lines = [*(_line(answer, rung) for rung in at.rungs), *_without_privacy(answer)]
+        title = f"{answer.file}: {setting}; epsilon {at.epsilon:g}"
+        show_table(console, columns, lines, title=title, words=columns[:1], compact=True)
+        mechanisms = [f"{RUNGS[rung.key].short} {rung.cell.mechanism}" for rung in at.rungs if rung.cell]
+        remark(
+            console,
+            f"With {', '.join(mechanisms)}. Intervals are of 95 %. Guess right: of two equally likely histories of a "
+            "person, whoever sees what a rung lets out tells the true one so often at most; a coin, 50 of 100.",
+            "",
+            at.advice.headline,
+            *([at.advice.beside] if at.advice.beside else []),
+            at.advice.rule,
+            "",
+        )
+    remark(console, *(line for line in (answer.others, more) if line))
+
+
+def _line(answer: Answer, rung: Rung) -> list[str]:
+    name = RUNGS[rung.key].name
+    if rung.cell is None:
+        return [name, "no guarantee"]
+    start = [worth_text(rung.cell.worth), share_text(rung.cell.share, answer.share)]
+    if rung.key == VOLUNTEERS:
+        return [f"{100 * answer.volunteers:g} % {name}", *start, "", "public", ""]
+    needed = "" if rung.needed is None else people_text(rung.needed)
+    return [name, *start, needed, times_text(rung.right or 1.0), lie_text(rung)]
+
+
+def _without_privacy(answer: Answer) -> list[list[str]]:
+    lists = {answer.best_name: answer.best, "popularity": answer.popularity}
+    return [
+        [f"all see: {name}", worth_text(worth), f"{100 * worth.value / answer.whole.value:.0f} %", "", ALWAYS, ""]
+        for name, worth in lists.items()
+    ]
