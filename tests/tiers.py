@@ -7,7 +7,7 @@ import numpy as np
 import reference
 
 from actors.keeper import LedgerClient
-from actors.second_order.cohort import Answer, Consent, PrivateCohort
+from actors.second_order.cohort import Consent, PrivateCohort
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words, on_grid
@@ -81,7 +81,7 @@ def cohort(
     return PrivateCohort(private(of, items=items), secret, first, stop, consent=consent, keeper=keeper)
 
 
-def answer_of(cohort: PrivateCohort, device: int) -> Answer | None:
+def answer_of(cohort: PrivateCohort, device: int) -> DeviceAnswer | None:
     """What the book says that a device has answered."""
     cohort.answers.look()
     return cohort.answers.get(device)

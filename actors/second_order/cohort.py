@@ -27,7 +27,7 @@ from coordinator.protocol.second_order_mechanisms import half_of as public_half_
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DeviceAnswer:
     """A device's answer: its payload, and the query and the model that it answers."""
 
     device: int
@@ -78,12 +78,12 @@ class Answers:
 
     def __init__(self, first: int, stop: int, keeper: LedgerClient | None = None) -> None:
         self._first, self._stop = first, stop
-        self._by_device: dict[int, Answer] = {}
+        self._by_device: dict[int, DeviceAnswer] = {}
         self._pinned: dict[int, bytes] = {}
         self._keeper: LedgerClient = Keeper() if keeper is None else keeper
         self._position = 0
 
-    def get(self, device: int) -> Answer | None:
+    def get(self, device: int) -> DeviceAnswer | None:
         """Return what a device has answered, or None."""
         return self._by_device.get(device)
 
@@ -96,7 +96,7 @@ class Answers:
         """Take in what was booked elsewhere."""
         self._take(*self._keeper.read(self._first, self._stop, self._position))
 
-    def keep(self, records: Sequence[Answer] | Sequence[Pin]) -> bool:
+    def keep(self, records: Sequence[DeviceAnswer] | Sequence[Pin]) -> bool:
         """Book answers, or promises; return whether they are booked, so that they may be sent.
 
         They are not where others have booked something about these devices meanwhile, which is taken in instead.
@@ -113,7 +113,7 @@ class Answers:
         self._hold([_read(line) for line in lines])
         self._position = position
 
-    def _hold(self, records: Iterable[Answer | Pin]) -> None:
+    def _hold(self, records: Iterable[DeviceAnswer | Pin]) -> None:
         for record in records:
             if isinstance(record, Pin):
                 devices = range(max(record.first, self._first), min(record.stop, self._stop))
@@ -128,7 +128,7 @@ class Answers:
                 )
 
 
-def _read(line: str) -> Answer | Pin:
+def _read(line: str) -> DeviceAnswer | Pin:
     """Return the answer, or the promise, that a line of the book holds."""
     try:
         content = json.loads(line)
@@ -137,7 +137,9 @@ def _read(line: str) -> Answer | Pin:
         device, query_id, model, mechanism, epsilon, guarantee, payload = content
         parameter = None if epsilon is None else PrivacyParameter(epsilon)
         report = base64.b64decode(payload, validate=True)
-        return Answer(device, bytes.fromhex(query_id), bytes.fromhex(model), mechanism, parameter, guarantee, report)
+        return DeviceAnswer(
+            device, bytes.fromhex(query_id), bytes.fromhex(model), mechanism, parameter, guarantee, report
+        )
     except (ValueError, TypeError, KeyError, RecursionError):
         raise LedgerError(
             f"a ledger's line is no answer: {line[:80]!r}; what devices said is not known: put the file back as it "
@@ -290,14 +292,16 @@ class PrivateCohort(DeviceBlock):
                 yield start, end
             start = max(end, start + 1)
 
-    def _answer_block(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[Answer]:
+    def _answer_block(
+        self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
+    ) -> list[DeviceAnswer]:
         own = self._ratings.block(first - self.first, stop - self.first)
         coins = Coins(self._master, first, stop - first, query.words)
         vectors = self._vectors(features, own, coins)
         payloads = half_of(query.mechanism).payloads(vectors, query, features, coins)
         guarantee = public_half_of(query.mechanism).promised(query)
         about = query.id, query.model, query.mechanism, query.epsilon, guarantee
-        return [Answer(first + k, *about, payload) for k, payload in enumerate(payloads)]
+        return [DeviceAnswer(first + k, *about, payload) for k, payload in enumerate(payloads)]
 
     def _vectors(self, features: ItemFeatures, own: Rows, coins: Coins) -> Floats2:  # noqa: ARG002 (liars look at them)
         """Return devices' completed vectors less the items' means, float64, shape (devices, m), numbers and not huge.
@@ -311,7 +315,7 @@ class PrivateCohort(DeviceBlock):
         vectors[np.isnan(vectors)] = 0.0
         return vectors
 
-    def _release(self, answer: Answer) -> SecondOrderRelease:
+    def _release(self, answer: DeviceAnswer) -> SecondOrderRelease:
         return SecondOrderRelease(
             query_id=answer.query_id, device=answer.device, mechanism=answer.mechanism, payload=answer.payload
         )

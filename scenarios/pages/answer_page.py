@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -79,9 +78,8 @@ def answer_section(answer: Answer, number: int, still: Markup) -> AnswerSection:
 def _scripts() -> tuple[Markup, ...]:
     import vl_convert  # noqa: PLC0415 (an extra)
 
-    own = (files("scenarios.pages") / "templates" / "answer.js").read_text(encoding="utf-8")
     bundle: Callable[..., str] = vl_convert.javascript_bundle  # its types know no bundle without a snippet
-    return Markup(bundle(vl_version=VEGA_LITE)), Markup(own)
+    return Markup(bundle(vl_version=VEGA_LITE)), _source("answer.js")
 
 
 @cache
@@ -99,7 +97,13 @@ def answer_style() -> Markup:
         f":root{{color-scheme:light dark;{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
         f"@media print{{:root{{color-scheme:light;{light}}}}}\n"
     )
-    return Markup(schemes + (files("scenarios.pages") / "templates" / "answer.css").read_text(encoding="utf-8"))
+    return Markup(schemes) + _source("answer.css")
+
+
+def _source(name: str) -> Markup:
+    """Return a file among the templates as it is."""
+    templates = _templates()
+    return Markup(PackageLoader("scenarios.pages").get_source(templates, name)[0])
 
 
 def policy(style: str, scripts: Sequence[str]) -> str:

@@ -96,13 +96,13 @@ RUNGS = {
 """What is said of each rung, in the order of tables: from most trust to none, and volunteers beside them."""
 
 
-class Checked(BaseModel):
+class AnswerPart(BaseModel):
     """A part of the answer, checked where it is read from a file: finite numbers, and no field but those known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Estimate(Checked):
+class Estimate(AnswerPart):
     """A number and its interval of 95 %, over splits and people."""
 
     value: float
@@ -116,7 +116,7 @@ class Estimate(Checked):
         return cls(value=mean, low=max(low, 0.0), high=high)
 
 
-class People(Checked):
+class People(AnswerPart):
     """People that the target takes.
 
     Where ``value`` is None, ``high`` are people who surely suffice or ``low`` are people who surely do not, and with
@@ -130,7 +130,7 @@ class People(Checked):
     most: int
 
 
-class Cell(Checked):
+class Cell(AnswerPart):
     """What was measured of a mechanism; it has a guarantee, or is of volunteers."""
 
     rung: str
@@ -150,7 +150,7 @@ class Cell(Checked):
         return right_at_most(self.epsilon, self.delta, neighbours=self.neighbours)
 
 
-class Rung(Checked):
+class Rung(AnswerPart):
     """A rung at an epsilon, with the people there are."""
 
     key: str
@@ -161,7 +161,7 @@ class Rung(Checked):
     right_if_they_lie: float | None
 
 
-class Advice(Checked):
+class Advice(AnswerPart):
     """What to do, and why."""
 
     case: Case
@@ -170,7 +170,7 @@ class Advice(Checked):
     rule: str
 
 
-class AtEpsilon(Checked):
+class AtEpsilon(AnswerPart):
     """The answer at an epsilon."""
 
     epsilon: float = Field(gt=0)  # [nats]
@@ -178,7 +178,7 @@ class AtEpsilon(Checked):
     advice: Advice
 
 
-class Answer(Checked):
+class Answer(AnswerPart):
     """Who has to be trusted for which worth, with how many people, and at what risk."""
 
     file: str
@@ -243,7 +243,7 @@ class Study:
         made = []
         for epsilon in epsilons:
             rungs = tuple(self._rung(key, epsilon, cells, leading, share, base) for key in keys)
-            goal = Goal(
+            goal = AdviceGoal(
                 share=share, of=of, people=self.people, epsilon=epsilon, most=max(cell.people for cell in cells)
             )
             made.append(AtEpsilon(epsilon=epsilon, rungs=rungs, advice=goal.advice(rungs)))
@@ -460,7 +460,7 @@ def worth_text(worth: Estimate) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
+class AdviceGoal:
     """What is asked for, and the advice that follows from what the rungs reach."""
 
     share: float

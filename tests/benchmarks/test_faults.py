@@ -13,7 +13,7 @@ from thoroughness import size
 from actors import durable_log
 from actors.keeper import Charge, UnreachableError
 from actors.ledger import Costly, Ledger
-from actors.second_order.cohort import Answer, Answers, Pin, PrivateCohort
+from actors.second_order.cohort import Answers, Pin, PrivateCohort
 from benchmarks.faults import __main__ as command
 from benchmarks.faults.families import FAMILIES, numbers_of
 from benchmarks.faults.history import play
@@ -76,7 +76,7 @@ def books_afterwards(self: Ledger, entry: Charge) -> list[tuple[int, int]]:
     return refused
 
 
-def keeps_afterwards(self: Answers, booked: Sequence[Answer] | Sequence[Pin]) -> bool:
+def keeps_afterwards(self: Answers, booked: Sequence[DeviceAnswer] | Sequence[Pin]) -> bool:
     """Books nothing before private devices answer, and nothing later."""
     self._hold(booked)
     return True

@@ -15,7 +15,7 @@ import tiers
 from deaf import Deaf
 
 from actors.keeper import Keeper, read_book
-from actors.second_order.cohort import Answer, Answers, Pin, PrivateCohort
+from actors.second_order.cohort import Answers, DeviceAnswer, Pin, PrivateCohort
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.second_order import SecondOrderRelease
 
@@ -75,7 +75,7 @@ def test_an_answer_is_synced_before_it_is_returned(tmp_path: Path, monkeypatch: 
         happened.append("folder" if stat.S_ISDIR(os.fstat(file).st_mode) else "file")
         sync(file)
 
-    def sent(cohort: PrivateCohort, one: Answer) -> SecondOrderRelease:
+    def sent(cohort: PrivateCohort, one: DeviceAnswer) -> SecondOrderRelease:
         happened.append("sent")
         return release(cohort, one)
 
@@ -88,11 +88,11 @@ def test_an_answer_is_synced_before_it_is_returned(tmp_path: Path, monkeypatch: 
     assert told == ["sent"] * DEVICES
 
 
-def answer(device: int, payload: bytes = b"\n\n{}", epsilon: Fraction | None = Fraction(1, 3)) -> Answer:
-    return Answer(device, bytes(16), bytes(range(16)), "sslp", epsilon, "epsilon", payload)
+def answer(device: int, payload: bytes = b"\n\n{}", epsilon: Fraction | None = Fraction(1, 3)) -> DeviceAnswer:
+    return DeviceAnswer(device, bytes(16), bytes(range(16)), "sslp", epsilon, "epsilon", payload)
 
 
-def known(folder: Path) -> list[Answer | None] | None:
+def known(folder: Path) -> list[DeviceAnswer | None] | None:
     """What three devices have answered, as a folder tells it; None where it is refused."""
     try:
         kept = Answers(0, 9, Keeper(folder))

@@ -11,7 +11,7 @@ from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from runs import Command, planted_ratings, refused, tree, write_movielens
 
 from actors.keeper import LEDGER, Keeper, spent_by
-from actors.second_order.cohort import Answer, Answers, PrivateCohort
+from actors.second_order.cohort import Answers, PrivateCohort
 from coordinator.protocol.ballots import Service
 from coordinator.protocol.second_order import SecondOrderRelease
 from coordinator.server.online import service as serving
@@ -307,7 +307,7 @@ def test_what_has_changed_since_is_refused(blindrec: Command, monkeypatch: pytes
 def test_a_resumed_run_draws_no_fresh_noise(blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What every device has answered, and to what, is what it answered before, and what an undisturbed run asks."""
     monkeypatch.setattr("scenarios.experiment.experiment.drop", lambda _: None)
-    answers: dict[str, list[Answer | None]] = {}
+    answers: dict[str, list[DeviceAnswer | None]] = {}
     for name in ("whole", "resumed"):
         out = tmp_path / name
         if name == "resumed":
