@@ -7,7 +7,7 @@ import numpy as np
 import reference
 
 from actors.keeper import LedgerClient
-from actors.second_order.cohort import Consent, PrivateCohort
+from actors.second_order.cohort import Consent, DeviceAnswer, PrivateCohort
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words, on_grid

@@ -13,7 +13,7 @@ from thoroughness import size
 from actors import durable_log
 from actors.keeper import Charge, UnreachableError
 from actors.ledger import Costly, Ledger
-from actors.second_order.cohort import Answers, Pin, PrivateCohort
+from actors.second_order.cohort import Answers, DeviceAnswer, Pin, PrivateCohort
 from benchmarks.faults import __main__ as command
 from benchmarks.faults.families import FAMILIES, numbers_of
 from benchmarks.faults.history import play

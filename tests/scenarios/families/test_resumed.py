@@ -11,7 +11,7 @@ from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from runs import Command, planted_ratings, refused, tree, write_movielens
 
 from actors.keeper import LEDGER, Keeper, spent_by
-from actors.second_order.cohort import Answers, PrivateCohort
+from actors.second_order.cohort import Answers, DeviceAnswer, PrivateCohort
 from coordinator.protocol.ballots import Service
 from coordinator.protocol.second_order import SecondOrderRelease
 from coordinator.server.online import service as serving
