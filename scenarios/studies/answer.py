@@ -102,7 +102,7 @@ class AnswerPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Estimate(AnswerPart):
+class MeasuredWorth(AnswerPart):
     """A number and its interval of 95 %, over splits and people."""
 
     value: float
@@ -111,7 +111,7 @@ class Estimate(AnswerPart):
 
     @classmethod
     def of(cls, values: Floats) -> Self:
-        """Estimate from shape (splits, 1 + samples): among everybody, and among samples of people."""
+        """MeasuredWorth from shape (splits, 1 + samples): among everybody, and among samples of people."""
         mean, low, high = over_seeds_and_people(values[:, 0].tolist(), list(values[:, 1:]))
         return cls(value=mean, low=max(low, 0.0), high=high)
 
@@ -140,8 +140,8 @@ class Cell(AnswerPart):
     delta: float = Field(ge=0, le=1)
     neighbours: Literal["replace", "add-remove"]
     people: int = Field(ge=1)
-    worth: Estimate  # NDCG at 10
-    share: Estimate  # Of the list without privacy, paired by split and by sample of people
+    worth: MeasuredWorth  # NDCG at 10
+    share: MeasuredWorth  # Of the list without privacy, paired by split and by sample of people
     leads: bool  # Whether it is its rung's best at this epsilon and number of people
 
     @property
@@ -187,9 +187,9 @@ class Answer(AnswerPart):
     splits: int
     share: float = Field(gt=0)  # The target: this share ...
     of: Target  # ... of this list without privacy
-    best: Estimate  # NDCG at 10
+    best: MeasuredWorth  # NDCG at 10
     best_name: str
-    popularity: Estimate
+    popularity: MeasuredWorth
     volunteers: float  # Share of people whose ratings are public
     cells: tuple[Cell, ...]
     by_epsilon: tuple[AtEpsilon, ...]
@@ -197,7 +197,7 @@ class Answer(AnswerPart):
     others: str = ""  # What was not looked at, and the command that does
 
     @property
-    def whole(self) -> Estimate:
+    def whole(self) -> MeasuredWorth:
         """The worth of the list without privacy that shares are about."""
         return self.best if self.of == "best" else self.popularity
 
@@ -254,9 +254,9 @@ class Study:
             splits=len(base),
             share=share,
             of=of,
-            best=Estimate.of(self.best),
+            best=MeasuredWorth.of(self.best),
             best_name=self.best_name,
-            popularity=Estimate.of(self.popularity),
+            popularity=MeasuredWorth.of(self.popularity),
             volunteers=self.volunteers,
             cells=cells,
             by_epsilon=tuple(made),
@@ -324,8 +324,8 @@ def _cells(
                 delta=curve.delta[people],
                 neighbours=curve.neighbours,
                 people=people,
-                worth=Estimate.of(curve.worth[people]),
-                share=Estimate.of(curve.worth[people] / base),
+                worth=MeasuredWorth.of(curve.worth[people]),
+                share=MeasuredWorth.of(curve.worth[people] / base),
                 leads=leading[curve.rung, curve.epsilon].get(people) is curve,
             )
 
@@ -339,7 +339,7 @@ def _without_guarantee(curves: Sequence[Curve]) -> tuple[str, ...]:
     )
 
 
-def reach_of(share: Estimate, target: float) -> Literal["yes", "perhaps", "no"]:
+def reach_of(share: MeasuredWorth, target: float) -> Literal["yes", "perhaps", "no"]:
     """Return whether an interval lies at or above the target, holds it, or lies below it."""
     return "yes" if share.low >= target else "perhaps" if share.high >= target else "no"
 
@@ -354,7 +354,7 @@ def people_needed(worth: Mapping[int, Floats], base: Floats, share: float, file_
     located = people_for(worth, base, share, file_error)
     if located["users"] is not None and not located["at_most"]:
         return People(value=located["users"], low=located["users_low"], high=located["users_high"], **ends)
-    by_people = {people: reach_of(Estimate.of(values / base), share) for people, values in worth.items()}
+    by_people = {people: reach_of(MeasuredWorth.of(values / base), share) for people, values in worth.items()}
     enough = [people for people, reaches in by_people.items() if reaches == "yes"]
     short_of = [people for people, reaches in by_people.items() if reaches == "no"]
     if located["users"] is not None:
@@ -438,10 +438,10 @@ def _people_phrase(needed: People) -> str:
     return text
 
 
-def share_text(share: Estimate, target: float) -> str:
+def share_text(share: MeasuredWorth, target: float) -> str:
     """Return a share in whole per cent, with a decimal where rounding would hide on which side of the target it lies.
 
-    >>> share_text(Estimate(value=0.886, low=0.88, high=0.898), 0.9)
+    >>> share_text(MeasuredWorth(value=0.886, low=0.88, high=0.898), 0.9)
     '89 % [88, 89.8]'
     """
 
@@ -454,7 +454,7 @@ def share_text(share: Estimate, target: float) -> str:
     return f"{percent(share.value)} % [{percent(share.low)}, {percent(share.high)}]"
 
 
-def worth_text(worth: Estimate) -> str:
+def worth_text(worth: MeasuredWorth) -> str:
     """Return NDCG with half its interval, as a cell of a table has it."""
     return f"{worth.value:.3f}±{(worth.high - worth.low) / 2:.3f}".replace("0.", ".")
 
@@ -548,7 +548,7 @@ class LadderStep:
     """A rung of the ladder that has a guarantee, as the advice looks at it."""
 
     text: RungText
-    share: Estimate
+    share: MeasuredWorth
     needed: People
     rung: Rung
 

@@ -21,7 +21,7 @@ from scenarios.studies.answer import (
     VOLUNTEERS,
     Answer,
     Curve,
-    Estimate,
+    MeasuredWorth,
     people_needed,
     people_text,
     right_at_most,
@@ -155,7 +155,7 @@ def test_what_is_not_bracketed_is_a_bound_that_the_whole_interval_leaves(
 
 @given(share=st.floats(0.0, 1.5), target=st.floats(0.05, 1.2))
 def test_a_printed_share_stands_on_its_side_of_the_target(share: float, target: float) -> None:
-    text = share_text(Estimate(value=share, low=share, high=share), target)
+    text = share_text(MeasuredWorth(value=share, low=share, high=share), target)
     shown = float(text.split(" %")[0])
     assert abs(shown - 100 * share) <= 0.501
     assert (shown >= 100 * target - 1e-9) == (share >= target) or abs(share - target) < 1e-12
