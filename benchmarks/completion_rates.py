@@ -1,17 +1,24 @@
-"""Theorems 3.2 and 3.4 held against planted data: how errors fall with ratings and with users."""
+"""Theorems 3.2 and 3.4 and Lemma 3.3 of two tiers held against planted data: how errors fall, and below which bounds.
+
+``python -m benchmarks.completion_rates`` prints slopes with intervals of 95 % over seeds, and how near the bounds are.
+"""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+import typer
 
-from coordinator.protocol.arrays import Floats2
+from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.checked import LARGEST
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.features import tastes
 from coordinator.protocol.rating_table import Rows, starts_of
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
+from scenarios.show.intervals import mean_interval
 
+COUNTS = tuple(100 * 2**power for power in range(8))  # Users of Theorem 3.4
 MOST_RANK = 24  # Columns of V in `completion_errors`; the regularisation leaves fewer
 
 
@@ -21,8 +28,7 @@ def sample_errors(counts: Sequence[int], *, items: int, rank: int, seed: int) ->
     Both live in the same r-dimensional subspace, so that r x r matrices are enough; smaller samples are the first rows
     of larger ones.
     """
-    coins = _coins(seed, "theorem 3.4")
-    sizes = np.sqrt(3) * 0.7 ** np.arange(rank)
+    coins, sizes = _coins(seed, "theorem 3.4"), _sizes(rank)
     tastes = coins.uniform(-1, 1, (max(counts), rank)) * sizes * np.sqrt(items)
     limit = np.diag(sizes / np.sqrt(3))
     errors = []
@@ -33,10 +39,34 @@ def sample_errors(counts: Sequence[int], *, items: int, rank: int, seed: int) ->
     return errors
 
 
+def _sizes(rank: int) -> Floats:
+    return np.asarray(np.sqrt(3) * 0.7 ** np.arange(rank))
+
+
+def sample_bound(count: int, *, rank: int) -> float:
+    """Return ``2 sqrt(r) alpha sqrt(beta_r log n / (beta_1 n))``, Theorem 3.4's bound for `sample_errors`."""
+    alpha, (largest, *_, smallest) = float(np.linalg.norm(_sizes(rank))), _sizes(rank)
+    return float(2 * np.sqrt(rank) * alpha * np.sqrt(largest * np.log(count) / (smallest * count)))
+
+
+class CompletionError(NamedTuple):
+    """How far a completed matrix is from the planted one."""
+
+    ratings: int  # N
+    matrix: float  # ``|X - X*|_F / sqrt(n m)``
+    second_moment: float  # ``|Sigma - Sigma*|_F``; Lemma 3.3: at most sqrt 2 times the other
+
+
+def second_moment(matrix: Floats2) -> Floats2:
+    """Return ``Sigma = (X^T X)^(1/2) / sqrt(n m)``."""
+    _, values, rows = np.linalg.svd(matrix, full_matrices=False)
+    return np.asarray((rows.T * values) @ rows / np.sqrt(matrix.size))
+
+
 def completion_errors(
     shares: Sequence[float], *, size: int, rank: int, noise: float, seed: int, factor: float = 6.0
-) -> list[tuple[int, float]]:
-    """Return (N, ``|X - X*|_F / sqrt(n m)``) of Theorem 3.2 at n = m = ``size``, for every share of observed entries.
+) -> list[CompletionError]:
+    """Return the errors of Theorem 3.2 at n = m = ``size``, for every share of observed entries.
 
     ``noise`` is the standard deviation of observations; regularised by ``lambda = factor * noise * log N / sqrt N``.
     """
@@ -50,13 +80,14 @@ def completion_errors(
         count = rows.items.size
         kappa = factor * noise * np.log(count) / np.sqrt(count) * count / (2 * size)
         fitted = _complete(rows, Fitting(rank=MOST_RANK, kappa=float(kappa), mstep="prox"))
-        errors.append((count, float(np.linalg.norm(fitted - truth)) / size))
+        moved = np.linalg.norm(second_moment(fitted) - second_moment(truth))
+        errors.append(CompletionError(count, float(np.linalg.norm(fitted - truth)) / size, float(moved)))
     return errors
 
 
-def slope(points: Sequence[tuple[float, float]]) -> float:
+def slope(points: Sequence[Sequence[float]]) -> float:
     """Return the slope of log y on log x by least squares."""
-    x, y = np.log(np.array(points, np.float64)).T
+    x, y = np.log(np.array([point[:2] for point in points], np.float64)).T
     return float(np.polyfit(x, y, 1)[0])
 
 
@@ -77,3 +108,33 @@ def _complete(rows: Rows, fitting: Fitting, iterations: int = 30) -> Floats2:
     features = iterate(model, crowd, fitting, iterations).features
     fitted: Floats2 = tastes(features, rows.starts, rows.items, rows.values) @ features.vectors.T
     return fitted
+
+
+def _interval(values: Sequence[float]) -> str:
+    mean, low, high = mean_interval(values)
+    return f"{mean:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def main(seeds: int = 10, size: int = 200) -> None:
+    """Measure all three."""
+    noise, rank = 0.5, 4
+    runs = [completion_errors([0.1, 0.2, 0.4, 0.8], size=size, rank=3, noise=noise, seed=seed) for seed in range(seeds)]
+    slopes = [slope(points) for points in runs]
+    constants = [one.matrix * np.sqrt(one.ratings) / (noise * np.log(one.ratings)) for points in runs for one in points]
+    shares = [one.second_moment / (np.sqrt(2) * one.matrix) for points in runs for one in points]
+    errors = [sample_errors(COUNTS, items=50, rank=rank, seed=seed) for seed in range(3 * seeds)]
+    falls = [slope(list(zip(COUNTS, of_seed, strict=True))) for of_seed in errors]
+    bounds = [sample_bound(count, rank=rank) for count in COUNTS]
+    rows = {
+        "Theorem 3.2, slope of log error on log N": _interval(slopes),
+        "Theorem 3.2, error sqrt(N) / (sigma log N)": f"{min(constants):.2f} to {max(constants):.2f}",
+        "Lemma 3.3, error of Sigma / (sqrt 2 error of X)": f"at most {max(shares):.2f}",
+        "Theorem 3.4, slope of log error on log n": _interval(falls),
+        "Theorem 3.4, error / bound": f"at most {float((np.array(errors) / bounds).max()):.3f}",
+    }
+    for name, value in rows.items():
+        typer.echo(f"| {name} | {value} |")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -10,6 +10,7 @@ import reference
 import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 from statistical import rate_fits
 from thoroughness import examples
 
@@ -77,6 +78,51 @@ def test_items_that_no_public_user_rated_do_not_tell_the_flip() -> None:
     mine[:, 200:] = 1e-300
     fixed = signs(mine, tiers.coins(MANY))[:, 200:].mean(axis=1) < 0.5
     assert np.array_equal(fixed, flips)
+
+
+def costs(releases: Floats2, residual: Floats) -> Floats:
+    """What objectives (8) and (9) count for each possible release, shape (releases,)."""
+    off = releases[:, :, None] * releases[:, None, :] - np.outer(residual, residual)
+    return np.asarray(np.square(off).sum(axis=(1, 2)))
+
+
+@pytest.mark.parametrize("residual", [(0.7, -0.2), (1.0, 1.0), (1.0, 0.5, -0.25), (0.1, -0.2, 3.0), (-1, 0.3, 0.2, 2)])
+def test_no_law_on_a_grid_is_better_than_pmcs(residual: tuple[float, ...]) -> None:
+    """Theorem 4.2 by a linear programme: laws of mean 0 and one free variance v at every item, objective (9)."""
+    mine = np.array(residual)
+    items, h = mine.size, float(np.abs(mine).mean())
+    grid = h * np.array(list(itertools.product([-2, -1, -0.5, 0, 0.5, 1, 2], repeat=items)))
+    rows = np.vstack([np.ones(len(grid)), grid.T, np.square(grid.T)])
+    variance = np.r_[np.zeros(1 + items), -np.ones(items)]
+    best = linprog(
+        np.r_[costs(grid, mine), 0], A_eq=np.c_[rows, variance], b_eq=np.r_[1, np.zeros(2 * items)], method="highs"
+    )
+    released: Floats2 = np.where(signs(np.tile(mine, (16, 1)), tiers.coins(16)), h, -h)
+    assert np.unique(released, axis=0).tolist() == sorted([list(h * np.sign(mine)), list(-h * np.sign(mine))])
+    closed = np.square(mine).sum() ** 2 - np.abs(mine).sum() ** 4 / items**2
+    assert costs(released, mine) == pytest.approx(closed, abs=1e-9)
+    assert best.fun == pytest.approx(closed, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("items", "levels", "seed"), [(2, 2, 0), (2, 4, 1), (3, 3, 2), (3, 3, 3), (4, 2, 4), (4, 3, 5)]
+)
+def test_pmd_is_as_good_as_any_uniform_law(items: int, levels: int, seed: int) -> None:
+    """Objective (8): a linear programme over all laws on S^m, all K permuted candidates, the best of 50 greedy ones."""
+    values, residual = world(items, levels, 1, seed)
+    places = np.array(list(itertools.product(range(levels), repeat=items)))
+    cost = costs(values[np.arange(items), places], residual)
+    uniform = np.vstack([places[:, item] == level for item in range(items) for level in range(levels)])
+    best = linprog(cost, A_eq=uniform, b_eq=np.full(items * levels, 1 / levels), method="highs")
+    table = cost.reshape((levels,) * items)
+    orders = itertools.product(itertools.permutations(range(levels)), repeat=items - 1)
+    permuted = min(float(table[(np.arange(levels), *map(np.array, order))].mean()) for order in orders)
+    greedy = min(
+        float(table[tuple(make(values, residual, stream, passes=3).order.astype(np.intp))].mean())
+        for stream in range(50)
+    )
+    assert greedy == pytest.approx(permuted, abs=1e-9)
+    assert permuted == pytest.approx(best.fun, abs=1e-7)
 
 
 # PMD's candidates: permutations at every item, sums that are kept right, uniform releases, a falling objective.

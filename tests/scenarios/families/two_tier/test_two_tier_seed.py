@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from completions import complete_many, features_of, planted
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from thoroughness import examples
 
 from actors.advice import top_items
-from benchmarks.completion_rates import completion_errors, sample_errors, slope
+from benchmarks.completion_rates import completion_errors, sample_bound, sample_errors, second_moment, slope
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import Rows, stacked
@@ -290,6 +293,8 @@ def test_the_error_of_the_second_moment_falls_with_the_root_of_the_users() -> No
     errors = np.mean([sample_errors(counts, items=50, rank=4, seed=seed) for seed in range(30)], axis=0)
     found = slope(list(zip(counts, errors.tolist(), strict=True)))
     assert -0.55 <= found <= -0.45
+    assert all(error < sample_bound(count, rank=4) for count, error in zip(counts, errors, strict=True))
+    assert sample_bound(800, rank=4) == pytest.approx(1.47, abs=0.005)
 
 
 @pytest.mark.few(1)
@@ -297,6 +302,22 @@ def test_the_error_of_the_second_moment_falls_with_the_root_of_the_users() -> No
 def test_the_error_of_completion_falls_with_the_ratings_as_the_bound_does(seed: int) -> None:
     points = completion_errors([0.15, 0.3, 0.6], size=120, rank=3, noise=0.5, seed=seed)
     assert -0.70 <= slope(points) <= -0.45
+    assert all(point.second_moment <= np.sqrt(2) * point.matrix for point in points)
+
+
+@settings(max_examples=examples(100))
+@given(users=st.integers(1, 6), items=st.integers(1, 6), apart=st.floats(1e-3, 100), seed=st.integers(0, 10**6))
+def test_polar_factors_are_no_farther_apart_than_root_two_times_their_matrices(
+    users: int, items: int, apart: float, seed: int
+) -> None:
+    """Lemma 3.3, and that a single row which turns a little reaches it."""
+    coins = np.random.default_rng(seed)
+    one = coins.standard_normal((users, items)) * coins.choice([0, 1, 1e-3], items)
+    other = one + apart * coins.standard_normal((users, items))
+    most = np.sqrt(2) * np.linalg.norm(one - other) / np.sqrt(one.size)
+    assert np.linalg.norm(second_moment(one) - second_moment(other)) <= most * (1 + 1e-9)
+    row, turned = np.array([[1.0, 0.0]]), np.array([[1.0, 1e-3]])
+    assert np.linalg.norm(second_moment(row) - second_moment(turned)) > 0.999e-3
 
 
 def test_gamma_is_the_smallest_that_holds_for_the_whole_span() -> None:
