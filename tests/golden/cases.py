@@ -18,11 +18,13 @@ FILE_TIERS = (
 ONLINE = "online --rounds 60 --voters 24 --recommender "
 SWEPT = ("none", "pmd", "pmc", "laplace")  # Mechanisms of the two-tier sweep
 ADVERSARY = "adversary --repeat 2 --rounds 40 --voters 16 "
+WIDE = "wide.csv --features features.csv "  # Items enough for lists of ten
+COMPARE = "compare " + WIDE
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A command line, and whether it is run on Ray, too: where no other test compares Ray with this process."""
+    """A command line as a shell splits it, and whether it is run on Ray, too: where no other test does that."""
 
     command: str
     on_ray: bool = False
@@ -234,6 +236,50 @@ def _theory() -> dict[str, Case]:
         "bounds": Case("bounds --items 1000 --rated 30"),
         "bounds, ours": Case("bounds --items 1000 --rated 30 --epsilon 2 --mistakes 20 --failure 0.1 --ours"),
         "data": Case("data ratings.csv"),
+        "data, items enough for lists": Case("data " + WIDE),
+        "plan, ratings": Case("plan --ratings ratings.csv --epsilon 2"),
+        "plan, ratings, worth": Case(f"plan --ratings {WIDE}--epsilon 4 --like-from 4"),
+    }
+
+
+def _comparisons() -> dict[str, Case]:
+    rows = "popularity,EASE,pairs with EASE,set,ones"
+    others = "PMC,PMD,directions,popularity with set,lifts with set,p-rec-lean,trace norm,sign,MaxSense"
+    return {
+        "compare, ladder, by": Case(
+            COMPARE + f"--trust-models ladder --epsilon 4 --scale 10 --mechanisms '{rows}' --by rarity,region "
+            "--people-file people.csv"
+        ),
+        "compare, every rung": Case(
+            "compare wide.csv --trust-models ladder --epsilon 1,inf --scale 10 --held-out 0.3 --mechanisms "
+            "'chance,popularity,item kNN,SVD,popularity (Gaussian),popularity (Laplace),subset,set,set (few likes),"
+            "pairs'"
+        ),
+        "compare, add-remove, delta 0": Case(
+            COMPARE + "--trust-models curator,two-servers --relation add-remove --delta 0 --epsilon 2 --scale 1,10"
+        ),
+        "compare, volunteers, directions, votes": Case(
+            "compare wide.csv --trust-models two-tier,local,public-rates,coordinator --epsilon 2 --scale 10 "
+            f"--public 0.3 --clients 2 --devices 2000 --mechanisms '{others}'"
+        ),
+        "compare, latest held out, by activity": Case(
+            "compare wide.csv --split-by time --trust-models none,local --epsilon 4 --scale 1 --by activity "
+            "--mechanisms popularity,set"
+        ),
+    }
+
+
+def _scrutiny() -> dict[str, Case]:
+    audit, behind = "audit --releases 4000 --design ", " --trust {} --epsilon 2"
+    return {
+        "audit, grr": Case(audit + "grr"),
+        "audit, sign": Case(audit + "sign --setting vectors=2 --epsilon 1/2"),
+        "audit, shuffled": Case(audit + "grr" + behind.format("shuffled")),
+        "audit, two servers": Case(audit + "totals" + behind.format("two-servers")),
+        "check, grr": Case("check grr --epsilon 1"),
+        "check, pairs, a setting": Case("check pairs --epsilon 3 --setting chosen=2"),
+        "check, shuffled": Case("check set --trust shuffled"),
+        "check, two servers": Case("check totals --epsilon 1"),
     }
 
 
@@ -249,5 +295,7 @@ CASES = {
     **_online(),
     **_sweeps(),
     **_theory(),
+    **_comparisons(),
+    **_scrutiny(),
 }
 """By name, as they are in the golden file."""

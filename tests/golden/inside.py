@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,8 @@ votes = [[0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 0, 0], [0, 0, 0, 1], [1, 0, 1, 1]]
 likes = [[0], [0, 1], [1], [0], [1]]
 """
 USERS, ITEMS = 60, 14
+WIDE_USERS, WIDE_ITEMS = 90, 32
+WITHOUT_BACKEND = ("bounds", "data", "plan", "adversary", "audit", "check")
 
 
 def lay_out(folder: Path) -> None:
@@ -50,6 +53,14 @@ def lay_out(folder: Path) -> None:
     (folder / "grid.toml").write_text(GRID, encoding="utf-8")
     (folder / "world.toml").write_text(WORLD, encoding="utf-8")
     (folder / "ratings.csv").write_text("userId,movieId,rating,timestamp\n" + "".join(_ratings()), encoding="utf-8")
+    (folder / "wide.csv").write_text("userId,movieId,rating,timestamp\n" + "".join(_wide()), encoding="utf-8")
+    words = [
+        f"{item + 1},Film {item + 1} ({1980 + item}),{'odd|' * (item % 2)}{'abcd'[item % 4]}\n"
+        for item in range(WIDE_ITEMS)
+    ]
+    (folder / "features.csv").write_text("movieId,title,genres\n" + "".join(words), encoding="utf-8")
+    people = [f"{user + 1},{('north', 'south')[user % 2]}\n" for user in range(WIDE_USERS)]
+    (folder / "people.csv").write_text("userId,region\n" + "".join(people), encoding="utf-8")
     shutil.copy(HERE / "golden_policy.py", folder)
 
 
@@ -63,10 +74,21 @@ def _ratings() -> Iterator[str]:
                 yield f"{user + 1},{item + 1},{4 + coin % 2 if liked else 1 + coin % 3},964982703\n"
 
 
+def _wide() -> Iterator[str]:
+    """Yield rows of a file whose first items are rated most, with times; every fifth user rates few."""
+    for user in range(WIDE_USERS):
+        for item in range(WIDE_ITEMS):
+            coin = (7919 * (user + 1) * (item + 3) + 104729 * (user + item)) % 101
+            if coin < (70 if user % 5 else 20) - item:
+                liked = item % 4 < 2 if user % 3 == 0 else (item % 4 < 2) == (coin % 10 < 8)
+                day = (7 * user + 3 * item) % 50
+                yield f"{user + 1},{item + 1},{4 + coin % 2 if liked else 1 + coin % 3},{964982703 + 86400 * day}\n"
+
+
 def told(command: str, folder: Path, backend: str) -> dict[str, Any]:
     """Run a command line in this process, in a folder that `lay_out` has laid out; return all that it tells."""
-    words = [*command.split(), "--json", "-"]
-    if words[0] not in ("bounds", "data", "plan", "adversary"):
+    words = [*shlex.split(command), "--json", "-"]
+    if words[0] not in WITHOUT_BACKEND:
         words += ["--backend", backend]
     if words[0] == "run":
         words += ["--out", "out"]
@@ -74,6 +96,10 @@ def told(command: str, folder: Path, backend: str) -> dict[str, Any]:
     if not out:
         raise AssertionError(f"blindrec {command} told nothing and ended with {code}: {err}")
     found = {"command": command, "exit": code, "result": json.loads(out)}
+    if words[0] == "compare":  # columns, each on one line
+        for name in {"rows", "who_pays", "people"} & set(found["result"]):
+            rows: list[dict[str, Any]] = found["result"][name]
+            found["result"][name] = {key: [row[key] for row in rows] for key in (rows or [{}])[0]}
     if words[0] == "run":
         for name in ("rounds", "items"):
             found[name] = pd.read_parquet(folder / "out" / f"{name}.parquet").to_dict("list")
