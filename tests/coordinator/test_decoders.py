@@ -34,7 +34,7 @@ from coordinator.server.decoding.curator import (
     noisy_totals,
     pair_sensitivity,
 )
-from coordinator.server.decoding.line import DECODERS, Curator, decode, kmeans_on_line
+from coordinator.server.decoding.line import DECODERS, Curator, decode, decode_affinity, kmeans_on_line
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of
@@ -396,6 +396,12 @@ def test_the_curators_coins_do_not_show() -> None:
     ):
         assert repr(SEED) not in shown
         assert SEED.hex() not in shown
+
+
+def test_items_without_a_clear_cluster_get_the_same_label_again() -> None:
+    affinity = np.ones((20, 20)) + np.diag(np.repeat([1.0, -1.0], 10))  # ARPACK starts anew, from random numbers
+    labels = [decode_affinity(affinity, clusters=3, error=1.0).cluster.tolist() for _ in range(4)]
+    assert labels == labels[:1] * 4
 
 
 def test_libraries_stay_on_one_thread_until_the_last_of_overlapping_contexts_ends() -> None:

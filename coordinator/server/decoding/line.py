@@ -52,7 +52,7 @@ def _leading(affinity: Floats, count: int) -> Floats:
     from scipy.sparse.linalg import ArpackError, eigsh  # noqa: PLC0415 (other decoders need none of it)
 
     try:
-        vectors: Floats = eigsh(affinity, k=count, which="LM", v0=np.ones(len(affinity)))[1]
+        vectors: Floats = eigsh(affinity, k=count, which="LM", v0=np.ones(len(affinity)), rng=0)[1]
     except ArpackError:  # many eigenvalues are equal, for instance if few devices answered
         values, everything = np.linalg.eigh(affinity)
         vectors = everything[:, np.argsort(-np.abs(values))[:count]]
