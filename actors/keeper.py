@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from threading import Lock
@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from actors.durable_log import Log, LogKind
-from coordinator.protocol.budget import Epsilon, PrivacyParameter, require_epsilon
+from coordinator.protocol.budget import Epsilon, PrivacyParameter, add, as_float, require_epsilon, within
 from coordinator.protocol.checked import MOST_DEVICES, require_block, require_whole
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 
@@ -193,6 +193,64 @@ def spent_ranges(entries: Iterable[Charge], devices: int) -> list[Spent]:
         if bool(before) != bool(open_[one.id]):
             paid, free = paid + step * (one.epsilon or 0), free + (step if one.epsilon is None else 0)
     return ranges
+
+
+BUDGET, UNREACHABLE = "budget", "ledger"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Devices that refused a query, and why."""
+
+    reason: str  # `BUDGET`, or `UNREACHABLE` where their ledger's keeper did not answer
+    devices: int
+    cost: Epsilon  # What they were asked for, what they had spent before, and their budget [nats]
+    spent: Epsilon
+    budget: Epsilon
+
+    def __str__(self) -> str:
+        if self.reason == UNREACHABLE:
+            return f"{self.devices:,} could not book the answer: their ledger's keeper did not reply; resume the run"
+        cost, spent, budget = map(as_float, (self.cost, self.spent, self.budget))
+        return (
+            f"{self.devices:,} beyond their budget: asked for {cost:g} nats, {budget - spent:g} of {budget:g} left "
+            f"({spent:g} spent); lower epsilon per round or the number of rounds"
+        )
+
+
+def refusals_of(
+    keeper: LedgerClient, devices: int, budget: Epsilon, rounds: Sequence[tuple[bytes, Epsilon, int, int, int]]
+) -> list[Refusal]:
+    """Return why devices refused in rounds ``(query id, epsilon, first, stop, refusals)``: by the book, not charged."""
+    refusals: list[Refusal] = []
+    charges = [read_charge(line) for line in _booked(keeper, devices)] if any(refused for *_, refused in rounds) else []
+    for place, (query_id, cost, first, stop, refused) in enumerate(rounds):
+        if not refused:
+            continue
+        earlier, explained = {one[0] for one in rounds[:place]}, 0
+        for low, high, spent in spent_ranges((one for one in charges if one.id in earlier), devices):
+            start, end = max(low, first), min(high, stop)
+            count = max(0, end - start)
+            for one in charges:  # of one query each device is charged once
+                if one.id == query_id:
+                    count -= max(0, min(one.stop, end) - max(one.first, start))
+            if count and not within(add(spent, cost), budget):
+                refusals.append(Refusal(reason=BUDGET, devices=count, cost=cost, spent=spent, budget=budget))
+                explained += count
+        if refused > explained:
+            count = refused - explained
+            refusals.append(Refusal(reason=UNREACHABLE, devices=count, cost=cost, spent=None, budget=budget))
+    return refusals
+
+
+def once_a_reason(refusals: Sequence[Refusal]) -> list[str]:
+    """Return a line for each reason: how many refused, and what most of them were asked for, had spent and had left."""
+    lines = []
+    for reason in dict.fromkeys(one.reason for one in refusals):
+        same = [one for one in refusals if one.reason == reason]
+        most = max(same, key=lambda one: one.devices)
+        lines.append(str(replace(most, devices=sum(one.devices for one in same))))
+    return lines
 
 
 def require_there(keeper: LedgerClient) -> None:

@@ -422,7 +422,7 @@ def plan(
     return PlanResult(*planned(PlanRequest(**request | paths, own=own)))
 
 
-def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None) -> Path:
+def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None, force: bool = False) -> Path:
     """Make a page to show of results, as `blindrec report` does: one HTML file that loads nothing.
 
     Parameters
@@ -433,6 +433,8 @@ def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None)
         The file for the page.
     pdf : path, optional
         A file for the same page as PDF; it needs the extra ``pdf``.
+    force : bool
+        Whether to write over files that are there.
 
     Returns
     -------
@@ -446,7 +448,7 @@ def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None)
     """
     from scenarios.pages.page import write_report  # noqa: PLC0415 (others need not wait for what it loads)
 
-    return write_report([Path(one) for one in results], Path(out), _folder(pdf))
+    return write_report([Path(one) for one in results], Path(out), _folder(pdf), force=force)
 
 
 def _measured(

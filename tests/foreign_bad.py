@@ -46,6 +46,30 @@ class Raises(Works):
         return super().sketch(question, ratings, coins)
 
 
+class NoCoins(Works):
+    """Hands what are no coins to a function of ours, which raises."""
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return ratings.random_item(coins)[0]  # type: ignore[arg-type] # on purpose
+
+
+class TakesNothing(Works):
+    """Has a method that cannot be called."""
+
+    def sketch(self) -> Array:  # type: ignore[override] # on purpose
+        return np.zeros(1)
+
+
+class LikelihoodOfBits(Works):
+    """Names bits, whose channel is no likelihood."""
+
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question(bits=6)
+
+    def channel(self, question: Question) -> Any:
+        return Likelihood(claimed=question.epsilon, bits=6, likelihood=lambda *_: [1.0], sampler=lambda bits, *_: bits)
+
+
 def named(ratings: RatingsBlock) -> str:
     """A name that tells what was rated."""
     return "Rated_" + "_".join(str(item) for item in ratings.items[:5])

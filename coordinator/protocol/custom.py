@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, replace
 from functools import lru_cache
+from traceback import walk_tb
 from typing import Any, ClassVar, Protocol, TypeAlias, dataclass_transform
 
 import numpy as np
@@ -298,12 +299,11 @@ def guarded(
 
 def _at(error: BaseException) -> str:
     """Return an error's kind and its line; neither its text nor its values, which may be ratings."""
-    trace, line = error.__traceback__, 0
-    while trace is not None:
-        inside = trace.tb_frame.f_code.co_filename
-        line = trace.tb_lineno if inside != __file__ and "site-packages" not in inside else line
-        trace = trace.tb_next
-    return f"it raised {_plain(type(error))} in line {line}; its text stays on the device, it may show ratings"
+    _, *frames = walk_tb(error.__traceback__)  # the first one is the call itself, the second the author's method
+    author = {frame.f_code.co_filename for frame, _ in frames[:1]} - {__file__}
+    lines = [line for frame, line in frames if frame.f_code.co_filename in author]
+    where = f"in line {lines[-1]}" if lines else "when it was called"
+    return f"it raised {_plain(type(error))} {where}; its text stays on the device, it may show ratings"
 
 
 def _plain(kind: type[BaseException]) -> str:
@@ -420,9 +420,15 @@ def _channel(own: CustomMechanism, query: Query) -> CustomChannel:
 def _fit(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
     """Refuse a channel of another size than its question's."""
     outputs = query.parameters.get(OUTPUTS)
+    if (outputs is None) != isinstance(channel, IndependentBits):
+        asks, answer = (
+            ("bits", "independent_bits") if outputs is None else ("outputs", "matrix_channel or a Likelihood")
+        )
+        remedy = f"return that of {answer}, or let the question name {'outputs' if outputs is None else 'bits'}"
+        raise own.fail("channel", query.round, f"a question of {asks} has no {type(channel).__name__}; {remedy}")
     has = len(channel.rows[0]) if isinstance(channel, MatrixChannel) else channel.bits
     expected = outputs if isinstance(channel, MatrixChannel) else query.bits
-    if has != expected or (outputs is None) != isinstance(channel, IndependentBits):
+    if has != expected:
         asks = f"{query.questions} bits" if outputs is None else f"{outputs:g} outputs ({query.answer_bits} bits)"
         kind = "outputs" if isinstance(channel, MatrixChannel) else "bits"
         raise own.fail(

@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -124,13 +125,19 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
     target = address or os.environ.get("RAY_ADDRESS")
     for name, value in (_ONE_THREAD | _QUIET).items():
         os.environ.setdefault(name, value)
-    with nullcontext() if target else _alone():
+    if not target and workers and workers > (here := os.cpu_count() or 1):
+        say(
+            f"workers is {workers}, but this machine has {here} CPUs: so many processes take minutes to start and gain "
+            f"nothing over --workers {here}"
+        )
+    short = None if target else short_folder()
+    with _without_folder(short), nullcontext() if target else _alone():
         with step(f"joining Ray at {target}" if target else "Ray starts"):
             if target:
                 _join(target, ship_code=address is not None)
                 session = None
             else:
-                session = _start(workers or os.cpu_count() or 1, measured=metrics)
+                session = _start(workers or os.cpu_count() or 1, short, measured=metrics)
         with _without_folder(session), HeadWatch(_head()) as watch:
             try:
                 cpus = int(cpus_of_cluster())
@@ -170,8 +177,28 @@ def _alone() -> AbstractContextManager[None]:
     return alone()
 
 
-def _start(workers: int, *, measured: bool = False) -> Path:
-    """Start an instance; return the folder of its session."""
+_SOCKET = "/ray/session_2026-11-29_00-00-00_000000_4194304/sockets/plasma_store"  # Below a folder for temporary files
+_LONGEST_SOCKET = 103  # Bytes of a socket's path that every system takes
+_SHORT = Path("/tmp")  # Each run makes a folder of its own there, which no other user can enter
+
+
+def short_folder() -> Path | None:
+    """Return a new folder for sockets where their paths below that of temporary files are too long, else None."""
+    name = next((name for name in ("RAY_TMPDIR", "TMPDIR") if name in os.environ), None)  # as Ray looks them up
+    if name is None or len(os.fsencode(os.environ[name] + _SOCKET)) <= _LONGEST_SOCKET:
+        return None
+    try:
+        return Path(tempfile.mkdtemp(prefix="blindrec-", dir=_SHORT))
+    except OSError as error:
+        most = _LONGEST_SOCKET - len(_SOCKET)
+        raise InputError(
+            f"{name} is {os.environ[name]}, too long for Ray's sockets, and {_SHORT} takes no folder "
+            f"({error.strerror}); set RAY_TMPDIR to a folder of at most {most} characters, or take --backend inprocess"
+        ) from None
+
+
+def _start(workers: int, folder: Path | None, *, measured: bool = False) -> Path:
+    """Start an instance, in a folder where one is given; return the folder of its session."""
     from scenarios.backends.ray_private import local_settings, on_loopback  # noqa: PLC0415 (as above)
 
     try:
@@ -183,6 +210,7 @@ def _start(workers: int, *, measured: bool = False) -> Path:
                 include_dashboard=False,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
+                _temp_dir=None if folder is None else str(folder),
                 **local_settings(measured=measured),
             )
     except InputError:  # which is a ValueError, too

@@ -116,8 +116,20 @@ def _passed(function: Callable[..., Any], *arguments: Any) -> Any:
         raise OutputError(why) from None
 
 
+def _open_descriptors() -> None:
+    """Open the standard descriptors that are closed, or a file that is opened later would take what others print."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the system gives the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (until the process ends)
+
+
 def enter(tree: Any, arguments: list[str]) -> NoReturn:
     """Run a command line and end the process."""
+    _open_descriptors()
     with recorded():
         line, code = _run(tree, arguments)
         if line is not None:

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 
 from coordinator.protocol.budget import as_float, as_json, parse_epsilon
-from coordinator.protocol.errors import InputError
 from scenarios.commands.flags import Output, with_fields
 from scenarios.log import console
 from scenarios.show.tables import failing, remark, show_description
@@ -123,11 +122,8 @@ def report(
     """Make a page to show of results; see `HELP`."""
     from scenarios.pages.page import write_report
 
+    write_report(results, out, pdf, force=force)
     files = [one for one in (out, pdf) if one is not None]
-    for one in files:
-        if one.is_file() and not force:
-            raise InputError(f"{one} is there already; name another file, or give --force to write over it")
-    write_report(results, out, pdf)
     remark(console(), *(f"{one} is written, {one.stat().st_size:,} bytes" for one in files))
 
 

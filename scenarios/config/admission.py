@@ -24,7 +24,7 @@ from coordinator.protocol.custom import (
     require_whole_class,
     where,
 )
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import by_address
@@ -158,12 +158,25 @@ def admitted_for(
     checked = check_channel(own, query)
     if checked.how == UNCHECKED:
         _check_small(own, world, epsilon)
-    own = replace(own, unchecked=checked.how == UNCHECKED, partly=FOR_SOME if checked.how == FOR_SOME else "")
+    own = _as_checked(own, checked.how)
     admit(own)
     check_question(query)
     if not counts_itself(own.mechanism) and not isinstance(CustomPublic(own).channel(query), Likelihood):
         CustomDesign(own, world).rates(query)  # so that an invalid estimate is reported before any device is asked
     return own, checked
+
+
+def _as_checked(own: CustomMechanism, how: str) -> CustomMechanism:
+    return replace(own, unchecked=how == UNCHECKED, partly=FOR_SOME if how == FOR_SOME else "")
+
+
+def checked_promise(own: CustomMechanism, query: Query) -> str:
+    """Return the promise of a mechanism in this query, with how much of it was checked; one that fails is a claim."""
+    try:
+        how = check_channel(own, query).how
+    except BlindrecError:
+        how = UNCHECKED
+    return _as_checked(own, how).promise
 
 
 def _check_small(own: CustomMechanism, world: World, epsilon: Epsilon) -> None:

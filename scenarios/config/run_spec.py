@@ -67,6 +67,7 @@ class RunSpec:
     def _check(self) -> None:
         """Refuse what the mechanism cannot do, by an `InputError`; ranges in a file's world once it is filled in."""
         scenario, half = self.scenario, self.half
+        _check_policy_name(scenario, half)  # before the promise of a shuffler, which some policies divide into groups
         if scenario.trust == SHUFFLED and (scenario.ratings is None or scenario.items is not None):
             scenario = self.local_scenario
         if scenario.decoder not in half.decoders:
@@ -278,16 +279,21 @@ def _check_own_questions(scenario: Scenario, half: ServerHalf) -> None:
         raise InputError(f"malicious is {scenario.malicious:g} and own_questions is True; leave one out")
 
 
-def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
-    """Refuse a policy that there is not, or that the design cannot follow, and settings of another policy."""
-    policy, rounds, answers = scenario.policy, scenario.rounds, scenario.answers_per_device
-    policies, by_posterior = half.policies_with(scenario.settings), scenario.decoder == POSTERIOR
+def _check_policy_name(scenario: Scenario, half: ServerHalf) -> None:
+    """Refuse a policy that does not exist, or that the design cannot follow."""
+    policy, policies = scenario.policy, half.policies_with(scenario.settings)
     if len(policies) == 1 and policy not in policies:
         raise InputError(f"policy is {policy!r}; {half.name} takes {policies[0]} alone, leave it out")
     if policy not in policies and ":" not in policy:
         choices = f"{name_choices(policy, policies, 'choose one of')} for {half.name}"
         choices += f", or {half.all_policies_with}" if policy in half.policies else ""
         raise InputError(f"policy is {policy!r}; {choices}, or your own, mypackage.mymodule:MyPolicy")
+
+
+def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
+    """Refuse settings of another policy."""
+    policy, rounds, answers = scenario.policy, scenario.rounds, scenario.answers_per_device
+    by_posterior = scenario.decoder == POSTERIOR
     if scenario.confidence != type(scenario).model_fields["confidence"].default and not half.sure:
         choices = " and ".join(half.name for half in designs().values() if half.sure)
         raise InputError(

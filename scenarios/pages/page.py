@@ -614,10 +614,13 @@ def inline(picture: Picture, prefix: str) -> Markup:
     return opening.format(view=Markup(root[1]), style=_JOINED, **named) + Markup(body[root.end() :])
 
 
-def write_report(results: Sequence[Path], out: Path, pdf: Path | None = None) -> Path:
-    """Write the page of some results; see `report_of`."""
+def write_report(results: Sequence[Path], out: Path, pdf: Path | None = None, *, force: bool = False) -> Path:
+    """Write the page of some results, over a file that is there by ``force`` alone; see `report_of`."""
     check_ending("out", out, (".html", ".htm"))
     check_ending("pdf", pdf, (".pdf",))
+    for target in (out, pdf):
+        if target is not None and target.is_file() and not force:
+            raise InputError(f"{target} is there already; name another file, or give --force to write over it")
     if pdf is not None and importlib.util.find_spec("weasyprint") is None:
         raise InputError(f"pdf is {pdf}, but weasyprint is not installed; pip install 'blindrec[pdf]', or print {out}")
     page = report_of(results)

@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,7 @@ class Column:
     unless_known: str = ""  # Another column; where that has a value, the table leaves this one out
     share: bool = False  # A share of something, whose table line has four digits even where it is 0 or 1
     beside: tuple[str, ...] = ()  # Other keys that its line names, where they have a value
+    words_under: Mapping[str, str] = field(default_factory=dict)  # What tables call it under other trust models
 
     def shown(self, record: Mapping[str, Any]) -> bool:
         """Return whether a table has a line for it."""
@@ -354,7 +355,8 @@ def lines_of(result: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple
         write = _share_text if column.share else text_of
         reach = "" if ends is None else f"  {interval(ends[0], ends[1], write)}"
         beside = ", ".join(f"{key} {number(result[key])}" for key in column.beside if result.get(key) is not None)
-        lines.append((column.words, write(result[column.name]) + reach + (f"; {beside}" if beside else "")))
+        words = column.words_under.get(result.get("trust_model", ""), column.words)
+        lines.append((words, write(result[column.name]) + reach + (f"; {beside}" if beside else "")))
     return lines
 
 

@@ -266,9 +266,7 @@ def _influence(moments: object, scenario: Scenario, inputs: ShiftInputs) -> Infl
                 deviation=np.full(levels.size, moments.estimate_deviation(1, decoder)),
                 shift=partial(shift, inputs),
             )
-        case FrequencyMoments():
-            half = half_in(scenario)
-            assert isinstance(half, FrequencyHalf)
+        case FrequencyMoments() if isinstance(half := half_in(scenario), FrequencyHalf):  # Pairs are of no oracle
             rates = half.asking.reports(inputs.query)
             if getattr(scenario.settings, "told", "liked") == "rated" or values_shift(inputs, 1, rates) is None:
                 return None

@@ -13,7 +13,7 @@ from thoroughness import sample, size
 
 from actors.device import Cohort
 from actors.host import DeviceHost
-from actors.keeper import Keeper, LedgerClient, spent_by
+from actors.keeper import Keeper, LedgerClient, once_a_reason, refusals_of, spent_by
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, LostError
 from coordinator.server.fleet.cohorts import Cohorts, Layout, dealt
@@ -68,6 +68,7 @@ class Seen:
     retries: int
     deaths: int
     rounds: list[Round]
+    reasons: list[str]  # Why devices refused, once a reason
 
 
 def run(
@@ -87,6 +88,8 @@ def run(
     for over in earlier or []:
         server.replay(over)
     outcome, _ = server.run()
+    counted = zip(outcome.state.asked, outcome.state.counts, strict=True)
+    asked = [(ask.query.id, ask.query.epsilon, ask.first, ask.stop, counts.refused) for ask, counts in counted]
     return Seen(
         outcome=outcome,
         refused=[counts.refused for counts in outcome.state.counts],
@@ -94,6 +97,7 @@ def run(
         retries=server.retries(),
         deaths=sum(host.deaths for host in hosts),
         rounds=server.new_rounds(0),
+        reasons=once_a_reason(refusals_of(keeper, USERS, BUDGET, asked)),
     )
 
 
@@ -123,6 +127,8 @@ def test_an_undisturbed_run_retries_nothing() -> None:
     seen = run()
     assert (seen.retries, seen.deaths) == (0, 0)
     assert seen.refused == [0, 0, 240, 0]
+    (reason,) = seen.reasons
+    assert reason.startswith("240 beyond their budget: asked for 0.75 nats, 0.5 of 2 left (1.5 spent); lower epsilon")
     spent = [one for first, stop, one in seen.spent for _ in range(first, stop)]
     assert spent == [Fraction(3, 2)] * 100 + [Fraction(2)] * 220
 
@@ -179,6 +185,9 @@ def test_devices_that_do_not_reach_their_keeper_are_counted_as_refusing() -> Non
     seen = run(keeper=keeper, books=Deaf(keeper, below=2 * EACH))
     assert seen.refused == [80, 70, 250, 0]
     assert undisturbed.refused == [0, 0, 240, 0]
+    silent, short = seen.reasons
+    assert silent.startswith("230 could not book the answer: their ledger's keeper did not reply;")
+    assert short.startswith("170 beyond their budget: asked for 0.75 nats, 0.5 of 2 left")
     assert seen.spent[0] == (0, 80, Fraction(0))
     assert [counts.answered for counts in seen.outcome.state.counts] == [240, 240, 0, 220]
 

@@ -6,7 +6,8 @@ from typing import Any
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.server.server_half import TRUST_CURATOR
+from coordinator.protocol.trust import SHUFFLED
+from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS
 from scenarios.config.files import file_sha256
 from scenarios.config.identity import import_object
 from scenarios.config.mechanism_settings import code_digest
@@ -41,8 +42,12 @@ COLUMNS = (
     Column("guarantee", "guarantee", beside=("neighbours", "delta")),
     Column("mechanism", "mechanism"),
     Column("channel", "channel"),
-    Column("epsilon", "epsilon of a device [nats]"),
-    Column("epsilon_local", "  local epsilon of a device, for that [nats]"),
+    Column(
+        "epsilon",
+        "epsilon (local) [nats]",
+        words_under=dict.fromkeys((SHUFFLED, TRUST_TWO_SERVERS, TRUST_CURATOR), "epsilon (central) [nats]"),
+    ),
+    Column("epsilon_local", "epsilon (local) [nats]"),
     Column("amplified_for", "  answers of a round that this counts on"),
     Column("smallest_round", "  answers of the smallest round", Average.COUNT),
     Column("smallest_round_reason", "  why rounds are no smaller"),
@@ -67,6 +72,7 @@ COLUMNS = (
     Column("asked", average=Average.COUNT),
     Column("answered", "answered", Average.COUNT),
     Column("refused", "refused", Average.COUNT),
+    Column("refused_because", "  because"),
     Column("missing", "missing", Average.COUNT),
     Column("items", "items"),
     Column("rated", "rated items (public)"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from actors.keeper import Spent
+from actors.keeper import Spent, once_a_reason
 from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
@@ -204,6 +204,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "asked": statistic.devices,
         "answered": statistic.answered,
         "refused": statistic.refused,
+        **({"refused_because": "; ".join(once_a_reason(run.refusals))} if run.refusals else {}),
         "missing": statistic.missing,
         **(_known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)),
         **lying_scores(run),

@@ -12,7 +12,7 @@ import numpy as np
 from actors.absence import PRESENT, Absence
 from actors.device import AdviceRequest, Cohort
 from actors.device_half import DeviceKind
-from actors.keeper import Spent, spent_by
+from actors.keeper import Refusal, Spent, refusals_of, spent_by
 from actors.lies import ANSWERS, RATINGS, SKETCHES, Collusion, lie_about
 from actors.lying import LyingCohort
 from actors.ratings import Ratings
@@ -196,6 +196,7 @@ class MainResult(SessionResult[Outcome]):
     job: Job = field(repr=False)  # What was run
     advice: Indices2 = field(repr=False)  # shape (advised devices, k); Each advised device's own top k
     spent: Sequence[Spent] = field(repr=False)  # What devices have spent, by stretches ``(first, stop, spent)`` [nats]
+    refusals: Sequence[Refusal] = ()  # Why devices refused, round by round
 
     @property
     def population(self) -> Population:
@@ -245,9 +246,20 @@ def run_job(
             model = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
         advice = backstage.inspect(RATERS, AdviceRequest(model, top, features), advised)
         lists = np.concatenate(advice) if advice else np.empty((0, top), np.int32)
-        spent = spent_by(backstage.keeper, job.layout.devices)
+        keeper, devices, state = backstage.keeper, job.layout.devices, outcome.state
+        rounds = [
+            (ask.query.id, ask.query.epsilon, ask.first, ask.stop, counts.refused)
+            for ask, counts in zip(state.asked, state.counts, strict=True)
+        ]
         return MainResult(
-            job=job, outcome=outcome, advice=lists, spent=spent, costs=costs, backend=session.name, layout=job.layout
+            job=job,
+            outcome=outcome,
+            advice=lists,
+            spent=spent_by(keeper, devices),
+            refusals=refusals_of(keeper, devices, state.budget, rounds),
+            costs=costs,
+            backend=session.name,
+            layout=job.layout,
         )
 
     work = BackendJob(

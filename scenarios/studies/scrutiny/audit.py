@@ -9,8 +9,9 @@ import numpy as np
 from coordinator.protocol import second_order_mechanisms
 from coordinator.protocol.channels import DUST, ROUNDED, Likelihood
 from coordinator.protocol.checked import require_whole
-from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.custom import Mechanism, admitted
 from coordinator.protocol.errors import InputError
+from scenarios.config.admission import checked_promise
 from scenarios.config.mechanism_settings import designs, shared_names
 from scenarios.studies.scrutiny.attacks import (
     attack,
@@ -37,7 +38,7 @@ def local_audit(
     queries = [[one.query(size, epsilon, round_number=number) for number in range(rounds)] for one in subjects]
     laws = [tuple(ClaimedLaw(one, query) for query in of) for one, of in zip(subjects, queries, strict=True)]
     first = laws[0][0]
-    claimed = first.query.epsilon if main.public.private else None
+    claimed, own = first.query.epsilon if main.public.private else None, admitted(first.query.design)
     plans = list(attack_plans(laws[0], size, releases=releases, coins=coins))
     for subject, variant in zip(subjects[1:], laws[1:], strict=True):
         kind = subject.label.removeprefix(main.label).strip()
@@ -49,7 +50,7 @@ def local_audit(
     likelihood = isinstance(first.channel, Likelihood) and claimed is not None
     return Audit(
         design=main.label,
-        guarantee=main.public.promise,
+        guarantee=main.public.promise if own is None else checked_promise(own, first.query),
         epsilon=claimed,
         log_ratio=max(ratios, key=float) if len(ratios) == len(every) else None,  # None where one is unknown
         confidence=1 - doubt,

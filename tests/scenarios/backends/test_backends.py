@@ -156,6 +156,41 @@ def test_a_ray_that_does_not_start_is_told_in_a_line(
     assert ended.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(("length", "short"), [(10, False), (51, True)])
+def test_sockets_lie_in_a_short_folder(
+    length: int, short: bool, blindrec: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[str | None] = []
+
+    def start(**settings: Any) -> None:
+        folders.append(settings["_temp_dir"])
+        assert folders[0] is None or Path(folders[0]).is_dir()
+        raise InputError("no Ray")
+
+    monkeypatch.setattr("ray.init", start)
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    monkeypatch.setenv("TMPDIR", f"/{'x' * (length - 1)}")
+    assert blindrec("run", *SMALL, "--backend", "ray", "--workers", os.cpu_count() or 1).err == "blindrec: no Ray\n"
+    assert (folders[0] is not None) is short
+    assert folders[0] is None or not Path(folders[0]).exists()
+    monkeypatch.setattr("scenarios.backends.ray_instance._SHORT", Path("/no-such-folder"))
+    line = blindrec("run", *SMALL, "--backend", "ray").err
+    assert ("TMPDIR is /xxx" in line and "set RAY_TMPDIR to a folder of at most" in line) is short
+
+
+def test_more_workers_than_cpus_are_warned_of(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(**_: object) -> None:
+        raise InputError("no Ray")
+
+    monkeypatch.setattr("ray.init", start)
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    told = blindrec("run", *SMALL, "--backend", "ray", "--workers", 64).err
+    assert told.startswith("blindrec: workers is 64, but this machine has 2 CPUs")
+    assert "workers" not in blindrec("run", *SMALL, "--backend", "ray", "--workers", 2).err
+
+
 def plan(design: str) -> QueryPlan:
     """Return what is asked of a few devices of 40 items."""
     filled = settled(populate(small(design=design, users=100))).scenario

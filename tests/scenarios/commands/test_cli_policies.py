@@ -44,6 +44,15 @@ def test_every_policy_runs(policy: str, design: str, blindrec: Command) -> None:
     assert (result["accuracy_predicted"] is None) is adapts
 
 
+def test_a_run_says_why_devices_refused(mine: str, blindrec: Command) -> None:
+    flags = [*HERE, "--users", 400, "--policy", f"{mine}:Greedy"]
+    result = blindrec(*flags, "--json", "-").result
+    assert (result["asked"], result["refused"]) == (700, 300)
+    because = "300 beyond their budget: asked for 3 nats, 0 of 3 left (3 spent); lower epsilon per round or the number"
+    assert result["refused_because"] == f"{because} of rounds"
+    assert because in " ".join(blindrec(*flags).out.replace("│", " ").split())
+
+
 def test_the_table_tells_policy_rounds_and_what_is_undecided(blindrec: Command) -> None:
     flags = ["--design", "sign", "--policy", "eliminate", "--users", 300, "--answers-per-device", 2]
     lines = [line.strip("│ ").split("│") for line in blindrec(*HERE, *flags).out.splitlines()]
@@ -70,7 +79,7 @@ def test_answers_of_one_device_are_predicted_at_their_share_of_epsilon(blindrec:
 
 
 MINE = """
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import numpy as np
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.setting import Setting
@@ -92,6 +101,14 @@ class Tired(Doubtful):
         if len(state.asked) == 2:
             raise RuntimeError("I am" + chr(10) + "tired")
         return super().next_query(state)
+
+class Greedy(Doubtful):
+    def next_query(self, state):
+        if len(state.asked) == 2:
+            return None
+        if not state.asked:
+            return self.setting.ask(state, users=400)
+        return Ask(query=replace(state.asked[0].query, round=1), first=0, stop=300)
 
 def astray(setting):
     return type("Astray", (), {"next_query": lambda self, state: "no"})()

@@ -36,6 +36,20 @@ def test_a_standard_output_that_takes_nothing_ends_in_one_line(redirection: str,
     assert f"standard output {words}" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("redirection", "flags", "code"),
+    [("2>&-", ("--json", "result.json"), 0), ("2>&-", ("--epsilon", "x"), 2), ("<&- >&- 2>&-", (), 2)],
+)
+def test_closed_descriptors_change_no_exit_code(
+    redirection: str, flags: tuple[str, ...], code: int, tmp_path: Path
+) -> None:
+    command = ["sh", "-c", f'"$@" {redirection}', "sh", *BOUNDS, *flags]
+    ended = subprocess.run(
+        command, capture_output=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(Path.cwd())}, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (code, b"")
+
+
 def test_a_standard_output_that_nobody_reads_ends_in_one_line() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -1,5 +1,6 @@
 """Custom mechanisms in this process: what they report, one answer on every layout, and what goes wrong with them."""
 
+import inspect
 import re
 import threading
 from dataclasses import replace
@@ -135,9 +136,16 @@ def test_posteriors_can_be_had_of_any_that_estimates() -> None:
     assert np.array_equal(found.model.cluster, (TRUE < 0).astype(np.int32))
 
 
+def line_in(kind: type[Mechanism]) -> int:
+    """The line of a class's sketch after its signature."""
+    return inspect.getsourcelines(kind.sketch)[1] + 1
+
+
 DEVICES = {
     bad.Raises: r"method sketch, round 0: it raised ValueError in line \d+; its text stays on the device",
     bad.RaisesByName: r"method sketch, round 0: it raised an error of its own in line \d+; its text stays on",
+    bad.NoCoins: rf"method sketch, round 0: it raised [A-Za-z]+ in line {line_in(bad.NoCoins)}; its text stays on",
+    bad.TakesNothing: r"method sketch, round 0: it raised TypeError when it was called; its text stays on",
     bad.NamesByType: r"method sketch, round 0: it returned no array; return an array of whole numbers",
     bad.NamesByDtype: r"method sketch, round 0: it returned an array of no numbers; return an array of whole numbers",
     bad.WrongShape: r"method sketch, round 0: it returned shape \(1, 1\); return \(1,\) for this block",
@@ -151,6 +159,7 @@ SERVERS = {
     bad.AsksNothing: r"method query, round 0: its question names neither outputs, from 2 on, nor bits",
     bad.AsksAnything: r"method query, round 0: it returned a int; return a Question",
     bad.OtherChannel: r"method channel, round 0: a MatrixChannel of 2 outputs is none of a question of 41 outputs",
+    bad.LikelihoodOfBits: r"method channel, round 0: a question of bits has no Likelihood; return that of independent",
     bad.NoDistribution: r"method channel, round 0: probabilities of a channel's row sum to 2;",
     bad.EstimatesFewer: r"method estimate, round 0: it returned shapes \(19,\) and \(19,\); return \(20,\), one",
     bad.NoError: r"method estimate, round 0: some values are not finite, or some standard errors not above 0",

@@ -19,6 +19,7 @@ from page_proof import SVG, faults_of, says, tree_of, words_of
 from runs import Command, planted_ratings, present, refused, write_movielens
 
 import blindrec as face
+from coordinator.protocol.errors import InputError
 from scenarios import pages
 from scenarios.pages.page import people_in_words, report_of, section_of_experiment, section_of_plan
 from scenarios.pages.schema import SCHEMAS, Subject
@@ -310,6 +311,9 @@ def test_what_was_called_from_python_says_that_no_command_made_it(tmp_path: Path
     face.run(scenario, face.InProcess(workers=1), out=tmp_path / "run", progress=False)
     assert face.report(tmp_path / "run", out=tmp_path / "a.html") == tmp_path / "a.html"
     assert "The command was not kept" in (tmp_path / "a.html").read_text(encoding="utf-8")
+    with pytest.raises(InputError, match=r"a\.html is there already"):
+        face.report(tmp_path / "run", out=tmp_path / "a.html")
+    assert face.report(tmp_path / "run", out=tmp_path / "a.html", force=True) == tmp_path / "a.html"
 
 
 def test_a_file_that_was_read_is_known_by_its_digest(subjects: list[Path]) -> None:

@@ -52,11 +52,20 @@ def test_the_table_tells_trust_model_guarantee_measure_and_prediction() -> None:
     assert row(text, "trust model") == "local"
     words = "epsilon-local differential privacy of all that a device holds; neighbours replace, delta 0"
     assert row(text, "guarantee") == words
-    assert row(text, "epsilon of a device [nats]") == "0.2500"
+    assert row(text, "epsilon (local) [nats]") == "0.2500"
     assert row(text, "users") == "3,001"
     assert row(text, "share of items right, predicted") == f"{result['accuracy_predicted']:.4f}"
     assert row(text, "all items right") == ("yes" if result["exact"] else "no")
     assert row(text, "SHA-256 of all releases") == result["releases_sha256"]
+
+
+def test_an_epsilon_says_whether_it_is_central_or_local() -> None:
+    central, local = "epsilon (central) [nats]", "epsilon (local) [nats]"
+    told = {"epsilon": 1.0, "trust_model": "shuffled", "epsilon_local": 4.25}
+    text = shown(told)
+    assert (row(text, central), row(text, local)) == ("1", "4.2500")
+    for trust_model, words in {"local": local, "curator": central, "two-servers": central}.items():
+        assert row(shown({"epsilon": 1.0, "trust_model": trust_model}), words) == "1"
 
 
 def test_what_is_null_or_absent_has_no_row() -> None:
