@@ -13,6 +13,18 @@ LARGEST_EXPONENT = 1000  # Powers of ten beyond this are no privacy parameters
 MOST_BITS = 1 << 13  # A numerator or denominator with more bits than this belongs to no privacy parameter
 Epsilon: TypeAlias = Fraction | None
 """A privacy parameter in nats, exact; None means infinite: no noise, and no privacy."""
+DELTA = 1e-6  # The largest delta of a guarantee where nobody gives one
+DELTA_IN_WORDS = f"{DELTA:g}, at most 1 / (10 people)"
+
+
+def default_delta(people: int | None) -> float:
+    """Return the delta of a guarantee to so many people where nobody gives one: the more they are, the smaller it is.
+
+    >>> default_delta(None), default_delta(100_000), default_delta(4_000_000)
+    (1e-06, 1e-06, 2.5e-08)
+    """
+    # At a delta of 1 / people, all that somebody holds could be published.
+    return DELTA if people is None else min(DELTA, 1 / (10 * people))
 
 
 class PrivacyParameter(Fraction):

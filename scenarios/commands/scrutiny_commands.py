@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.protocol.budget import parse_epsilon
+from coordinator.protocol.budget import DELTA_IN_WORDS, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.backends.selection import InProcess
@@ -121,7 +121,8 @@ def audit(
         int | None, typer.Option(help="Shuffled, or two servers: devices of a round [200; two servers: 20].")
     ] = None,
     audit_delta: Annotated[
-        float | None, typer.Option(help="Shuffled, or two servers: delta of claim and measurement [0.001].")
+        float | None,
+        typer.Option(help="Shuffled, or two servers: delta of claim and measurement [0.001, at most 1 / users]."),
     ] = None,
     epsilon_local: Annotated[
         str | None, typer.Option(help="Shuffled: each device's epsilon in nats; the central one follows.")
@@ -275,7 +276,9 @@ def amplify(
     epsilon_local: Annotated[
         str | None, typer.Option(help="Or each device's epsilon in nats: find the central one.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Of the central guarantee, at most 1 / users.")] = 1e-6,
+    delta: Annotated[
+        float | None, typer.Option(help=f"Of the central guarantee, at most 1 / users [{DELTA_IN_WORDS}].")
+    ] = None,
     setting: Annotated[
         list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [its default].")
     ] = None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, SerializeAsAny, model_validator
 
 from actors.absence import Absence
+from coordinator.protocol.budget import DELTA_IN_WORDS, default_delta
 from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
@@ -36,7 +37,6 @@ from scenarios.config.settings import (
     like_bar,
 )
 
-DELTA = 1e-6  # Probability that a central guarantee fails, if nothing else is said
 EXPECTED = 0.9  # Share of the devices that are expected to answer, if nothing else is said
 SMALLEST = 10  # A round of a policy that goes on need not ask more than one device in so many, if nothing else is said
 WITHHOLD, TELL = "withhold", "tell"
@@ -54,7 +54,7 @@ class TrustSettings(ExperimentScenario):
     )
     delta: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
-        description=f"P(the promise of a shuffler or of two servers fails), at most 1 / answers [{DELTA:g}].",
+        description=f"P(the promise of a shuffler or of two servers fails), at most 1 / answers [{DELTA_IN_WORDS}].",
     )
     expected_answers: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
@@ -96,8 +96,9 @@ class TrustSettings(ExperimentScenario):
 
     @property
     def failure_chance(self) -> float:
-        """The delta of the promise, the default where none was given."""
-        return DELTA if self.delta is None else self.delta
+        """The delta of the promise, the default for so many users where none was given."""
+        users: int | None = getattr(self, "users", None)  # a file says how many where nothing else does
+        return default_delta(users) if self.delta is None else self.delta
 
 
 INPUT, INPUT_LATE, UNTARGETED, PROMOTE = "input", "input-late", "untargeted", "promote"

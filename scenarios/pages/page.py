@@ -40,8 +40,9 @@ from scenarios.pages.traced import (
 )
 from scenarios.show.picture import Picture
 from scenarios.show.records import check_ending, pictures_of, rendered, write_target
+from scenarios.show.tables import is_guaranteed
 from scenarios.store.whole_files import to_json
-from scenarios.studies.compare.comparison_settings import DELTA, LADDER_NAME, PUBLIC_RATES, SHUFFLED, TWO_SERVERS
+from scenarios.studies.compare.comparison_settings import LADDER_NAME, PUBLIC_RATES, SHUFFLED, TWO_SERVERS
 from scenarios.studies.compare.rows.trusted import PAIRS_WITH_EASE
 
 Lines = Sequence[tuple[str, Cell]]  # Words and values
@@ -407,7 +408,7 @@ def people_in_words(rows: Sequence[Traced]) -> list[Markup]:
     best: dict[tuple[str, Any], Traced] = {}
     for row in rows:
         model, epsilon = str(row.value["trust_model"]), row.value["epsilon"]
-        if model not in _TRUSTED or epsilon == "inf" or row.value["features"]:
+        if model not in _TRUSTED or epsilon == "inf":
             continue
         name, users = (model, epsilon), row.value["users"]
         if name not in best or (users or math.inf) < (best[name].value["users"] or math.inf):
@@ -423,7 +424,8 @@ def people_in_words(rows: Sequence[Traced]) -> list[Markup]:
             if row.value["users"] is None:  # more need not help: a curator counts only some likes of a person
                 people = "no number of people up to {most:people} makes"
             text = f"{begin}, at epsilon {{epsilon}}, {people} a list as good as {{share:percent}} of popularity"
-            sentences.append(sentence(f"{text} ({{mechanism}}).", row))
+            with_features = " with features" if row.value["features"] else ""
+            sentences.append(sentence(f"{text} ({{mechanism}}{with_features}).", row))
     return sentences
 
 
@@ -435,8 +437,8 @@ def section_of_comparison(subject: Subject) -> ReportSection:
     for row in rows:
         models.setdefault(str(row.value["trust_model"]), []).append(row)
     values, compared = [row.value for row in rows], [row for row in rows if row.value.get("compared", True)]
-    private = [row for row in compared if row.get("epsilon")]
-    best = max(private or compared, key=lambda row: row.value["ndcg"], default=None)
+    private = [row for row in compared if is_guaranteed(row.value)]
+    best = max(private or models.get("none", []), key=lambda row: row.value["ndcg"], default=None)
     known = (row.value for row in models.get("none", ()))
     plain = next((n for n, row in enumerate(known) if row["mechanism"] == "popularity" and not row["features"]), None)
     popular = NOTHING if plain is None else sentence("NDCG {ndcg:+}", models["none"][plain])
@@ -467,7 +469,7 @@ def section_of_comparison(subject: Subject) -> ReportSection:
         ],
         trust=Markup(", ").join(trusted(members[0].get("trust_model")) for members in models.values()),
         question=lines_of(record, [*_ABOUT_DATA.split(), "duplicates", "from_the_file", "level"]),
-        promises=merged((_kind_of_row(one), f"{one['trust_model']}: {one['mechanism']}") for one in values),
+        promises=merged((_kind_of_row(one), _named(one)) for one in values),
         believed=each("one person", [row.get("epsilon") for row in rows]),
         people=record.get("people_in_file"),
         result=result,
@@ -478,13 +480,22 @@ def section_of_comparison(subject: Subject) -> ReportSection:
     )
 
 
+def _named(row: Mapping[str, Any]) -> str:
+    """Return a row's name, with what else its cells without a guarantee have in common."""
+    name = f"{row['trust_model']}: {row['mechanism']}"
+    if row.get("epsilon") is None or is_guaranteed(row):
+        return name
+    beyond = "without noise (epsilon inf)" if row["epsilon"] == "inf" else "where delta exceeds 1 / people"
+    return f"{name} {beyond}"
+
+
 def _kind_of_row(row: Mapping[str, Any]) -> str:
     """Return what a row of a comparison promises: in two tiers it is its mechanism's word that counts."""
     model, mechanism, epsilon = str(row["trust_model"]), str(row["mechanism"]), row.get("epsilon")
-    if model == "none" or epsilon == "inf":
+    if model == "none" or not (epsilon is None or is_guaranteed(row)):
         return "none"
     if model == "curator":
-        return "approximate" if row.get("delta", DELTA if mechanism == PAIRS_WITH_EASE else None) else "curator"
+        return "approximate" if row.get("delta", mechanism == PAIRS_WITH_EASE) else "curator"
     if model in {SHUFFLED, TWO_SERVERS}:
         return model
     if model == PUBLIC_RATES:

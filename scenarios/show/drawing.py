@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import offset_copy
 
-from scenarios.show.picture import DARK, PALETTE, STAR, Axis, FigurePanel, Mark, Picture
+from scenarios.show.picture import ABOVE, BELOW, DARK, PALETTE, STAR, Axis, FigurePanel, Mark, Picture, Style
 
 SETTINGS: Mapping[str, Any] = {
     "axes.prop_cycle": cycler(color=PALETTE),
@@ -50,6 +50,7 @@ SETTINGS: Mapping[str, Any] = {
 _SIZE, _WIDE = (6.4, 4.4), 7.2  # Inches of a panel, and how wide one of rows is
 _BETWEEN, _ASIDE = 5.0, 27.0  # Points between intervals that would lie on each other, and of all of them together
 _BETWEEN_ROWS, _HIGH = 6.0, 15.0  # Points between the marks of a row, and that a row of one mark takes
+_ARROW = 1.6  # Times its number an arrow of a bound reaches
 _OPEN = 1.12  # Times its height stands the arrow of a point whose interval is open
 _MOST_BROAD = 40  # Lines of a panel beyond which no line is made broad below those that cover it
 _FEW = 200  # Of the largest to the smallest number on a logarithmic axis: below it, 2 and 5 have ticks, too
@@ -132,7 +133,7 @@ def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
 def _draw_lines(axes: Axes, panel: FigurePanel, table: pd.DataFrame) -> None:
     """Draw every line of a table; lines whose intervals would lie on each other stand side by side."""
     x, y, series = panel.x.column, panel.y.column, panel.series
-    columns: dict[str, Any] = {"kind": "", series: "", "low": math.nan, "high": math.nan}
+    columns: dict[str, Any] = {"kind": "", series: "", "low": math.nan, "high": math.nan, "bound": ""}
     points = table.assign(**{name: value for name, value in columns.items() if name not in table})
     every = {
         (str(kind), str(label)): line.sort_values(x, kind="stable")
@@ -140,11 +141,17 @@ def _draw_lines(axes: Axes, panel: FigurePanel, table: pd.DataFrame) -> None:
     }
     axes.margins(x=0.07)
     shifts, covered = _shifts(every, x, y, panel.top), _covered(every, y)
-    for key, line in every.items():
-        how = panel.style(*key)
+    for key, every_point in every.items():
+        line, how = every_point, panel.style(*key)
         if "facecolor" in how:
             axes.fill_between(line[x], line["low"], line["high"], **how)
             continue
+        if len(bounds := every_point[every_point["bound"] != ""]):
+            _draw_bounds(axes, bounds[x], bounds[y], bounds["bound"], how)
+            if len(bounds) == len(every_point):
+                continue
+            line = every_point[every_point["bound"] == ""]
+            how.pop("label", None)
         if not line[["low", "high"]].notna().to_numpy().any():
             if above := covered[key]:  # it shows below those that cover it
                 how |= {"linewidth": how.get("linewidth", 1.3) + 3 * above, "alpha": 0.5}
@@ -154,12 +161,22 @@ def _draw_lines(axes: Axes, panel: FigurePanel, table: pd.DataFrame) -> None:
         high = line["high"].fillna(panel.top).to_numpy(dtype=np.float64)
         spans = np.abs(np.nan_to_num(np.array([height - low, high - height]), nan=0.0))
         artists = axes.errorbar(line[x], height, yerr=spans, elinewidth=1, **how).get_children()
-        opened = np.isnan(high) & np.isfinite(low)
-        arrow: dict[str, Any] = {"marker": "^", "color": how.get("color"), "markersize": 4, "linestyle": ""}
-        artists += axes.plot(line[x][opened], _OPEN * height[opened], **arrow)
+        arrow: dict[str, Any] = {"color": how.get("color"), "markersize": 4, "linestyle": ""}
+        for opened, marker, place in (
+            (np.isnan(high) & np.isfinite(low), "^", _OPEN * height),
+            (np.isnan(low) & np.isfinite(high), "v", height / _OPEN),
+        ):
+            artists += axes.plot(line[x][opened], place[opened], marker=marker, **arrow)
         if "starred" in line and (starred := line["starred"].to_numpy(dtype=bool)).any():
             artists += axes.plot(line[x][starred], height[starred], **STAR, zorder=3)
         _shift(artists, axes, x=shifts[key])
+
+
+def _draw_bounds(axes: Axes, x: pd.Series[Any], y: pd.Series[Any], bounds: pd.Series[Any], how: Style) -> None:
+    """Draw an arrow from each bound to where the number lies, without a line to what was measured."""
+    reach = np.where(bounds == BELOW, y - y / _ARROW, y * _ARROW - y)
+    marks = {**how, "linestyle": "", "marker": "_", "markersize": 8}
+    axes.errorbar(x, y, yerr=reach, uplims=bounds == BELOW, lolims=bounds == ABOVE, elinewidth=1, **marks)
 
 
 def _shift(artists: Iterable[Artist], axes: Axes, *, x: float = 0.0, y: float = 0.0) -> None:

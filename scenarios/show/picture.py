@@ -17,6 +17,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
 """As many as have no factor in common with the colours, so that a look comes again only after 77 lines."""
 GREY, DARK = "0.6", "0.25"
+BELOW, ABOVE = "<", ">"  # Bounds of points: the number lies below this one, or above it
 LOOKS: Mapping[str, Style] = {
     "measured": {"marker": "o", "color": PALETTE[0]},
     "predicted": {"marker": "D", "color": PALETTE[1], "mfc": "none", "markersize": 6},
@@ -76,7 +77,8 @@ class Mark(NamedTuple):
 class FigurePanel:
     """Lines of a table of points, or marks in rows, over two axes, with intervals and reference lines."""
 
-    points: pd.DataFrame | None = None  # A line each kind and series, if it has these; its intervals are low to high
+    # A line each kind and series, if it has these; its intervals are low to high, and a ``bound`` is drawn as an arrow
+    points: pd.DataFrame | None = None
     marks: Sequence[Mark] = ()  # Instead of points: a row of marks for each thing, which then stands along the y axis
     x: Axis
     y: Axis = Axis()

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from scenarios.show.picture import (
+    ABOVE,
+    BELOW,
     DARK,
     GREY,
     LOOKS,
@@ -29,7 +31,7 @@ from scenarios.show.picture import (
     setting_of,
 )
 from scenarios.show.sweep_figures import clients_panels, clients_points
-from scenarios.show.tables import SAFE, name_of, trust_of
+from scenarios.show.tables import SAFE, delta_text, is_guaranteed, name_of, trust_of
 
 _SHARE = Axis("share", low=-0.02, high=1.02)
 _MOST_BARS = 60  # Items beyond which standard errors are a band, since bars would touch
@@ -384,9 +386,10 @@ _OWN_CURVES = {"ones"}  # Mechanisms that leave less than their rung's others if
 def _ladder(record: Mapping[str, Any]) -> Pictures:
     """Yield the people that a list takes against epsilon: a curve for each rung, a panel for what lists are by."""
     points = ladder_points(record)
-    if not {label.partition(":")[0] for label in points["label"]} - {"curator", "local"}:
+    if not {*map(_rung, points["label"])} - {"curator", "local"}:
         return  # no rung between these
-    looks = by_place(sorted({*points["label"]}, key=lambda label: record["rungs"].index(label.partition(":")[0])))
+    labels = sorted({*points["label"]}, key=lambda label: (record["rungs"].index(_rung(label)), label))
+    looks = by_place(labels)
     y = Axis("people who contribute", "y", "log", low=points["y"].min() / 3, high=3 * points[["y", "high"]].max().max())
     there = Reference(record["people_in_file"], {"color": "black", "linestyle": ":", "label": "people in the file"})
     panels = [
@@ -404,8 +407,12 @@ def _ladder(record: Mapping[str, Any]) -> Pictures:
     share = next(row["share"] for row in record["people"])
     heading = f"{record['ratings']}: people until lists are worth {share:.0%} of plain popularity without privacy"
     heading += _relations(record["people"])
-    alt = "People who are needed against epsilon, with intervals: a curve for each rung of the ladder of trust."
+    alt = "People who are needed against epsilon, with intervals, bounds as arrows: a curve for each rung of trust."
     yield Picture("ladder", "The ladder of trust", alt, panels, points, heading=heading, size=(5.2, 4.4))
+
+
+def _rung(label: str) -> str:
+    return label.removesuffix(_FEATURES).partition(":")[0]
 
 
 def _relations(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -416,28 +423,35 @@ def _relations(rows: Sequence[Mapping[str, Any]]) -> str:
     if not models:
         return ""
     of = (f"{name} ({', '.join(named)})" if len(models) > 1 else name for name, named in models.items())
-    deltas = sorted({row.get("delta") or 0 for row in rows if row.get("neighbours")})
-    return f"\nneighbours {', '.join(of)}; delta {' or '.join(f'{delta:g}' for delta in deltas)}"
+    deltas = delta_text(row.get("delta") for row in rows if row.get("neighbours"))
+    return f"\nneighbours {', '.join(of)}; delta {deltas}"
 
 
 def ladder_points(record: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the fewest people whom a list takes, by rung, epsilon and what lists are by: popularity, or pairs."""
-    # Messages with dummies are a curve of their own, since no local epsilon stands behind them. Rows that never reach
-    # the share, among as many people as were measured, have no point.
-    best: dict[tuple[str, str, float], Mapping[str, Any]] = {}
+    """Return the fewest people whom a list takes, by rung, epsilon and what lists are by: popularity, or pairs.
+
+    Where the smallest number of people that was measured is enough, or the largest is not, that number is a ``bound``.
+    """
+    # Messages with dummies are a curve of their own, since no local epsilon stands behind them.
+    curves: dict[tuple[str, str, float], list[Mapping[str, Any]]] = {}
     for row in record.get("people") or ():
         kind, rung = _KINDS.get(row["mechanism"], _LISTS), row["trust_model"]
-        beside = row["features"] or row["epsilon"] == "inf" or not kind or rung not in record.get("rungs", ())
-        if beside or row["users"] is None:
-            continue
-        label = f"{rung}: {row['mechanism']}" if row["mechanism"] in _OWN_CURVES else rung
-        name = (kind, label, float(row["epsilon"]))
-        if name not in best or row["users"] < best[name]["users"]:
-            best[name] = row
-    columns = ("list", "label", "x", "y", "low", "high", "mechanism")
-    numbers = ("users", "users_low", "users_high")
-    rows_of = ([*name, *(row[one] for one in numbers), row["mechanism"]] for name, row in best.items())
-    return pd.DataFrame(list(rows_of), columns=columns).astype(dict.fromkeys(("x", "y", "low", "high"), float))
+        if row["epsilon"] != "inf" and kind and rung in record.get("rungs", ()):
+            label = f"{rung}: {row['mechanism']}" if row["mechanism"] in _OWN_CURVES else rung
+            label += _FEATURES if row["features"] else ""
+            curves.setdefault((kind, label, float(row["epsilon"])), []).append(row)
+    rows = []
+    for name, of in curves.items():
+        best = min((row for row in of if row["users"]), key=lambda row: int(row["users"]), default=None)
+        if best is not None:
+            bounded = bool(best.get("at_most"))
+            ends = best["users_low"], None if bounded else best["users_high"]
+            rows.append([*name, best["users"], *ends, best["mechanism"], BELOW if bounded else ""])
+        elif any(row.get("most") for row in of):  # an older result does not say it
+            most = max(of, key=lambda row: int(row["most"]))
+            rows.append([*name, most["most"], None, None, most["mechanism"], ABOVE])
+    columns = ("list", "label", "x", "y", "low", "high", "mechanism", "bound")
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("x", "y", "low", "high"), float))
 
 
 _FEATURES = " + features"
@@ -445,25 +459,33 @@ BEATING = "beats popularity on the same people; all stars hold at once at 95 %"
 
 
 def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the points of the figure: of each trust model the best row at every number of people who contribute."""
+    """Return the points of the figure: of each trust model the best row at every number of people who contribute.
+
+    A curve ends where the guarantee of the row that leads it ends: another row that is left there is worse because of
+    delta, and a curve through it would say that more people make lists worse. What guarantees nothing is no point.
+    """
     # Rows that know more than their trust model's others, and say that they are not compared, are none of these.
-    best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    curves: dict[tuple[str, str], dict[int, list[Mapping[str, Any]]]] = {}
     for row in result["rows"]:
         level, popular = row["trust_model"] == "none", row["mechanism"] == "popularity"
         beside = level and (row["mechanism"] == "chance" or (row["features"] and not popular))
-        if beside or not row.get("compared", True):
+        if beside or not row.get("compared", True) or not (row["epsilon"] in (None, "inf") or is_guaranteed(row)):
             continue
         people = row["users"] if row["public"] is None else round(row["public"] * row["users"])
         label = f"{row['trust_model']}{': popularity' if level and popular else ''}"
         label += _FEATURES if row["features"] else ""
-        name = (label, "" if row["epsilon"] is None else str(row["epsilon"]), people)
-        if name not in best or row["ndcg"] > best[name]["ndcg"]:
-            best[name] = row
+        curve = curves.setdefault((label, "" if row["epsilon"] is None else str(row["epsilon"])), {})
+        curve.setdefault(people, []).append(row)
     points = []
-    for (label, epsilon, people), row in best.items():
-        line = {"kind": "level" if row["trust_model"] == "none" else "curve", "label": label, "x": people}
-        ends = {"y": row["ndcg"], "low": row["ndcg_low"], "high": row["ndcg_high"]}
-        starred = (row.get("to_popularity_low") or 0) > 0  # an older result has no differences
-        points.append({**line, **ends, "epsilon": epsilon, "mechanism": row["mechanism"], "starred": starred})
+    for (label, epsilon), curve in curves.items():
+        leader: Mapping[str, Any] | None = None
+        for people, cells in sorted(curve.items()):
+            if leader and leader.get("delta") and leader["mechanism"] not in [row["mechanism"] for row in cells]:
+                break
+            leader = row = max(cells, key=lambda row: float(row["ndcg"]))
+            line = {"kind": "level" if row["trust_model"] == "none" else "curve", "label": label, "x": people}
+            ends = {"y": row["ndcg"], "low": row["ndcg_low"], "high": row["ndcg_high"]}
+            starred = (row.get("to_popularity_low") or 0) > 0  # an older result has no differences
+            points.append({**line, **ends, "epsilon": epsilon, "mechanism": row["mechanism"], "starred": starred})
     table = pd.DataFrame(points)
     return table if points and table["starred"].any() else table.drop(columns="starred", errors="ignore")

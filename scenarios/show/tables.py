@@ -176,6 +176,22 @@ def show_table(
     console.print(table)
 
 
+def is_guaranteed(row: Mapping[str, Any]) -> bool:
+    """Return whether a cell of a comparison guarantees something: an epsilon, and a delta of at most 1 / people."""
+    return row.get("epsilon") not in (None, "inf") and (row.get("delta") or 0) * row["users"] <= 1
+
+
+def delta_text(deltas: Iterable[float | None]) -> str:
+    """Return several rows' delta in words: 0 of those that have none, and the largest where it falls with people.
+
+    >>> delta_text([None, 1e-6]), delta_text([1e-6, 1.6e-8])
+    ('0 or 1e-06', 'at most 1e-06')
+    """
+    every = sorted({delta or 0 for delta in deltas})
+    largest = [f"{'at most ' * (len(every) - (not every[0]) > 1)}{every[-1]:g}"] if every[-1] else []
+    return " or ".join(["0"] * (not every[0]) + largest)
+
+
 def relation_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return neighbours and delta of rows in words: those that most have, then the mechanisms that have others.
 
@@ -183,11 +199,13 @@ def relation_text(rows: Sequence[Mapping[str, Any]]) -> str:
     >>> relation_text(rows[:1]), relation_text(rows), relation_text([])
     ('neighbours replace, delta 0', 'neighbours replace, delta 0; b: neighbours replace, delta 1e-06', '')
     """
-    promised: dict[str, list[str]] = defaultdict(list)
+    deltas: dict[tuple[str, str], list[float | None]] = defaultdict(list)
     for row in rows:
         if row.get("neighbours"):
-            names = promised[f"neighbours {row['neighbours']}, delta {row['delta'] or 0:g}"]
-            names += [] if row["mechanism"] in names else [row["mechanism"]]
+            deltas[str(row["mechanism"]), str(row["neighbours"])].append(row["delta"])
+    promised: dict[str, list[str]] = defaultdict(list)
+    for (mechanism, neighbours), several in deltas.items():
+        promised[f"neighbours {neighbours}, delta {delta_text(several)}"].append(mechanism)
     ordered = sorted(promised, key=lambda said: -len(promised[said]))
     return "; ".join(f"{', '.join(promised[said])}: {said}" if place else said for place, said in enumerate(ordered))
 

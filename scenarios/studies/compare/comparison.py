@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
+from coordinator.protocol.budget import default_delta
 from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
-from scenarios.studies.compare.comparison_settings import COORDINATOR, DELTA, PUBLIC_RATES, TRUST_MODELS, Comparison
+from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.studies.compare.people_groups import check_columns
 from scenarios.studies.compare.people_needed import as_forecast, forecast_row
 from scenarios.studies.compare.row import Row, is_promise
@@ -203,16 +204,17 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
     check_columns(settings)
     check_custom(settings, table_of(settings).users, table_of(settings).count)
     fewest = table_of(settings).users * settings.scale[0]
-    if not is_promise(settings.delta, fewest):
+    if settings.delta is not None and not is_promise(settings.delta, fewest):
         raise InputError(
             f"delta is {settings.delta:g}; with {fewest:,} people it must be at most 1 / people, {1 / fewest:.2g}: at "
-            f"a larger one everything that somebody holds could be published; give --delta {DELTA:g}, or 0"
+            f"a larger one everything that somebody holds could be published; give --delta {default_delta(fewest):g}, "
+            "or 0"
         )
     served, why = served_in(settings)
-    if not (settings.delta or rows_of(settings) or served) and why is None:
+    if settings.delta == 0 and not (rows_of(settings) or served) and why is None:
         raise InputError(
-            f"delta is 0, with which none of these rows promises anything: a shuffler and Gaussian noise take one "
-            f"above 0; give --delta {DELTA:g}, or name other trust models"
+            "delta is 0, with which none of these rows promises anything: a shuffler and Gaussian noise take one "
+            "above 0; leave --delta out, or name other trust models"
         )
     if not rows_of(settings) and why is not None:
         raise InputError(why)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.budget import DELTA_IN_WORDS, Epsilon, default_delta, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES
 from coordinator.protocol.public_half import REPLACE
@@ -48,7 +48,6 @@ EARLIER_NAMES = {
 }
 """Rows whose names held commas: a list from Python may still name them so, a text with commas cannot."""
 EVERY_MODEL = (*TRUST_MODELS, PUBLIC_RATES, COORDINATOR)
-DELTA = 1e-6
 SEEDS = 3  # With fewer splits an interval over splits says nothing: Student's has a factor of 12.7 for two
 PUBLIC = (
     *("likes", "counted", "sensed", "neighbours", "rank", "ridge"),
@@ -124,12 +123,12 @@ class Comparison(BaseModel):
         default=0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
     )
     epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_epsilons)] = Field(
-        default="0.5,1,2,4,8,inf", validate_default=True, description="Privacy in nats, by ',' [0.5,1,2,4,8,inf]."
+        default="0.5,1,2,4,8", validate_default=True, description="Privacy in nats, by ',' [0.5,1,2,4,8]."
     )
-    delta: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=DELTA,
+    delta: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
         description="Probability that the guarantee of rows with Gaussian noise or a shuffler fails, at most "
-        "1 / people; with 0 such noise is Laplace's, and nothing is shuffled [1e-6].",
+        f"1 / people; with 0 such noise is Laplace's, and nothing is shuffled [{DELTA_IN_WORDS}].",
     )
     relation: Literal["replace", "add-remove"] = Field(
         default="replace",
@@ -214,6 +213,10 @@ class Comparison(BaseModel):
         """The least rating of a liked item, or None for above a person's mean; without ratings all is liked."""
         return like_bar(self.columns, self.like_from)
 
+    def delta_of(self, people: int) -> float:
+        """Return the delta of guarantees to so many people: as it was given, else the default for as many."""
+        return default_delta(people) if self.delta is None else self.delta
+
     def content(self) -> dict[str, Any]:
         """Return the settings that every row depends on, as JSON values; they do not say which rows there are."""
         names = ("like_from", "held_out", "duplicates", "bad_lines", "min_ratings", "split_by", "devices", "clients")
@@ -222,7 +225,7 @@ class Comparison(BaseModel):
         digests = {f"{name}_sha256": path and file_sha256(path, "file") for name, path in files.items()}
         columns = None if self.columns is None else list(self.columns)
         # What is as ever is not named, so that folders of before such settings go on
-        changes = {"delta": (self.delta, DELTA), "relation": (self.relation, REPLACE)}
+        changes = {"delta": (self.delta, None), "relation": (self.relation, REPLACE)}
         other: dict[str, Any] = {name: value for name, (value, ever) in changes.items() if value != ever}
         if self.by:
             people = self.people_file and file_sha256(self.people_file, "people file")

@@ -34,6 +34,11 @@ class RowRequest:
     public: float = 0  # Share of the file's people whose ratings are public; 0 outside two-tier
     seed: int  # The seed of the split and of all coins
 
+    @property
+    def delta(self) -> float:
+        """Probability that a guarantee fails which holds but for that."""
+        return self.settings.delta_of(self.users)
+
     @cached_property
     def coins(self) -> np.random.Generator:
         """The experimenter's random generator, for everything that is not random on a device."""
@@ -93,6 +98,11 @@ BY_PEOPLE, BY_PUBLIC = frozenset({"epsilon", "scale"}), frozenset({"public"})
 """Settings that many rows depend on."""
 
 
+def is_promise(delta: float | None, users: int) -> bool:
+    """Return whether a delta promises something to each of so many people: at one above 1 / n somebody may be shown."""
+    return delta is None or delta * users <= 1
+
+
 class Row:
     """A row; subclasses define `advise`."""
 
@@ -104,9 +114,9 @@ class Row:
     pure: bool = False  # Whether such a row can do without a delta, too
     featured: bool = True  # Whether it is also shown with public features
 
-    def delta(self, settings: Comparison) -> float | None:
-        """Return the probability that its guarantee fails; None where it never does, or where there is none."""
-        return settings.delta or None if self.approximate else None
+    def delta(self, settings: Comparison, users: int) -> float | None:
+        """Return the probability that its guarantee to so many people fails; None where it never does."""
+        return settings.delta_of(users) or None if self.approximate else None
 
     def neighbours(self, settings: Comparison) -> str:
         """Return which data its guarantee takes as neighbours."""
@@ -114,7 +124,7 @@ class Row:
 
     def offered(self, settings: Comparison) -> bool:
         """Return whether it promises anything with the comparison's delta: most of what needs one has no row for 0."""
-        return self.pure or not self.approximate or settings.delta > 0
+        return self.pure or not self.approximate or settings.delta != 0
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Learn from a world the scores that devices rank items by."""
@@ -128,9 +138,9 @@ class Row:
         """Return why a file is too large for the row, as the tables say it; empty where it is not."""
         return ""
 
-    def reaches(self, users: int, settings: Comparison) -> bool:  # noqa: ARG002 (rows override it)
-        """Return whether it can be measured with so many people; by default it can with any number."""
-        return True
+    def reaches(self, users: int, settings: Comparison) -> bool:
+        """Return whether it is measured with so many people: by default wherever its delta promises something."""
+        return is_promise(self.delta(settings, users), users)
 
     def remarks(self, settings: Comparison) -> tuple[str, ...]:  # noqa: ARG002 (rows override it)
         """Return sentences about the row that stand below the tables; by default none."""
@@ -162,17 +172,3 @@ class TabledRow(Row):
     def hindrance(self, table: RatingTable) -> str:
         """Return why a file is too large for the function."""
         return self.excess(table)
-
-
-def is_promise(delta: float | None, users: int) -> bool:
-    """Return whether a delta promises something to each of so many people: at one above 1 / n somebody may be shown."""
-    return delta is None or delta * users <= 1
-
-
-@dataclass(frozen=True, slots=True)
-class PromisedRow(TabledRow):
-    """A row that is not measured with so many people that its delta exceeds 1 / n."""
-
-    def reaches(self, users: int, settings: Comparison) -> bool:
-        """Return whether its delta promises something."""
-        return is_promise(self.delta(settings), users)

@@ -11,13 +11,15 @@ import numpy as np
 from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.budget import as_json, parse_epsilon
+from coordinator.protocol.budget import DELTA_IN_WORDS, as_json, parse_epsilon
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 from scenarios.data.datasets import RatingTable
 from scenarios.show.intervals import CONFIDENCE
 from scenarios.show.tables import (
     Cell,
+    delta_text,
     interval_of,
+    is_guaranteed,
     percent,
     ratio,
     relation_text,
@@ -38,7 +40,7 @@ from scenarios.studies.compare.comparison_settings import (
     Comparison,
 )
 from scenarios.studies.compare.differences import differences
-from scenarios.studies.compare.row import AGGREGATE
+from scenarios.studies.compare.row import AGGREGATE, is_promise
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
 from scenarios.studies.compare.who_pays import best_for_groups, show_who_pays, who_pays
@@ -75,6 +77,7 @@ TRUST_IN_WORDS = {
     "public-rates": "as local, but totals of all ratings are public; not compared",
 }
 """Who learns what with each trust model, and what is left if who is trusted lies."""
+DELTAS_NOTE = f"delta is of each cell its own: {DELTA_IN_WORDS}"
 RESAMPLED_NOTE = (
     "more people than the file has are drawn from it with replacement: the noise is what so many people would have, "
     "and nobody in the file is protected by it"
@@ -91,17 +94,16 @@ def summarize(
             grouped[(*key[:-1], one.features)].append((key, unit, one))
     scores = [(key, one) for key, unit in units.items() for one in unit.scores]
     plain = {key.seed: one for key, one in scores if key[:2] == ("none", "popularity") and not one.features}
-    promises = {name: (row.neighbours(settings), row.delta(settings)) for name, row in rows_of(settings).items()}
     # Others were measured for the numbers of people alone
     groups = [of for of in grouped.values() if of[0][0].users % table.users == 0]
     rows = [
-        _row(of, plain) | _promised(of[0][0], of[0][1], promises) | beside
+        _row(of, plain) | _promised(settings, of[0][0], of[0][1]) | beside
         for of, beside in zip(groups, differences(groups, plain), strict=True)
     ]
     lines = who_pays(settings.by, rows, groups, plain)
     resampled = [RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []
     relation = [NEIGHBOURS_NOTES[settings.relation]] if any(row["neighbours"] for row in rows) else []
-    often = _too_often(rows)
+    deltas = [DELTAS_NOTE] if settings.delta is None and any(row["delta"] for row in rows) else []
     return {
         "ratings": settings.ratings.name,
         "people_in_file": table.users,
@@ -119,12 +121,15 @@ def summarize(
         **({"who_pays": lines} if settings.by else {}),
         "neighbours": settings.relation,
         "delta": settings.delta,
-        "people": [{**row, **_relation(row, promises)} for row in _reached(settings, grouped, plain)],
-        "warnings": [*resampled, *(relation if settings.relation == ADD_REMOVE else []), *often],
+        "people": [
+            {**row, **_relation(settings, row, row["users"] or row["most"])}
+            for row in _reached(settings, grouped, plain)
+        ],
+        "warnings": [*resampled, *(relation if settings.relation == ADD_REMOVE else [])],
         "remarks": [
             *resampled,
             *relation,
-            *often,
+            *deltas,
             *_unmeasured(settings, table.users),
             *better_rows(rows),
             *best_for_groups(lines),
@@ -133,62 +138,43 @@ def summarize(
     }
 
 
-Promises = Mapping[str, tuple[str, float | None]]
-"""By the names of rows, which data their guarantees take as neighbours, and delta."""
+def _relation(settings: Comparison, row: Mapping[str, Any], users: int) -> dict[str, Any]:
+    """Return neighbours and delta of a row's guarantee to so many people, None for each where it has none."""
+    if row["epsilon"] in {None, "inf"}:
+        return {"neighbours": None, "delta": None}
+    of = rows_of(settings)[f"{row['trust_model']}: {row['mechanism']}"]
+    return {"neighbours": of.neighbours(settings), "delta": of.delta(settings, users)}
 
 
-def _relation(row: Mapping[str, Any], promises: Promises) -> dict[str, Any]:
-    """Return neighbours and delta of a row's guarantee, None for each where it has none."""
-    name = f"{row['trust_model']}: {row['mechanism']}"
-    neighbours, delta = (None, None) if row["epsilon"] in {None, "inf"} else promises.get(name, (None, None))
-    return {"neighbours": neighbours, "delta": delta}
-
-
-def _promised(key: CompareKey, unit: CompareMeasurement, promises: Promises) -> dict[str, Any]:
+def _promised(settings: Comparison, key: CompareKey, unit: CompareMeasurement) -> dict[str, Any]:
     """Return neighbours, delta and local epsilon of a row's guarantee, None for each where it has none.
 
     The local epsilon is that of a device's own report: what is left whoever lies.
     """
     private = key.epsilon not in {"", "inf"}
+    relation = _relation(settings, {**key._asdict(), "epsilon": _number(key.epsilon)}, key.users)
     local = _number(key.epsilon) if key.trust_model in REPORTS else unit.epsilon_local
     return {
         "compared": key.trust_model != PUBLIC_RATES,
-        **_relation({**key._asdict(), "epsilon": _number(key.epsilon)}, promises),
+        **relation,
+        "guaranteed": is_guaranteed({"epsilon": _number(key.epsilon), "users": key.users, **relation}),
         "epsilon_local": local if private else None,
         "messages": unit.messages,
     }
 
 
-def _too_often(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Warn of guarantees that may fail for somebody, whose delta is above 1 / n."""
-    failing: dict[tuple[str, float], int] = {}
-    for row in rows:
-        if row["delta"] is not None and row["delta"] * row["users"] > 1:
-            name = f"{row['trust_model']}: {row['mechanism']}", row["delta"]
-            failing[name] = min(failing.get(name, row["users"]), row["users"])
-    return [
-        f"{name}: from {users:,} people on its delta, {delta:g}, exceeds 1 / n, here {1 / users:.2g}: so rarely even a "
-        "release of one person's ratings as they are would fail, so read no guarantee into these cells"
-        for (name, delta), users in failing.items()
-    ]
-
-
 def _unmeasured(settings: Comparison, people: int) -> list[str]:
     """Say which rows are not measured with how many people, because their delta would promise nothing there."""
-    largest, left = people * max(settings.scale), defaultdict[float, list[str]](list)
-    for name, row in rows_of(settings).items():
-        if (delta := row.delta(settings)) is not None and not row.reaches(largest, settings):
-            left[delta].append(name)
-    without = [name for name, row in registered_rows().items() if settings.includes(*name.split(": "))]
-    without = [name for name in without if not registered_rows()[name].offered(settings)]
-    return [
-        *([f"{', '.join(without)}: not measured with delta 0, with which they promise nothing"] if without else []),
-        *(
-            f"{', '.join(names)}: not measured from {math.floor(1 / delta) + 1:,} people on, where their delta, "
-            f"{delta:g}, would exceed 1 / n"
-            for delta, names in left.items()
-        ),
-    ]
+    largest, delta = people * max(settings.scale), settings.delta
+    rows = registered_rows()
+    named = [(name, rows[name]) for name in rows if settings.includes(*name.split(": "))]
+    if without := [name for name, row in named if not row.offered(settings)]:
+        return [f"{', '.join(without)}: not measured with delta 0, with which they promise nothing"]
+    left = [name for name, row in named if not is_promise(row.delta(settings, largest), largest)]
+    if not left or not delta:
+        return []
+    limit = f"{math.floor(1 / delta) + 1:,} people on, where their delta, {delta:g}, would exceed 1 / n"
+    return [f"{', '.join(left)}: not measured from {limit}"]
 
 
 def _taken(settings: Comparison) -> str:
@@ -304,10 +290,9 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
                 _pivoted(console, left, "users", whole, title, _left)
         else:
             show_rows(console, _COLUMNS, listed, title=f"{model}: {TRUST_IN_WORDS[model]}", words=("mechanism",))
-    reached = [row for row in result["people"] if not row["features"]]
-    if reached:
+    if reached := result["people"]:
         _people(console, reached)
-    never = {(row["trust_model"], row["mechanism"]) for row in reached if row["users"] is None}
+    never = {(row["trust_model"], mechanism_of(row)) for row in reached if row["users"] is None}
     if ("curator", "popularity") in never:
         remark(console, _CUT.format(**result["public_constants"]))
     lied_to = [row for row in result["rows"] if row.get("liar_likes") is not None and not row["features"]]
@@ -427,13 +412,16 @@ def _liar(row: Mapping[str, Any]) -> str:
 
 def _people(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print how many people reach 95 % of plain popularity."""
-    cells = {(f"{row['trust_model']}: {row['mechanism']}", row["epsilon"]): needed(row) for row in rows}
-    names, epsilons = (list(dict.fromkeys(key[place] for key in cells)) for place in (0, 1))
-    about = {f"{row['trust_model']}: {row['mechanism']}": row for row in rows if row.get("neighbours")}
-    of = {name: (str(row["neighbours"]), f"{row['delta'] or 0:g}") for name, row in about.items()}
-    lines = [
-        [name, *of.get(name, ("", "")), *(cells.get((name, epsilon), "") for epsilon in epsilons)] for name in names
-    ]
+    epsilons = list(dict.fromkeys(row["epsilon"] for row in rows))
+    by_name: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_name[f"{row['trust_model']}: {mechanism_of(row)}"].append(row)
+    lines = []
+    for name, of in by_name.items():
+        about = [row for row in of if row.get("neighbours")]
+        relation = (str(about[0]["neighbours"]), delta_text(row["delta"] for row in about)) if about else ("", "")
+        cells = {row["epsilon"]: needed(row) for row in of}
+        lines.append([name, *relation, *(cells.get(epsilon, "") for epsilon in epsilons)])
     title = "people for 95 % of plain popularity, at each epsilon, each with its interval"
     columns = ("mechanism", "neighbours", "delta", *map(epsilon_text, epsilons))
     show_table(console, columns, lines, title=title, words=("mechanism", "neighbours"))

@@ -72,7 +72,7 @@ class CentralPlans:
     def most_users(self) -> int:
         """Most users for whom delta is at most 1 / answers, or whom a plan looks at."""
         scenario = self._candidate.at(self._candidate.world.epsilon)
-        if not (delta := scenario.failure_chance):
+        if not (delta := scenario.delta):  # of none, or of one that falls with users
             return MOST_USERS
         share = 1.0 if scenario.trust == TWO_SERVERS else scenario.expected_answers or EXPECTED
         return min(MOST_USERS, math.floor(1 / delta / share))

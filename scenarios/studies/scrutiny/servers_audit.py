@@ -318,7 +318,7 @@ def servers_audit(
     *,
     users: int = USERS,
     epsilon: Fraction | float | str = 1,
-    delta: float = DELTA,
+    delta: float | None = None,
     settings: Choice | None = None,
     releases: int = RELEASES,
     items: int = ITEMS,
@@ -340,8 +340,9 @@ def servers_audit(
         Devices of a round; of noise of devices the fewest whose sum is opened answer.
     epsilon : Fraction, float or str
         Central epsilon [nats].
-    delta : float
-        Of the central guarantee, for which the noise is made; 0 for Laplace noise.
+    delta : float, optional
+        Of the central guarantee, for which the noise is made, by default 0.001 and at most ``1 / users``; 0 for Laplace
+        noise.
     settings : dict, optional
         The design's settings that are not the default, such as ``noise`` and ``neighbours``.
     releases : int
@@ -367,6 +368,7 @@ def servers_audit(
     """
     size = require_game(users=users, releases=releases, items=items, rated=rated, confidence=confidence)
     half, _ = half_and_settings(design)
+    delta = min(DELTA, 1 / users) if delta is None else delta
     spec = RunSpec(scenario_of(half, settings or {}, size, finite_epsilon(epsilon), trust="two-servers", delta=delta))
     query = spec.design.query(round_number=0, public_seed=PUBLIC, epsilon=spec.budget)
     return audit_servers(

@@ -404,7 +404,7 @@ def shuffled_audit(
     users: int = USERS,
     epsilon: Fraction | float | str | None = None,
     epsilon_local: Fraction | float | str | None = None,
-    delta: float = DELTA,
+    delta: float | None = None,
     settings: Choice | None = None,
     releases: int = REPORTS,
     items: int = TINY.items,
@@ -428,8 +428,9 @@ def shuffled_audit(
         Central epsilon [nats]; by default 1. Devices answer under the largest local one that keeps it.
     epsilon_local : Fraction, float or str, optional
         Or epsilon of each device's report [nats]; the central one follows.
-    delta : float
-        Of the central guarantee. At those that a run should have nothing can be measured.
+    delta : float, optional
+        Of the central guarantee; by default 0.001, and at most ``1 / users``. At those that a run should have nothing
+        can be measured.
     settings : dict, optional
         The mechanism's settings that are not the default.
     releases : int
@@ -457,6 +458,7 @@ def shuffled_audit(
     size = require_game(users=users, releases=releases, items=items, rated=rated, confidence=confidence)
     if epsilon is not None and epsilon_local is not None:
         raise InputError(f"epsilon is {epsilon} and epsilon_local {epsilon_local}; give one, the other follows")
+    delta = min(DELTA, 1 / users) if delta is None else delta
     subject = shuffled_subject(design, settings, size, own_questions=own_questions)
 
     def query_at(local: Fraction) -> Query:

@@ -12,7 +12,7 @@ from coordinator.protocol.amplification import (
     largest_local_epsilon,
     shuffled_epsilon,
 )
-from coordinator.protocol.budget import as_float, parse_epsilon
+from coordinator.protocol.budget import as_float, default_delta, parse_epsilon
 from coordinator.protocol.channels import ExactChannel
 from coordinator.protocol.checked import require_whole
 from coordinator.protocol.custom import CustomPublic, Mechanism
@@ -34,7 +34,6 @@ from scenarios.studies.scrutiny.verdicts import Amplification
 
 ANY = "any"
 """Stands for every local randomizer that is the same on all devices."""
-DELTA = 1e-6
 
 
 def amplified(
@@ -42,7 +41,7 @@ def amplified(
     users: int,
     *,
     epsilon: Fraction | float | str | None = None,
-    delta: float = DELTA,
+    delta: float | None = None,
     settings: Choice | None = None,
     items: int = RUN.items,
     rated: int | None = None,
@@ -59,8 +58,8 @@ def amplified(
         Honest devices that answer.
     epsilon : Fraction, float or str, optional
         Local epsilon of each device [nats]; a channel has its own.
-    delta : float
-        Of the central guarantee, at most ``1 / users``.
+    delta : float, optional
+        Of the central guarantee, at most ``1 / users``; by default 1e-6, and at most ``1 / (10 users)``.
     settings : dict, optional
         The mechanism's settings that are not the default.
     items : int
@@ -97,7 +96,7 @@ def amplified(
         randomizer_at = _randomizer_of(mechanism, settings, _size(items, rated, users), own_questions=own_questions)
         randomizer, local = randomizer_at(nats), float(nats)
         name = _name_of(mechanism)
-    return _result(name, randomizer, local=local, users=users, delta=delta)
+    return _result(name, randomizer, local=local, users=users, delta=_delta(delta, users))
 
 
 def local_epsilon(
@@ -105,7 +104,7 @@ def local_epsilon(
     users: int,
     *,
     epsilon: Fraction | float | str = 1,
-    delta: float = DELTA,
+    delta: float | None = None,
     settings: Choice | None = None,
     items: int = RUN.items,
     rated: int | None = None,
@@ -142,7 +141,7 @@ def local_epsilon(
     if isinstance(mechanism, ExactChannel):
         raise InputError("a channel has one epsilon; give the mechanism that makes it, or see amplified")
     central, size = finite_epsilon(epsilon), _size(items, rated, users)
-    options, sizes = dict(settings or {}), dict[str, int]()
+    options, sizes, delta = dict(settings or {}), dict[str, int](), _delta(delta, users)
     if mechanism in ("subset", "set") and not int(options.get(CHOSEN, 0)):
         from coordinator.server.mechanisms.oracles import shuffled_query  # noqa: PLC0415 (numerical)
 
@@ -155,6 +154,11 @@ def local_epsilon(
     return _result(
         _name_of(mechanism), randomizer_at(local), local=float(local), users=users, delta=delta, settings=sizes
     )
+
+
+def _delta(delta: float | None, users: int) -> float:
+    require_whole("users", users, 1, MOST_ANSWERS)
+    return default_delta(users) if delta is None else delta
 
 
 def _size(items: int, rated: int | None, users: int) -> Size:

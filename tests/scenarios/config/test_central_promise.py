@@ -18,7 +18,9 @@ from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import record
-from scenarios.studies.scrutiny.shuffling import local_epsilon
+from scenarios.studies.scrutiny.servers_audit import servers_audit
+from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
+from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon
 
 SEED = 7  # One of whose two rounds the second alone falls short
 
@@ -213,7 +215,7 @@ BEST = {(100, 0.5): 1000, (100, 1): 500, (100, 2): 250, (300, 0.5): 2000, (300, 
 @pytest.mark.parametrize(("items", "epsilon"), [*BEST, (1000, 0.5), (1000, 1), (1000, 2)])
 def test_rounds_have_the_size_that_the_law_says(items: int, epsilon: float) -> None:
     """``sqrt(8 A) / mu`` for one bit, with users A without noise from the contrast and Wald's mean information."""
-    size = _eliminate(items=items, epsilon=epsilon, users=900_000)
+    size = _eliminate(items=items, epsilon=epsilon, users=900_000, delta=1e-6)
     contrast = sign_contrast(items, items=items, rated=30, vectors=1, best_count=1, epsilon=None)
     share = 0.05 / items
     noiseless = (1 - 2 * share) * math.log(1 / share - 1) / 2 / contrast**2
@@ -286,3 +288,17 @@ def test_a_group_that_falls_short_is_withheld_for_itself() -> None:
         here(behind(**changes))
     told = here(behind(**changes, short_rounds="tell"))
     assert record(told)["epsilon"] > 1
+
+
+def test_delta_falls_with_people_where_nobody_gives_one() -> None:
+    """At 1e-6 a guarantee to more than a million people is none for somebody."""
+    for users, delta in ((2000, 1e-6), (100_000, 1e-6), (4_000_000, 2.5e-8)):
+        servers = small(design="totals", trust="two-servers", users=users).complete()
+        specs = [RunSpec(behind(users=users).complete()), RunSpec(servers)]
+        promises: list[Any] = [
+            local_epsilon("grr", users, items=40, rated=5),
+            amplified("grr", users, items=40, rated=5),
+        ]
+        assert [one.delta for one in [*specs, *promises]] == [delta] * 4
+    assert shuffled_audit("grr", users=4000, releases=100_000).delta == 1 / 4000
+    assert servers_audit(users=2000, releases=2000).delta == 1 / 2000

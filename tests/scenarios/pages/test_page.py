@@ -231,7 +231,7 @@ def _made(family: str, record: dict[str, object]) -> Subject:
 
 
 def test_each_trust_model_and_epsilon_has_a_sentence_from_nobody_to_a_curator() -> None:
-    """That of the mechanism which takes the fewest people; rows without noise, or with features, are none of these."""
+    """That of the mechanism which takes the fewest people, features included; rows without noise are none of these."""
     common: dict[str, Any] = {"features": False, "share": 0.95, "at_most": False, "trust_model": "local"}
     common |= {"epsilon": 1.0, "mechanism": "set", "users": 590_000, "users_low": 400_000, "users_high": 860_000}
     common |= {"least": 610, "most": 10**6}
@@ -240,7 +240,7 @@ def test_each_trust_model_and_epsilon_has_a_sentence_from_nobody_to_a_curator() 
         common,
         {**common, "mechanism": "pairs", "users": 700_000},
         {**common, "mechanism": "sign", "users": None},
-        {**common, "users": 7, "features": True},
+        {**common, "users": 25_000, "features": True, "users_low": 20_000, "users_high": None, "epsilon": 4.0},
         {**common, "users": 7, "epsilon": "inf"},
         {**common, "epsilon": 0.5, "users": None},
         {**common, "epsilon": 2.0, "users": 29_455, "users_low": None, "users_high": None},
@@ -249,12 +249,16 @@ def test_each_trust_model_and_epsilon_has_a_sentence_from_nobody_to_a_curator() 
     said = [re.sub(r"<[^>]+>", "", one) for one in people_in_words(traced)]
     lines = [
         ("nobody", "1", "590,000 [400,000, 860,000] people make"),
+        ("nobody", "4", "25,000 [20,000, more than 1,000,000] people make"),
         ("nobody", "0.5", "no number of people up to 1,000,000 makes"),
         ("nobody", "2", "29,000 [fewer than 610, more than 1,000,000] people make"),
         ("a curator", "1", "at most 610 people make"),
     ]
-    list_of = "a list as good as 95.0 % of popularity (set)."
-    assert said == [f"If {who} is trusted, at epsilon {epsilon}, {many} {list_of}" for who, epsilon, many in lines]
+    list_of = "a list as good as 95.0 % of popularity (set"
+    assert said == [
+        f"If {who} is trusted, at epsilon {epsilon}, {many} {list_of}{' with features' * (epsilon == '4')})."
+        for who, epsilon, many in lines
+    ]
 
 
 def test_a_run_with_liars_warns_of_them() -> None:

@@ -30,10 +30,9 @@ from scenarios.studies.compare.row import (
     BY_PEOPLE,
     LearnedScores,
     Liar,
-    PromisedRow,
     Row,
     RowRequest,
-    is_promise,
+    TabledRow,
 )
 from scenarios.studies.compare.rows.local import LocalRow, liar_of
 from scenarios.studies.compare.rows.trusted import contributors, counts_of, limited_likes
@@ -44,7 +43,7 @@ FEW_LIKES = "set (few likes)"  # Sets as small as those of pairs: one of w likes
 DEVIATIONS = 6  # Of the number of dummies; of more messages than that a shuffler knows that a device lies
 
 
-def amplified(query: Query, devices: int, settings: Comparison) -> Query:
+def amplified(query: Query, devices: int, request: RowRequest) -> Query:
     """Return a query of subsets for so many devices shuffled together; see `shuffled_query`."""
     half = public_half(query.design)
     assert isinstance(half, Subset)  # rows here have such queries only
@@ -52,8 +51,8 @@ def amplified(query: Query, devices: int, settings: Comparison) -> Query:
     items = half.values(query) - own
     # Of pairs the share is that of local pairs; of items that of a set, where a person's set has some of its likes only
     paired = query.design == "pairs" and together(query) == 2
-    share = own / items / 2 if paired else SHARE * min(1.0, own / settings.likes)
-    return shuffled_query(query, devices, settings.delta, share)
+    share = own / items / 2 if paired else SHARE * min(1.0, own / request.settings.likes)
+    return shuffled_query(query, devices, request.delta, share)
 
 
 Padding: TypeAlias = Callable[[Comparison, int], int]
@@ -75,16 +74,12 @@ class ShuffledRow(Row):
         """The mechanism's name."""
         return self.local.mechanism
 
-    def reaches(self, users: int, settings: Comparison) -> bool:
-        """Return whether its delta promises something to each of so many people."""
-        return is_promise(self.delta(settings), users)
-
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Draw the sums of shuffled reports, group by group; each group has its own n, local epsilon and k."""
         epsilons, liars = list[float](), list[Liar | None]()
 
         def shuffled(ask: Ask) -> Ask:
-            query = amplified(self.padded(ask.query, request, world.items), ask.stop - ask.first, request.settings)
+            query = amplified(self.padded(ask.query, request, world.items), ask.stop - ask.first, request)
             if query.epsilon is not None:
                 epsilons.append(as_float(query.epsilon))
             liars.append(liar_of(query, world))
@@ -120,7 +115,7 @@ def ones(world: FileWorld, request: RowRequest) -> LearnedScores:
     messages = float(counts.sum()) / request.users
     if request.epsilon is None:
         return replace(LearnedScores.noisy(counts, 0.0, AGGREGATE), messages=messages)
-    dummies = fewest(request.users, most, request.epsilon, request.settings.delta)
+    dummies = fewest(request.users, most, request.epsilon, request.delta)
     thrown = dummies.coins * request.users
     named = counts + request.coins.binomial(thrown, dummies.rate, counts.size)
     noise = math.sqrt(thrown * dummies.rate * (1 - dummies.rate))
@@ -133,7 +128,7 @@ def ones(world: FileWorld, request: RowRequest) -> LearnedScores:
 
 
 @dataclass(frozen=True, slots=True)
-class DummiesRow(PromisedRow):
+class DummiesRow(TabledRow):
     """Messages with dummies."""
 
     def remarks(self, settings: Comparison) -> tuple[str, ...]:

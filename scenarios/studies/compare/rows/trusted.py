@@ -22,7 +22,6 @@ from coordinator.server.decoding.pair_model import from_sums
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms.totals import parts_of
 from scenarios.studies.compare.advisors import ease_memory, fit_model, pair_advice, pair_design
-from scenarios.studies.compare.comparison_settings import DELTA
 from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, Liar, RowRequest, TabledRow
 from scenarios.studies.compare.sum_laws import tenth_share
 from scenarios.studies.compare.worlds import FileWorld
@@ -67,7 +66,7 @@ CHOICE = 10  # One part in so many of the squares of sensitivity / noise chooses
 MOST_CHOSEN, FEWEST_CHOICES = 1 << 20, 4
 
 
-def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -> float:
+def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float) -> float:
     """Return the standard deviation of Gaussian noise that is (epsilon, delta)-private; 0 for no noise.
 
     Source: Balle and Wang, *Improving the Gaussian mechanism*, ICML 2018, Theorem 8: with D the sensitivity (L2),
@@ -159,7 +158,7 @@ def gaussian_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
     """Count at most ``likes`` likes of each person, as two servers do: (epsilon, delta)-private."""
     settings = request.settings
     most = min(settings.likes, world.items)
-    noise = gaussian_noise(request.epsilon, item_change(most, settings.relation), settings.delta)
+    noise = gaussian_noise(request.epsilon, item_change(most, settings.relation), request.delta)
     counts = counts_of(limited_likes(world, request, contributors(world, request), most))
     learned = LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
     return replace(learned, liar=honest_sets(world, most))
@@ -194,12 +193,12 @@ def curated_pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
     """
     settings = request.settings
     most, relation = pair_design(settings, world.items).device_likes, settings.relation
-    if not settings.delta:
+    if not request.delta:
         choice, rest = parts_of(request.epsilon, 0.0, choice=True)
         of_pairs = DiscreteLaplace(budget=rest, sensitivity=pair_totals(most, relation))
         return pairs_of_sums(world, request, laplace(laplace_noise(choice, most, relation)), laplace(of_pairs))
     # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
-    unit = gaussian_noise(request.epsilon, 1.0, settings.delta)
+    unit = gaussian_noise(request.epsilon, 1.0, request.delta)
     noise = unit * item_change(most, relation) * math.sqrt(CHOICE)
     deviation = unit * pair_change(most, relation) * math.sqrt(CHOICE / (CHOICE - 1))
     return pairs_of_sums(world, request, gaussian(noise), gaussian(deviation))

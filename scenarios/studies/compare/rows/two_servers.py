@@ -14,7 +14,7 @@ from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.mechanisms.totals import parts_of
 from scenarios.studies.compare.advisors import pair_design
 from scenarios.studies.compare.comparison_settings import TWO_SERVERS
-from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, LearnedScores, PromisedRow, RowRequest
+from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, LearnedScores, RowRequest, TabledRow
 from scenarios.studies.compare.rows.trusted import (
     PAIRS_WITH_EASE,
     SumNoise,
@@ -79,7 +79,7 @@ def gaussian_totals(world: FileWorld, request: RowRequest) -> LearnedScores:
     settings = request.settings
     most = min(settings.likes, world.items)
     changes = item_totals(most, settings.relation)
-    return totals(world, request, most, both_gaussian(request.epsilon, changes, settings.delta))
+    return totals(world, request, most, both_gaussian(request.epsilon, changes, request.delta))
 
 
 def laplace_totals(world: FileWorld, request: RowRequest) -> LearnedScores:
@@ -101,16 +101,16 @@ def pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
 def noises(world: FileWorld, request: RowRequest) -> tuple[SumNoise, SumNoise]:
     """Return the noise of likes of all items and of pairs."""
     settings, design = request.settings, pair_design(request.settings, world.items)
-    parts, most = parts_of(request.epsilon, settings.delta, choice=world.items > design.top), design.device_likes
+    parts, most = parts_of(request.epsilon, request.delta, choice=world.items > design.top), design.device_likes
     changes = item_totals(most, settings.relation), pair_totals(most, settings.relation)
     of_items, of_pairs = (
-        both_gaussian(part, count, settings.delta / 2) if settings.delta else both_laplace(part, count)
+        both_gaussian(part, count, request.delta / 2) if request.delta else both_laplace(part, count)
         for part, count in zip(parts, changes, strict=True)
     )
     return of_items, of_pairs
 
 
-_row = partial(PromisedRow, TWO_SERVERS, asks=BY_PEOPLE)
+_row = partial(TabledRow, TWO_SERVERS, asks=BY_PEOPLE)
 ROWS = (
     _row("popularity", gaussian_totals, approximate=True),
     _row("popularity (Laplace)", laplace_totals),

@@ -17,6 +17,7 @@ from statistical import normal_radius, variance_fits
 from benchmarks.worth import FILES, LIED_TO, SHOWN_RUNGS
 from coordinator.protocol.amplification import best_set, shuffled_delta
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.budget import DELTA
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import dummies_delta, gaussian_deviation, least_dummies
@@ -28,7 +29,7 @@ from scenarios.data.rating_split import LikesFold
 from scenarios.show.records import pictures_of
 from scenarios.studies.compare.advisors import pair_design
 from scenarios.studies.compare.comparison import comparison
-from scenarios.studies.compare.comparison_settings import DELTA, EVERY_MODEL, LADDER, Comparison
+from scenarios.studies.compare.comparison_settings import EVERY_MODEL, LADDER, Comparison
 from scenarios.studies.compare.row import AGGREGATE, LearnedScores, RowRequest
 from scenarios.studies.compare.rows import registered_rows, shuffled, trusted, two_servers
 from scenarios.studies.compare.rows.shuffled import ShuffledRow, amplified
@@ -104,7 +105,7 @@ def test_totals_that_change_where_a_person_is_replaced_are_counted(monkeypatch: 
     assert [name for name, *_ in asked] == ["both_gaussian", "both_laplace", "both_gaussian", "both_gaussian"]
     assert [number for _, _, number, _ in asked] == [single, single, single, paired]
     (_, whole, _, delta), _, (_, choice, _, one), (_, rest, _, other) = asked
-    assert (choice + rest, one + other) == (whole, delta) == (ONE, request(ONE).settings.delta)
+    assert (choice + rest, one + other) == (whole, delta) == (ONE, request(ONE).delta)
 
 
 # A shuffler
@@ -176,7 +177,7 @@ def test_without_epsilon_nothing_is_amplified(world: FileWorld) -> None:
     for name in ("set", "subset", "pairs", "ones"):
         assert ROWS[f"shuffled: {name}"].advise(world, free).epsilon_local is None
     query = set_query(epsilon=None)
-    assert amplified(query, 10, free.settings) is query
+    assert amplified(query, 10, free) is query
     exact = ROWS["shuffled: ones"].advise(world, request(None, users=world.people))
     assert exact.popularity.tolist() == world.popularity.tolist()
 
@@ -228,8 +229,11 @@ def test_a_row_whose_delta_would_promise_nothing_is_not_measured(ratings: Path, 
         users.setdefault(f"{row['trust_model']}: {row['mechanism']}", set()).add(row["users"])
     few, many = {10_000}, {10_000, 10_050}
     refused_there = {"two-servers: popularity", "two-servers: pairs with EASE", "shuffled: set", "shuffled: ones"}
+    refused_there |= {"curator: pairs with EASE"}
     assert {name for name, of in users.items() if of == few} == refused_there
-    assert users["curator: pairs with EASE"] == users["local: set"] == many
+    assert users["curator: popularity"] == users["local: set"] == many
+    assert {row["guaranteed"] for row in result["rows"]} == {True, False}
+    assert all(row["guaranteed"] == (row["epsilon"] == 2) for row in result["rows"])
     (left,) = [line for line in result["remarks"] if "not measured" in line]
     assert left.endswith("not measured from 10,001 people on, where their delta, 0.0001, would exceed 1 / n")
     assert all(name in left for name in refused_there)
@@ -238,7 +242,7 @@ def test_a_row_whose_delta_would_promise_nothing_is_not_measured(ratings: Path, 
 def test_each_row_says_what_is_left_of_it(ratings: Path, blindrec: Command) -> None:
     models = ("--trust-models", "local,shuffled,two-servers,curator")  # without plain popularity nothing is refined
     rows = ("--mechanisms", "popularity,popularity (Laplace),set,ones")
-    ended = blindrec("compare", ratings, *FEW, *models, *rows, "--epsilon", "2,inf", "--scale", "1,1000")
+    ended = blindrec("compare", ratings, *FEW, *models, *rows, "--epsilon", "2,inf", "--scale", "1,1000,10000")
     names = ("trust_model", "mechanism", "epsilon", "users")
     by_name = {tuple(row[name] for name in names): row for row in ended.result["rows"]}
     assert all(row.keys() >= {"epsilon_local", "delta", "messages"} for row in by_name.values())
@@ -259,6 +263,9 @@ def test_each_row_says_what_is_left_of_it(ratings: Path, blindrec: Command) -> N
         == by_name["two-servers", "popularity", 2.0, 50]["delta"]
         == 1e-6
     )
+    # A cell's own delta falls where people are more than 100,000
+    assert {row["delta"] for row in by_name.values() if row["users"] == 500_000} == {None, 1 / 5_000_000}
+    assert "delta is of each cell its own: 1e-06, at most 1 / (10 people)" in ended.result["remarks"]
     assert by_name["two-servers", "popularity (Laplace)", 2.0, 50]["delta"] is None
     assert by_name["shuffled", "ones", 2.0, 50]["messages"] > 30 > by_name["shuffled", "set", 2.0, 50]["messages"] == 1
     assert {row["simulated"] for (model, *_), row in by_name.items() if model in LADDER[2:4]} == {AGGREGATE}
@@ -381,7 +388,8 @@ def test_rows_tables_and_pictures_say_relation_and_delta(ratings: Path, blindrec
 def test_folders_of_before_go_on(ratings: Path) -> None:
     """What is as ever is not named in what a folder is of; another relation is another folder."""
     ever = comparison({"ratings": ratings}).content()
-    assert ever == comparison({"ratings": ratings, "delta": "1e-6", "relation": "replace"}).content()
+    assert comparison({"ratings": ratings, "delta": "1e-6"}).content() == {**ever, "delta": 1e-6}
+    assert ever == comparison({"ratings": ratings, "relation": "replace"}).content()
     assert not {"delta", "relation"} & ever.keys()
     assert comparison({"ratings": ratings, "relation": "add-remove"}).content() == {**ever, "relation": "add-remove"}
 
@@ -410,7 +418,8 @@ def test_likes_that_one_liar_is_worth_are_those_of_the_reference() -> None:
     The reference names as many values as are best for that share; the row of the comparison 50, with 2 % more.
     """
     values = best_subset(9724 + 50, own=50, epsilon=ONE, share=0.139)
-    shuffled_query = amplified(set_query(), 61_000, Comparison(ratings=Path("none.csv")))
+    asked = replace(request(ONE), settings=Comparison(ratings=Path("none.csv")))
+    shuffled_query = amplified(set_query(), 61_000, asked)
     told = [likes_of_liar(set_query(values)), likes_of_liar(shuffled_query), 1.0]
     assert told == pytest.approx([198, 53, 1], rel=0.02)
     assert likes_of_liar(set_query()) == pytest.approx(198, rel=0.03)

@@ -14,6 +14,7 @@ from runs import likes, planted_ratings, present, rating_table, write_movielens
 from scipy import sparse
 
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.budget import DELTA
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem
 from coordinator.protocol.rating_table import Held, RowTable
@@ -243,10 +244,10 @@ def test_ridges_that_share_counts_give_the_weights_of_each_alone(likes: tuple[in
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(8)])
 def test_gaussian_noise_is_just_enough(epsilon: Fraction) -> None:
     for factor, private in ((1.001, True), (0.999, False)):
-        shift, normal = 5 / (factor * gaussian_noise(epsilon, 5.0)), scipy.stats.norm
+        shift, normal = 5 / (factor * gaussian_noise(epsilon, 5.0, DELTA)), scipy.stats.norm
         likely, unlikely = (normal.cdf(side * shift / 2 - epsilon / shift) for side in (1, -1))
         assert bool(likely - math.exp(epsilon) * unlikely <= 1e-6) is private
-    assert gaussian_noise(None, 5.0) == 0
+    assert gaussian_noise(None, 5.0, DELTA) == 0
 
 
 def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None:

@@ -350,7 +350,7 @@ def test_two_gaussian_releases_spend_the_claim(planted: FileWorld, name: str, mo
     far = math.sqrt(sum(spent))
     normal = scipy.stats.norm
     delta = normal.cdf(far / 2 - 2 / far) - math.exp(2) * normal.cdf(-far / 2 - 2 / far)
-    assert delta == pytest.approx(asked.settings.delta, rel=1e-6)
+    assert delta == pytest.approx(asked.delta, rel=1e-6)
 
 
 # Directions of taste

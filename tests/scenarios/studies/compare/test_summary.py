@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.markers import CARETDOWNBASE, CARETUPBASE
 from runs import Command, planted_ratings, write_movielens
 from statistical import binomial_bounds
 
@@ -15,7 +16,7 @@ from scenarios.pages.page import section_of_comparison
 from scenarios.pages.schema import SCHEMAS, Subject
 from scenarios.show.drawing import draw_picture
 from scenarios.show.records import pictures_of
-from scenarios.show.result_figures import BEATING, compared_points
+from scenarios.show.result_figures import BEATING, compared_points, ladder_points
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
 from scenarios.studies.compare.summary import RESAMPLED_NOTE, needed, summarize
@@ -71,14 +72,86 @@ def test_who_knows_public_totals_is_no_part_of_a_best_of_or_of_people_needed(res
     assert 'mechanism">set<' in str(told.result)
 
 
-def test_every_row_is_about_the_same_neighbours_and_a_large_delta_is_told(result: dict[str, Any]) -> None:
+def test_every_row_is_about_the_same_neighbours_and_has_the_delta_of_its_people(result: dict[str, Any]) -> None:
     told = {(row["trust_model"], row["mechanism"], row["epsilon"]): row for row in result["rows"]}
     assert {row["neighbours"] for row in result["rows"] if row["epsilon"] not in (None, "inf")} == {"replace"}
     assert {row["neighbours"] for row in result["rows"] if row["epsilon"] in (None, "inf")} == {None}
-    assert (told["curator", "pairs with EASE", 1.0]["delta"], told["local", "set", 1.0]["delta"]) == (1e-6, None)
-    (warning,) = [line for line in result["remarks"] if "delta" in line]
-    assert warning.startswith("curator: pairs with EASE: from 5,000,000 people on its delta, 1e-06, exceeds 1 / n")
-    assert result["warnings"] == [RESAMPLED_NOTE, warning]
+    assert (told["curator", "pairs with EASE", 1.0]["delta"], told["local", "set", 1.0]["delta"]) == (2e-8, None)
+    assert result["warnings"] == [RESAMPLED_NOTE]
+    assert {row["guaranteed"] for row in result["rows"] if row["epsilon"] in (None, "inf")} == {False}
+
+
+def broken(result: dict[str, Any]) -> dict[str, Any]:
+    """The same with a cell whose delta exceeds 1 / people, and is worth more than all others."""
+    cells = [row for row in result["rows"] if row["trust_model"] == "curator"]
+    return {**result, "rows": [*result["rows"], {**cells[0], "delta": 1e-6, "users": 6_000_000, "ndcg": 0.85}]}
+
+
+def test_a_cell_without_a_guarantee_is_not_drawn_and_no_best(result: dict[str, Any]) -> None:
+    points = compared_points(broken(result))
+    assert points.loc[points["label"] == "curator", "x"].tolist() == [5_000_000]
+    subject = Subject(number=1, path=Path("one"), schema=SCHEMAS["compare"], documents={"result": broken(result)})
+    assert "6,000,000" not in str(section_of_comparison(subject).result)
+
+
+def test_warnings_name_the_cells_that_they_hold_for(result: dict[str, Any]) -> None:
+    subject = Subject(number=1, path=Path("one"), schema=SCHEMAS["compare"], documents={"result": broken(result)})
+    (none,) = [one.about for one in section_of_comparison(subject).promises if one.kind == "none"]
+    assert none.split(", ") == [
+        "none: popularity",
+        *(f"{name} without noise (epsilon inf)" for name in ("local: set", "public-rates: directions")),
+        "curator: pairs with EASE where delta exceeds 1 / people",
+    ]
+    assert None not in Comparison(ratings=Path("none.csv")).epsilon
+
+
+def test_a_curve_ends_where_the_guarantee_of_its_leader_does(result: dict[str, Any]) -> None:
+    """What is left there is worse because of delta; a row that leads by worth alone ends no curve."""
+    common = {**next(row for row in result["rows"] if row["trust_model"] == "curator"), "trust_model": "two-servers"}
+    cells = {("Gaussian", 1e-6): {50: 0.2, 500: 0.3}, ("Laplace", None): {50: 0.1, 500: 0.1, 5000: 0.15}}
+    rows = [
+        {**common, "mechanism": mechanism, "delta": delta, "users": users, "ndcg": ndcg}
+        for (mechanism, delta), worths in cells.items()
+        for users, ndcg in worths.items()
+    ]
+
+    def curve(rows: list[dict[str, Any]]) -> list[tuple[int, float]]:
+        points = compared_points({**result, "rows": rows})
+        return list(zip(points["x"], points["y"], strict=True))
+
+    assert curve(rows) == [(50, 0.2), (500, 0.3)]
+    assert curve([{**row, "delta": None} for row in rows]) == [(50, 0.2), (500, 0.3), (5000, 0.15)]
+
+
+def test_bounds_are_arrows_on_the_ladder(result: dict[str, Any]) -> None:
+    """Below what was measured, and above; rows with public features are curves of their own."""
+    common = {**next(row for row in result["people"] if row["epsilon"] == 1.0), "least": 50, "most": 5000}
+    reached = {"users": 700, "users_low": None, "users_high": 950, "at_most": False}
+    below, above = (
+        {"users": users, "users_low": None, "users_high": users, "at_most": bool(users)} for users in (50, None)
+    )
+    people = [
+        {**common, "trust_model": model, "epsilon": epsilon, "features": features, **ends}
+        for model, epsilon, features, ends in (
+            *(("curator", 1.0, False, below), ("curator", 2.0, False, below), ("shuffled", 1.0, False, reached)),
+            *(("local", 1.0, False, above), ("local", 2.0, False, reached), ("local", 1.0, True, reached)),
+        )
+    ]
+    points = ladder_points({**result, "people": people})
+    told = [tuple(row) for row in points[["label", "x", "y", "bound"]].to_numpy().tolist()]
+    assert told == [
+        *(("curator", 1.0, 50.0, "<"), ("curator", 2.0, 50.0, "<"), ("shuffled", 1.0, 700.0, "")),
+        *(("local", 1.0, 5000.0, ">"), ("local", 2.0, 700.0, ""), ("local + features", 1.0, 700.0, "")),
+    ]
+    figure, pictures = Figure(), pictures_of("compare", {**result, "people": people})
+    draw_picture(next(one for one in pictures if one.name == "ladder"), figure)
+    carets = [line for line in figure.axes[0].lines if line.get_marker() in (CARETDOWNBASE, CARETUPBASE)]
+    assert {line.get_marker(): np.asarray(line.get_xdata()).tolist() for line in carets} == {
+        CARETDOWNBASE: [1.0, 2.0],
+        CARETUPBASE: [1.0],
+    }
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["people in the file", "curator", "shuffled", "local", "local + features"]
 
 
 def test_what_exceeds_popularity_is_told_seed_by_seed(result: dict[str, Any]) -> None:

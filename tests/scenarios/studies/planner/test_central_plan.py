@@ -13,6 +13,7 @@ from scenarios.studies.planner import plan as planning
 from scenarios.studies.planner.central_plan import FINENESS, CentralPlans, has_central_promise
 from scenarios.studies.planner.least_users import Candidate, Target, candidates, users_needed
 from scenarios.studies.planner.plan import DesignPlan, plan
+from scenarios.theory.emulated_runs import MOST_USERS
 
 TRUST = {"trust": "shuffled", "delta": 1e-5}
 WORLD: dict[str, Any] = {"items": 40, "rated": 6}
@@ -162,3 +163,15 @@ def test_questions_of_their_own_are_planned_and_run_alike(monkeypatch: pytest.Mo
 def test_what_cannot_be_planned_ends_with_one_line(arguments: list[str], parts: list[str], blindrec: Command) -> None:
     line = refused(blindrec, "plan", *arguments)
     assert all(part in line for part in parts), line
+
+
+@pytest.mark.parametrize(
+    ("trust", "about"), [("shuffled", {"design": "grr"}), ("two-servers", {"design": "totals", "decoder": "totals"})]
+)
+def test_delta_falls_with_users_where_nobody_gives_one(trust: str, about: dict[str, str]) -> None:
+    """So that it limits no plan; one that is given does, and stands in each row."""
+    free, limited = (
+        CentralPlans(candidate(**about, trust={"trust": trust, **delta}), ACCURATE) for delta in ({}, {"delta": 1e-6})
+    )
+    assert free.most_users == MOST_USERS > 1_200_000 > limited.most_users
+    assert [free.about(Fraction(1), users)["delta"] for users in (100_000, 4_000_000)] == [1e-6, 2.5e-8]
