@@ -147,11 +147,10 @@ def _draw_lines(axes: Axes, panel: FigurePanel, table: pd.DataFrame) -> None:
             axes.fill_between(line[x], line["low"], line["high"], **how)
             continue
         if len(bounds := every_point[every_point["bound"] != ""]):
-            _draw_bounds(axes, bounds[x], bounds[y], bounds["bound"], how)
-            if len(bounds) == len(every_point):
-                continue
             line = every_point[every_point["bound"] == ""]
-            how.pop("label", None)
+            _draw_bounds(axes, bounds[x], bounds[y], bounds["bound"], how if line.empty else {**how, "label": None})
+            if line.empty:
+                continue
         if not line[["low", "high"]].notna().to_numpy().any():
             if above := covered[key]:  # it shows below those that cover it
                 how |= {"linewidth": how.get("linewidth", 1.3) + 3 * above, "alpha": 0.5}
@@ -159,14 +158,13 @@ def _draw_lines(axes: Axes, panel: FigurePanel, table: pd.DataFrame) -> None:
             continue
         height, low = (line[column].to_numpy(dtype=np.float64) for column in (y, "low"))
         high = line["high"].fillna(panel.top).to_numpy(dtype=np.float64)
+        opened, sunk = np.isnan(high) & np.isfinite(low), np.isnan(low) & np.isfinite(high)
+        low = np.where(sunk, height / _ARROW, low)
         spans = np.abs(np.nan_to_num(np.array([height - low, high - height]), nan=0.0))
         artists = axes.errorbar(line[x], height, yerr=spans, elinewidth=1, **how).get_children()
         arrow: dict[str, Any] = {"color": how.get("color"), "markersize": 4, "linestyle": ""}
-        for opened, marker, place in (
-            (np.isnan(high) & np.isfinite(low), "^", _OPEN * height),
-            (np.isnan(low) & np.isfinite(high), "v", height / _OPEN),
-        ):
-            artists += axes.plot(line[x][opened], place[opened], marker=marker, **arrow)
+        artists += axes.plot(line[x][opened], _OPEN * height[opened], marker="^", **arrow)
+        artists += axes.plot(line[x][sunk], height[sunk] / _ARROW, marker="v", **arrow)
         if "starred" in line and (starred := line["starred"].to_numpy(dtype=bool)).any():
             artists += axes.plot(line[x][starred], height[starred], **STAR, zorder=3)
         _shift(artists, axes, x=shifts[key])
