@@ -17,7 +17,8 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.show.tables import short
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.people_needed import SPLITS, needs
+from scenarios.studies.compare.people_needed import SPLITS
+from scenarios.studies.compare.people_needed import forecast_of as forecast
 
 LEVELS = {"95 %": 1.0, "75 %": 1.150 / 1.960}
 """How far intervals of a level reach, of that of 95 % on the logarithm of people."""
@@ -33,8 +34,8 @@ def written(table: RatingTable, people: np.ndarray, path: Path) -> Path:
 
 def forecast_of(file: Path, like_from: float | None, epsilon: Epsilon) -> dict[str, tuple[float, float, float]]:
     """Return the people for 95 %, with their interval, by mechanism."""
-    rows = needs(Comparison(ratings=file, like_from=like_from, seeds=SPLITS), epsilons=(epsilon,))
-    return {row["mechanism"]: (row["people"], row["people_low"], row["people_high"]) for row in rows if row["people"]}
+    made = forecast(Comparison(ratings=file, like_from=like_from, seeds=SPLITS), epsilons=(epsilon,))
+    return {row.mechanism: row.needed for row in made.rows if row.needed is not None}
 
 
 def main(

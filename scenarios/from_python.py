@@ -33,6 +33,8 @@ from scenarios.studies.sweep.sweeps import Sweep, load_sweep
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from scenarios.studies.compare.people_needed import FileForecast
+
 
 _MOST_ROWS = 20
 _NATS = re.compile("epsilon|^spent_")  # Names of columns that hold nats, which may be infinite
@@ -167,19 +169,24 @@ class RunResult(Result):
 
 
 class PlanResult(Result):
-    """A plan: what each design needs."""
+    """A plan: what each design needs, or of a file of ratings what private advice takes among its people."""
 
-    def __init__(self, made: DesignPlan, record: Mapping[str, Any]) -> None:
+    def __init__(self, made: DesignPlan | FileForecast, record: Mapping[str, Any]) -> None:
         super().__init__(record)
-        self._told = recommendation(made)
+        self._told = recommendation(made) if isinstance(made, DesignPlan) else made.words
 
     def _pictures(self) -> tuple[Picture, ...]:
         return pictures_of("plan", self)
 
-    def frame(self, of: Literal["designs", "bounds", "worth"] = "designs") -> pd.DataFrame:
-        """Return a table of the designs, one row a design and decoder; of the lower bounds; or of a file's advice."""
-        _check_table(of, [name for name in ("designs", "bounds", "worth") if name in self])
-        return pd.DataFrame(self[of]).astype({"epsilon": float, "users": float} if of == "designs" else {})
+    def frame(self, of: Literal["designs", "bounds", "worth"] | None = None) -> pd.DataFrame:
+        """Return a table: of the designs, one row a design and decoder, or of the lower bounds; of a file its worth.
+
+        The first of these that there is, unless one is named.
+        """
+        there = [name for name in ("designs", "bounds", "worth") if name in self]
+        name = of or there[0]
+        _check_table(name, there)
+        return pd.DataFrame(self[name]).astype({"epsilon": float, "users": float} if name == "designs" else {})
 
     def __repr__(self) -> str:
         return f"PlanResult({self._told})"
@@ -365,6 +372,7 @@ def plan(
     bad_lines: Literal["refuse", "skip"] = "refuse",
     features: str | Path | None = None,
     worth: float | None = None,
+    block_model: bool = False,
     design: str | None = None,
     trust: Literal["local", "shuffled", "two-servers"] | None = None,
     delta: float | None = None,
@@ -391,7 +399,7 @@ def plan(
     users : int, optional
         Users there are.
     ratings : path, optional
-        Show what private advice takes among people like this file's, and plan for its shape.
+        Forecast what private advice takes among people like this file's.
     columns, like_from, duplicates, bad_lines : optional
         Names of its user, item and rating columns; the rating from which on it is a like; which one counts of several;
         whether lines that cannot be read are an error or left out.
@@ -399,6 +407,8 @@ def plan(
         Public features of its items, which devices weigh scores by.
     worth : float, optional
         Share of what plain popularity is worth that advice is to reach; default: 0.95.
+    block_model : bool
+        Whether to plan for a block model of the file's shape instead, which says nothing of its lists.
     design : str, optional
         A custom design to plan for beside ours, ``package.module:Name``.
     trust, delta, expected_answers, own_questions : optional

@@ -81,7 +81,6 @@ def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
     ):  # fmt: skip
         patch.setattr(name, begun)
     patch.setattr("scenarios.studies.planner.request.learnable_of", lambda *_: [])
-    patch.setattr("scenarios.studies.planner.plan.show_learnable", lambda *_: None)
     patch.delenv("RAY_ADDRESS", raising=False)
     patch.chdir(scratch)
 

@@ -61,14 +61,17 @@ _READ = ("columns", "duplicates", "bad_lines", "min_ratings", "like_from", "held
 def data(
     file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
     *,
+    block_model: Annotated[
+        bool, typer.Option("--block-model", help="Add what a block model of the file's shape lets a server learn.")
+    ] = False,
     output: Output,
     **read: Any,
 ) -> None:
-    """Show what is in a file of ratings, what its users could let a server learn, and what recommendations take."""
+    """Show what is in a file of ratings, and what private recommendations take among people like its own."""
     from scenarios.config.settings import validated
     from scenarios.data.datasets import lines_skipped, tell_remarks
     from scenarios.data.rating_split import describe
-    from scenarios.studies.compare.people_needed import SPLITS, needs_or_why, popularity_of, show_needs
+    from scenarios.studies.compare.people_needed import SPLITS, forecast_of, show_forecast
     from scenarios.studies.compare.worlds import table_of
     from scenarios.studies.planner.plan import show_learnable
     from scenarios.studies.planner.request import learnable_of
@@ -76,26 +79,24 @@ def data(
     settings = validated(Comparison, None, {"ratings": file, "seeds": SPLITS, **read})
     table, like_from = table_of(settings), settings.liked_from
     described = describe(table, like_from)
-    rows = learnable_of(table, like_from)
-    recipe, why = needs_or_why(settings)
-    plain = popularity_of(settings) if recipe else {}
+    learnable = {"learnable": learnable_of(table, like_from)} if block_model else {}
+    forecast = forecast_of(settings)
     record = {
         **described,
         **lines_skipped(settings, table),
         "remarks": table.remarks,
-        "learnable": rows,
-        **plain,
-        "worth": recipe,
-        "worth_not": why,
+        **learnable,
+        **forecast.record(),
     }
 
     def show() -> None:
         show_description(Console(), described, f"blindrec data {file.name}")
         tell_remarks(table, Console())
-        show_learnable(Console(), rows)
-        if plain:
+        for rows in learnable.values():
+            show_learnable(Console(), rows)
+        if plain := forecast.popularity:
             show_description(Console(), plain, "plain popularity without privacy: lists of ten of held-out likes")
-        show_needs(Console(), recipe, why)
+        show_forecast(Console(), forecast)
 
     output.deliver("data", record, show)
 

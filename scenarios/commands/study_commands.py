@@ -44,7 +44,7 @@ _TARGETS: tuple[tuple[str, type, str], ...] = (
     ("success", float, "P(all items right) to reach [0.95]."),
     ("accuracy", float, "Share of items right to reach, instead or as well."),
     ("users", int, "Users there are: shows what they achieve."),
-    ("ratings", Path, "Show what private advice takes among a file's people; plan for its shape."),
+    ("ratings", Path, "Forecast what private advice takes among a file's people."),
     ("worth", float, "Share of plain popularity's NDCG that advice is to reach [0.95]."),
 )
 
@@ -52,6 +52,9 @@ _TARGETS: tuple[tuple[str, type, str], ...] = (
 @with_fields({name: FieldInfo(annotation=kind, description=line) for name, kind, line in _TARGETS} | _PLANNED)
 def plan(
     *,
+    block_model: Annotated[
+        bool, typer.Option("--block-model", help="Plan for a block model of the file's shape instead.")
+    ] = False,
     design: Annotated[str | None, typer.Option(help="Your own design, to compare: package.module:Name.")] = None,
     setting: Setting = None,
     malicious: Annotated[float | None, typer.Option(help="Share of users that lies: what designs need then.")] = None,
@@ -66,11 +69,11 @@ def plan(
     """Compute how many users each design needs, and which to use, from exact moments and before anything is run.
 
     With --users and no --epsilon it looks for the smallest epsilon instead. Designs that do not protect all that a
-    device holds are shown for comparison, never recommended. For a file it first shows how many people like its own
-    private advice takes, which is drawn from the file, and then plans for a block model of its shape.
+    device holds are shown for comparison, never recommended. For a file it forecasts how many people like its own
+    private advice takes; with --block-model it plans for a block model of its shape, which says nothing of its lists.
     """
     from scenarios.studies.plan_of_file import planned
-    from scenarios.studies.planner.plan import check_plan, measure_cost, show_check, show_cost, show_plan
+    from scenarios.studies.planner.plan import DesignPlan, check_plan, measure_cost, show_check, show_cost, show_plan
     from scenarios.studies.planner.request import PlanRequest
     from scenarios.studies.planner.withstanding import check_share, show_withstanding, withstanding
 
@@ -85,15 +88,17 @@ def plan(
     request = PlanRequest(
         settings=others,
         own=_own(design, setting or ()),
+        block_model=block_model,
         **{**world, "columns": names_of_columns(world["columns"]), "bad_lines": world["bad_lines"] or "refuse"},
     )
-    made, result = planned(request)
+    made, result = planned(request, {"malicious": malicious, "cost": cost, "check": check})
     screen = Console(quiet=output.json == STDOUT)
-    if request.ratings is not None:
-        from scenarios.studies.compare.people_needed import show_needs
+    if not isinstance(made, DesignPlan):
+        from scenarios.studies.compare.people_needed import show_forecast
 
-        show_needs(screen, result["worth"], result["worth_not"])
-        screen.print("\nand for a block model of the file's shape, to which it says nothing about lists:")
+        show_forecast(screen, made)
+        output.deliver("plan", result, lambda: None)
+        return
     show_plan(screen, made, f"blindrec plan: {made.target.words}", result["not_for"])
     if malicious is not None:
         result["withstanding"] = withstanding(made, malicious, request.own)

@@ -286,7 +286,7 @@ def _warnings(record: Traced, promise: PrivacyPromise, believed: Sequence[Believ
 
 
 _DESIGNS = "design decoder users epsilon accuracy exact users_here trust_model private neighbours delta note"
-_NEEDED = "epsilon people kept people_for_pairs use people_here"
+_NEEDED = "epsilon mechanism features people people_to_beat here users_here"
 _LEARNABLE = "epsilon design decoder users accuracy users_here"
 _AUDITED = "design claimed exact measured confidence held guarantee"
 
@@ -299,6 +299,8 @@ def _plain(record: Traced, *but: str) -> list[str]:
 def section_of_plan(subject: Subject) -> ReportSection:
     """Return what a page says of a plan."""
     record = subject.record
+    if record.get("worth"):
+        return section_of_data(subject)
     best, bounds = record.get("recommended"), record.get("bounds").rows()
     result, said = NOTHING, Markup("No design that protects all that a device holds reaches this target.")
     if best:
@@ -334,25 +336,29 @@ def section_of_data(subject: Subject) -> ReportSection:
     """Return what a page says of a file of ratings."""
     record = subject.record
     worth, learnable = record.get("worth").rows(), record.get("learnable").rows()
-    need, use = NOTHING, Markup("It holds too few ratings to say what could be learned.")
+    advice = [sentence("{words}.", row) for row in record.get("advice").rows()]
+    need, beside = NOTHING, NOTHING
     if worth:
-        need = sentence("popularity's worth takes {people:+} people at epsilon {epsilon}", worth[-1])
-        use = sentence("Where nobody is trusted, {need}; these people could use: {use}.", worth[-1], need=need)
+        words = "{worth:percent} of popularity's worth takes {people:+} people at epsilon {epsilon} ({mechanism})"
+        need, beside = sentence(words, worth[-1]), sentence("{users_here} people are here", worth[0])
     return ReportSection(
         subject=subject,
-        headline=[sentence("A file of {ratings} ratings by {users} people of {items} items.", record), use],
+        headline=[
+            sentence("A file of {ratings} ratings by {users} people of {items} items.", record),
+            *(advice or [sentence("Nothing can be said of private advice: {worth_not}.", record)]),
+        ],
         trust="nobody, if its people answered",
         question=lines_of(record, _plain(record)),
         promises=[PrivacyPromise(kind="local", about="what the recipe's mechanisms would promise at each epsilon")],
         believed=each("one person", [row.get("epsilon") for row in (*worth, *learnable)]),
         people=record.get("users"),
         result=need,
-        beside=sentence("{people_here} people are here", worth[0]) if worth else NOTHING,
+        beside=beside,
         grids=grids_of(
-            ("What recommendations take where nobody is trusted, by formulas", worth, _NEEDED.split()),
+            ("What recommendations take where nobody is trusted, forecast", worth, _NEEDED.split()),
             ("What could be learned, in a block model", learnable, _LEARNABLE.split()),
         ),
-        remarks=learnable[0].all(["not_for"]) if learnable else [],
+        remarks=[*record.all(["rule"]), *(learnable[0].all(["not_for"]) if learnable else [])],
     )
 
 

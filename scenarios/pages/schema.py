@@ -89,11 +89,12 @@ design = design trust_model: text; decoder? choice? guarantee? neighbours?: text
     epsilon: epsilon; delta?: share;
     users users_here: amount or null; users_low? users_high?: share
 bound = name: text; users: amount; binds: truth
-plan = target: text; items rated: amount; designs: list 1 design; bounds: list bound; recommended: design or null;
-    worth?: list worth or null
+advised = epsilon: epsilon; words: text
+plan = target?: text; items: amount; rated?: amount; designs?: list 1 design; bounds?: list bound;
+    recommended?: design or null; worth?: list worth; advice?: list advised
 spread = min lower_quartile median upper_quartile max: positive
 learnable = epsilon: epsilon
-data = ratings: whole; ratings_per_user ratings_per_item: spread; worth?: list worth or null;
+data = ratings: whole; ratings_per_user ratings_per_item: spread; worth?: list worth; advice?: list advised;
     learnable?: list learnable or null
 attack = plays?: amount
 audit = design guarantee?: text; claimed measured exact?: privacy; confidence?: amount or null; attacks?: list attack

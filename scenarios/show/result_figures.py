@@ -163,7 +163,13 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:
 
 
 def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
-    """Yield what each design needs: users beside the lower bound that binds, or, where users are fixed, epsilon."""
+    """Yield what each design needs: users beside the lower bound that binds, or, where users are fixed, epsilon.
+
+    Of a file it yields the people that private advice takes.
+    """
+    if "designs" not in record:
+        yield from _worth_of(record)
+        return
     epsilons = [row["epsilon"] for row in record["designs"] if row["private"]]
     sought = {row["users_here"] for row in record["designs"]} != {None} and len({*map(str, epsilons)}) > 1
     of, words = ("epsilon", "epsilon needed [nats]") if sought else ("users", "users needed")
@@ -187,7 +193,6 @@ def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001
     nothing = FigurePanel(marks=[Mark("no design at all", "", math.nan)], x=x, title=title, references=references)
     nobody = Picture(name, heading, "Nothing: no design reaches what was asked for.", [nothing])
     yield from [*rows(name, heading, alt, marks, title, x, references=references)] or [nobody]
-    yield from _worth_of(record)
 
 
 _HALF: Style = {"marker": "d", "color": look(0)["color"], "elinewidth": 6, "capsize": 0, "markeredgecolor": "black"}

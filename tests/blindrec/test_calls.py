@@ -69,7 +69,7 @@ def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, mon
     """Not planned to its end: the smallest epsilon takes a minute."""
     asked: list[PlanRequest] = []
 
-    def refused(one: PlanRequest) -> None:
+    def refused(one: PlanRequest, *_: object) -> None:
         asked.append(replace(one, settings={name: told for name, told in one.settings.items() if told is not None}))
         raise face.errors.InputError("enough was seen")
 
@@ -82,10 +82,14 @@ def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, mon
     assert asked == [PlanRequest(items=60, rated=6, users=10**6, accuracy=0.9, settings={"theta": 2})] * 2
 
 
-def test_a_plan_of_a_file_is_the_commands(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("block_model", [False, True])
+def test_a_plan_of_a_file_is_the_commands(block_model: bool, blindrec: Command, no_pairs: None, tmp_path: Path) -> None:
     file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=12, each=6))
-    ours = face.plan(ratings=str(file), epsilon=4)
-    assert as_record(ours) == lasting(blindrec("plan", "--ratings", file, "--epsilon", 4, "--json", "-").result, TIMES)
+    ours = face.plan(ratings=str(file), epsilon=4, block_model=block_model)
+    flags = ["--ratings", file, "--epsilon", 4, *["--block-model"] * block_model, "--json", "-"]
+    assert as_record(ours) == lasting(blindrec("plan", *flags).result, TIMES)
+    assert ("recommended" if block_model else "the file has 12 items") in repr(ours)
+    assert ours.frame().empty is not block_model
     with pytest.raises(face.errors.InputError, match=r"items is 5, but .* brings its own"):
         face.plan(ratings=file, items=5)
 

@@ -19,6 +19,7 @@ ONLINE = "online --rounds 60 --voters 24 --recommender "
 SWEPT = ("none", "pmd", "pmc", "laplace")  # Mechanisms of the two-tier sweep
 ADVERSARY = "adversary --repeat 2 --rounds 40 --voters 16 "
 WIDE = "wide.csv --features features.csv "  # Items enough for lists of ten
+CROWD = "crowd.csv --features features.csv "  # And people enough for a forecast
 COMPARE = "compare " + WIDE
 
 
@@ -236,9 +237,11 @@ def _theory() -> dict[str, Case]:
         "bounds": Case("bounds --items 1000 --rated 30"),
         "bounds, ours": Case("bounds --items 1000 --rated 30 --epsilon 2 --mistakes 20 --failure 0.1 --ours"),
         "data": Case("data ratings.csv"),
+        "data, block model": Case("data ratings.csv --block-model"),
         "data, items enough for lists": Case("data " + WIDE),
-        "plan, ratings": Case("plan --ratings ratings.csv --epsilon 2"),
-        "plan, ratings, worth": Case(f"plan --ratings {WIDE}--epsilon 4 --like-from 4"),
+        "data, people enough for a forecast": Case("data " + CROWD),
+        "plan, ratings": Case("plan --ratings ratings.csv --block-model --epsilon 2"),
+        "plan, ratings, worth": Case(f"plan --ratings {CROWD}--epsilon 4 --like-from 4"),
     }
 
 

@@ -43,7 +43,7 @@ votes = [[0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 0, 0], [0, 0, 0, 1], [1, 0, 1, 1]]
 likes = [[0], [0, 1], [1], [0], [1]]
 """
 USERS, ITEMS = 60, 14
-WIDE_USERS, WIDE_ITEMS = 90, 32
+WIDE_USERS, WIDE_ITEMS, CROWD = 90, 32, 600
 WITHOUT_BACKEND = ("bounds", "data", "plan", "adversary", "audit", "check")
 
 
@@ -53,7 +53,8 @@ def lay_out(folder: Path) -> None:
     (folder / "grid.toml").write_text(GRID, encoding="utf-8")
     (folder / "world.toml").write_text(WORLD, encoding="utf-8")
     (folder / "ratings.csv").write_text("userId,movieId,rating,timestamp\n" + "".join(_ratings()), encoding="utf-8")
-    (folder / "wide.csv").write_text("userId,movieId,rating,timestamp\n" + "".join(_wide()), encoding="utf-8")
+    for name, users in (("wide.csv", WIDE_USERS), ("crowd.csv", CROWD)):
+        (folder / name).write_text("userId,movieId,rating,timestamp\n" + "".join(_wide(users)), encoding="utf-8")
     words = [
         f"{item + 1},Film {item + 1} ({1980 + item}),{'odd|' * (item % 2)}{'abcd'[item % 4]}\n"
         for item in range(WIDE_ITEMS)
@@ -74,9 +75,9 @@ def _ratings() -> Iterator[str]:
                 yield f"{user + 1},{item + 1},{4 + coin % 2 if liked else 1 + coin % 3},964982703\n"
 
 
-def _wide() -> Iterator[str]:
+def _wide(users: int) -> Iterator[str]:
     """Yield rows of a file whose first items are rated most, with times; every fifth user rates few."""
-    for user in range(WIDE_USERS):
+    for user in range(users):
         for item in range(WIDE_ITEMS):
             coin = (7919 * (user + 1) * (item + 3) + 104729 * (user + item)) % 101
             if coin < (70 if user % 5 else 20) - item:

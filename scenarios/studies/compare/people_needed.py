@@ -1,13 +1,13 @@
-"""How many people like a file's private advice takes: simulated for more and more people until its worth suffices."""
+"""What private advice is worth among people like a file's, how many of them it takes, and what to use: a forecast."""
 
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich.console import Console
@@ -24,11 +24,11 @@ from scenarios.data.populations import read_descriptions
 from scenarios.data.rating_split import LikesFold
 from scenarios.log import counted_step
 from scenarios.show.intervals import named
-from scenarios.show.tables import interval_of, remark, short, show_table
+from scenarios.show.tables import interval, remark, short, show_table
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import LearnedScores, RowRequest
-from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
-from scenarios.studies.compare.rows.trusted import popularity
+from scenarios.studies.compare.rows.local import MAXSENSE, PAIRS, SET, SUBSET, LocalRow
+from scenarios.studies.compare.rows.trusted import chance, popularity
 from scenarios.studies.compare.scoring import TOP, ListScores, score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import epsilon_text, mechanism_of
@@ -37,9 +37,12 @@ from scenarios.studies.crossing import REACHED, among_files, crossings, over_see
 
 RUNGS = 10 ** np.arange(1, 10.25, 0.5)  # Numbers of people that are tried
 EVALUATED = 1000  # People of the file whose lists are scored in each split, at most
-ROWS: tuple[LocalRow, ...] = (SET, PAIRS)  # The best local mechanisms for single items and for pairs of them
+# Each is worth most in some file at some epsilon; of the others that have a law, `sign` and directions in none
+ROWS: tuple[LocalRow, ...] = (SUBSET, MAXSENSE, SET, PAIRS)
+IN_COMPARISONS = (SET, PAIRS)  # Of these a comparison, too, takes numbers of people from a forecast
 Reach = tuple[float, float, float]
 """A number and the ends of its interval of 95 %, which covers splits, coins and the choice of people."""
+NEVER = None, None, None  # What stands for it where no number of people suffices
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +54,9 @@ class ForecastSplit:
     people: Ints  # The people who are evaluated
     # shape (1 + samples,); NDCG of plain popularity among them, and among samples of them with replacement
     plain: Floats
-    popular: ListScores  # Plain popularity's worth among all whose lists a comparison scores
+    # Plain popularity's worth among all whose lists a comparison scores, and that of random lists
+    popular: ListScores
+    random: ListScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +78,7 @@ class Forecast:
         people = np.sort(coins.permutation(whole.fold.evaluated)[:EVALUATED])
         request = RowRequest(settings=self.settings, epsilon=None, users=whole.people, public=0.0, seed=seed)
         popular = score(whole, popularity(whole), request, features=False)
+        random = score(whole, chance(whole, request), request, features=False)
         world = whole.for_lists_of(people)  # all splits are in memory at once
         request = RowRequest(settings=self.settings, epsilon=None, users=world.people, public=0.0, seed=seed)
         plain = _worth(world, popularity(world), request, people, features=False)
@@ -80,7 +86,7 @@ class Forecast:
             raise InputError("popularity is worth nothing among this file's people; nothing can be set beside it")
         over()
         plain = np.where(plain > 0, plain, plain[0])
-        return ForecastSplit(seed=seed, world=world, people=people, plain=plain, popular=popular)
+        return ForecastSplit(seed=seed, world=world, people=people, plain=plain, popular=popular, random=random)
 
     def worth(self, row: LocalRow, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
         """Return the worth of advice with this many people, by whether devices use public features."""
@@ -157,33 +163,210 @@ EPSILONS = ("1", "2", "4")  # The epsilons where none is named
 WORTH, BEATS = REACHED, 1.05
 """Shares of plain popularity's NDCG for which numbers of people are reported: to keep it, and to beat it clearly."""
 NOISE = 0.1  # Noise over the tenth item's share at which a list keeps some 95 %, by a prototype on MovieLens 1M
-USEFUL = 0.5  # Share of plain popularity below which volunteers or a curator serve better than local mechanisms
-ELSEWHERE = "volunteers or curator"
+USABLE = 0.8  # Share of plain popularity that advice is worth at least if it is called usable
+FEWEST = 400  # People whose lists can be scored, for a forecast; see docs/explanation/worth.md
+RULE = (
+    f"rule: usable is what is worth at least {100 * USABLE:g} % of plain popularity with its whole interval of 95 %, "
+    "best first; where only a part of an interval reaches that, nothing is advised"
+)
+Reaches = Literal["yes", "perhaps", "no"]
 
 
-def needs(
-    settings: Comparison, *, epsilons: Sequence[Epsilon] = (), users: int | None = None, worth: float = WORTH
-) -> list[dict[str, Any]]:
-    """Return how many people private advice takes, among people like a file's, and which advice to use."""
-    table, forecast = table_of(settings), _forecast_of(settings)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastRow:
+    """What a mechanism's advice is worth with some people like a file's, and how many of them it takes."""
+
+    rung: str  # The trust model
+    mechanism: str
+    features: bool  # Whether devices weigh scores by public features, too
+    epsilon: Epsilon  # Of every device [nats]
+    people: int  # Who contribute
+    worth: Reach  # NDCG with so many people, over plain popularity's
+    share: float  # Of plain popularity's NDCG, for which `needed` people are needed
+    needed: Reach | None  # In two digits, as `to_beat`; None where no number suffices
+    to_beat: Reach | None  # People for `BEATS`
+    by_formula: float  # People for `WORTH` with the set mechanism, by a rule of thumb
+
+    @property
+    def name(self) -> str:
+        """The mechanism, and whether features are used, in words."""
+        return mechanism_of({"mechanism": self.mechanism, "features": self.features})
+
+    @property
+    def reaches(self) -> Reaches:
+        """Whether the worth is `USABLE`, by its interval."""
+        _, low, high = self.worth
+        return "yes" if low >= USABLE else "perhaps" if high >= USABLE else "no"
+
+    def record(self) -> dict[str, Any]:
+        """Return the row as `--json` prints it."""
+        return {
+            "trust_model": self.rung,
+            "epsilon": as_json(self.epsilon),
+            "mechanism": self.mechanism,
+            "features": self.features,
+            "worth": self.share,
+            "users_here": self.people,
+            **named(self.needed or NEVER, "people"),
+            **named(self.to_beat or NEVER, "people_to_beat"),
+            **named(self.worth, "here"),
+            "by_formula": round(self.by_formula),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MechanismAdvice:
+    """Which mechanism to use at an epsilon, by `RULE`."""
+
+    epsilon: Epsilon  # Of every device [nats]
+    case: Literal["enough", "undecided", "too few people", "out of reach"]
+    use: str | None  # The mechanism's name, where there is one
+    words: str
+
+    def record(self) -> dict[str, Any]:
+        """Return the advice as `--json` prints it."""
+        return {"epsilon": as_json(self.epsilon), "case": self.case, "use": self.use, "words": self.words}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileForecast:
+    """A forecast of private advice among people like a file's, at one epsilon or several; or why there is none."""
+
+    rows: tuple[ForecastRow, ...] = ()  # Of one epsilon after the other
+    advice: tuple[MechanismAdvice, ...] = ()  # One an epsilon
+    popularity: Mapping[str, Any] = field(default_factory=dict)  # What plain popularity is worth, and how it was scored
+    why_not: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What to use at each epsilon, or why nothing can be said."""
+        return self.why_not or "; ".join(one.words for one in self.advice)
+
+    def record(self) -> dict[str, Any]:
+        """Return the forecast as `--json` prints it."""
+        return {
+            **self.popularity,
+            "worth": [row.record() for row in self.rows],
+            "advice": [one.record() for one in self.advice],
+            "rule": RULE,
+            "worth_not": self.why_not,
+        }
+
+
+def forecast_of(
+    settings: Comparison, *, epsilons: Sequence[Epsilon] = (), users: int | None = None, share: float = WORTH
+) -> FileForecast:
+    """Forecast private advice with so many people, by default as many as are in the file; or say why there is none."""
+    table = table_of(settings)  # A file that cannot be read has no forecast that could say so
+    if settings.features is not None:
+        read_descriptions(settings.features, table.item_labels)
+    try:
+        forecast = _checked(settings)
+        epsilons = epsilons or tuple(map(parse_epsilon, EPSILONS))
+        rows = _rows(forecast, epsilons, users or table.users, share)
+    except InputError as error:
+        return FileForecast(why_not=str(error))
+    advice = tuple(advise([row for row in rows if row.epsilon == epsilon]) for epsilon in epsilons)
+    return FileForecast(rows=rows, advice=advice, popularity=_popularity_of(forecast))
+
+
+def _checked(settings: Comparison) -> Forecast:
+    """Return the forecast of a file, or raise `InputError` if it would say something of these people alone."""
+    table = table_of(settings)
     if table.count <= 2 * TOP:
         raise InputError(f"the file has {table.count} items; lists of ten say something among more than {2 * TOP}")
-    here, forecasts, fold = users or table.users, list[dict[str, Any]](), forecast.splits[0].world.fold
-    epsilons = epsilons or tuple(map(parse_epsilon, EPSILONS))
-    variants = [
-        (row, featured) for row in ROWS for featured in ((False, True) if settings.features is not None else (False,))
-    ]
-    with counted_step("forecasting", len(epsilons) * len(variants)) as over:
+    _require_people(table.users, "")
+    forecast = _forecast_of(settings)
+    _require_people(min(split.popular.people for split in forecast.splits), " with likes to hold out")
+    scores = [(split.popular, split.random) for split in forecast.splits]
+    plain, random = (float(np.mean([one.ndcg for one in of])) for of in zip(*scores, strict=True))
+    gaps = [one.ndcg - other.ndcg for one, other in scores]
+    resampled = [np.subtract(one.resampled["ndcg"], other.resampled["ndcg"]) for one, other in scores]
+    if over_seeds_and_people(gaps, resampled)[1] <= 0:
+        raise InputError(
+            f"popularity (NDCG {plain:.3f}) is not surely better than random lists ({random:.3f}) among the file's "
+            "people; worth is told as shares of popularity's"
+        )
+    return forecast
+
+
+def _require_people(people: int, which: str) -> None:
+    if people < FEWEST:
+        count = f"{people} {'person' if people == 1 else 'people'}{which}"
+        raise InputError(f"the file has {count}, and fewer than {FEWEST} say little of people like them")
+
+
+def _rows(forecast: Forecast, epsilons: Sequence[Epsilon], people: int, share: float) -> tuple[ForecastRow, ...]:
+    settings, rows = forecast.settings, list[ForecastRow]()
+    fold, features = forecast.splits[0].world.fold, (False, True) if settings.features is not None else (False,)
+    with counted_step("forecasting", len(epsilons) * len(ROWS) * len(features)) as over:
         for epsilon in epsilons:
-            thumb, rows = by_formula(fold, settings, epsilon), list[dict[str, Any]]()
-            for row, features in variants:
-                one = _row(forecast, row, epsilon, (here, worth, thumb), features=features)
-                rows.append({**one, "by_formula": round(thumb)})
-                over()
-            best = max(rows, key=lambda row: float(row["here"]))
-            use = mechanism_of(best) if best["here"] >= USEFUL else ELSEWHERE
-            forecasts += [{**row, "use": use} for row in rows]
-    return forecasts
+            thumb = by_formula(fold, settings, epsilon)
+            for mechanism in ROWS:
+                for featured in features:
+                    row = _row(forecast, mechanism, epsilon, (people, share, thumb), features=featured)
+                    rows.append(row)
+                    over()
+    return tuple(rows)
+
+
+def _row(
+    forecast: Forecast, row: LocalRow, epsilon: Epsilon, target: tuple[int, float, float], *, features: bool
+) -> ForecastRow:
+    people, share, thumb = target
+    guess, reaches = thumb, list[Reach | None]()
+    for height in (share, BEATS):
+        needed = forecast.people(row, epsilon, features=features, share=height, guess=guess)
+        guess = guess if needed is None else needed[0]
+        reaches.append(_in_two_digits(needed))
+    return ForecastRow(
+        rung=row.trust_model,
+        mechanism=row.mechanism,
+        features=features,
+        epsilon=epsilon,
+        people=people,
+        worth=forecast.here(row, epsilon, people, features=features),
+        share=share,
+        needed=reaches[0],
+        to_beat=reaches[1],
+        by_formula=thumb,
+    )
+
+
+def advise(rows: Sequence[ForecastRow]) -> MechanismAdvice:
+    """Return which of the rows of an epsilon to use, by `RULE`, and the reason in words."""
+    best_first = sorted(rows, key=lambda row: -row.worth[0])
+    best, epsilon = best_first[0], rows[0].epsilon
+    begin, people = f"epsilon {epsilon_text(as_json(epsilon))}: ", f"with {best.people:,} people"
+    for row in best_first:
+        if row.reaches == "yes":
+            words = f"{begin}use {row.name}: {percent(row.worth)} of popularity {people}"
+            return MechanismAdvice(epsilon=epsilon, case="enough", use=row.name, words=words)
+    if perhaps := [f"{row.name} ({percent(row.worth)})" for row in best_first if row.reaches == "perhaps"]:
+        words = f"{begin}undecided: {', '.join(perhaps)} may reach {100 * USABLE:g} % of popularity {people}"
+        return MechanismAdvice(epsilon=epsilon, case="undecided", use=None, words=words)
+    words = f"{begin}nothing is usable: {best.name}, the best, is worth {percent(best.worth)} of popularity {people}"
+    least = min((row for row in rows if row.needed), key=lambda row: row.needed or NEVER, default=None)
+    if least is None or least.needed is None:
+        words += f", and no number of people makes it {100 * best.share:g} %"
+        return MechanismAdvice(epsilon=epsilon, case="out of reach", use=None, words=words)
+    words += f"; {100 * least.share:g} % take {_people_text(least.needed)} people ({least.name})"
+    return MechanismAdvice(epsilon=epsilon, case="too few people", use=None, words=words)
+
+
+def percent(worth: Reach) -> str:
+    """Return a worth with its interval in per cent; with a decimal where rounding would hide its side of `USABLE`.
+
+    >>> percent((0.514, -0.01, 0.6)), percent((0.85, 0.799, 0.9))
+    ('51 % [0, 60]', '85 % [79.9, 90]')
+    """
+
+    def written(end: float) -> str:
+        end = max(end, 0.0)
+        return f"{100 * end:.{int((round(100 * end) >= 100 * USABLE) != (end >= USABLE))}f}"
+
+    middle, low, high = map(written, worth)
+    return f"{middle} % [{low}, {high}]"
 
 
 def as_forecast(settings: Comparison, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -202,7 +385,7 @@ def as_forecast(settings: Comparison, rows: Sequence[dict[str, Any]]) -> list[di
             return [*rows]
         share, features = row["share"], row["features"]
         people = forecast.people(mechanism, epsilon, features=features, share=share, guess=guess)
-        number, low, high = _in_two_digits(people)
+        number, low, high = _in_two_digits(people) or NEVER
         place = RUNGS.size if number is None else int(np.searchsorted(RUNGS, number))
         few, many = (round(float(RUNGS[one])) if 0 <= one < RUNGS.size else None for one in (place - 1, place))
         reach = {"users": number, "users_low": low, "users_high": high, "at_most": False, "few": few, "many": many}
@@ -210,53 +393,29 @@ def as_forecast(settings: Comparison, rows: Sequence[dict[str, Any]]) -> list[di
     return result
 
 
-def _in_two_digits(people: Reach | None) -> tuple[int | None, int | None, int | None]:
+def _in_two_digits(people: Reach | None) -> tuple[int, int, int] | None:
     """Return a number of people and its interval, as those that a comparison's own curves say."""
     if people is None:
-        return None, None, None
+        return None
     number, low, high = (rounded(one, 2) for one in people)
     return number, low, high
 
 
 def forecast_row(trust_model: str, mechanism: str) -> LocalRow | None:
-    """Return the row of these names, if `data` and `plan` forecast it."""
-    return next((row for row in ROWS if (row.trust_model, row.mechanism) == (trust_model, mechanism)), None)
+    """Return the row of these names, if comparisons forecast its number of people."""
+    names = trust_model, mechanism
+    return next((row for row in IN_COMPARISONS if (row.trust_model, row.mechanism) == names), None)
 
 
-def popularity_of(settings: Comparison) -> dict[str, Any]:
+def _popularity_of(forecast: Forecast) -> dict[str, Any]:
     """Return what plain popularity is worth, as by every command, mean over splits, and how that was held out."""
-    scores = [split.popular for split in _forecast_of(settings).splits]
+    settings, scores = forecast.settings, [split.popular for split in forecast.splits]
     protocol = {"held_out": settings.held_out, "split_by": settings.split_by, **left_out(settings)}
     if sampled(settings):
         protocol["people_scored"] = scores[0].people
     names = ("hit_rate", "ndcg")
     means = {f"popularity_{name}": float(np.mean([getattr(one, name) for one in scores])) for name in names}
     return {**protocol, "splits": settings.seeds, **means}
-
-
-def needs_or_why(settings: Comparison, **options: Any) -> tuple[list[dict[str, Any]], str | None]:
-    """Return `needs`, or the reason why a readable file has none."""
-    table = table_of(settings)
-    if settings.features is not None:
-        read_descriptions(settings.features, table.item_labels)
-    try:
-        return needs(settings, **options), None
-    except InputError as error:
-        return [], str(error)
-
-
-def _row(
-    forecast: Forecast, row: LocalRow, epsilon: Epsilon, target: tuple[int, float, float], *, features: bool
-) -> dict[str, Any]:
-    users, worth, guess = target
-    columns: dict[str, Any] = {"epsilon": as_json(epsilon), "mechanism": row.mechanism, "features": features}
-    columns |= {"worth": worth, "users_here": users}
-    for name, share in (("people", worth), ("people_to_beat", BEATS)):
-        people = forecast.people(row, epsilon, features=features, share=share, guess=guess)
-        guess = guess if people is None else people[0]
-        number, low, high = _in_two_digits(people)
-        columns |= named((number, low, high), name)
-    return columns | named(forecast.here(row, epsilon, users, features=features), "here")
 
 
 def by_formula(fold: LikesFold, settings: Comparison, epsilon: Epsilon) -> float:
@@ -281,27 +440,29 @@ HONEST = (
 )
 
 
-def show_needs(console: Console, rows: Sequence[Mapping[str, Any]], why: str | None) -> None:
-    """Print the rows of `needs`, or why there are none."""
+def show_forecast(console: Console, forecast: FileForecast) -> None:
+    """Print a forecast: its rows, what to use at each epsilon, and by which rule; or why there is none."""
     title = "what private advice takes among people like this file's"
-    if not rows:
-        remark(console, f"{title}: nothing can be said; {why}")
+    if not forecast.rows:
+        remark(console, f"{title}: nothing can be said; {forecast.why_not}")
         return
-    first, cells = rows[0], list[list[str] | None]()
-    for epsilon, group in groupby(rows, key=lambda row: row["epsilon"]):
+    first, cells = forecast.rows[0], list[list[str] | None]()
+    for epsilon, group in groupby(forecast.rows, key=lambda row: row.epsilon):
         for place, row in enumerate(group):
-            people = (_reach(row, name) for name in ("people", "people_to_beat"))
-            share = f"{100 * row['here']:.0f} %"
-            cells.append(["" if place else epsilon_text(epsilon), mechanism_of(row), *people, share])
+            people = map(_people_text, (row.needed, row.to_beat))
+            begin = "" if place else epsilon_text(as_json(epsilon))
+            cells.append([begin, row.name, *people, percent(row.worth)])
         cells.append(None)
-    users = int(first["users_here"])
-    columns = ("epsilon", "advice", f"people for {first['worth']:.0%}", f"for {BEATS:.0%}", f"with {short(users)}")
+    columns = (
+        "epsilon",
+        "advice",
+        f"people for {100 * first.share:g} %",
+        f"for {100 * BEATS:g} %",
+        f"with {short(first.people)}",
+    )
     show_table(console, columns, cells[:-1], title=f"{title}, in plain popularity's NDCG", words=("advice",), names=2)
-    for use in dict.fromkeys(row["use"] for row in rows):
-        epsilons = dict.fromkeys(epsilon_text(row["epsilon"]) for row in rows if row["use"] == use)
-        remark(console, f"to use with {users:,} people at epsilon {', '.join(epsilons)}: {use}")
-    remark(console, HONEST)
+    remark(console, *(advice.words for advice in forecast.advice), RULE, HONEST)
 
 
-def _reach(row: Mapping[str, Any], name: str) -> str:
-    return "never" if row[name] is None else f"{short(row[name])} {interval_of(row, name, short)}"
+def _people_text(people: Reach | None) -> str:
+    return "never" if people is None else f"{short(people[0])} {interval(*people[1:], short)}"

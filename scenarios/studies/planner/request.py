@@ -97,8 +97,10 @@ def learnable_of(table: RatingTable, like_from: float | None) -> list[dict[str, 
 
 
 _THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")  # settings that a file of ratings determines
-# Settings that are about files alone
-_FILES = ("like_from", "duplicates", "bad_lines", "held_out", "split_by", "features", "worth")
+# Settings that are about files alone, and of these what is about lists, which a block model has not
+_LISTS = ("held_out", "split_by", "features", "worth")
+_FILES = ("like_from", "duplicates", "bad_lines", "block_model")
+_MODELS = ("success", "accuracy", "delta", "expected_answers", "own_questions")  # Settings about block models alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +111,10 @@ class PlanRequest:
     accuracy: float | None = None
     # Number of users there are; without an epsilon the smallest epsilon is found for which they are enough
     users: int | None = None
-    # A file whose shape to plan for, and how it is read; see `scenarios.data.datasets.read_ratings`
+    # A file of whose people to forecast what advice takes, or for the block model of whose shape to plan, and how it is
+    # read; see `scenarios.data.datasets.read_ratings`
     ratings: Path | None = None
+    block_model: bool = False
     columns: tuple[str, ...] | None = None
     like_from: float | None = None
     # Of a file, too: which rating counts where one was given again, what becomes of lines that cannot be read, public
@@ -137,15 +141,38 @@ class PlanRequest:
     own_questions: bool | None = None
 
 
-def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
-    """Return the plan, and what `--json` prints of it."""
+def check_request(request: PlanRequest, options: Mapping[str, Any]) -> None:
+    """Refuse what is not about the plan that is requested: for a world, a file, or a block model of a file's shape.
+
+    ``options`` are those beside the request, all about block models.
+    """
     if request.users is not None and request.users < 1:
         raise InputError(f"users is {request.users}; it must be at least 1")
-    file_options = {name: getattr(request, name) for name in _FILES}
-    file_options = {"columns": request.columns and ",".join(request.columns), **file_options}
-    for name, value in file_options.items() if request.ratings is None else ():
-        if value not in (None, "refuse"):
-            raise InputError(f"{name} is {brief(value)}, which is about ratings files; give --ratings too")
+    named = {name: getattr(request, name) for name in (*_FILES, *_LISTS, *_THEIRS, *_MODELS)}
+    columns = None if request.columns is None else ",".join(request.columns)
+    if request.ratings is None:
+        files = {"columns": columns} | {name: named[name] for name in (*_FILES, *_LISTS)}
+        _refuse(files, "which is about ratings files; give --ratings too")
+        return
+    file = brief(str(request.ratings))
+    _refuse({name: named[name] for name in _THEIRS}, f"but {file} brings its own; give one of them")
+    _trust_of(request)
+    if request.block_model:
+        _refuse({name: named[name] for name in _LISTS}, "which is about lists, and a block model has none")
+        return
+    model = {name: named[name] for name in _MODELS} | dict(request.settings) | dict(options)
+    own = None if request.own is None else request.own["design"]
+    _refuse({**model, "design": own}, "which is about block models; give --block-model too")
+
+
+def _refuse(options: Mapping[str, Any], why: str) -> None:
+    for name, value in options.items():
+        if value not in (None, False, "refuse"):
+            raise InputError(f"{name} is {brief(value)}, {why}")
+
+
+def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
+    """Return the plan for a block model, and what `--json` prints of it."""
     success = 0.95 if request.success is None and request.accuracy is None else request.success
     target = Target(success=success, accuracy=request.accuracy)
     inverse = request.users is not None and request.epsilon is None
@@ -153,10 +180,6 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
         world, users = load_scenario(None, {**_world(request, *_THEIRS), **any_design()}), request.users
         cluster_sizes(world)
     else:
-        for name in _THEIRS:
-            if (value := getattr(request, name)) is not None:
-                file = brief(str(request.ratings))
-                raise InputError(f"{name} is {value!r}, but {file} brings its own; give one of them")
         table, like_from = read_for(request), like_bar(request.columns, request.like_from)
         world, users = shape_of(table, like_from=like_from, **_world(request)), request.users or table.users
     options = {"own": request.own, "settings": _of_mechanisms(request), "trust": _trust_of(request)}

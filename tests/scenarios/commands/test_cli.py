@@ -55,9 +55,7 @@ def test_a_file_is_run_without_noise_too(blindrec: Command, tmp_path: Path, monk
     assert len(seen) == 3
 
 
-def test_data_tells_what_is_in_a_file(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What could be learned of it is told by `test_cli_plan`: planning takes seconds."""
-    monkeypatch.setattr("scenarios.studies.planner.request.learnable", lambda *_: [])
+def test_data_tells_what_is_in_a_file(blindrec: Command, tmp_path: Path) -> None:
     path, flags = tmp_path / "named.csv", ("--columns", "who,what,how much")
     pd.DataFrame(ROWS, columns=["who", "what", "how much"]).to_csv(path, index=False)
     told = blindrec("data", path, *flags, "--json", "-")

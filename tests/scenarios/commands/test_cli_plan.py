@@ -51,17 +51,29 @@ def test_check_and_cost(blindrec: Command, no_pairs: None) -> None:
     assert "to simulate it" not in shown
 
 
-def test_a_plan_for_a_file(blindrec: Command, no_pairs: None, ratings: Path) -> None:
-    made = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4, "--json", "-").result
+def test_a_plan_for_a_files_block_model_is_made_on_request_alone(
+    blindrec: Command, no_pairs: None, ratings: Path
+) -> None:
+    """A file has one recommendation: what is worth something to its people, or for a block model of its shape."""
+    plan: tuple[object, ...] = ("plan", "--ratings", ratings, "--epsilon", 4)
+    forecast = blindrec(*plan)
+    assert "what private advice takes among people like this file's" in forecast.words
+    assert "block model" not in forecast.words
+    assert "recommended" not in forecast.words
+    assert not {"designs", "bounds", "recommended", "not_for"} & blindrec(*plan, "--json", "-").result.keys()
+    plan = (*plan, "--block-model", "--accuracy", 0.9)
+    made = blindrec(*plan, "--json", "-").result
+    assert "worth" not in made
     assert 0.5 < made["recommended"]["accuracy"] < 1
     assert (made["failure"], made["mistakes"]) == (0.5, 1)
-    more = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4, "--users", 10**6, "--json", "-")
+    more = blindrec(*plan, "--users", 10**6, "--json", "-")
     assert more.result["recommended"]["accuracy"] > 0.999
     assert more.result["recommended"]["users"] == made["recommended"]["users"]
     assert made["recommended"]["users_here"] == 200
     assert "12 items" in made["holds_for"]
     assert "nothing of the file itself" in made["not_for"]
-    shown = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4).words
+    shown = blindrec(*plan).words
+    assert "private advice" not in shown
     for words in (
         "users needed",
         "with 200",
@@ -78,7 +90,7 @@ def test_a_file_where_pairs_are_best(blindrec: Command, tmp_path: Path, monkeypa
     ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=2000, items=24, each=16))
     settings = {"design": "pairwise", "agreement": "rated-equal", "decoder": "centred"}
     monkeypatch.setattr(planning, "candidates", lambda world, _=None: [Candidate(world=world, settings=settings)])
-    shown = blindrec("data", ratings)
+    shown = blindrec("data", ratings, "--block-model")
     assert shown.code == 0, shown.err
     for words in ("pairwise", "rated-equal", "one label for all", "nothing of the file itself"):
         assert words in shown.words
@@ -86,10 +98,11 @@ def test_a_file_where_pairs_are_best(blindrec: Command, tmp_path: Path, monkeypa
 
 def test_data_without_a_shape_says_so(blindrec: Command, tmp_path: Path) -> None:
     flat = write_movielens(tmp_path / "flat.csv", [(user, item, 3.0) for user in range(9) for item in range(4)])
-    shown = blindrec("data", flat)
+    shown = blindrec("data", flat, "--block-model")
     assert shown.code == 0
     assert "too few ratings to say what could be learned" in shown.out
-    assert "tell no 2 clusters" in refused(blindrec, "plan", "--ratings", flat)
+    assert "could be learned" not in blindrec("data", flat).out
+    assert "tell no 2 clusters" in refused(blindrec, "plan", "--ratings", flat, "--block-model")
 
 
 def test_clusters_that_nothing_tells_apart(blindrec: Command) -> None:

@@ -124,7 +124,20 @@ MISTAKES: dict[str, str] = {
     "plan --ratings ratings.csv --like 0.9,0.1": "like is '0.9,0.1', but 'ratings.csv' brings its own; give one of them",
     "plan --ratings ratings.csv --cluster-shares 0.5,0.5": "cluster_shares is '0.5,0.5', but 'ratings.csv' brings its own; give one of them",
     "plan --ratings ratings.csv --columns a": "columns is 'a'; name three, user,item,rating; two without ratings, four with times",
-    "plan --ratings ratings.csv --theta 9": "theta is 9.0; it must lie above 0 and be at most rated, 4",
+    "plan --ratings ratings.csv --block-model --theta 9": "theta is 9.0; it must lie above 0 and be at most rated, 4",
+    **{
+        f"plan --ratings ratings.csv --{name.replace('_', '-')} {value}": f"{name} is {shown}, which is about block models; give --block-model too"
+        for name, value, shown in (
+            ("theta", 2, "2.0"),
+            ("accuracy", 0.9, "0.9"),
+            ("success", 0.9, "0.9"),
+            ("malicious", 0.1, "0.1"),
+            ("check", "", "True"),
+            ("cost", "", "True"),
+        )
+    },
+    "plan --ratings ratings.csv --block-model --worth 0.9": "worth is 0.9, which is about lists, and a block model has none",
+    "plan --block-model": "block_model is True, which is about ratings files; give --ratings too",
     "plan --ratings ratings.csv --like-from nan": "like_from=nan: give a finite rating, or none for each user's own mean",
     "plan --ratings none.csv": "no file ...",
     "bounds --items 1000 --rated 30 --items 1": "items 1: a catalogue to cluster has 2 items or more",

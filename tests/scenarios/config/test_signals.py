@@ -132,9 +132,6 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
 ) -> None:
     for teller in ("show.tables", "experiment.progress"):  # no progress is told, however slow the machine is
         monkeypatch.setattr(f"scenarios.{teller}.EVERY", 1e9)
-    monkeypatch.setattr(
-        "scenarios.studies.planner.request.learnable_of", lambda *_: []
-    )  # which takes long, and writes nothing
 
     def command(folder: str, disk: Disk) -> tuple[int, str]:
         place = tmp_path / folder

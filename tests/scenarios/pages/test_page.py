@@ -299,7 +299,7 @@ def test_the_page_of_a_run_repeats_it(blindrec: Command, tmp_path: Path, monkeyp
     assert repeated["accuracy"] == json.loads((tmp_path / "one" / "result.json").read_text())["accuracy"]
 
 
-def test_a_file_of_json_says_which_command_made_it(no_pairs: None, blindrec: Command, tmp_path: Path) -> None:
+def test_a_file_of_json_says_which_command_made_it(blindrec: Command, tmp_path: Path) -> None:
     ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=20, items=10, each=5))
     flags = ["data", str(ratings), "--json", str(tmp_path / "data.json")]
     assert blindrec(*flags).code == 0

@@ -261,6 +261,8 @@ def pair_settings(settings: Comparison, items: int) -> Mapping[str, Any]:
     return pair_constants(settings, items) | ({"counted_group": settings.counted} if settings.counted else {})
 
 
+SUBSET = LocalRow("subset", "subset", laws.subset_counts)
+MAXSENSE = LocalRow("MaxSense", "maxsense", laws.sensed_scores, lambda settings, _: {"theta": settings.sensed})
 SET = LocalRow("set", "set", laws.set_counts, set_sizes)
 SIGN = LocalRow("sign", "sign", laws.sign_agreements)
 PAIRS = LocalRow("pairs", "pairs", laws.group_counts, pair_settings)
@@ -355,9 +357,9 @@ def _rated(world: FileWorld, request: RowRequest) -> float:
 
 
 ROWS = (
-    LocalRow("subset", "subset", laws.subset_counts),
+    SUBSET,
     SIGN,
-    LocalRow("MaxSense", "maxsense", laws.sensed_scores, lambda settings, _: {"theta": settings.sensed}),
+    MAXSENSE,
     SET,
     PAIRS,
     Directions("local", rates_public=False),

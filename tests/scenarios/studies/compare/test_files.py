@@ -142,14 +142,6 @@ SWEEPS = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def _reads_alone(monkeypatch: pytest.MonkeyPatch, no_pairs: None) -> None:
-    """Let plans and descriptions end without what they forecast and compare, which takes long and reads nothing."""
-    needs = "scenarios.studies.compare.people_needed.needs_or_why"
-    monkeypatch.setattr(needs, lambda *_, **__: ([], "not forecast here"))
-    monkeypatch.setattr("scenarios.studies.planner.request.learnable_of", lambda *_: [])
-
-
 def called(blindrec: Command, name: str, path: Path, *more: object) -> Ended:
     """Call one of all commands that read a file of ratings, for its JSON."""
     file = (path,) if name in ("compare", "data") else ("--ratings", path)
@@ -163,7 +155,6 @@ def with_times(path: Path, *more: str) -> Path:
     return written(path, "\n".join([*again, *rows, *more]))
 
 
-@pytest.mark.usefixtures("_reads_alone")
 @pytest.mark.parametrize("name", SHORT)
 def test_every_command_reads_the_same_files(name: str, blindrec: Command, tmp_path: Path) -> None:
     """Four columns with times and no line of names, ratings given again, one far off, and lines that are bad."""
@@ -203,13 +194,12 @@ def test_sweeps_read_the_same_files(name: str, blindrec: Command, tmp_path: Path
     assert "left out: 1" in ended.err
 
 
-@pytest.mark.usefixtures("_reads_alone")
 def test_what_is_seen_is_liked_by_every_command(blindrec: Command, tmp_path: Path) -> None:
     path = written(tmp_path / "seen.csv", "".join(f"{user},{item}\n" for user, item, _ in PEOPLE))
     for name in ("run", "online", "data", "compare"):
         ended = called(blindrec, name, path, "--columns", "1,2")
         assert not ended.code, ended.err
-    assert "are likes" in refused(blindrec, "plan", "--ratings", path, "--columns", "1,2")
+    assert "are likes" in refused(blindrec, "plan", "--ratings", path, "--columns", "1,2", "--block-model")
     told = called(blindrec, "run", path, "--columns", "1,2").result
     assert told["evaluated"] == 40
     assert "without ratings" in refused(blindrec, "two-tier", "--ratings", path, "--columns", "1,2")
@@ -254,7 +244,6 @@ def test_bad_lines_of_every_format_are_left_out(tmp_path: Path) -> None:
     assert found.skipped == 3
 
 
-@pytest.mark.usefixtures("_reads_alone")
 def test_times_that_nothing_asks_for_are_not_read(blindrec: Command, tmp_path: Path) -> None:
     rows = "".join(f"{user},{item},{rating},soon\n" for user, item, rating in PEOPLE)
     path = written(tmp_path / "x.csv", "user,item,rating,date\n" + rows)
