@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from itertools import permutations
@@ -29,10 +29,16 @@ from coordinator.protocol.errors import InputError
 
 MOST_ANSWERS = 1 << 40  # Devices that answer, at most
 _FINENESS = 24  # Places of the grid in one standard deviation of a summand, tilted
+_COARSE = 6  # And of the one that tells which of many laws are not worth the fine one
 _REACH = 8  # Standard deviations of the tilted sum on either side that a circle holds; what lies beyond is counted, too
-_MOST_PLACES = 1 << 23  # Places of the circle at most; where more were needed the grid is coarser, and delta larger
+_MOST_PLACES = 1 << 19  # Places that are transformed at most; where more were needed the grid is coarser, delta larger
+_MOST_TERMS = 1 << 18  # Frequencies times values that are looked at one by one, at most: more are one transform
+_MOST_CIRCLE = 1 << 31  # Places of any circle at most: products of two of them are whole numbers of 64 bits
 _EVERY_SUM = 1 << 16  # A circle of up to so many places holds every sum there is
+_EVERY_WAY = 20_000  # Ways in which summands can fall that are looked at one by one, where few are not 0
+_RARE = -40.0  # Logarithm of a chance that is added as it is
 _UNIT = 1e-15  # Several units in the last place of a float: what one operation of a transform may err by
+_DUST = 1e-14  # Share by which a summand is raised, and a chance may be too small: what exponentials of up to 60 round
 _SLACK = 1e-9  # Share by which every delta is raised, for what single operations round
 _TOLERANCE = 1e-6  # An epsilon at a delta is searched for to this share of it, and rounded up
 
@@ -85,11 +91,13 @@ class TwoLevels:
 
     def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:
         """Return the bound; see `ShufflerBound.delta`."""
-        odds, less = math.exp(local_epsilon), math.expm1(epsilon)  # e and E - 1
-        either = self.pi - self.kappa, max(1 - self.pi - self.kappa, 0.0)
-        chances = np.array([*either, self.kappa, self.kappa]) / (1 + math.expm1(local_epsilon) * self.pi)
-        values = np.array([-odds * less, -less, odds - 1 - less, -math.expm1(local_epsilon + epsilon)])
-        return _mean_excess(np.append(values, 0), np.append(chances, 1 - chances.sum()), devices)
+        odds, less, more = math.exp(local_epsilon), math.expm1(epsilon), math.expm1(local_epsilon)  # e, E - 1, e - 1
+        kappa = self.kappa * (1 + _DUST)  # in which the bound rises, so that what pi and kappa were rounded by is in it
+        masses = max(self.pi - kappa, 0.0), max(1 - self.pi - kappa, 0.0), kappa, kappa, more * self.pi
+        # No value and no chance is a difference of nearly equal numbers: e - E is E (exp(epsilon0 - epsilon) - 1)
+        above = math.exp(epsilon) * math.expm1(local_epsilon - epsilon)
+        values = np.array([-odds * less, -less, above, -math.expm1(local_epsilon + epsilon), 0.0])
+        return _mean_excess(values + _DUST * np.abs(values), np.array(masses) / (1 + more * self.pi), devices)
 
 
 def one_bit_levels() -> TwoLevels:
@@ -154,13 +162,17 @@ class FiniteChannel:
 
     # Chances of every report, one row an input; rows sum to 1, as `ExactChannel.chances` returns them
     rows: Sequence[Sequence[Fraction | float]]
+    # Of reports that happen: chances over the least one, shape (inputs, reports), that one, and what is left of 1
+    _ratios: Floats2 = field(init=False, repr=False, compare=False)
+    _least: Floats = field(init=False, repr=False, compare=False)
+    _rest: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.rows) <= MOST_ROWS or len({len(row) for row in self.rows}) != 1:
             raise InputError(
                 f"a channel has {len(self.rows)} rows, or some of several lengths; give 2 to {MOST_ROWS}, one an input"
             )
-        chances = self._chances()
+        chances = np.array([[float(chance) for chance in row] for row in self.rows])
         if not (chances >= 0).all() or not (np.abs(chances.sum(axis=1) - 1) <= float(DUST)).all():
             raise InputError("a row of the channel is no distribution; give chances from 0 on that sum to 1")
         if ((chances == 0).any(axis=0) & (chances > 0).any(axis=0)).any():
@@ -168,37 +180,41 @@ class FiniteChannel:
                 "a report has chance 0 of one input and not of another: the channel has no epsilon, and shuffling "
                 "makes none; add noise"
             )
-
-    def _chances(self) -> Floats2:
-        return np.array([[float(chance) for chance in row] for row in self.rows])
+        # In fractions, each rounded once: 1 less the sum of rounded chances may be anything
+        columns = [tuple(map(Fraction, column)) for column in zip(*self.rows, strict=True) if any(column)]
+        least = [min(column) for column in columns]
+        ratios = [[float(chance / low) for chance in column] for column, low in zip(columns, least, strict=True)]
+        object.__setattr__(self, "_ratios", np.array(ratios).T)
+        object.__setattr__(self, "_least", np.array([float(low) for low in least]))
+        object.__setattr__(self, "_rest", max(float(1 - sum(least)), 0.0))
 
     @property
     def local_epsilon(self) -> float:
         """Largest log-ratio of two inputs' chances of one report [nats]."""
-        chances = self._chances()
-        possible = chances[:, chances.max(axis=0) > 0]
-        return float(np.log(possible.max(axis=0) / possible.min(axis=0)).max())
+        return float(np.log(self._ratios.max()))
 
     def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:  # noqa: ARG002 (the matrix has its own)
         """Return the bound; see `ShufflerBound.delta`."""
-        chances = self._chances()
-        chances = chances[:, chances.max(axis=0) > 0]
-        least = chances.min(axis=0)
-        largest, laws = 0.0, set[tuple[bytes, bytes]]()
-        for one, other in permutations(range(len(chances)), 2):
-            values = (chances[one] - math.exp(epsilon) * chances[other]) / least
-            order = np.lexsort((least, values))
-            law = values[order].tobytes(), least[order].tobytes()
-            if law not in laws:  # Pairs that differ in names of reports only are one
-                laws.add(law)
-                values, place = np.unique(values, return_inverse=True)
-                blanket = np.bincount(place, least)
-                mean_excess = _mean_excess(np.append(values, 0), np.append(blanket, 1 - blanket.sum()), devices)
-                largest = max(largest, mean_excess)
+        laws = dict[tuple[bytes, bytes], tuple[Floats, Floats]]()
+        for one, other in permutations(self._ratios, 2):
+            less = math.exp(epsilon) * other
+            values = one - less + _DUST * (one + less)
+            order = np.lexsort((self._least, values))
+            key = values[order].tobytes(), self._least[order].tobytes()
+            if key not in laws:  # Pairs that differ in names of reports only are one
+                merged, place = np.unique(values, return_inverse=True)
+                laws[key] = np.append(merged, 0), np.append(np.bincount(place, self._least), self._rest)
+        # A coarse grid is from above, too, and quick: a pair that has no more on it than another on a fine one is out
+        rough = [(_mean_excess(*law, devices, fineness=_COARSE), law) for law in laws.values()]
+        largest = 0.0
+        for coarse, law in sorted(rough, key=lambda pair: -pair[0]):
+            if coarse <= largest:
+                break
+            largest = max(largest, _mean_excess(*law, devices))
         return largest
 
 
-MOST_ROWS = 256  # Inputs of a channel that is stated as a matrix: all ordered pairs of them are looked at
+MOST_ROWS = 32  # Inputs of a channel that is stated as a matrix: all ordered pairs of them are looked at
 _MOST_COUNTS = 20_000  # Numbers of clones that are looked at one by one
 
 
@@ -243,11 +259,13 @@ class AnyRandomizer:
         else:  # Blocks of numbers, each as revealing as its smallest
             clones = np.unique(np.linspace(low, high + 1, _MOST_COUNTS).astype(np.int64))
             chances, clones = np.diff(binom.cdf(clones - 1, others, clone)), clones[:-1]
-        ratio = math.expm1(local_epsilon + epsilon) / (math.expm1(local_epsilon) * (central + 1))
-        least = np.floor((clones + 1) * ratio) + 1
+        # k is C + 2 less the next whole number from ``(C + 1) (e - E) / ((e - 1) (E + 1))`` on
+        less = central * math.expm1(local_epsilon - epsilon) / (math.expm1(local_epsilon) * (central + 1))
+        least = clones + 2 - np.ceil((clones + 1) * less)
         above, at = (np.where(least < j, 1.0, binom.sf(least - j, clones, 0.5)) for j in (1, 2))
-        one, other = (odds * at + above) / (odds + 1), (at + odds * above) / (odds + 1)
-        deltas = np.maximum(one - central * other + 1e-11 * one, 0)  # tails are correct to more digits than that
+        # Neither e - E nor e E - 1 is a difference of nearly equal numbers; tails are correct to more digits than 1e-11
+        gain = central * math.expm1(local_epsilon - epsilon) / (odds + 1) * at * (1 + 1e-11)
+        deltas = np.maximum(gain - math.expm1(local_epsilon + epsilon) / (odds + 1) * above, 0)
         return float(chances @ deltas) * (1 + _SLACK) + beyond + 1e-14
 
 
@@ -354,17 +372,20 @@ def sum_law(summands: Sequence[Summand], size: int) -> tuple[Floats, float]:
     return np.fft.irfft(spectrum, size), error
 
 
-def _coefficients(summands: Sequence[Summand], size: int) -> tuple[Ints, Any, float]:
+def _coefficients(summands: Sequence[Summand], size: int, frequencies: Ints | None = None) -> tuple[Ints, Any, float]:
     """Return which coefficients of a sum's transform are not nothing, they, and the error of an entry of its law."""
-    large: Ints = np.zeros(0, np.int64)
+    large: Ints = np.zeros(0, np.int64) if frequencies is None else frequencies
     logarithm = phase = slope = np.zeros(1)
     for place, (places, chances, count) in enumerate(summands):
-        spectrum = np.fft.rfft(np.bincount(places % size, chances, size))
-        if not place:
-            # Most coefficients are nothing, and squares tell which: their logarithms would take the most time
-            squares = np.square(spectrum.real) + np.square(spectrum.imag)
-            large = np.flatnonzero(squares > math.exp(2 * _BOTTOM / count - _SLACK))
-        spectrum = spectrum[large]
+        if frequencies is not None:
+            spectrum = _transform(places, chances, size, large)
+        else:
+            spectrum = np.fft.rfft(np.bincount(places % size, chances, size))
+            if not place:
+                # Most coefficients are nothing, and squares tell which: their logarithms would take the most time
+                squares = np.square(spectrum.real) + np.square(spectrum.imag)
+                large = np.flatnonzero(squares > math.exp(2 * _BOTTOM / count - _SLACK))
+            spectrum = spectrum[large]
         magnitude = np.maximum(np.abs(spectrum), 1e-300)
         logarithm = logarithm + count * np.log(magnitude)
         some = logarithm > _BOTTOM
@@ -379,8 +400,32 @@ def _coefficients(summands: Sequence[Summand], size: int) -> tuple[Ints, Any, fl
     return large, power * np.exp(1j * phase), error
 
 
+def _transform(places: Ints, chances: Floats, size: int, frequencies: Ints) -> Any:
+    """Return a law's coefficients at some frequencies of a circle."""
+    return np.exp(-2j * math.pi / size * (np.multiply.outer(frequencies, places % size) % size)) @ chances
+
+
+def _frequencies(summand: Summand, size: int) -> Ints | None:
+    """Return the frequencies at which a sum's transform can be more than nothing; None if they are too many."""
+    places, chances, count = summand
+    step, spread = 2 * math.pi / size, math.sqrt(float(chances @ np.square(places - float(chances @ places))))
+    least = math.exp(_BOTTOM / count) - _SLACK
+    # The magnitude moves by no more than the deviation times the way, so that whole stretches are ruled out by a look
+    # at their middles, and halves of the others are looked at
+    width = 1 << math.floor(math.log2(min(max(1 / (4 * step * spread), 1), size)))
+    starts: Ints = np.arange(0, size // 2 + 1, width, dtype=np.int64)
+    while starts.size * places.size <= _MOST_TERMS:
+        magnitude = np.abs(_transform(places, chances, size, starts + width // 2))
+        starts = starts[magnitude + step * spread * width / 2 > least]
+        if width == 1:
+            return starts
+        width //= 2
+        starts = np.unique(np.concatenate([starts, starts + width]))
+        starts = starts[starts <= size // 2]
+    return None
+
+
 _BOTTOM = -80.0  # Logarithm of what is nothing beside all sums
-_DECAY = 20.0  # Logarithm by which weights fall over half a circle, so that closed sums lose no digits
 
 
 def transform_size(least: int) -> int:
@@ -388,50 +433,91 @@ def transform_size(least: int) -> int:
     return min(factor << max(0, (-(-least // factor) - 1).bit_length()) for factor in (1, 3, 5, 9, 15))
 
 
-def _mean_excess(values: Floats, chances: Floats, count: int) -> float:
+def _mean_excess(values: Floats, chances: Floats, count: int, fineness: float | None = None) -> float:
     """Return ``E[(X_1 + ... + X_count)_+] / count`` of independent X, from above, and never above 1."""
-    # Each value is split between two places of a grid so that the mean stays, which raises the mean of a convex
-    # function; the law is tilted to mean 0, or a small delta would drown in the transform's error.
     values, chances = values[chances > 0], chances[chances > 0]
     if values.max() <= 0:
         return 0.0
-    deviation = _tilt(values, chances)[2]
-    most = float(np.abs(values).max())
-    grid = deviation / _FINENESS
-    size = 2 * _REACH * deviation * math.sqrt(count) / grid + 4 * most / grid
-    whole = 2 * count * (most / grid + 1) + 2
-    if whole <= max(_EVERY_SUM, size):
-        size = whole
-    elif size > _MOST_PLACES:
-        grid, size = grid * size / _MOST_PLACES, _MOST_PLACES
-    circle = transform_size(math.ceil(size) + 8)
-    below = np.floor(values / grid)
-    share = values / grid - below
-    places = np.concatenate([below, below + 1]).astype(np.int64)
-    split = np.concatenate([chances * (1 - share), chances * share])
-    places, split = places[split > 0], split[split > 0]
-    theta, log_mass, deviation = _tilt(places.astype(float), split)
-    tilted = split * np.exp(theta * places - log_mass)
-    mean = _tilted_mean((places, tilted, count), circle, theta)
+    if (few := _by_numbers(values, chances, count)) is not None:
+        return few
+    # Each value is split between two places of a grid so that the mean stays, which raises the mean of a convex
+    # function; the law is tilted to mean 0, or a small delta would drown in the transform's error.
+    deviation, most = _tilt(values, chances)[2], float(np.abs(values).max())
+    for largest in (_MOST_CIRCLE, _MOST_PLACES):
+        grid = deviation / (fineness or _FINENESS)
+        size = 2 * _REACH * deviation * math.sqrt(count) / grid + 4 * most / grid
+        whole = 2 * count * (most / grid + 1) + 2
+        if whole <= max(_EVERY_SUM, min(size, largest)):
+            size = whole
+        elif size > largest:
+            grid, size = grid * size / largest, largest
+        circle = transform_size(math.ceil(size) + 8)
+        places, split = _on_grid(values / grid, chances)
+        theta, log_mass, spread = _tilt(places.astype(float), split)
+        tilted = split * np.exp(theta * places - log_mass)
+        frequencies = _frequencies((places, tilted, count), circle) if size > _MOST_PLACES else None
+        if frequencies is not None or size <= _MOST_PLACES:
+            break
+    mean = _tilted_mean((places, tilted, count), circle, theta, frequencies)
     if size != whole:  # Sums from below that wrap only add; those above half the circle are missing
-        mean += _beyond(places, tilted, count, theta, deviation, circle // 2)
-    return min(1.0, grid * mean / count * math.exp(min(count * log_mass + _SLACK + 4 * _UNIT * count, 700)))
+        mean += _beyond(places, tilted, count, theta, spread, circle // 2)
+    rounded = _SLACK + _UNIT * count * (4 + float(np.abs(theta * places[tilted > 1e-60]).max()))
+    return min(1.0, grid * mean / count * math.exp(min(count * log_mass + rounded, 700)))
 
 
-def _tilted_mean(summand: Summand, circle: int, theta: float) -> float:
+def _by_numbers(values: Floats, chances: Floats, count: int) -> float | None:
+    """Return `_mean_excess` by every number of summands with each value; None if too many are not 0."""
+    from scipy.special import gammaln, xlog1py, xlogy  # noqa: PLC0415 (as above)
+
+    rest, values, chances = float(chances[values == 0].sum()), values[values != 0], chances[values != 0]
+    some, most = min(float(chances.sum()), 1.0), 0  # How many summands are not 0 in what is looked at
+    while most < count and math.comb(most + 1 + values.size, values.size) <= _EVERY_WAY:
+        most += 1
+    mean = count * some
+    if most < count and most * math.log(mean) - math.lgamma(most + 1) > _RARE:
+        return None
+    sums, logs, left = np.zeros(1), np.zeros(1), np.array([most])
+    for value, logarithm in zip(values, np.log(chances), strict=True):
+        ways = np.repeat(np.arange(left.size), left + 1)
+        number = np.arange(ways.size) - np.repeat(np.cumsum(left + 1) - left - 1, left + 1)
+        sums, left = sums[ways] + number * value, left[ways] - number
+        logs = logs[ways] + number * logarithm - gammaln(number + 1)
+    orders = np.append(0, np.cumsum(np.log(count - np.arange(most, dtype=float))))
+    zeros = count - most + left
+    logs += orders[most - left] + (xlogy(zeros, rest) if rest < 0.5 else xlog1py(zeros, -some))
+    # More than these: at most the mean of their number, times the largest value
+    beyond = 0.0 if most == count else values.max() * mean * math.exp(most * math.log(mean) - math.lgamma(most + 1))
+    return min(1.0, float(np.maximum(sums, 0) @ np.exp(logs) + beyond) / count * (1 + _SLACK))
+
+
+def _on_grid(values: Floats, chances: Floats) -> tuple[Ints, Floats]:
+    """Return whole places, each once, and their chances: every value split between its neighbours."""
+    below = np.floor(values)
+    places, place = np.unique(np.concatenate([below, below + 1]).astype(np.int64), return_inverse=True)
+    split = np.bincount(place, np.concatenate([chances * (1 - (values - below)), chances * (values - below)]))
+    return places[split > 0], np.asarray(split[split > 0], np.float64)
+
+
+def _tilted_mean(summand: Summand, circle: int, theta: float, frequencies: Ints | None) -> float:
     """Return the sum of ``s exp(-theta s)`` times the chance of s, over sums s from 1 to half a circle, from above."""
-    half = circle // 2
-    if theta * half < _DECAY:
-        law, error = sum_law([summand], circle)
-        sums = np.arange(1, half + 1)
-        return float((sums * np.exp(-theta * sums)) @ (law[sums] + error))
-    # Few coefficients are not nothing, and for each the sum of s z^s has a closed form: no transform back is needed
-    large, coefficients, error = _coefficients([summand], circle)
-    exponents = np.append(2j * math.pi * large / circle, 0) - theta
-    z, last = np.exp(exponents), np.exp(half * exponents)
-    sums_of_powers = z * (1 - (half + 1) * last + half * last * z) / np.square(np.expm1(exponents))
+    # For each coefficient the sum of s z^s has a closed form: no transform back is needed
+    large, coefficients, error = _coefficients([summand], circle, frequencies)
+    half, exponents = circle // 2, np.append(2j * math.pi * large / circle, 0) - theta
+    if theta * half < 1e-3:  # where it loses digits, and ``exp(-x)`` is not above ``1 - x + x^2 / 2``
+        pairs = half * (half + 1) / 2
+        plain = pairs - theta * pairs * (2 * half + 1) / 3 + (theta * pairs) ** 2 / 2
+    else:
+        plain = _sum_of_powers(np.array(-theta), half)
+    sums = np.full(exponents.size, plain, np.complex128)
+    sums[exponents.imag != 0] = _sum_of_powers(exponents[exponents.imag != 0], half)
     twice = np.where((large == 0) | (2 * large == circle), 1, 2) / circle
-    return float((twice * coefficients * sums_of_powers[:-1]).real.sum() + error * sums_of_powers[-1].real)
+    return float((twice * coefficients * sums[:-1]).real.sum() + error * sums[-1].real)
+
+
+def _sum_of_powers(exponents: Any, last: int) -> Any:
+    """Return the sum of ``s exp(x s)`` over s from 1 to ``last``, for every exponent x other than 0."""
+    powers = last * np.exp(last * exponents) * np.expm1(exponents) - np.expm1(last * exponents)
+    return np.exp(exponents) * powers / np.square(np.expm1(exponents))
 
 
 def _tilt(values: Floats, chances: Floats) -> tuple[float, float, float]:
@@ -447,7 +533,8 @@ def _tilt(values: Floats, chances: Floats) -> tuple[float, float, float]:
     for _ in range(26 if mean(0) < 0 else 0):  # any theta gives the same bound, but for rounding
         middle = (low + high) / 2
         low, high = (middle, high) if mean(middle) < 0 else (low, middle)
-    log_mass = math.log1p(float(chances @ np.expm1(low * values)))
+    change, top = float(chances @ np.expm1(low * values)), low * most
+    log_mass = math.log1p(change) if change > -0.5 else math.log(float(chances @ np.exp(low * values - top))) + top
     return low, log_mass, math.sqrt(float((chances * np.square(values)) @ np.exp(low * values - log_mass)))
 
 
@@ -477,7 +564,7 @@ def shuffled_delta(
     True
     """
     _require_devices(devices)
-    central, local = float(_require("the central epsilon", epsilon)), _local(bound, local_epsilon)
+    central, local = _below(_require("the central epsilon", epsilon)), _local(bound, local_epsilon)
     return 0.0 if central >= local else min(1.0, bound.delta(central, local, devices))
 
 
@@ -499,11 +586,14 @@ def shuffled_epsilon(
     _require_delta(delta, devices, any_delta=any_delta)
     local = _local(bound, local_epsilon)
 
-    def excess(logarithm: float) -> float:
-        epsilon = math.exp(logarithm)
-        return -_FAR if epsilon >= local else _excess(bound.delta(epsilon, local, devices), delta)
+    holds = largest = math.log(local)
 
-    holds = math.log(local)
+    @cache
+    def excess(logarithm: float) -> float:
+        if logarithm >= largest:  # of which the exponential may be below the local epsilon
+            return -_FAR
+        return _excess(bound.delta(math.exp(logarithm), local, devices), delta)
+
     fails = holds - math.log(2)
     while excess(fails) <= 0:
         holds, fails = fails, fails - 1
@@ -531,14 +621,17 @@ def largest_local_epsilon(
     """
     _require_devices(devices)
     _require_delta(delta, devices, any_delta=any_delta)
-    central = float(exact := _require("the central epsilon", epsilon))
+    central = _below(exact := _require("the central epsilon", epsilon))
     if isinstance(bound, FiniteChannel):
         raise InputError("a channel that is a matrix has one epsilon; give a function from a local epsilon to a matrix")
 
     @cache
     def excess(local: float) -> float:
         randomizer = bound(local) if callable(bound) else bound
-        return -_FAR if local <= central else _excess(randomizer.delta(central, local, devices), delta)
+        if local <= central:
+            return -_FAR
+        # A local epsilon in thousandths may lie above its float
+        return _excess(randomizer.delta(central, math.nextafter(local, math.inf), devices), delta)
 
     if central > math.log(devices) and excess((math.floor(1000 * exact) + 1) / 1000) > 0:  # each bound takes seconds
         return exact
@@ -644,9 +737,9 @@ def _edge(excess: Callable[[float], float], holds: float, fails: float, toleranc
     """Return a place at which ``excess`` was evaluated and is not above 0, next to where it is."""
     from scipy.optimize import brentq  # noqa: PLC0415 (as above)
 
-    place = float(brentq(excess, holds, fails, xtol=tolerance / 4))
+    place, step = float(brentq(excess, holds, fails, xtol=tolerance / 4)), tolerance / 2
     while excess(place) > 0 and abs(fails - place) < abs(fails - holds):
-        place += math.copysign(tolerance / 2, holds - fails)
+        place, step = place + math.copysign(step, holds - fails), 2 * step
     return place if abs(fails - place) < abs(fails - holds) else holds
 
 
@@ -681,4 +774,10 @@ def _local(bound: ShufflerBound, local_epsilon: Fraction | float | None) -> floa
         return bound.local_epsilon
     if local_epsilon is None:
         raise InputError("the local epsilon is missing; give that of each device's randomizer")
-    return float(_require("the local epsilon", local_epsilon))
+    exact = _require("the local epsilon", local_epsilon)
+    return nearest if (nearest := float(exact)) >= exact else math.nextafter(nearest, math.inf)
+
+
+def _below(exact: Fraction) -> float:
+    """Return the largest float that is not above a number."""
+    return nearest if (nearest := float(exact)) <= exact else math.nextafter(nearest, 0)

@@ -1,13 +1,15 @@
 """Amplification by shuffling: published and enumerated figures, exact channels, and what is never below the truth."""
 
 import math
+import random
 import time
 import tracemalloc
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from fractions import Fraction
-from itertools import combinations_with_replacement, permutations, product
+from itertools import combinations_with_replacement, pairwise, permutations, product
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from scipy.stats import norm
 
 from coordinator.protocol import amplification
 from coordinator.protocol.amplification import (
+    MOST_ANSWERS,
     AnyRandomizer,
     BitsExactly,
     FiniteChannel,
@@ -40,7 +43,7 @@ from coordinator.protocol.amplification import (
 )
 from coordinator.protocol.channels import COIN, IndependentBits, MatrixChannel, bit_channel, unary_channel
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.public_half import CLONES, FINITE, Randomizer, of_channel
+from coordinator.protocol.public_half import CLONES, FINITE, TWO_LEVELS, Randomizer, of_channel
 from coordinator.protocol.value_channels import kary_channel, subset_channel
 
 DELTA = 1e-6
@@ -230,6 +233,119 @@ def test_no_bound_lies_below_all_that_few_devices_can_report(
         assert bounds[0] <= 1.01 * truth
 
 
+def decimal(number: Fraction | float) -> Decimal:
+    return Decimal(Fraction(number).numerator) / Decimal(Fraction(number).denominator)
+
+
+def exact_excess(values: Sequence[Decimal], chances: Sequence[Decimal], count: int) -> Decimal:
+    """``E[(X_1 + ... + X_count)_+] / count`` by every way in which the values can come, in ninety digits."""
+    total = Decimal(0)
+    for ways in combinations_with_replacement(range(len(values)), count):
+        if (excess := sum((values[way] for way in ways), Decimal(0))) > 0:
+            orders = math.factorial(count) // math.prod(math.factorial(ways.count(way)) for way in set(ways))
+            total += orders * excess * math.prod((chances[way] for way in ways), start=Decimal(1))
+    return total / count
+
+
+def exact_levels(levels: TwoLevels, central: float, local: float, devices: int) -> Decimal:
+    pi, kappa, e, more = decimal(levels.pi), decimal(levels.kappa), decimal(local).exp(), decimal(central).exp()
+    masses = [pi - kappa, max(1 - pi - kappa, Decimal(0)), kappa, kappa, (e - 1) * pi]
+    values = [-e * (more - 1), 1 - more, e - more, 1 - e * more, Decimal(0)]
+    return exact_excess(values, [mass / (1 + (e - 1) * pi) for mass in masses], devices)
+
+
+def exact_finite(rows: Sequence[Sequence[Fraction]], central: float, devices: int) -> Decimal:
+    exact, more = [list(map(decimal, row)) for row in rows], decimal(central).exp()
+    least = [min(column) for column in zip(*exact, strict=True)]
+    sides = (
+        [(p - more * q) / low for p, q, low in zip(one, other, least, strict=True)]
+        for one, other in permutations(exact, 2)
+    )
+    rest = 1 - sum(least, Decimal(0))
+    return max(exact_excess([*values, Decimal(0)], [*least, rest], devices) for values in sides)
+
+
+def exact_clones(central: float, local: float, devices: int) -> Decimal:
+    e, more, delta = decimal(local).exp(), decimal(central).exp(), Decimal(0)
+    for clones in range(devices):
+        ways = [
+            Decimal(0),
+            *(math.comb(clones, place) / Decimal(2) ** clones for place in range(clones + 1)),
+            Decimal(0),
+        ]
+        sides = [(e * one + other, one + e * other) for one, other in pairwise(ways)]
+        excess = sum((max(one - more * other, Decimal(0)) for one, other in sides), Decimal(0)) / (e + 1)
+        delta += math.comb(devices - 1, clones) * (1 / e) ** clones * (1 - 1 / e) ** (devices - 1 - clones) * excess
+    return delta
+
+
+def extremes(kind: str, coins: random.Random) -> tuple[ShufflerBound, dict[str, Any], Decimal]:
+    """A bound, what it is asked, and what it is in ninety digits."""
+    devices, share = coins.choice([1, 2, 3, 5]), coins.choice([1e-6, 0.01, 0.3, 0.9, 0.99, 1 - 1e-6])
+    local = coins.choice([1e-6, 1e-3, 0.1, 1.0, 4.0, 8.0, 12.0, 20.0, 30.0])
+    if kind == CLONES:
+        devices = coins.choice([1, 2, 5, 30])
+        asked = {"epsilon": share * local, "local_epsilon": local, "devices": devices}
+        return AnyRandomizer(), asked, exact_clones(share * local, local, devices)
+    if kind == FINITE:
+        public = [Fraction(coins.randrange(1, 1000)) * Fraction(coins.choice(["1", "1", "1e-9"])) for _ in range(3)]
+        rows = [[p * Fraction(math.exp(coins.uniform(0, min(local, 20.0)))) for p in public] for _ in range(2)]
+        rows = [[p / sum(row) for p in row] for row in rows]
+        channel = FiniteChannel(rows)
+        central = share * min(channel.local_epsilon, 30.0)
+        return channel, {"epsilon": central, "devices": devices}, exact_finite(rows, central, devices)
+    pi = coins.choice([1e-12, 1e-6, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9])
+    levels = TwoLevels(pi, min(pi, 1 - pi) * coins.choice([1e-9, 0.01, 0.5, 1 - 1e-12, 1]))
+    asked = {"epsilon": share * local, "local_epsilon": local, "devices": devices}
+    return levels, asked, exact_levels(levels, share * local, local, devices)
+
+
+@pytest.mark.parametrize("every_way", [True, False])
+@pytest.mark.parametrize("kind", [TWO_LEVELS, FINITE, CLONES])
+def test_at_extremes_what_is_rounded_counts_towards_more_delta(
+    kind: str, every_way: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And little comes of it, where few devices are looked at way by way; a grid may be coarse, but never below."""
+    if not every_way:
+        monkeypatch.setattr(amplification, "_EVERY_WAY", 0)
+        monkeypatch.setattr(amplification, "_MOST_PLACES", 1 << 14)
+    coins = random.Random(5)
+    with localcontext(prec=90):
+        for _ in range(60 if every_way else 15):
+            bound, asked, truth = extremes(kind, coins)
+            delta = Decimal(shuffled_delta(bound, **asked))
+            assert delta >= min(truth, Decimal(1)), (bound, asked)
+            if every_way or kind == CLONES:
+                assert delta <= truth * (1 + Decimal("1e-5")) + Decimal("2e-14"), (bound, asked)
+
+
+END: list[tuple[ShufflerBound, float, int, float]] = [
+    (kary_levels(41), 10, 1, DELTA),
+    (kary_levels(41), 12, 5, DELTA),
+    (kary_levels(41), 20, 1000, DELTA),
+    (kary_levels(41), 1, 10**9, 1e-15),
+    (one_bit_levels(), 30, MOST_ANSWERS, 1e-15),
+    (subset_levels(2000, 50, 3), 30, 1000, 1e-15),
+    (unary_levels(30), 30, 2, DELTA),
+    (AnyRandomizer(), 8, 10**5, 1e-15),
+    (AnyRandomizer(), 20, 2, 1e-15),
+]
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(("bound", "local", "devices", "delta"), END)
+def test_whatever_is_asked_ends_in_little_memory(
+    bound: ShufflerBound, local: float, devices: int, delta: float
+) -> None:
+    """A shuffler and devices look at what a server asks; one bound asked for terabytes, another never ended."""
+    tracemalloc.start()
+    central = shuffled_epsilon(bound, local_epsilon=local, devices=devices, delta=delta)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0 < central <= local
+    assert peak < 5e8
+
+
 def test_bits_are_exact_for_every_number_of_other_ones() -> None:
     rows, devices, local, epsilon = kary_rows(2, 1.0), 6, 1.0, 0.3
     deltas = [
@@ -295,6 +411,7 @@ def test_a_coarser_grid_and_a_smaller_circle_only_raise_delta(monkeypatch: pytes
     def delta() -> float:
         return shuffled_delta(subset_levels(60, 5, 4), epsilon=0.5, local_epsilon=3, devices=devices)
 
+    monkeypatch.setattr(amplification, "_EVERY_WAY", 0)
     fine = delta()
     monkeypatch.setattr(amplification, "_EVERY_SUM", 0)
     assert delta() == pytest.approx(fine, rel=1e-6)
