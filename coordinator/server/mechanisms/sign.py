@@ -99,7 +99,7 @@ class SignSensing:
         for share, likes in zip(crowd.class_shares, crowd.likes, strict=True):
             contrast, offset = contrasts_of(query, rated=crowd.rated, likes=likes)
             means += share * (contrast * (2 * likes - 1) + offset)
-        agreed = coins.binomial(crowd.users, (1 + means) / 2)
+        agreed = coins.binomial(crowd.users, np.clip((1 + means) / 2, 0, 1))
         return np.full(means.size, crowd.users), agreed, int(coins.binomial(crowd.users, 0.5))
 
 

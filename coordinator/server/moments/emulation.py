@@ -16,8 +16,9 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
 from coordinator.server.moments.blocks import BlockParameters, BlockSignal, mean_product, nearest_root
 
-MANY = 10.0
+MANY = 100.0
 """From so many expected answers of either kind about every pair on, their numbers are drawn from the normal law."""
+# Ten deviations from 0: with 10, one of thousands of pairs was now and then asked less than 0 times.
 FEW = 8  # Up to so many answers a pair these are drawn one by one, which is faster than the law of every pair's number
 
 
@@ -55,8 +56,11 @@ def draw_sets(query: Query, crowd: EmulatedDevices, coins: np.random.Generator) 
     sensing = float(query.parameters["sensing"])
     item_rates, rate = given_sensed(query, crowd)
     ones = int(coins.binomial(crowd.users, rate))
-    scores = coins.binomial(ones, sensing * item_rates / rate if rate else item_rates)
-    others = coins.binomial(crowd.users - ones, sensing * (1 - item_rates) / (1 - rate) if rate < 1 else 1 - item_rates)
+    met = sensing * item_rates / rate if rate else item_rates
+    missed = sensing * (1 - item_rates) / (1 - rate) if rate < 1 else 1 - item_rates
+    # Rounded, a chance of 1 may be above it
+    scores = coins.binomial(ones, np.clip(met, 0, 1))
+    others = coins.binomial(crowd.users - ones, np.clip(missed, 0, 1))
     return scores + others, scores, ones
 
 
@@ -70,9 +74,9 @@ def draw_pairs(chances: Floats, *, users: int, coins: np.random.Generator) -> tu
     if each * min(float(chances.min()), 1 - float(chances.max())) < MANY:
         pairs = coins.multinomial(users, np.full(chances.size, 1 / chances.size))
         return pairs, coins.binomial(pairs, chances)
-    pairs = np.rint(each + math.sqrt(each) * coins.standard_normal(chances.size))
+    pairs = np.maximum(np.rint(each + math.sqrt(each) * coins.standard_normal(chances.size)), 0)
     spread = np.sqrt(pairs * chances * (1 - chances))
-    agreed = np.rint(pairs * chances + spread * coins.standard_normal(chances.size))
+    agreed = np.clip(np.rint(pairs * chances + spread * coins.standard_normal(chances.size)), 0, pairs)
     return pairs.astype(np.int64), agreed.astype(np.int64)
 
 
