@@ -236,6 +236,17 @@ def epsilon_kept(run: MainResult) -> float | str:
     return max([as_float(epsilon), *(run.scenario.answers_per_device * one for one in short)])
 
 
+def group_delta(copies: int, epsilon: float, delta: float) -> float:
+    """Return the delta of c devices of one person that answer apart: ``c exp((c - 1) epsilon) delta``, at most 1.
+
+    >>> group_delta(2, 0.5, 1e-6), group_delta(5000, 1.0, 1e-6), group_delta(5000, 1.0, 0.0)
+    (3.297442541400256e-06, 1.0, 0.0)
+    """
+    # By group privacy; its exponential is no float where a file's people answer thousands of times
+    exponent = (copies - 1) * epsilon
+    return min(1.0, copies * delta * (math.exp(exponent) if exponent < 700 else math.inf)) if delta else 0.0
+
+
 def shuffled_promise(run: MainResult) -> dict[str, Any]:
     """Return what a shuffler adds to a promise, and what is left of it without; nothing where there is none."""
     if (promise := run.spec.shuffled) is None:
@@ -249,8 +260,7 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
         "smallest_round": min(counts.answered for counts in run.outcome.state.counts),
         **({"smallest_round_reason": promise.smallest.reason} if promise.smallest.reason else {}),
         "bound": promise.bound,
-        # Of c devices of one person that answer apart: (c epsilon, c exp((c - 1) epsilon) delta), by group privacy
-        "person_delta": min(1.0, copies * math.exp((copies - 1) * central) * run.scenario.failure_chance),
+        "person_delta": group_delta(copies, central, run.scenario.failure_chance),
         "trusted": "the shuffler, not to say who sent what; it sees who sends, and what is sent is for the server",
         "if_trust_fails": f"each device keeps {as_float(local):.6g} nats of local differential privacy",
     }
@@ -263,10 +273,9 @@ def servers_promise(run: MainResult) -> dict[str, Any]:
         return {}
     words, seeds = run.outcome.transcripts
     copies, central = run.population.copies_max or 1, as_float(run.scenario.epsilon)
-    exponent = (copies - 1) * central  # of c devices of one person, by group privacy
     return {
         **sums_of(queries, state.counts[0].answered),
-        "person_delta": min(1.0, copies * math.exp(min(exponent, 700.0)) * run.spec.delta) if run.spec.delta else 0.0,
+        "person_delta": group_delta(copies, central, run.spec.delta or 0.0),
         # Where a second round asks about pairs, whose noise is another one
         **({"pair_deviation": half.deviation(queries[1], state.counts[1].answered)} if len(queries) > 1 else {}),
         "words_server_sha256": words,

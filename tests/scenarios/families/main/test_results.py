@@ -67,6 +67,16 @@ def test_the_clusters_of_a_planted_file_are_found_and_help_its_users(tmp_path: P
     assert found["hit_rate"] > found["random_hit_rate"] + 3 * found["hit_rate_error"]
 
 
+@pytest.mark.parametrize(
+    "trust", [{"design": "set", "trust": "shuffled"}, {"design": "totals", "trust": "two-servers"}]
+)
+def test_of_a_person_with_hundreds_of_devices_no_delta_is_left(file: Path, trust: dict[str, str]) -> None:
+    """Its exponential is no float: the finished run was lost."""
+    values = record(here(of_file(file, users=48_000, epsilon=1, **trust)))
+    assert values["copies_max"] > 710
+    assert values["person_delta"] == 1.0
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["curator-items", "curator-pairs"])
 def test_a_run_under_either_relation_is_the_other_at_half_or_twice_epsilon(name: str) -> None:
