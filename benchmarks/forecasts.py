@@ -16,9 +16,8 @@ import typer
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.show.tables import short
+from scenarios.studies.compare import people_needed
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.people_needed import SPLITS
-from scenarios.studies.compare.people_needed import forecast_of as forecast
 
 LEVELS = {"95 %": 1.0, "75 %": 1.150 / 1.960}
 """How far intervals of a level reach, of that of 95 % on the logarithm of people."""
@@ -34,7 +33,8 @@ def written(table: RatingTable, people: np.ndarray, path: Path) -> Path:
 
 def forecast_of(file: Path, like_from: float | None, epsilon: Epsilon) -> dict[str, tuple[float, float, float]]:
     """Return the people for 95 %, with their interval, by mechanism."""
-    made = forecast(Comparison(ratings=file, like_from=like_from, seeds=SPLITS), epsilons=(epsilon,))
+    settings = Comparison(ratings=file, like_from=like_from, seeds=people_needed.SPLITS)
+    made = people_needed.forecast_of(settings, epsilons=(epsilon,))
     return {row.mechanism: row.needed for row in made.rows if row.needed is not None}
 
 
@@ -46,6 +46,7 @@ def main(
     like_from: Annotated[float | None, typer.Option(help="A rating from which on an item is liked.")] = None,
 ) -> None:
     """Print the whole file's numbers, each small file's, and how many intervals hold."""
+    people_needed.FEWEST = 0  # What is forecast of fewer people is measured here
     spent, table, hits = parse_epsilon(epsilon), read_ratings(file), dict[tuple[str, str], list[bool]]()
     whole = forecast_of(file, like_from, spent)
     print("whole file:", {name: [short(one) for one in reach] for name, reach in whole.items()}, flush=True)
