@@ -49,5 +49,5 @@ def _forecast(request: PlanRequest) -> tuple[FileForecast, dict[str, Any]]:
     table = read_for(request)
     likes = int(judge_likes(table, settings.liked_from).sum())
     made = forecast_of(settings, epsilons=epsilons, users=request.users, share=request.worth or WORTH)
-    held = {"ratings": table.ratings, "likes": likes, "users": table.users, "items": table.count}
-    return made, {**held, **made.record()}
+    counts = {"ratings": table.ratings, "likes": likes, "users": table.users, "items": table.count}
+    return made, {**counts, **made.record()}
