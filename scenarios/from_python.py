@@ -370,7 +370,9 @@ def plan(
     like_from: float | None = None,
     duplicates: Literal["last", "first", "mean"] | None = None,
     bad_lines: Literal["refuse", "skip"] = "refuse",
+    unrated: float | None = None,
     features: str | Path | None = None,
+    feature_columns: tuple[str, ...] | None = None,
     worth: float | None = None,
     block_model: bool = False,
     design: str | None = None,
@@ -400,11 +402,13 @@ def plan(
         Users there are.
     ratings : path, optional
         Forecast what private advice takes among people like this file's.
-    columns, like_from, duplicates, bad_lines : optional
+    columns, like_from, duplicates, bad_lines, unrated : optional
         Names of its user, item and rating columns; the rating from which on it is a like; which one counts of several;
-        whether lines that cannot be read are an error or left out.
+        whether lines that cannot be read are an error or left out; a number that stands for no rating.
     features : path, optional
         Public features of its items, which devices weigh scores by.
+    feature_columns : tuple of str, optional
+        Its columns of words; default: all but numbers, dates and those of more than 500 words.
     worth : float, optional
         Share of what plain popularity is worth that advice is to reach; default: 0.95.
     block_model : bool

@@ -48,9 +48,10 @@ READERS = {
 ALLOWED = {
     "coordinator/protocol/limits.py": "the way itself, and the system's own files about memory",
     "scenarios/config/files.py": "the same, for what is text, JSON, TOML, packed or a table",
-    "scenarios/data/formats.py": "a rating file, by `open_regular` and `open_member`",
-    "scenarios/data/readers.py": "Parquet and text of a file that `open_ratings` opened",
-    "scenarios/data/populations.py": "a table in bytes that `read_file` read",
+    "scenarios/data/packed_files.py": "a file of data, by `open_regular` and `open_member`",
+    "scenarios/data/readers.py": "Parquet and text of a file that `open_data` opened",
+    "scenarios/data/text_records.py": "the same",
+    "scenarios/data/side_tables.py": "the same",
     "actors/durable_log.py": "writes and synchronizes, and reads nothing",
     "scenarios/store/record_log.py": "writes an archive into memory",
     "scenarios/store/whole_files.py": "locks a folder, and tries whether a file can be written",
@@ -237,7 +238,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with 100 MB left."""
     for module in (limits, files):
         monkeypatch.setattr(module, "memory_left", lambda: 100 << 20)
-    monkeypatch.setattr("scenarios.data.formats.memory_left", lambda: 100 << 20)
+    monkeypatch.setattr("scenarios.data.packed_files.memory_left", lambda: 100 << 20)
 
 
 def test_more_than_is_left_is_refused(little: None) -> None:

@@ -54,7 +54,10 @@ def bounds(
     output.deliver("bounds", record, lambda: show_bounds(Console(), record))
 
 
-_READ = ("columns", "duplicates", "bad_lines", "min_ratings", "like_from", "held_out", "split_by", "features")
+_READ = (
+    *("columns", "duplicates", "bad_lines", "unrated", "min_ratings", "like_from", "held_out", "split_by"),
+    *("features", "feature_columns"),
+)
 
 
 @with_fields({name: Comparison.model_fields[name] for name in _READ})
@@ -69,10 +72,10 @@ def data(
 ) -> None:
     """Show what is in a file of ratings, and what private recommendations take among people like its own."""
     from scenarios.config.settings import validated
-    from scenarios.data.datasets import lines_skipped, tell_remarks
+    from scenarios.data.datasets import lines_skipped, tell
     from scenarios.data.rating_split import describe
     from scenarios.studies.compare.people_needed import SPLITS, forecast_of, show_forecast
-    from scenarios.studies.compare.worlds import table_of
+    from scenarios.studies.compare.worlds import feature_remarks, table_of
     from scenarios.studies.planner.plan import show_learnable
     from scenarios.studies.planner.request import learnable_of
 
@@ -84,14 +87,14 @@ def data(
     record = {
         **described,
         **lines_skipped(settings, table),
-        "remarks": table.remarks,
+        "remarks": [*table.remarks, *feature_remarks(settings)],
         **learnable,
         **forecast.record(),
     }
 
     def show() -> None:
         show_description(Console(), described, f"blindrec data {file.name}")
-        tell_remarks(table, Console())
+        tell(record["remarks"], Console())
         for rows in learnable.values():
             show_learnable(Console(), rows)
         if plain := forecast.popularity:

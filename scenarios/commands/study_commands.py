@@ -25,8 +25,9 @@ from scenarios.store.run_folder import require_counts
 from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.compare.comparison_settings import Comparison
 
-_FROM_COMPARISON = ("held_out", "split_by", "features")
-WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "bad_lines", *_FROM_COMPARISON)
+_FROM_COMPARISON = ("held_out", "split_by", "features", "feature_columns")
+_OF_FILE = ("columns", "like_from", "duplicates", "bad_lines", "unrated", *_FROM_COMPARISON)
+WORLD = ("like", "class_shares", "cluster_shares", *_OF_FILE)
 """Fields that a plan takes as a run does."""
 TRUST = ("trust", "delta", "expected_answers", "own_questions")
 """Fields of whom devices trust that a plan takes as a run does."""

@@ -28,13 +28,16 @@ from scenarios.config.settings import (
     ColumnNames,
     Duplicates,
     ExperimentScenario,
+    FeatureColumns,
     Features,
     HeldOut,
     LikeFrom,
     Malicious,
     Seed,
     SplitBy,
+    Unrated,
     like_bar,
+    without_features,
 )
 
 EXPECTED = 0.9  # Share of the devices that are expected to answer, if nothing else is said
@@ -223,6 +226,7 @@ class AdviceSettings(PolicySettings):
     """Public features and public people; see `scenarios.families.main.run`."""
 
     features: Features = None
+    feature_columns: FeatureColumns = None
     public: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0,
         description="Set mechanism: share of the file's people whose ratings are public, and weighed with answers [0].",
@@ -299,6 +303,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
     columns: ColumnNames = None
     duplicates: Duplicates = None
     bad_lines: BadLines = "refuse"
+    unrated: Unrated = None
     like_from: LikeFrom = None
     held_out: HeldOut = HELD_OUT
     split_by: SplitBy = "random"
@@ -347,8 +352,20 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
             raise ValueError(f"{name} is {getattr(self, name)!r}, but {file} brings its own; give one of them")
         if self.ratings is None:
             self.refuse_without_file(
-                "columns", "duplicates", "bad_lines", "like_from", "held_out", "split_by", "features", "public"
+                *(
+                    "columns",
+                    "duplicates",
+                    "bad_lines",
+                    "unrated",
+                    "like_from",
+                    "held_out",
+                    "split_by",
+                    "features",
+                    "public",
+                ),
             )
+        if self.features is None and self.feature_columns is not None:
+            raise ValueError(without_features(self.feature_columns))
         check_shares("class_shares", self.class_shares, len(self.like))
         if len({len(row) for row in self.like}) != 1 or not self.like[0]:
             raise ValueError(f"like has rows of {', '.join(str(len(row)) for row in self.like)} numbers; give as many")

@@ -36,6 +36,12 @@ BadLines = Annotated[
     Literal["refuse", "skip"],
     Field(description="skip: lines that cannot be read are left out and counted; refuse: they are an error [refuse]."),
 ]
+Unrated = Annotated[
+    Annotated[float, Field(allow_inf_nan=False)] | None,
+    Field(
+        description="A number that stands for no rating, such as 0 or -1; its lines are left out and counted [none]."
+    ),
+]
 Malicious = Annotated[
     Annotated[float, Field(ge=0, lt=1)] | None,
     Field(
@@ -84,6 +90,18 @@ Features = Annotated[
     NamedPath | None,
     Field(description="Public features of items: a CSV with their ids, and columns of words split by '|'."),
 ]
+FeatureColumns = Annotated[
+    tuple[str, ...] | None,
+    BeforeValidator(lambda value: None if value is None else tuple(str(part) for part in parts_of(value))),
+    Field(
+        description="Columns of --features that hold words, by ',' [all but numbers, dates and more than 500 words]."
+    ),
+]
+
+
+def without_features(columns: tuple[str, ...]) -> str:
+    """Return what is said of names of columns without a file of features."""
+    return f"feature_columns is {brief(','.join(columns))}, but no file has them; give --features too"
 
 
 def parts_of(value: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,8 @@ from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import RowTable, starts_of
 from scenarios.config.settings import TIMED, BadLines, Duplicates
-from scenarios.data.formats import Columns, open_ratings
+from scenarios.data.formats import Columns
+from scenarios.data.packed_files import open_data
 from scenarios.data.readers import RatingColumns, read_columns
 from scenarios.log import step
 
@@ -34,14 +36,15 @@ class RatingTable(RowTable[Floats]):
     item_labels: NDArray[np.object_]
     source: str  # The format's name
     skipped: int = 0  # Bad lines of the file that were left out
-    apart: str = ""  # Which ratings stand apart from all others, as a warning; empty where none do
+    unrated: int = 0  # Lines without a rating that were left out
+    notes: tuple[str, ...] = ()  # What is strange about the file, warnings among it
     times: Floats | None = None  # shape (ratings,); When each was given, in seconds of any origin; None where not read
 
     @property
     def remarks(self) -> list[str]:
         """Notes for whoever reads the file, a line each."""
-        skipped = f"bad lines of the file that were left out: {self.skipped:,}"
-        return [*([skipped] if self.skipped else []), *([f"warning: {self.apart}"] if self.apart else [])]
+        counts = {"bad lines": self.skipped, "lines without a rating": self.unrated}
+        return [*(f"{what} of the file that were left out: {n:,}" for what, n in counts.items() if n), *self.notes]
 
     @property
     def ratings(self) -> int:
@@ -85,24 +88,36 @@ class FileSettings(Protocol):
     def bad_lines(self) -> BadLines:
         """What becomes of lines that cannot be read."""
 
+    @property
+    def unrated(self) -> float | None:
+        """The rating that stands for no rating, if one does."""
+
 
 def read_for(settings: FileSettings, **how: Any) -> RatingTable:
     """Return the ratings of a scenario's file, with times where they are needed; the last file is cached."""
     path = settings.ratings
     assert path is not None  # callers check that there is a file
     timed = settings.duplicates is not None or len(settings.columns or ()) == TIMED
-    choices = {"columns": settings.columns, "duplicates": settings.duplicates, "bad_lines": settings.bad_lines}
+    choices = {name: getattr(settings, name) for name in ("columns", "duplicates", "bad_lines", "unrated")}
     return _read_once(path.absolute(), version_of(path), **choices, **{"min_ratings": 1, "times": timed, **how})
 
 
 def lines_skipped(settings: FileSettings, table: RatingTable) -> dict[str, int]:
-    """Return how many bad lines were left out, as records have it; nothing where such lines are an error."""
-    return {"lines_skipped": table.skipped} if settings.ratings is not None and settings.bad_lines == "skip" else {}
+    """Return how many lines were left out, as records have it; nothing where such lines are an error."""
+    if settings.ratings is None:
+        return {}
+    skipped = {"lines_skipped": table.skipped} if settings.bad_lines == "skip" else {}
+    return skipped | ({"lines_unrated": table.unrated} if table.unrated else {})
 
 
 def tell_remarks(table: RatingTable, console: Console) -> None:
     """Print the notes for whoever reads the file."""
-    for line in table.remarks:
+    tell(table.remarks, console)
+
+
+def tell(remarks: Iterable[str], console: Console) -> None:
+    """Print notes, a line each."""
+    for line in remarks:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
@@ -125,11 +140,13 @@ def read_ratings(
     columns: Columns | None = None,
     duplicates: Duplicates = None,
     bad_lines: BadLines = "refuse",
+    unrated: float | None = None,
     min_ratings: int = 0,
     times: bool = False,
 ) -> RatingTable:
     """Read a file of ratings, or the only one in a zip archive, in any format of `scenarios.data.formats`."""
-    raw = read_columns(open_ratings(Path(path)), columns, times=times, skip=bad_lines == "skip")
+    file = open_data(Path(path))
+    raw = read_columns(file, columns, times=times, skip=bad_lines == "skip", unrated=unrated)
     with step("numbering people and items"):
         table = _assemble(raw, duplicates)
     frequent = table.degrees >= min_ratings
@@ -173,7 +190,8 @@ def _assemble(raw: RatingColumns, duplicates: Duplicates) -> RatingTable:
         item_labels=item_labels,
         source=raw.source,
         skipped=raw.skipped,
-        apart=raw.apart,
+        unrated=raw.unrated,
+        notes=raw.remarks,
         times=times,
     )
 

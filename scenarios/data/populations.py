@@ -1,11 +1,7 @@
 """Populations: the devices of a run and, where the world was made, the truth about them."""
 
-import io
-import re
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,94 +10,17 @@ from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.trust import SHUFFLED
 from coordinator.server.decoding.estimates import PublicCounts
 from coordinator.server.design import World
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.server_half import GROUPS
 from scenarios.config.central_promise import sizes_behind_shuffler
-from scenarios.config.files import brief, read_file, require_text
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import read_for
 from scenarios.data.rating_split import Split, hold_out, needs_times
-
-Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
-FEWEST, MOST = 5, 500
-"""A word is a feature if at least this many items have it; a column with more words than `MOST` has no features."""
-_ITEM = re.compile("(item|movie|film|book|product|track|song|joke|i)id|item|isbn|asin")
-_TITLE = ("title", "name", "item_name", "movie_title")
-_YEAR = re.compile(r"\((\d{3})\d\)\s*$")
-_NOTHING = ("", "(no genres listed)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemDescriptions:
-    """The descriptions of a catalogue's items."""
-
-    features: PublicFeatures  # Words of its columns, split by ``|``, and decades of titles
-    # shape (N,); Titles, with an item's id where the file does not name it; None without a column of titles
-    titles: Labels | None = field(repr=False)
-
-
-def read_text_table(path: Path, what: str, remedy: str) -> Any:
-    """Return the table of a CSV with a line of names, whose cells are text."""
-    import pandas as pd  # noqa: PLC0415 (it takes longer than a small run, which has no such file)
-
-    try:
-        content = read_file(path, what, remedy)
-        require_text(len(content), f"{what} {path}")
-        return pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(f"{what} {path} cannot be read ({error}); {remedy}") from None
-
-
-def read_descriptions(path: Path, item_labels: Labels) -> ItemDescriptions:
-    """Read a file's descriptions of a catalogue's items, whose ids are ``item_labels``, shape (N,)."""
-    import pandas as pd  # noqa: PLC0415 (it takes longer than a small run, which has no such file)
-
-    remedy = "give a CSV with items' ids and columns of words split by '|'"
-    table = read_text_table(path, "features file", remedy)
-    named = [name for name in table if _ITEM.fullmatch(re.sub(r"[^a-z]", "", str(name).lower()))]
-    item = named[0] if named else table.columns[0]
-    if not (again := table[item][table[item].duplicated()]).empty:
-        several = f"tells of {item} {brief(again.iloc[0])} in several lines, as files about people do"
-        raise InputError(f"features file {path} {several}; give a CSV with one line for each item")
-    place = pd.Series(np.arange(len(item_labels)), index=item_labels)
-    places = table[item].map(place)
-    table, rows = table[places.notna()], places[places.notna()].to_numpy(np.int64)
-    features: dict[str, Floats] = {}
-    for column in [name for name in table if name != item]:
-        words = table[column].map(_words)
-        every = words.explode().value_counts()
-        if len(every) <= MOST:
-            for word in sorted(every.index[every >= FEWEST]):
-                one = np.zeros(len(item_labels))
-                one[rows[words.map(lambda cell, word=word: word in cell).to_numpy(np.bool_)]] = 1
-                features[f"{column}: {word}"] = one
-    if not features:
-        raise InputError(f"features file {path} tells nothing of these {len(item_labels)} items; {remedy}")
-    titles = None
-    if called := [name for name in table if str(name).strip().lower() in _TITLE]:
-        titles = item_labels.copy()
-        titles[rows] = table[called[0]].to_numpy(dtype=np.object_)
-    return ItemDescriptions(
-        features=PublicFeatures(names=tuple(features), has=np.stack(list(features.values()), axis=1)), titles=titles
-    )
-
-
-def _words(cell: str) -> list[str]:
-    """Return the words of a cell; of a title that ends in a year only its decade.
-
-    >>> _words("Drama|Crime"), _words("Heat (1995)")
-    (['Drama', 'Crime'], ['1990s'])
-    """
-    if year := _YEAR.search(cell):
-        return [f"{year[1]}0s"]
-    return [word.strip() for word in cell.split("|") if word.strip() not in _NOTHING]
+from scenarios.data.side_tables import ItemDescriptions, Labels, descriptions_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +32,7 @@ class Population:
     truth: Indices | None = field(repr=False)  # shape (N,); True cluster of every item; None with a ratings file
     split: Split | None = field(repr=False)  # With a ratings file: its split into training and held-out ratings
     # shape (N,); Names of the items
-    item_labels: np.ndarray[tuple[int], np.dtype[np.object_]] = field(repr=False)
+    item_labels: Labels = field(repr=False)
     copies_max: int = 1  # The largest number of devices that one person stands behind
     people: int = 0  # With a ratings file: people among the devices; the first ones stand for one person each
     descriptions: ItemDescriptions | None = None  # The items' public features and titles, where a file describes them
@@ -184,6 +103,11 @@ def from_file(scenario: Scenario) -> Population:
     split = hold_out(
         table, held_out=scenario.held_out, like_from=scenario.liked_from, seed=scenario.seed, split_by=split_by
     )
+    if not split.likes.any() and not split.holdout.items.size:
+        raise InputError(
+            f"{scenario.ratings} holds no like: everybody rates everything alike; lower or name --like-from, or name "
+            "two columns if all that occurs is liked"
+        )
     typical = max(1, int(np.median(split.train.degrees)))
     people, counts = np.arange(split.train.users), None
     if scenario.public:
@@ -218,7 +142,7 @@ def from_file(scenario: Scenario) -> Population:
         people=int(np.count_nonzero(copies)),
         public=counts,
         from_the_file=("items", *(["rated"] if scenario.rated is None else [])),
-        descriptions=None if scenario.features is None else read_descriptions(scenario.features, table.item_labels),
+        descriptions=descriptions_of(scenario, table.item_labels),
     )
 
 

@@ -1,9 +1,8 @@
-"""Readers of rating files: columns in the file's own order, from lines of text or from Parquet."""
+"""Readers of rating files: columns in the file's own order, from lines of text, JSON lines or Parquet."""
 
-import io
-import re
-import sys
-from collections.abc import Callable
+import json
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,19 +14,21 @@ import pyarrow.parquet
 
 from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
-from scenarios.config.files import DAMAGED_ARCHIVE, require_rows
-from scenarios.data.formats import Columns, RatingFile, RatingFormat, choose_fields, recognise_text, unreadable
+from scenarios.config.files import require_rows
+from scenarios.data.formats import DOTS, Columns, RatingFormat, choose_fields, first_object, head_of, recognise_text
+from scenarios.data.packed_files import UNREADABLE, DataFile, unreadable
+from scenarios.data.text_records import BLOCK, NO_UTF8, SEPARATOR, TORN, Records, line_numbers, text_of, whole_records
+from scenarios.data.values import day_or_month_first, perhaps_unrated, stand_apart, to_floats, to_seconds
 from scenarios.log import counted_step, step
 
 Place = Callable[[int], str]
 Reason = Callable[[int, int], str]
 """From a row, and how many characters of its text may be repeated, to what is wrong with it."""
 MOST_LINES = 10  # Bad lines that an error names
-APART = 3  # Ratings stand apart if the gap before them is so many times as wide as the range of all others
-_MONTHS = 12
-_DATE = re.compile(r"\s*(\d{1,2})([./-])(\d{1,2})\2(\d{4})((?:\s.*)?)")
+LONGEST_ID = 1000  # Characters of an id; a longer text is none
 _LONG, _SHORT = 60, 12
-_THIN = 1000
+_NUMERIC = r"^\s*-?[0-9]{1,18}(\.0+)?\s*$"
+_INTEGER = r"^-?[0-9]+$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,8 @@ class RatingColumns:
     # float64[ratings], when each was given, in seconds of any origin; None where that was not read
     times: Floats | None = None
     skipped: int = 0  # Bad lines that were left out
-    apart: str = ""  # Which ratings stand apart from all others, as a warning; empty where none do
+    unrated: int = 0  # Lines without a rating that were left out
+    remarks: tuple[str, ...] = ()  # What is strange about the file, warnings among it
 
     def __repr__(self) -> str:
         return f"RatingColumns({len(self.values)} ratings, {self.source})"
@@ -54,76 +56,101 @@ class RatingColumns:
 class Faults:
     """The lines of a file that cannot be read, and why."""
 
-    file: RatingFile
+    file: DataFile
+    form: RatingFormat | None = None  # Of text in records; other files have a row or a line of their own each
     unit: str = "line"  # What a row is called, a line of text or a row of Parquet
-    first: int = 1  # Number of the first row, among those that are not empty, from 1
     # Numbers of rows that the parser left out, ascending, and why; they are no rows of its table
     torn: list[tuple[int, Reason]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     _rows: list[tuple[Ints, Reason]] = field(default_factory=list)
+    _empty: tuple[Ints, str] = (np.zeros(0, np.int64), "")
 
     def add(self, rows: Ints, reason: Reason) -> None:
         """Count rows of the table as bad; each is reported with the first reason that was added."""
         if rows.size:
             self._rows.append((rows, reason))
 
-    def number(self, row: int) -> int:
-        """Return the number of a row of the table among the file's rows that are not empty, from 1."""
-        torn = np.array([number for number, _ in self.torn], np.int64)
-        return row + self.first + int(np.searchsorted(torn - np.arange(torn.size), row + self.first, side="right"))
+    def leave_empty(self, rows: Ints, name: str) -> None:
+        """Count rows of the table whose column of this name holds nothing; they are told apart from bad ones."""
+        self._empty = rows, name
+
+    def numbers(self, rows: Sequence[int]) -> list[int]:
+        """Return the numbers of rows of the table among the file's records, from 1."""
+        torn, numbers = np.array([number for number, _ in self.torn], np.int64), np.asarray(rows, np.int64) + 1
+        ordered: list[int] = (numbers + np.searchsorted(torn - np.arange(torn.size), numbers, side="right")).tolist()
+        return ordered
 
     def place(self, row: int) -> str:
         """Return where a row of the table stands, in words."""
-        return f"{self._where(self.number(row))} of {self.file.name}"
+        return self._where(self.numbers([row]))[0] + f" of {self.file.name}"
 
-    def usable(self, rows: int, *, skip: bool) -> tuple[int, Ints | None]:
-        """Return how many lines are left out, and which of the table's rows can be used; None for all of them."""
-        good = np.delete(np.arange(rows), np.concatenate([bad for bad, _ in self._rows])) if self._rows else None
-        count = len(self.torn) + (0 if good is None else rows - good.size)
-        if count and not skip:
-            raise InputError(self._told(count))
-        return count, good
+    def usable(self, rows: int, *, skip: bool) -> tuple[int, int, Ints | None]:
+        """Return how many lines are bad, how many hold no rating, and the rows that can be used; None for all."""
+        bad = np.unique(np.concatenate([bad for bad, _ in self._rows])) if self._rows else np.zeros(0, np.int64)
+        empty, name = np.setdiff1d(self._empty[0], bad), self._empty[1]
+        count = len(self.torn) + bad.size
+        if (count or empty.size) and not skip:
+            parts = [self._told(count)] if count else []
+            if empty.size == 1 and not count:
+                parts = [f"{self.place(int(empty[0]))} has no '{name}'"]
+            elif empty.size:
+                besides = f"{empty.size:,} {self.unit}s of {self.file.name}" if not count else f"{empty.size:,} others"
+                first = self._where(self.numbers([int(empty[0])]))[0]
+                parts.append(f"{besides} have no '{name}', {first} the first")
+            those = "them" if count + empty.size > 1 else "it"
+            raise InputError(f"{'; '.join(parts)}: correct or drop {those}, or leave {those} out by --bad-lines skip")
+        gone = np.concatenate([bad, empty])
+        return count, empty.size, np.delete(np.arange(rows), gone) if gone.size else None
 
     def _told(self, count: int) -> str:
         reasons: dict[int, tuple[int, Reason]] = {}
         for number, reason in self.torn[:MOST_LINES]:
             reasons[number] = (number, reason)
         for rows, reason in self._rows:
-            for row in map(int, np.sort(rows)[:MOST_LINES]):
-                reasons.setdefault(self.number(row), (row, reason))
+            first = [int(row) for row in np.sort(rows)[:MOST_LINES]]
+            for number, row in zip(self.numbers(first), first, strict=True):
+                reasons.setdefault(number, (row, reason))
+        numbers = sorted(reasons)[:MOST_LINES]
+        places = self._where(numbers)
         if count == 1:
-            [(number, (row, reason))] = reasons.items()
-            where = f"{self._where(number)} of {self.file.name}"
-            return f"{where} {reason(row, _LONG)}: correct or drop it, or leave it out by --bad-lines skip"
-        first = sorted(reasons)[:MOST_LINES]
-        lines = [f"{self._where(number)} {reasons[number][1](reasons[number][0], _SHORT)}" for number in first]
-        more = [f"and {count - len(first):,} more"] if count > len(first) else []
-        return (
-            f"{count:,} {self.unit}s of {self.file.name} cannot be read: {'; '.join([*lines, *more])}: correct or drop "
-            "them, or leave them out by --bad-lines skip"
-        )
+            row, reason = reasons[numbers[0]]
+            return f"{places[0]} of {self.file.name} {reason(row, _LONG)}"
+        lines = [f"{place} {reasons[n][1](reasons[n][0], _SHORT)}" for n, place in zip(numbers, places, strict=True)]
+        more = [f"and {count - len(lines):,} more"] if count > len(lines) else []
+        return f"{count:,} {self.unit}s of {self.file.name} cannot be read: {'; '.join([*lines, *more])}"
 
-    def _where(self, number: int) -> str:
-        return f"{self.unit} {self.file.line_number(number) if self.unit == 'line' else number}"
+    def _where(self, numbers: Sequence[int]) -> list[str]:
+        lines = {} if self.form is None else line_numbers(self.file, self.form, numbers)
+        return [f"{self.unit} {lines.get(number, number)}" for number in numbers]
 
 
-def from_table(table: pa.Table, form: RatingFormat, bad: Faults, *, skip: bool) -> RatingColumns:
+def from_table(
+    table: pa.Table, form: RatingFormat, bad: Faults, *, skip: bool, unrated: float | None = None
+) -> RatingColumns:
     """Take the ratings out of a table whose columns are encoded as dictionaries; seen is 1 where no column rates."""
     user, item, *rating = form.fields
     users, user_labels = _identities(table[user], user, bad)
     items, item_labels = _identities(table[item], item, bad)
+    marked = np.zeros(table.num_rows, np.bool_)
     if rating:
-        values = numbers(table[rating[0]], bad, low=form.low, high=form.high, what="the rating")
+        values = _ratings(table[rating[0]], rating[0], form, bad, unrated)
+        marked = values == unrated if unrated is not None else marked
     else:
         values = np.ones(table.num_rows)
     times = _times(table[form.time], form.time, bad) if form.time in table.column_names else None
+    skipped, empty, rows = bad.usable(table.num_rows, skip=skip)
+    if marked.any():
+        there = np.arange(table.num_rows) if rows is None else rows
+        rows = there[~marked[there]]
+        empty += there.size - rows.size
     place: Place = bad.place
-    skipped, rows = bad.usable(table.num_rows, skip=skip)
     if rows is not None:
         users, user_labels = _used(users[rows], user_labels)
         items, item_labels = _used(items[rows], item_labels)
         values, times = values[rows], None if times is None else times[rows]
         place = lambda rating: bad.place(int(rows[rating]))  # noqa: E731 (a function of rows that are left)
-    need_ratings(values.size, bad.file, skipped)
+    need_ratings(values.size, bad.file, skipped, empty)
+    warnings = [] if form.stated else [stand_apart(values), perhaps_unrated(values)]
     return RatingColumns(
         users=users,
         items=items,
@@ -134,86 +161,61 @@ def from_table(table: pa.Table, form: RatingFormat, bad: Faults, *, skip: bool) 
         source=form.name,
         times=times,
         skipped=skipped,
-        apart="" if form.stated else stand_apart(values),
+        unrated=empty,
+        remarks=(*bad.remarks, *(f"warning: {line}" for line in warnings if line)),
     )
 
 
-def need_ratings(count: int, file: RatingFile, skipped: int = 0) -> None:
+def need_ratings(count: int, file: DataFile, skipped: int = 0, unrated: int = 0) -> None:
     """Refuse a file that holds no rating."""
     if count == 0:
-        besides = f" besides {skipped:,} bad lines" if skipped else ""
+        parts = [f"{skipped:,} bad lines"] if skipped else []
+        parts += [f"{unrated:,} lines without one"] if unrated else []
+        besides = f" besides {' and '.join(parts)}" if parts else ""
         raise InputError(f"{file.name} holds no rating{besides}: give a file with at least one")
 
 
-def stand_apart(values: Floats) -> str:
-    """Say which ratings stand apart from all others, as a mark of what is missing does, or a slip; empty for none.
-
-    They lie beyond a gap that is wider than `APART` times the range of all others. The others are more than half of the
-    ratings, and do not thin out towards the gap, as counts do: a thousandth of all ratings, and ten, lie in the last
-    tenth of their range.
-
-    >>> stand_apart(np.repeat([0.5, 3.0, 5.0, 99.0], [20, 50, 30, 2]))
-    '2 ratings of 99 stand apart from all others, which lie from 0.5 to 5: if they are no ratings, drop their lines'
-    >>> stand_apart(np.array([1, 1, 1, 1, 2, 2, 3, 40])), stand_apart(np.repeat([1.0, 5.0], 50))
-    ('', '')
-    """
-    counted = pc.value_counts(pa.array(values))
-    order = np.argsort(levels := np.asarray(counted.field("values"), np.float64))
-    levels, counts = levels[order], np.asarray(counted.field("counts"), np.int64)[order]
-    for sign in (1, -1):  # what stands above all others, then what stands below
-        ends, multiplicities = (levels, counts) if sign == 1 else (-levels[::-1], counts[::-1])
-        below, width, gap = np.cumsum(multiplicities), ends[:-1] - ends[0], np.diff(ends)
-        tenth = np.searchsorted(ends, ends[:-1] - width / 10)
-        last = below[:-1] - np.where(tenth > 0, below[tenth - 1], 0)
-        wide = (gap > APART * width) & (width > 0) & (2 * below[:-1] > values.size)
-        if (gaps := np.flatnonzero(wide & (last >= max(10, values.size / _THIN)))).size:
-            others, beyond = np.sort(sign * ends[[0, gaps[0]]]), np.sort(sign * ends[[gaps[0] + 1, -1]])
-            count = int(values.size - below[gaps[0]])
-            which = f"of {beyond[0]:g}" if beyond[0] == beyond[1] else f"from {beyond[0]:g} to {beyond[1]:g}"
-            stand = "rating {} stands" if count == 1 else "ratings {} stand"
-            return (
-                f"{count:,} {stand.format(which)} apart from all others, which lie from "
-                f"{others[0]:g} to {others[1]:g}: if they are no ratings, drop their lines"
-            )
-    return ""
+def _ratings(column: pa.ChunkedArray, name: str, form: RatingFormat, bad: Faults, unrated: float | None) -> Floats:
+    """Read ratings, of which some may be empty; where none is a number, for one reason, that is said once."""
+    codes, texts = _decode(column)
+    if pa.types.is_string(texts.type):
+        nothing = pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy(zero_copy_only=False)
+    else:
+        nothing = np.zeros(len(texts), np.bool_)
+    empty = nothing[codes]
+    values, way = to_floats(texts)
+    if not np.isfinite(values).any() and not empty.all():
+        row = int(np.flatnonzero(~empty)[0])
+        shown = _text_of_column(texts, codes[row], _LONG)
+        raise InputError(
+            f"{bad.file.name} has no finite number in its column '{name}': {bad.place(row).partition(' of ')[0]} "
+            f"holds {shown}; write numbers there, or name the column of ratings by --columns"
+        )
+    if way:
+        bad.remarks.append(f"ratings are written {way}, and read so")
+    if empty.any():  # of numbers the reader has said so
+        bad.leave_empty(np.flatnonzero(empty), name)
+    return _in_range(
+        codes, texts, values, bad, low=form.low, high=form.high, what="the rating", also=unrated, but=nothing
+    )
 
 
 def _times(column: pa.ChunkedArray, name: str, bad: Faults) -> Floats:
     """Read times: numbers, or dates as text."""
     codes, texts = _decode(column)
-    values = _to_float(texts)
-    if np.isnan(values).all():
-        import pandas as pd  # noqa: PLC0415 (only where dates are text)
-
-        dates = pd.to_datetime(pd.Series(_year_first(texts.to_pylist())), errors="coerce", utc=True, format="ISO8601")
-        values = np.asarray((dates - pd.Timestamp(0, tz="UTC")).dt.total_seconds(), np.float64)
+    values = to_seconds(texts)
     if not np.isfinite(values).all():
 
         def reason(row: int, most: int) -> str:
             text = _text_of_column(texts, codes[row], most)
-            open_order = _DATE.fullmatch(str(texts[int(codes[row])]))
+            open_order = day_or_month_first(str(texts[int(codes[row])]))
             order = ", and days or months may come first: write the year first" if open_order else ""
             return f"has the {name} {text}, which is neither a number nor a date such as 2024-05-31{order}"
 
+        if not np.isfinite(values).any():
+            raise InputError(f"{bad.file.name} has no times: {bad.place(0).partition(' of ')[0]} {reason(0, _LONG)}")
         bad.add(np.flatnonzero(~np.isfinite(values)[codes]), reason)
     return values[codes]
-
-
-def _year_first(texts: list[str]) -> list[str]:
-    """Return dates with day or month first as ISO 8601 has them; as they are where the file leaves open which it is.
-
-    >>> _year_first(["31/12/2019", "1/2/2020 09:30"]), _year_first(["12/31/2019"]), _year_first(["01/02/2020"])
-    (['2019-12-31', '2020-02-01 09:30'], ['2019-12-31'], ['01/02/2020'])
-    """
-    matches = [_DATE.fullmatch(str(text)) for text in texts]
-    over = np.array([[int(one[1]), int(one[3])] for one in matches if one] or [[0, 0]]).max(axis=0) > _MONTHS
-    if over[0] == over[1]:
-        return texts
-    day, month = (1, 3) if over[0] else (3, 1)
-    return [
-        f"{one[4]}-{one[month]:0>2}-{one[day]:0>2}{one[5]}" if one else text
-        for one, text in zip(matches, texts, strict=True)
-    ]
 
 
 def numbers(
@@ -221,12 +223,29 @@ def numbers(
 ) -> Floats:
     """Return an encoded column as float64[rows]; what is no number from `low` to `high`, and no `mark`, is bad."""
     codes, texts = _decode(column)
-    values = _to_float(texts)
+    values, _ = to_floats(texts)
+    return _in_range(codes, texts, values, bad, low=low, high=high, what=what, also=mark)
+
+
+def _in_range(
+    codes: Indices,
+    texts: pa.Array,
+    values: Floats,
+    bad: Faults,
+    *,
+    low: float,
+    high: float,
+    what: str,
+    also: float | None,
+    but: Bools | None = None,
+) -> Floats:
     allowed: Bools = (values >= low) & (values <= high)
-    if mark is not None:
-        allowed |= values == mark
+    if also is not None:
+        allowed |= values == also
+    if but is not None:
+        allowed |= but
     if not allowed.all():
-        or_mark = "" if mark is None else f" ({mark:g} means not rated)"
+        or_mark = "" if also is None else f" ({also:g} means not rated)"
 
         def reason(row: int, most: int) -> str:
             fault = f"is outside {low:g} to {high:g}" if np.isfinite(values[codes[row]]) else "is no finite number"
@@ -237,11 +256,39 @@ def numbers(
 
 
 def _identities(column: pa.ChunkedArray, name: str, bad: Faults) -> tuple[Indices, pa.StringArray]:
+    """Return who or what rows are about, by places in labels of which each is there once."""
     codes, labels = _decode(column)
     empty = pc.index(labels, "").as_py()
     if empty >= 0:
         bad.add(np.flatnonzero(codes == empty), lambda *_: f"has no '{name}'")
+    lengths = pc.utf8_length(labels).to_numpy()
+    if (long := lengths > LONGEST_ID).any():
+
+        def reason(row: int, _: int) -> str:
+            return f"has a '{name}' of {lengths[codes[row]]:,} characters, and an id has at most {LONGEST_ID:,}"
+
+        bad.add(np.flatnonzero(long[codes]), reason)
+        labels = pc.if_else(pa.array(long), pa.array([f"{number}" for number in range(len(labels))]), labels)
+    labels = plain_ids(labels)
+    once = labels.dictionary_encode()
+    if len(once.dictionary) < len(labels):
+        codes, labels = once.indices.to_numpy()[codes].astype(np.int32), once.dictionary
     return codes, labels
+
+
+def plain_ids(labels: pa.StringArray) -> pa.StringArray:
+    """Return ids as they are; where all are whole numbers without spaces and zeros after a point, as programs write.
+
+    >>> plain_ids(pa.array([" 7.0", "12"])).to_pylist(), plain_ids(pa.array([" 7.0", "b"])).to_pylist()
+    (['7', '12'], [' 7.0', 'b'])
+    """
+    if not _all_match(labels, _NUMERIC) or _all_match(labels, _INTEGER):
+        return labels
+    return pc.replace_substring_regex(pc.utf8_trim_whitespace(labels), r"\.0+$", "")
+
+
+def _all_match(labels: pa.StringArray, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(labels, pattern)).as_py())
 
 
 def _used(codes: Indices, labels: pa.StringArray) -> tuple[Indices, pa.StringArray]:
@@ -260,139 +307,108 @@ def _decode(column: pa.ChunkedArray) -> tuple[Indices, pa.Array]:
     return array.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False), array.dictionary
 
 
-def _to_float(texts: pa.Array) -> Floats:
-    """Return texts or numbers as float64, with NaN for what is no number."""
-    try:
-        trimmed = pc.utf8_trim_whitespace(texts) if pa.types.is_string(texts.type) else texts
-        return np.asarray(trimmed.cast(pa.float64()), dtype=np.float64)
-    except pa.ArrowInvalid:
-        return np.array([_one_float(str(text)) for text in texts], dtype=np.float64)
-
-
-def _one_float(text: str) -> float:
-    try:
-        return float(text) if "_" not in text else np.nan
-    except ValueError:
-        return np.nan
-
-
 _TEXT = pa.dictionary(pa.int32(), pa.string())
-_BLOCK = 1 << 24  # bytes parsed at a time
-_GAP = "gap "
-_ROW = re.compile(r"Row #(\d+): ")
 
 
-def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> tuple[pa.Table, Faults]:
-    """Parse the text of ``file`` into columns of dictionary-encoded texts."""
-    names = None if form.names is None else [name or f"{_GAP}{k}" for k, name in enumerate(form.names)]
-    used = list(names) if names and form.wide else [*form.fields, *filter(None, [form.time if times else ""])]
-    used += [name for name in names or () if name.startswith(_GAP)]  # nothing may stand there
-    bad = Faults(file=file, first=1 if names else 2)
+def parse_text(file: DataFile, form: RatingFormat, used: Sequence[str]) -> tuple[pa.Table, Faults]:
+    """Parse some columns of the text of ``file`` into dictionary-encoded texts."""
+    bad, records = Faults(file=file, form=form), Records(file, form)
+    quoted = iter(records.torn)  # grows while the parser reads
 
     def torn(row: Any) -> str:
-        bad.torn.append((row.number, _torn(row, form)))
+        begin = next(quoted) if row.text == TORN.decode() else None
+        bad.torn.append((row.number, _torn(row, form) if begin is None else _quoted(begin)))
         return "skip"
 
-    reading = pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=_BLOCK)
+    places = [str(number) for number, _ in enumerate(form.names)]  # names may be there twice
+    numbers = [form.names.index(name) for name in used]
+    reading = pyarrow.csv.ReadOptions(use_threads=False, column_names=places, block_size=BLOCK)
     parsing = pyarrow.csv.ParseOptions(
-        delimiter=form.delimiter, quote_char='"' if form.quoted else False, invalid_row_handler=torn
+        delimiter=SEPARATOR if form.delimiter == DOTS else form.delimiter,
+        quote_char='"' if form.quoted else False,
+        newlines_in_values=form.quoted,
+        invalid_row_handler=torn,
     )
     converting = pyarrow.csv.ConvertOptions(
-        include_columns=used,
-        column_types=dict.fromkeys(used, _TEXT),
+        include_columns=[places[number] for number in numbers],
+        column_types=dict.fromkeys(places, _TEXT),
         null_values=[""],
         strings_can_be_null=False,
         check_utf8=False,
     )
-    # Nothing is said of a torn row that is no UTF-8: the parser fails to decode it before it hands it on, and ends
-    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
-        with (
-            file.open() as opened,
-            step(f"reading {file.name}", lambda: 1.0 if opened.closed else opened.tell() / file.size),
-        ):
+        with records, step(f"reading {file.name}", lambda: 1.0 if records.closed else records.tell() / file.size):
             table = pyarrow.csv.read_csv(
-                opened, read_options=reading, parse_options=parsing, convert_options=converting
+                records, read_options=reading, parse_options=parsing, convert_options=converting
             )
     except pa.ArrowInvalid as error:
-        if "Empty CSV file" in str(error):  # one line of names, without a line end
+        if "Empty CSV file" in str(error):  # one line of names, and nothing below
             need_ratings(0, file)
-        if row := _ROW.search(str(error)):  # torn and not UTF-8: the parser cannot hand on what is in it
-            line = file.line_number(int(row[1]))
-            raise InputError(f"line {line} of {file.name} does not fit {form.name}: correct or drop it") from error
         raise unreadable(file.name, error) from error
-    finally:
-        sys.unraisablehook = hook
     need_ratings(table.num_rows + len(bad.torn), file)
-    return _in_utf8(table, form, bad), bad
+    if records.over_lines:
+        first, last = records.first_over_lines
+        several = f"{records.over_lines:,} records of {file.name} go" if records.over_lines > 1 else "a record goes"
+        bad.remarks.append(
+            f"{several} over several lines, lines {first} to {last} {'the first' if records.over_lines > 1 else 'of '}"
+            f"{'' if records.over_lines > 1 else file.name}: where a quote is missing, lines are lost so"
+        )
+    table = table.rename_columns(list(used))
+    return _in_utf8(table, bad), bad
 
 
-def _torn(row: Any, form: RatingFormat) -> Any:
+def _torn(row: Any, form: RatingFormat) -> Reason:
     """Return what is wrong with a row that has too many columns or too few."""
-    text, expected, actual = row.text[:60], row.expected_columns, row.actual_columns
-
-    def reason(_: int, most: int) -> str:
-        start = repr(text[:most])
-        detail = start if form.delimiter == ":" else f"{actual} columns instead of {expected}: {start}"
-        return f"does not fit {form.name} ({detail})"
-
-    return reason
+    text, expected, actual = text_of(row.text[:60].encode()), row.expected_columns, row.actual_columns
+    return lambda _, most: f"does not fit {form.name} ({actual} columns instead of {expected}: {text[:most]!r})"
 
 
-def _in_utf8(table: pa.Table, form: RatingFormat, bad: Faults) -> pa.Table:
-    """Return the columns without gaps, their texts in UTF-8; other rows, and those with something in a gap, are bad."""
-    columns = {}
+def _quoted(begin: str) -> Reason:
+    return lambda _, most: f"has a quote that nothing closes, or text after a closing one ({begin[:most]!r})"
+
+
+def _in_utf8(table: pa.Table, bad: Faults) -> pa.Table:
+    """Return the columns, and count rows as bad with bytes that were no UTF-8."""
     for name in table.column_names:
         codes, texts = _decode(table[name])
-        try:
-            texts.validate(full=True)
-        except pa.ArrowInvalid:
-            whole = [_text(one) for one in texts.cast(pa.binary()).to_pylist()]
-            wrong = np.array([one is None for one in whole])
+        wrong = pc.match_substring(texts, NO_UTF8).to_numpy(zero_copy_only=False)
+        if wrong.any():
             bad.add(np.flatnonzero(wrong[codes]), lambda *_, name=name: f"has a '{name}' that is no UTF8")
-            texts = pa.array(["?" if one is None else one for one in whole], pa.string())
-        if name.startswith(_GAP):
-            filled = np.flatnonzero(np.array([bool(one) for one in texts.to_pylist()], np.bool_)[codes])
-
-            def reason(row: int, most: int, codes: Any = codes, texts: Any = texts) -> str:
-                return f"does not fit {form.name} ({str(texts[int(codes[row])])[:most]!r} stands between its columns)"
-
-            bad.add(filled, reason)
-        else:
-            columns[name] = pa.chunked_array([pa.DictionaryArray.from_arrays(codes, texts)])
-    return pa.table(columns)
-
-
-def _text(raw: bytes) -> str | None:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return None
+    return table
 
 
 _UNRATED = 99.0  # Jester's mark of a joke that was not rated
 
 
 def read_columns(
-    file: RatingFile, columns: Columns | None, *, times: bool = False, skip: bool = False
+    file: DataFile,
+    columns: Columns | None,
+    *,
+    times: bool = False,
+    skip: bool = False,
+    unrated: float | None = None,
 ) -> RatingColumns:
     """Read the ratings of ``file``, in a format recognised from its content."""
+    how: dict[str, Any] = {"skip": skip, "unrated": unrated}
     try:
         if file.parquet:
-            return _read_parquet(file, columns, times=times, skip=skip)
-        form = recognise_text(file, columns)
+            return _read_parquet(file, columns, times=times, **how)
+        head = head_of(file)
+        if first_object(file, head) is not None:
+            return _read_json_lines(file, head.number - 1, columns, times=times, **how)
+        form = recognise_text(file, head, columns)
         if form.wide:
             return _read_wide(file, form, skip=skip)
-        table, bad = parse_text(file, form, times=times)
-        return from_table(table, form, bad, skip=skip)
+        table, bad = parse_text(file, form, [*form.fields, *filter(None, [form.time if times else ""])])
+        return from_table(table, form, bad, **how)
     except InputError:
         raise
-    except (*DAMAGED_ARCHIVE, pa.ArrowException) as error:
+    except UNREADABLE as error:
         raise unreadable(file.name, error) from error
 
 
-def _read_wide(file: RatingFile, form: RatingFormat, *, skip: bool) -> RatingColumns:
-    table, bad = parse_text(file, form)
+def _read_wide(file: DataFile, form: RatingFormat, *, skip: bool) -> RatingColumns:
+    table, bad = parse_text(file, form, form.names)
     count_name, *jokes = table.column_names
     counts = numbers(table[count_name], bad, low=0, high=len(jokes), what=f"the {count_name}")
     cells = np.empty((table.num_rows, len(jokes)))
@@ -406,7 +422,7 @@ def _read_wide(file: RatingFile, form: RatingFormat, *, skip: bool) -> RatingCol
         np.flatnonzero(counts != present),
         lambda row, _: f"says {counts[row]:g} ratings in its first column and holds {present[row]}",
     )
-    skipped, good = bad.usable(len(cells), skip=skip)
+    skipped, _, good = bad.usable(len(cells), skip=skip)
     lines = np.arange(len(cells)) if good is None else good
     users, items = np.nonzero(rated[lines])
     need_ratings(users.size, file, skipped)
@@ -414,7 +430,7 @@ def _read_wide(file: RatingFile, form: RatingFormat, *, skip: bool) -> RatingCol
         users=users.astype(np.int32),
         items=items.astype(np.int32),
         values=cells[lines][rated[lines]],
-        user_labels=pa.array([str(bad.number(int(line))) for line in lines]),
+        user_labels=pa.array([str(number) for number in bad.numbers(lines.tolist())]),
         item_labels=pa.array(jokes),
         place=lambda rating: bad.place(int(lines[users[rating]])),
         source=form.name,
@@ -422,43 +438,124 @@ def _read_wide(file: RatingFile, form: RatingFormat, *, skip: bool) -> RatingCol
     )
 
 
-def _read_parquet(file: RatingFile, columns: Columns | None, *, times: bool, skip: bool) -> RatingColumns:
-    with file.open() as opened:
-        source = opened if file.member is None else io.BytesIO(opened.read())
-        with pyarrow.parquet.ParquetFile(source) as parquet:
-            require_rows(parquet, file.name)
-            fields, time = choose_fields(parquet.schema_arrow.names, columns, file.name)
-            time, bad = time if times else "", Faults(file=file, unit="row")
-            need_ratings(parquet.metadata.num_rows, file)
-            names, encoded = [*fields, *filter(None, [time])], dict[str, pa.ChunkedArray]()
-            with counted_step(f"reading {file.name}", len(names)) as over:
-                for name in names:  # as they are and encoded, all columns at once would take twice the memory
-                    column = parquet.read(columns=[name])[name]
-                    if name == time:
-                        encoded[name] = column.cast(pa.string()).fill_null("").dictionary_encode()
-                    else:
-                        where = f"'{name}' of {file.name}"
-                        encoded[name] = _encode(column, where, name, bad, rating=name in fields[2:])
-                    del column
-                    over()
-    return from_table(pa.table(encoded), RatingFormat(name="Parquet", fields=fields, time=time), bad, skip=skip)
+def _read_json_lines(
+    file: DataFile, above: int, columns: Columns | None, *, times: bool, skip: bool, unrated: float | None
+) -> RatingColumns:
+    objects = [one for line in file.head.splitlines()[:100] if (one := _object(line))]
+    header = list(dict.fromkeys(name for one in objects for name in one))
+    fields, time = choose_fields(header, columns, file.name)
+    form = RatingFormat(name="JSON lines", fields=fields, time=time if times else "", names=("line",), above=above)
+    table, bad = json_columns(file, form, [*form.fields, *filter(None, [form.time])])
+    return from_table(table, form, bad, skip=skip, unrated=unrated)
 
 
-def _encode(column: pa.ChunkedArray, where: str, name: str, bad: Faults, *, rating: bool) -> pa.ChunkedArray:
+def json_columns(file: DataFile, form: RatingFormat, used: Sequence[str]) -> tuple[pa.Table, Faults]:
+    """Return some values of JSON lines as columns of dictionary-encoded texts."""
+    bad, row, broken = Faults(file=file, form=form), 0, dict[int, str]()
+    codes = [array("i") for _ in used]
+    places: list[dict[str, int]] = [{} for _ in used]
+    with (
+        file.open() as opened,
+        step(f"reading {file.name}", lambda: 1.0 if opened.closed else opened.tell() / file.size),
+    ):
+        for block, _, _ in whole_records(opened, form, file.name):
+            for line in filter(None, block.split(b"\n")):
+                one = _object(line)
+                if one is None:
+                    broken[row] = text_of(line[:_LONG])
+                for name, column, place in zip(used, codes, places, strict=True):
+                    text = _json_text((one or {}).get(name))
+                    if text is None:
+                        broken[row], text = text_of(line[:_LONG]), ""
+                    column.append(place.setdefault(text, len(place)))
+                row += 1
+    need_ratings(row, file)
+    rows = np.array(list(broken), np.int64)
+    bad.add(rows, lambda row, most: f"is no object of JSON with {' and '.join(used)} ({broken[row][:most]!r})")
+    columns = [
+        pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array(np.frombuffer(code, np.int32)), pa.array([*place]))])
+        for code, place in zip(codes, places, strict=True)
+    ]
+    return _in_utf8(pa.table(columns, names=list(used)), bad), bad
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _json_text(value: Any) -> str | None:
+    """Return a value of JSON as text, nothing for null; None for a list or an object."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="replace").decode()
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}"
+    return str(value) if isinstance(value, (bool, int, float)) else None
+
+
+def _read_parquet(
+    file: DataFile, columns: Columns | None, *, times: bool, skip: bool, unrated: float | None
+) -> RatingColumns:
+    with file.seekable() as opened, pyarrow.parquet.ParquetFile(opened) as parquet:
+        schema = parquet.schema_arrow
+        fields, time = choose_fields(schema.names, columns, file.name)
+    time = time if times else ""
+    names, bad = [*fields, *filter(None, [time])], Faults(file=file, unit="row")
+    encoded = dict[str, pa.ChunkedArray]()
+    # Texts stay as the file has them, each once: a few kilobytes may repeat one of megabytes in every row
+    texts = [name for name in names if any(check(schema.field(name).type) for check in _TEXTS[1:])]
+    with file.seekable() as opened, pyarrow.parquet.ParquetFile(opened, read_dictionary=texts) as parquet:
+        require_rows(parquet, file.name)
+        need_ratings(parquet.metadata.num_rows, file)
+        with counted_step(f"reading {file.name}", len(names)) as over:
+            for name in names:  # as they are and encoded, all columns at once would take twice the memory
+                column = parquet.read(columns=[name])[name]
+                where = f"'{name}' of {file.name}"
+                encoded[name] = _encode(column, where, name, bad, rating=name in fields[2:], time=name == time)
+                del column
+                over()
+    form = RatingFormat(name="Parquet", fields=fields, time=time)
+    return from_table(pa.table(encoded), form, bad, skip=skip, unrated=unrated)
+
+
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+_TEXTS = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+
+
+def _encode(
+    column: pa.ChunkedArray, where: str, name: str, bad: Faults, *, rating: bool, time: bool
+) -> pa.ChunkedArray:
     """Encode a Parquet column as a dictionary: of texts, or of numbers if it holds ratings."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    number = pa.types.is_integer(kind) or (rating and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)))
-    if not (text or number):
-        raise InputError(f"column {where} holds {kind}: save it as {'numbers' if rating else 'integers or text'}")
-    target = pa.float64() if rating and number else pa.string()
-    if number and not column.null_count:  # the few numbers that there are become text, not every row's
-        codes, values = _decode(column.dictionary_encode())
-        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, values.cast(target))])
-    column = column.cast(target)
-    if column.null_count:
-        bad.add(np.flatnonzero(column.is_null().to_numpy()), lambda *_: f"has no '{name}'")
-        column = column.fill_null(0.0 if rating and number else "")
-    return column.dictionary_encode()
+    if pa.types.is_nested(column.type):
+        raise InputError(
+            f"column {where} holds {column.type}: save it as {'numbers' if rating else 'integers or text'}"
+        )
+    array = (column if pa.types.is_dictionary(column.type) else column.dictionary_encode()).combine_chunks()
+    kind, values = array.type.value_type, array.dictionary
+    if time:
+        values = values.cast(pa.string()).fill_null("")
+    elif rating and any(check(kind) for check in _NUMBERS):
+        values = values.cast(pa.float64())
+    elif rating and pa.types.is_boolean(kind):
+        values = values.cast(pa.int8()).cast(pa.float64())
+    elif pa.types.is_floating(kind) and pc.all(pc.equal(pc.floor(values), values), min_count=0).as_py():
+        values = values.cast(pa.int64(), safe=False).cast(pa.string())  # as pandas keeps whole numbers with gaps
+    elif any(check(kind) for check in _TEXTS):
+        values = values.cast(pa.string())
+    else:
+        remedy = "numbers" if rating else "integers or text"
+        raise InputError(f"column {where} holds {kind}: save it as {remedy}")
+    missing = array.is_null()
+    indices = array.indices.cast(pa.int32())
+    if pc.any(missing).as_py():
+        if rating:
+            bad.leave_empty(np.flatnonzero(missing.to_numpy(zero_copy_only=False)), name)
+        filler = pa.array([0.0 if pa.types.is_floating(values.type) else ""], values.type)
+        indices = pc.fill_null(pc.if_else(missing, None, indices), len(values))
+        values = pa.concat_arrays([values, filler])
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, values)])

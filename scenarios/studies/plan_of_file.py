@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.config.settings import validated
-from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
+from scenarios.data.datasets import lines_skipped, read_for, tell
 from scenarios.data.rating_split import judge_likes
+from scenarios.data.side_tables import descriptions_of
 from scenarios.log import console
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.planner.plan import DesignPlan
@@ -35,14 +36,16 @@ def planned(
     if request.ratings is None:
         return made, result
     table = read_for(request)
-    tell_remarks(table, console())
-    return made, {**result, **lines_skipped(request, table), "remarks": table.remarks}
+    described = descriptions_of(request, table.item_labels)
+    tell(remarks := [*table.remarks, *(described.remarks if described else ())], console())
+    return made, {**result, **lines_skipped(request, table), "remarks": remarks}
 
 
 def _forecast(request: PlanRequest) -> tuple[FileForecast, dict[str, Any]]:
     from scenarios.studies.compare.people_needed import SPLITS, WORTH, forecast_of  # noqa: PLC0415 (other plans need not wait for it)
 
-    names = ("ratings", "columns", "like_from", "duplicates", "bad_lines", "features", "held_out", "split_by")
+    files = ("ratings", "columns", "like_from", "duplicates", "bad_lines", "unrated", "features", "feature_columns")
+    names = (*files, "held_out", "split_by")
     settings = validated(Comparison, None, {"seeds": SPLITS, **{name: getattr(request, name) for name in names}})
     several = request.epsilon is None and request.users is not None
     epsilons = () if several else (parse_epsilon(1 if request.epsilon is None else request.epsilon),)

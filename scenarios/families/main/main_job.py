@@ -78,6 +78,7 @@ COLUMNS = (
     Column("rated", "rated items (public)"),
     Column("from_the_file", "public constants taken from the file"),
     Column("lines_skipped", "bad lines of the file left out"),
+    Column("lines_unrated", "lines of the file without a rating, left out"),
     Column("clusters", "clusters"),
     Column("unlearned", "items not learned", Average.COUNT),
     Column("undecided", "items not decided, but guessed", Average.COUNT),
@@ -177,6 +178,12 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
     def warn(self, scenario: Scenario, console: Console) -> None:
         """Warn of clusters that no number of users separates, and of what the file of ratings is like."""
         super().warn(scenario, console)
+        if scenario.ratings is not None and scenario.features is not None:
+            from scenarios.data.datasets import read_for, tell  # noqa: PLC0415 (`--help` need not wait for it)
+            from scenarios.data.side_tables import descriptions_of  # noqa: PLC0415 (as above)
+
+            if described := descriptions_of(scenario, read_for(scenario).item_labels):
+                tell(described.remarks, console)
         from scenarios.theory.sufficient_users import warning  # noqa: PLC0415 (`--help` need not wait for it)
 
         if line := warning(scenario):

@@ -19,6 +19,7 @@ from scenarios.config.settings import (
     LikeFrom,
     Malicious,
     Seed,
+    Unrated,
     like_bar,
 )
 from scenarios.experiment.experiment import Experiment
@@ -76,6 +77,7 @@ class OnlineScenario(ExperimentScenario):
     columns: ColumnNames = None
     duplicates: Duplicates = None
     bad_lines: BadLines = "refuse"
+    unrated: Unrated = None
     like_from: LikeFrom = None
     world: NamedPath | None = Field(default=None, description="A TOML file with one client's rounds.")
 
@@ -120,7 +122,7 @@ class OnlineScenario(ExperimentScenario):
             paths = brief(str(self.world))[1:-1], brief(str(self.ratings))[1:-1]
             raise ValueError(f"world is {paths[0]}, but {paths[1]} brings its own; give one of them")
         if self.ratings is None:
-            self.refuse_without_file("columns", "duplicates", "bad_lines", "like_from")
+            self.refuse_without_file("columns", "duplicates", "bad_lines", "unrated", "like_from")
         for name in self.brought["ratings"] if self.ratings else self.brought["world"] if self.world else ():
             if name in self.model_fields_set and getattr(self, name) is not None:
                 raise ValueError(f"{name} is {getattr(self, name)}, but {self.ratings or self.world} brings its own")
@@ -143,6 +145,7 @@ RECORD_COLUMNS = (
     Column("clients", "clients"),
     Column("rounds", "rounds T"),
     Column("lines_skipped", "bad lines of the file left out"),
+    Column("lines_unrated", "lines of the file without a rating, left out"),
     Column("skipped", "rounds skipped (client likes nothing)"),
     Column("objects", "objects m"),
     Column("voters", "voters N"),

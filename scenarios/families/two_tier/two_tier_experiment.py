@@ -15,6 +15,7 @@ COLUMNS = (
     Column("users", "users"),
     Column("items", "items"),
     Column("lines_skipped", "bad lines of the file left out"),
+    Column("lines_unrated", "lines of the file without a rating, left out"),
     Column("public", "public users"),
     Column("private", "private devices asked"),
     Column("answered", "answered, once each", Average.COUNT),

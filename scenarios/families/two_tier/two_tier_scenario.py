@@ -28,6 +28,7 @@ from scenarios.config.settings import (
     Seed,
     SplitBy,
     TestRatings,
+    Unrated,
 )
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ class TwoTier(ExperimentScenario):
     columns: ColumnNames = None
     duplicates: Duplicates = None
     bad_lines: BadLines = "refuse"
+    unrated: Unrated = None
     planted: Annotated[tuple[int, int, int] | None, BeforeValidator(_shape)] = Field(
         default=None, description="users,items,ratings of planted data instead of a file."
     )
@@ -239,7 +241,7 @@ class TwoTier(ExperimentScenario):
         if (self.ratings is None) == (self.planted is None):
             raise InputError("ratings and planted: give one of them, a file or users,items,ratings of planted data")
         if self.ratings is None:
-            self.refuse_without_file("columns", "duplicates", "bad_lines", "split_by")
+            self.refuse_without_file("columns", "duplicates", "bad_lines", "unrated", "split_by")
         if self.columns is not None and len(self.columns) == SEEN:
             raise InputError(f"columns is {','.join(self.columns)}, without ratings, which a model is for; name three")
         if self.epsilon is not None and not takes_epsilon(self.mechanism):

@@ -319,7 +319,7 @@ def tables_of(record: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 def table_of(scenario: TwoTier) -> RatingTable:
     """Return a scenario's ratings; those of its file are the same for every seed, and read once."""
-    names = ("ratings", "columns", "duplicates", "bad_lines", "planted", "scale", "round_ratings")
+    names = ("ratings", "columns", "duplicates", "bad_lines", "unrated", "planted", "scale", "round_ratings")
     what: dict[str, Any] = {name: getattr(scenario, name) for name in names}
     return _read(TwoTier.model_validate({**what, "seed": scenario.seed if scenario.ratings is None else 0}))
 

@@ -15,7 +15,7 @@ from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
 from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RATES, TRUST_MODELS, Comparison
-from scenarios.studies.compare.people_groups import check_columns
+from scenarios.studies.compare.people_groups import check_columns, people_remarks
 from scenarios.studies.compare.people_needed import as_forecast, forecast_row
 from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
@@ -32,7 +32,7 @@ from scenarios.studies.compare.scoring import (
     show_panel,
 )
 from scenarios.studies.compare.summary import show, summarize
-from scenarios.studies.compare.worlds import dated, left_out, sampled, table_of
+from scenarios.studies.compare.worlds import dated, feature_remarks, left_out, sampled, table_of
 from scenarios.studies.crossing import REACHED, refined
 from scenarios.studies.sweep.online_sweep import ClientsKey, ClientsMeasurement
 from scenarios.studies.sweep.sweeps import Sweep
@@ -127,6 +127,8 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             "warnings": [*summary["warnings"], *public],
             "remarks": [
                 *table.remarks,
+                *feature_remarks(self.settings),
+                *people_remarks(self.settings),
                 *dated(self.settings),
                 *sampled(self.settings),
                 *summary["remarks"],

@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from coordinator.protocol.budget import DELTA_IN_WORDS, Epsilon, default_delta, parse_epsilon
 from coordinator.protocol.errors import InputError
@@ -17,13 +17,16 @@ from scenarios.config.settings import (
     BadLines,
     ColumnNames,
     Duplicates,
+    FeatureColumns,
     Features,
     LikeFrom,
     Seed,
     SplitBy,
+    Unrated,
     like_bar,
     names_among,
     parts_of,
+    without_features,
 )
 
 TWO_SERVERS, SHUFFLED = "two-servers", "shuffled"
@@ -113,12 +116,14 @@ class Comparison(BaseModel):
     columns: ColumnNames = None
     duplicates: Duplicates = None
     bad_lines: BadLines = "refuse"
+    unrated: Unrated = None
     min_ratings: Annotated[int, Field(ge=1)] = Field(
         default=1, description="People with fewer ratings are left out [1]."
     )
     split_by: SplitBy = "random"
     like_from: LikeFrom = None
     features: Features = None
+    feature_columns: FeatureColumns = None
     held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
     )
@@ -208,6 +213,12 @@ class Comparison(BaseModel):
         default=70, description="Public: items M, the most liked ones, whose pairs' signs devices report [70]."
     )
 
+    @model_validator(mode="after")
+    def _consistent(self) -> "Comparison":
+        if self.features is None and self.feature_columns is not None:
+            raise ValueError(without_features(self.feature_columns))
+        return self
+
     @property
     def liked_from(self) -> float | None:
         """The least rating of a liked item, or None for above a person's mean; without ratings all is liked."""
@@ -225,7 +236,9 @@ class Comparison(BaseModel):
         digests = {f"{name}_sha256": path and file_sha256(path, "file") for name, path in files.items()}
         columns = None if self.columns is None else list(self.columns)
         # What is as ever is not named, so that folders of before such settings go on
-        changes = {"delta": (self.delta, None), "relation": (self.relation, REPLACE)}
+        named = None if self.feature_columns is None else list(self.feature_columns)
+        changes: dict[str, tuple[Any, Any]] = {"delta": (self.delta, None), "relation": (self.relation, REPLACE)}
+        changes |= {"unrated": (self.unrated, None), "feature_columns": (named, None)}
         other: dict[str, Any] = {name: value for name, (value, ever) in changes.items() if value != ever}
         if self.by:
             people = self.people_file and file_sha256(self.people_file, "people file")

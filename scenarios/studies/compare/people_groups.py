@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.arrays import Bools, Floats, Ints
 from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.files import brief
-from scenarios.data.populations import read_text_table
+from scenarios.data.datasets import version_of
+from scenarios.data.side_tables import SideTable, joined, read_side_table
 from scenarios.studies.compare.comparison_settings import ACTIVITY, RARITY, Comparison
 from scenarios.studies.compare.worlds import FileWorld, table_of
 
@@ -67,9 +68,9 @@ def _column(settings: Comparison, by: str) -> PeopleGroups:
         raise InputError(
             f"by is {brief(by)}, a column, but no file has it; give --people-file, or choose {ACTIVITY} or {RARITY}"
         )
-    table = _people(settings.people_file)
-    if by not in table.columns:
-        raise InputError(f"by is {brief(by)}; {name_choices(by, [ACTIVITY, RARITY, *table.columns])}")
+    table = _people(settings).table
+    if by not in table.columns[1:]:
+        raise InputError(f"by is {brief(by)}; {name_choices(by, [ACTIVITY, RARITY, *table.columns[1:]])}")
     column = table[by]
     names = sorted(column.unique())
     if len(names) > MOST_GROUPS:
@@ -77,16 +78,38 @@ def _column(settings: Comparison, by: str) -> PeopleGroups:
             f"by is {brief(by)}, a column of {len(names)} values; give one of at most {MOST_GROUPS}, such as decades "
             "instead of ages"
         )
-    labels = table_of(settings).user_labels.astype(str)
-    places = column.map({name: place for place, name in enumerate(names)}).reindex(labels)
-    return PeopleGroups(tuple(names), places.fillna(-1).to_numpy().astype(np.int64))
+    rows, there = _joined(settings, table)
+    places = np.full(table_of(settings).users, -1, np.int64)
+    places[rows] = column[there].map({name: place for place, name in enumerate(names)}).to_numpy(np.int64)
+    return PeopleGroups(tuple(names), places)
+
+
+def people_remarks(settings: Comparison) -> list[str]:
+    """Return how many of the ratings' people the people's file knows, where it is used."""
+    if settings.people_file is None or not set(settings.by) - {ACTIVITY, RARITY}:
+        return []
+    side = _people(settings)
+    rows, _ = _joined(settings, side.table)
+    return [*side.remarks, f"the people file knows {rows.size:,} of the {table_of(settings).users:,} people"]
+
+
+def _joined(settings: Comparison, table: pd.DataFrame) -> tuple[Ints, Bools]:
+    """Return which of the ratings' people a table is about, and which of its rows are about one of them."""
+    labels, file = table_of(settings).user_labels, f"people file {settings.people_file}"
+    return joined(table.iloc[:, 0], labels, file, f"{labels.size} people")
+
+
+def _people(settings: Comparison) -> SideTable:
+    assert settings.people_file is not None  # callers check that there is one
+    skip = settings.bad_lines == "skip"
+    return _read(settings.people_file.absolute(), version_of(settings.people_file), skip=skip)
 
 
 @lru_cache(maxsize=1)
-def _people(path: Path) -> pd.DataFrame:
-    """Return what a file says of people, as text, by their ids in its first column."""
-    table: pd.DataFrame = read_text_table(path, "people file", "give a CSV with people's ids in its first column")
-    ids = table.columns[0]
-    if table[ids].duplicated().any():
+def _read(path: Path, _: tuple[int, ...], *, skip: bool) -> SideTable:
+    """Return what a file says of people, as text, with their ids in its first column."""
+    side = read_side_table(path, "people file", "give a CSV with people's ids in its first column", skip=skip)
+    ids = side.table.columns[0]
+    if side.table[ids].duplicated().any():
         raise InputError(f"people_file is {brief(str(path))}, where {ids} names somebody twice; leave one line each")
-    return table.set_index(ids)
+    return side

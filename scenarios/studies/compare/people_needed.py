@@ -20,7 +20,6 @@ from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.data.datasets import version_of
-from scenarios.data.populations import read_descriptions
 from scenarios.data.rating_split import LikesFold
 from scenarios.log import counted_step
 from scenarios.show.intervals import named
@@ -32,7 +31,7 @@ from scenarios.studies.compare.rows.trusted import chance, popularity
 from scenarios.studies.compare.scoring import TOP, ListScores, score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import epsilon_text, mechanism_of
-from scenarios.studies.compare.worlds import FileWorld, left_out, sampled, table_of, world_of
+from scenarios.studies.compare.worlds import FileWorld, descriptions, left_out, sampled, table_of, world_of
 from scenarios.studies.crossing import REACHED, among_files, crossings, over_seeds_and_people, rounded
 
 RUNGS = 10 ** np.arange(1, 10.25, 0.5)  # Numbers of people that are tried
@@ -258,8 +257,7 @@ def forecast_of(
 ) -> FileForecast:
     """Forecast private advice with so many people, by default as many as are in the file; or say why there is none."""
     table = table_of(settings)  # A file that cannot be read has no forecast that could say so
-    if settings.features is not None:
-        read_descriptions(settings.features, table.item_labels)
+    descriptions(settings)  # nor has one with features that cannot be
     try:
         forecast = _checked(settings)
         epsilons = epsilons or tuple(map(parse_epsilon, EPSILONS))

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.rating_table import RowTable
 from scenarios.data.datasets import RatingTable, read_for, version_of
-from scenarios.data.populations import read_descriptions
 from scenarios.data.rating_split import GLOBAL_TIME, LikesFold, earlier, fold_of, hold_out, needs_times
+from scenarios.data.side_tables import ItemDescriptions, descriptions_of
 from scenarios.studies.compare.comparison_settings import Comparison
 
 BLOCK = 1 << 22  # Number of scores that are computed at a time
@@ -124,9 +123,8 @@ def _world(settings: Comparison, seed: int, *_: tuple[int, ...]) -> FileWorld:
             split_by=settings.split_by,
         )
     )
-    features = (
-        None if settings.features is None else _features(settings.features, settings, version_of(settings.features))
-    )
+    described = descriptions(settings)
+    features = None if described is None else described.features
     return FileWorld(fold=fold, matrix=matrix_of(fold.liked), features=features)
 
 
@@ -183,6 +181,17 @@ def _read(settings: Comparison) -> RatingTable:
     return read_for(settings, min_ratings=settings.min_ratings, **how)
 
 
+def descriptions(settings: Comparison) -> ItemDescriptions | None:
+    """Return what the features file of a comparison says of its items, read once; None without such a file."""
+    return _descriptions(settings.model_copy(update=_ANY), version_of(settings.ratings), version_of(settings.features))
+
+
+def feature_remarks(settings: Comparison) -> list[str]:
+    """Return how many items the features file describes, and by which columns."""
+    described = descriptions(settings)
+    return [] if described is None else [*described.remarks]
+
+
 @lru_cache(maxsize=1)
-def _features(path: Path, settings: Comparison, _: tuple[int, ...]) -> PublicFeatures:
-    return read_descriptions(path, _read(settings).item_labels).features
+def _descriptions(settings: Comparison, *_: tuple[int, ...]) -> ItemDescriptions | None:
+    return descriptions_of(settings, _read(settings).item_labels)

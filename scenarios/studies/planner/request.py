@@ -98,8 +98,8 @@ def learnable_of(table: RatingTable, like_from: float | None) -> list[dict[str, 
 
 _THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")  # settings that a file of ratings determines
 # Settings that are about files alone, and of these what is about lists, which a block model has not
-_LISTS = ("held_out", "split_by", "features", "worth")
-_FILES = ("like_from", "duplicates", "bad_lines", "block_model")
+_LISTS = ("held_out", "split_by", "features", "feature_columns", "worth")
+_FILES = ("like_from", "duplicates", "bad_lines", "unrated", "block_model")
 _MODELS = ("success", "accuracy", "delta", "expected_answers", "own_questions")  # Settings about block models alone
 
 
@@ -121,7 +121,9 @@ class PlanRequest:
     # features of items, and the share of plain popularity that advice is to keep
     duplicates: Duplicates = None
     bad_lines: BadLines = "refuse"
+    unrated: float | None = None
     features: Path | None = None
+    feature_columns: tuple[str, ...] | None = None
     held_out: float | None = None  # as by a comparison
     split_by: str | None = None
     worth: float | None = None

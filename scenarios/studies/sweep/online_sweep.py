@@ -208,7 +208,7 @@ class OnlineSweepOptions(BaseModel):
     clients: int | None = Field(None, description="Clients of the file, drawn anew for every seed [50].")
 
 
-_OF_FILE = ("columns", "duplicates", "bad_lines", "like_from")
+_OF_FILE = ("columns", "duplicates", "bad_lines", "unrated", "like_from")
 _SCENARIO = (*OnlineSetting._fields[:-1], "ratings", *_OF_FILE)
 _HALVED = compared_in(THEOREM_6)
 
@@ -231,7 +231,8 @@ class OnlineSweep(Sweep[PlantedKey, Values]):
     def read(cls, values: Mapping[str, Any]) -> OnlineSweep | RatingsSweep:
         """Check a sweep over planted worlds, or on clients of a file."""
         ratings = values.get("ratings")
-        wrong, why = ("clients", *_OF_FILE), "ratings files; give --ratings too"
+        wrong: tuple[str, ...] = ("clients", *_OF_FILE)
+        why = "ratings files; give --ratings too"
         if ratings is not None:
             wrong = (*OnlineSetting._fields[2:-1], "axes")
             why = f"planted worlds, and {ratings} brings its own; leave it out"
@@ -541,6 +542,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         columns = None if one.columns is None else list(one.columns)
         names = ("like_from", "duplicates", "bad_lines", "clients", "rounds", "objects")
         shared = {name: getattr(one, name) for name in names}
+        shared |= {} if one.unrated is None else {"unrated": one.unrated}
         return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
 
     def units(self, done: Clients) -> dict[ClientsKey, Callable[[], ClientsMeasurement]]:

@@ -114,7 +114,7 @@ class TwoTierSweepOptions(BaseModel):
     every: Annotated[int, Field(ge=1)] = Field(100, description="Private devices between two points of Figure 2 [100].")
 
 
-_FILE = ("ratings", "columns", "duplicates", "bad_lines", "planted", "public", "private", "private_by")
+_FILE = ("ratings", "columns", "duplicates", "bad_lines", "unrated", "planted", "public", "private", "private_by")
 _SCENARIO = (*_FILE, "rank", "regularisation", "m_step", "scale", "round_ratings", "holdout", "seed")
 Units = Mapping[TwoTierKey, Values]
 Measure = Callable[[], Values]
@@ -169,6 +169,7 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
     def content(self) -> dict[str, Any]:
         """Return what all units share, as JSON values."""
         left_out = {"seed", "split_by", "like_from"}  # what folders of before such settings do not name
+        left_out |= {"unrated"} if self.base.unrated is None else set()
         return {"sweep": "two-tier", "base": self.base.model_dump(mode="json", exclude=left_out)}
 
     def units(self, done: Units) -> dict[TwoTierKey, Measure]:

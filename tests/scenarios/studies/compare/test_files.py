@@ -11,7 +11,7 @@ from thoroughness import sample
 from coordinator.protocol.errors import InputError
 from scenarios.config.settings import Duplicates
 from scenarios.data.datasets import RatingTable, read_for, read_ratings
-from scenarios.data.readers import stand_apart
+from scenarios.data.values import stand_apart
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.worlds import table_of, world_of
 
@@ -217,7 +217,7 @@ def test_of_many_bad_lines_ten_are_named(tmp_path: Path) -> None:
     found = read_ratings(path, bad_lines="skip")
     assert (found.skipped, found.ratings, found.users) == (33, 60, 60)
     with pytest.raises(InputError, match="holds no rating besides 1 bad lines"):
-        read_ratings(written(tmp_path / "y.csv", "user,item,rating\n1,2,x\n"), bad_lines="skip")
+        read_ratings(written(tmp_path / "y.csv", "user,item,rating\n1,,3\n"), bad_lines="skip")
 
 
 def test_bad_lines_of_every_format_are_left_out(tmp_path: Path) -> None:

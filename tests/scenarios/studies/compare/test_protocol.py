@@ -19,8 +19,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem
 from coordinator.protocol.rating_table import Held, RowTable
 from scenarios.data.datasets import read_ratings
-from scenarios.data.populations import read_descriptions
 from scenarios.data.rating_split import LikesFold, fold_of, hold_out
+from scenarios.data.side_tables import read_descriptions
 from scenarios.studies.compare import advisors as item_models
 from scenarios.studies.compare import scoring, worlds
 from scenarios.studies.compare.comparison import comparison

@@ -1,0 +1,73 @@
+"""Where records of text begin whose values may stand in quotes; compiled."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coordinator.protocol.arrays import Bools, Ints
+from coordinator.protocol.compiled import borrowing, compiled
+
+_NEWLINE, _QUOTE = 10, 34
+
+
+_WRONG, _OPEN = -1, -2
+
+
+@borrowing
+def _quoted_end(data: NDArray[np.uint8], place: int, stop: int) -> int:
+    """Return where a value in quotes ends whose first character is at a place; `_WRONG` if not before a stop."""
+    while place < stop:
+        if data[place] != _QUOTE:
+            place += 1
+        elif place + 1 < data.size and data[place + 1] == _QUOTE:
+            place += 2
+        else:
+            return place + 1
+    return _WRONG
+
+
+@borrowing
+def _record_end(data: NDArray[np.uint8], start: int, delimiter: int, longest: int, last: bool) -> int:
+    """Return where a record ends; `_WRONG` if its quotes are wrong, `_OPEN` if the data does not hold its end."""
+    place, stop = start, min(data.size, start + longest)
+    while True:
+        if place < data.size and data[place] == _QUOTE:
+            place = _quoted_end(data, place + 1, stop)
+            if place == _WRONG:
+                return _WRONG if last or stop < data.size else _OPEN
+        else:
+            while place < data.size and data[place] != delimiter and data[place] != _NEWLINE:
+                place += 1
+        if place >= data.size:
+            return data.size if last else _OPEN
+        if data[place] == _NEWLINE:
+            return place + 1
+        if data[place] != delimiter:
+            return _WRONG
+        place += 1
+
+
+@compiled
+def split_records(data: NDArray[np.uint8], delimiter: int, longest: int, last: bool) -> tuple[Ints, Bools, int]:
+    """Return where records begin, which of them have wrong quotes, and where the last whole one ends.
+
+    By RFC 4180 a quote opens a value at its beginning, two of them are one, and what follows the closing one is a
+    delimiter or the end of the record. A record with wrong quotes is its first line, so that one quote that nothing
+    closes takes no other line with it.
+    """
+    starts = np.empty(np.sum(data == _NEWLINE) + 1, np.int64)
+    wrong = np.zeros(starts.size, np.bool_)
+    count, start = 0, 0
+    while start < data.size:
+        end = _record_end(data, start, delimiter, longest, last)
+        if end == _OPEN:
+            break
+        if end == _WRONG:
+            wrong[count] = True
+            end = start
+            while end < data.size and data[end] != _NEWLINE:
+                end += 1
+            end = min(end + 1, data.size)
+        starts[count] = start
+        count += 1
+        start = end
+    return starts[:count], wrong[:count], start
