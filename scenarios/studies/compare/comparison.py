@@ -127,8 +127,6 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             "warnings": [*summary["warnings"], *public],
             "remarks": [
                 *table.remarks,
-                *feature_remarks(self.settings),
-                *people_remarks(self.settings),
                 *dated(self.settings),
                 *sampled(self.settings),
                 *summary["remarks"],
@@ -140,6 +138,8 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
                 *(line for lines in said.values() for line in lines),
                 *custom,
                 *([why] if why else []),
+                *feature_remarks(self.settings),
+                *people_remarks(self.settings),
             ],
         }
 
