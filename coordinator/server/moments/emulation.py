@@ -16,9 +16,8 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
 from coordinator.server.moments.blocks import BlockParameters, BlockSignal, mean_product, nearest_root
 
-MANY = 100.0
+MANY = 10.0
 """From so many expected answers of either kind about every pair on, their numbers are drawn from the normal law."""
-# Ten deviations from 0: with 10, one of thousands of pairs was now and then asked less than 0 times.
 FEW = 8  # Up to so many answers a pair these are drawn one by one, which is faster than the law of every pair's number
 
 
@@ -74,6 +73,7 @@ def draw_pairs(chances: Floats, *, users: int, coins: np.random.Generator) -> tu
     if each * min(float(chances.min()), 1 - float(chances.max())) < MANY:
         pairs = coins.multinomial(users, np.full(chances.size, 1 / chances.size))
         return pairs, coins.binomial(pairs, chances)
+    # Of many thousands of pairs the law draws one below 0 now and then; less than one draw in a thousand is cut off
     pairs = np.maximum(np.rint(each + math.sqrt(each) * coins.standard_normal(chances.size)), 0)
     spread = np.sqrt(pairs * chances * (1 - chances))
     agreed = np.clip(np.rint(pairs * chances + spread * coins.standard_normal(chances.size)), 0, pairs)
