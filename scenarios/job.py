@@ -8,25 +8,36 @@ import tempfile
 from pathlib import Path
 from typing import NoReturn
 
+from scenarios import runtime
+
 BAD_INPUT = 2
 
 
 def main(version: str, arguments: list[str]) -> NoReturn:
-    """Run a command of blindrec as a Ray job, and end with its exit code."""
+    """Run a command of blindrec as a Ray job, or send a folder of this node, and end with its exit code."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what stops a job; ignored where a script started Ray
-    mine = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if version != mine:
-        _refuse(f"the cluster runs Python {mine}, the submitting machine {version}; use the same on both")
+    if version != runtime():
+        _refuse(f"the cluster runs {runtime()}, the submitting machine {version}; use the same on both")
     from coordinator.protocol.errors import InputError  # noqa: PLC0415 (a Python of another version cannot read it)
     from scenarios.cli import command_line  # noqa: PLC0415 (as above)
     from scenarios.cli import main as run  # noqa: PLC0415 (as above)
-    from scenarios.cluster.job_log import send_result  # noqa: PLC0415 (as above)
+    from scenarios.cluster.job_log import SEND, packed_folder, result_line  # noqa: PLC0415 (as above)
     from scenarios.cluster.job_request import check_request, parsed  # noqa: PLC0415 (as above)
     from scenarios.experiment.progress import JobLogHandler  # noqa: PLC0415 (as above)
     from scenarios.log import listening  # noqa: PLC0415 (as above)
 
+    def send(content: bytes) -> None:
+        """Write content into the log, in one piece."""
+        os.write(1, f"{result_line(content)}\n".encode())
+
     tree = command_line()
     try:
+        if arguments[0] == SEND:
+            folder = Path(arguments[1])
+            if not folder.is_dir():
+                _refuse(f"there is no folder {folder} on node {platform.node()}")
+            send(packed_folder(folder))
+            sys.exit(0)
         data = check_request(tree, arguments, Path.cwd()).data
     except InputError as error:
         _refuse(str(error))
@@ -38,15 +49,15 @@ def main(version: str, arguments: list[str]) -> NoReturn:
             )
     if "json" not in parsed(tree, arguments):  # a command without a result
         run(arguments)
-    with tempfile.TemporaryDirectory() as folder, listening(JobLogHandler()):
-        result = Path(folder) / "result.json"
+    with tempfile.TemporaryDirectory() as temporary, listening(JobLogHandler()):
+        result = Path(temporary) / "result.json"
         try:
             run([*arguments, "--json", str(result)])
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            if result.exists():  # each line of it goes into the log in one piece
-                send_result(result.read_bytes(), lambda line: os.write(1, f"{line}\n".encode()))
+            if result.exists():
+                send(result.read_bytes())
 
 
 def _refuse(line: str) -> NoReturn:

@@ -4,14 +4,13 @@ import importlib.util
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from coordinator.protocol.errors import InputError
-from scenarios import PACKAGES
+from scenarios import PACKAGES, runtime
 
 SECRETS = (
     ".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk",
@@ -108,14 +107,8 @@ def run_folders(folder: Path) -> Iterator[Path]:
 
 
 def entrypoint(arguments: Sequence[str]) -> str:
-    """Return the shell command that a job runs; it refuses a Python that is not this one."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return python("scenarios.job", version, *arguments)
-
-
-def python(module: str, *arguments: str) -> str:
-    """Return the shell command that runs one of our modules on the cluster."""
-    return shlex.join(["exec", "python", "-m", module, *arguments])
+    """Return the shell command that a job runs; it refuses another Python or Ray than these."""
+    return shlex.join(["exec", "python", "-m", "scenarios.job", runtime(), *arguments])
 
 
 def check_folder(folder: Path) -> None:

@@ -130,7 +130,9 @@ def resume(
     """
     mark = read_manifest(folder)
     if mark is not None and mark.kind == SWEEP:
-        raise InputError(f"output folder {folder} holds a sweep, which goes on by its own command; give that again")
+        noun = "comparison" if mark.scenario.get("sweep") == "compare" else "sweep"
+        how = f": {mark.command}" if mark.command else "; give that again"
+        raise InputError(f"output folder {folder} holds a {noun}, which goes on by its own command{how}")
     if (result := finished(folder)) is not None:
         _report(experiment_with(folder, result), result, lambda: tables_in(folder), output, "resume")
         return

@@ -20,8 +20,18 @@ from rich.live import Live
 from rich.text import Text
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.sending import check_folder, entrypoint, environment, left_out, python, secrets_warning
-from scenarios.cluster.job_log import DamagedError, JobLog, ResultReceiver, SilentHeadError, ending, exit_code, follow
+from scenarios.backends.sending import check_folder, entrypoint, environment, left_out, secrets_warning
+from scenarios.cluster.job_log import (
+    SEND,
+    DamagedError,
+    SilentHeadError,
+    ending,
+    exit_code,
+    follow,
+    result_in,
+    show_lines,
+    unpack,
+)
 from scenarios.cluster.job_request import check_request
 from scenarios.commands.flags import Json
 from scenarios.config.files import MOST_PROGRESS, printable, read_object
@@ -173,7 +183,6 @@ Address = Annotated[
 ]
 Job = Annotated[str, typer.Argument(metavar="ID", help="What submit printed.")]
 AT = "http://127.0.0.1:8265"
-_SHARE = 0.001  # Of a node's own resource, which keeps the job that sends a folder on that node
 
 
 def submit(
@@ -190,7 +199,6 @@ def submit(
     if detach and json is not None:
         raise InputError(f"json is {json}, but --detach waits for nothing; blindrec status ID --json {json} fetches it")
     head = head_at(address)
-    head.check_versions()
     if line := secrets_warning(left_out(folder)):
         say(line)
     metadata = {"blindrec": " ".join(request.arguments), "out": str(request.out or "")}
@@ -224,13 +232,12 @@ def status(
     details = head.details(job)
     if json is not None and not details.status.is_terminal():
         raise InputError(f"job {job} is {details.status}; its result is there when it is over, or use --follow")
-    snapshots: list[ProgressSnapshot] = []
-    log = JobLog(lambda _: None, snapshots.append)
-    log.catch_up(head.log(job))
-    log.end()
+    log = head.log(job)
     if json is not None:
-        _deliver(log, job, json)
+        _deliver(result_in(log), job, json)
     if json != STDOUT:
+        snapshots: list[ProgressSnapshot] = []
+        show_lines(log, lambda _: None, snapshots.append)
         latest = snapshots[-1].rows() if snapshots else {}
         sys.stdout.write(sheet({**latest, **_rows(job, details)}))
 
@@ -259,31 +266,20 @@ def fetch(
         raise InputError(f"job {job} has no --out to fetch; blindrec status {job} --json FILE fetches its result")
     if not details.status.is_terminal():
         raise InputError(f"job {job} is {details.status}; fetch {there} when it is over, blindrec watch {job} waits")
-    place = out or Path(Path(there).name)
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise InputError(f"{place} is there already; name a new folder as --out")
-    _bring(head, there, node_of(details), place)
-
-
-def _bring(head: Head, there: str, node: str, place: Path) -> None:
-    """Let a small job on a node send a folder by its log."""
-    try_folder(place)
-    with tempfile.TemporaryFile(dir=place) as archive, tempfile.TemporaryDirectory() as nothing:
-        received, said = ResultReceiver(archive), list[str]()
-        sending = head.submit(
-            python("scenarios.cluster.job_log", there),
-            environment(Path(nothing)),
-            {"blindrec": f"fetch {there}"},
-            {f"node:{node}": _SHARE} if node else None,
-        )
-        details = follow(head, sending, JobLog(said.append, received=received))
-        if code := exit_code(details):
-            why = "".join(said).strip().splitlines()[-1:] or [f"exit code {code}"]
-            raise InputError(f"{there} cannot be sent: {why[0]}")
-        digest, (files, size) = received.check(), received.unpack(place)
-    sys.stdout.write(
-        f"{files:,} files, {size:,} bytes, of {there} are in {place}; SHA-256 {digest[:16]}... of all is verified\n"
-    )
+    here = out or Path(Path(there).name)
+    if here.exists() and (not here.is_dir() or any(here.iterdir())):
+        raise InputError(f"{here} is there already; name a new folder as --out")
+    try_folder(here)
+    with tempfile.TemporaryDirectory() as nothing:  # a small job on the folder's node sends it by its log
+        words, sent = {"blindrec": f"fetch {there}"}, environment(Path(nothing))
+        sending = head.submit(entrypoint([SEND, there]), sent, words, node_of(details))
+        sent_details, log = follow(head, sending, lambda _: None)
+    archive = result_in(log)
+    if archive is None or exit_code(sent_details):
+        why = log.strip().splitlines()[-1:] or [f"exit code {exit_code(sent_details)}"]
+        raise InputError(f"{there} cannot be sent: {why[0].removeprefix('blindrec: ')}")
+    files, size = unpack(archive, here)
+    sys.stdout.write(f"{files:,} files, {size:,} bytes, of {there} are in {here}; the digest of all is verified\n")
 
 
 def head_at(address: str) -> Head:
@@ -296,15 +292,20 @@ def head_at(address: str) -> Head:
 def _follow(head: Head, job: str, json: str | None) -> NoReturn:
     """Show a job's log, fetch its result, and end as it ended."""
     stream = sys.stderr if json == STDOUT else sys.stdout
-    log = JobLog(lambda text: (stream.write(text), stream.flush()))
-    with _following(job, f"`blindrec status {job} --follow --address {head.address}` follows it"):
-        details = follow(head, job, log)
+
+    def show(text: str) -> None:
+        show_lines(text, stream.write)
+        stream.flush()
+
+    with _following(f"job {job}", f"`blindrec status {job} --follow --address {head.address}` follows it", job):
+        details, log = follow(head, job, show)
     code = exit_code(details)
     if code:
         say(ending(details, job))
-    if json is not None and (code == 0 or log.received.any):
+    if json is not None:
         try:
-            _deliver(log, job, json)
+            if (content := result_in(log)) is not None or code == 0:
+                _deliver(content, job, json)
         except (DamagedError, OSError) as error:
             say(f"{error}; job {job} is over, `blindrec status {job} --json FILE` fetches its result again")
             sys.exit(RESUMABLE)
@@ -314,21 +315,21 @@ def _follow(head: Head, job: str, json: str | None) -> NoReturn:
 
 
 @contextmanager
-def _following(job: str, again: str) -> Iterator[None]:
-    """Say that a job goes on, and how to follow it again, where following it ends early."""
+def _following(what: str, again: str, job: str = "") -> Iterator[None]:
+    """Say that a job or a run goes on, and how to follow it again, where following it ends early."""
     try:
         yield
     except KeyboardInterrupt:
-        say(f"interrupted here, job {job} goes on; {again}, `blindrec stop {job}` ends it")
+        stopping = f", `blindrec stop {job}` ends it" if job else ""
+        say(f"interrupted here, {what} goes on; {again}{stopping}")
         sys.exit(INTERRUPTED)
     except SilentHeadError as error:
-        say(f"{error}; job {job} may go on, {again}")
+        say(f"{error}; {what} may go on, {again}")
         sys.exit(RESUMABLE)
 
 
-def _deliver(log: JobLog, job: str, json: str) -> None:
+def _deliver(content: bytes | None, job: str, json: str) -> None:
     """Write the result to the file or to standard output."""
-    content = log.received.content()
     if content is None:
         raise InputError(f"job {job} left no result in its log; `ray job logs {job}` says why")
     if json == STDOUT:
@@ -368,7 +369,27 @@ def watch(what: What, address: Address = AT, json: Lines = False) -> None:
     is over. A job is watched through its log. Ctrl-C ends the watching and nothing else. The exit code is 0 when the
     run is over, 3 when it was interrupted and can be gone on with, and a job's own.
     """
-    (_folder(Path(what), json=json) if is_folder(what) else _job(what, address, json=json))
+    again = "the same command watches it again"
+    if is_folder(what):
+        with _following(f"the run in {what}", again):
+            _folder(Path(what), json=json)
+    head = head_at(address)
+    head.details(what)
+    with _following(f"job {what}", again, what), moving() as show:
+
+        def take(text: str) -> None:
+            snapshots: list[ProgressSnapshot] = []
+            show_lines(text, lambda _: None, snapshots.append)
+            for snapshot in snapshots if json else snapshots[-1:]:  # what was so before says nothing on a terminal
+                if json:
+                    _write(strict(asdict(snapshot)))
+                else:
+                    show({"job": what, **snapshot.rows()}, snapshot.line())
+
+        details, _ = follow(head, what, take)
+    code = exit_code(details)
+    say(ending(details, what) if code else f"job {what} is over; blindrec status {what} --json - prints its result")
+    sys.exit(code)
 
 
 def _folder(out: Path, *, json: bool) -> NoReturn:
@@ -389,20 +410,3 @@ def _folder(out: Path, *, json: bool) -> NoReturn:
         sys.exit(RESUMABLE if status.resume_hint else BAD_INPUT)
     say(f"the run is over; its result is in {out}")
     sys.exit(0)
-
-
-def _job(job: str, address: str, *, json: bool) -> NoReturn:
-    head = head_at(address)
-    head.details(job)
-    with _following(job, "the same command watches it again"), moving() as show:
-
-        def show_snapshot(snapshot: ProgressSnapshot) -> None:
-            if json:
-                _write(strict(asdict(snapshot)))
-            else:
-                show({"job": job, **snapshot.rows()}, snapshot.line())
-
-        details = follow(head, job, JobLog(lambda _: None, show_snapshot))
-    code = exit_code(details)
-    say(ending(details, job) if code else f"job {job} is over; blindrec status {job} --json - prints its result")
-    sys.exit(code)

@@ -90,7 +90,7 @@ class ProgressSnapshot:
         """Return the most important numbers in one line."""
         rounds, rows = ROUNDS.get(self.kind, "rounds"), self.rows(self.at)
         parts = [f"{rows[self.unit]} {self.unit}", f"{self._speed()} a second"]
-        if rounds in rows:
+        if rounds in rows and rounds != self.unit:
             parts.insert(0, rows[rounds].replace(" over", f" {rounds} over"))
         parts += [f"{self.refused:,} refused"] if self.refused else []
         parts += [f"{rows['undecided']} undecided"] if "undecided" in rows else []
@@ -192,12 +192,14 @@ class ProgressReporter:
 class SeedProgress:
     """One seed, or a sweep, from its first answer to its last."""
 
-    def __init__(self, reporter: ProgressReporter, total: int, unit: str) -> None:
+    def __init__(self, reporter: ProgressReporter, total: int, unit: str, before: int | None = None) -> None:
         from coordinator.server.rounds.state import RunProgress  # noqa: PLC0415 (numerical; `watch` needs none)
 
         self._reporter, self._total, self._unit = reporter, total, unit
         self._begin = self._said = time.monotonic()
-        self._past: deque[tuple[float, int]] = deque()
+        # Units of a sweep last long and differ: their rate is the mean since it began, with so many done ``before``
+        self._past = deque[tuple[float, int]]([] if before is None else [(self._begin, before)])
+        self._lately = LATELY if before is None else math.inf
         self._last = RunProgress()
 
     def report(self, tally: RunProgress) -> None:
@@ -227,10 +229,10 @@ class SeedProgress:
     def _rate(self, now: float, count: int) -> float:
         """Return recent units per second; records that a resumed run reads from its folder arrive at once."""
         self._past.append((now, count))
-        while len(self._past) > 2 and now - self._past[1][0] >= LATELY:
+        while len(self._past) > 2 and now - self._past[1][0] >= self._lately:
             self._past.popleft()
         then, before = self._past[0]
-        return round(max(0, count - before) / (now - then), 3) if now > then else 0.0
+        return float(f"{max(0, count - before) / (now - then):.4g}") if now > then else 0.0
 
 
 SNAPSHOT_PREFIX = "@blindrec-standing:"

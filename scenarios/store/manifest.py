@@ -39,6 +39,7 @@ class Manifest:
     source_sha256: str | None  # Digest of the file of ratings, or of the world file, that it reads
     code_sha256: str  # Digest of the code that makes queries; see `scenarios.config.mechanism_settings.code_digest`
     repeat: int = 1  # Number of seeds
+    command: str | None = None  # The command that began a sweep, with which it goes on; None from Python
 
     @property
     def identity(self) -> tuple[str, dict[str, Any], str | None]:
@@ -106,6 +107,7 @@ def read_manifest(out: Path) -> Manifest | None:
         (manifest.kind in KINDS, f"is of a {str(manifest.kind)[:40]!r}, no experiment"),
         (_NAME.fullmatch(str(manifest.run)), f"names run {str(manifest.run)[:40]!r}, no name of a run"),
         (whole, f"has repeat {str(manifest.repeat)[:40]}"),
+        (isinstance(manifest.command, str | None), f"names command {str(manifest.command)[:40]}"),
     ):
         if not good:
             raise refused(words)

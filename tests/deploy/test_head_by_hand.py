@@ -13,7 +13,7 @@ import pytest
 from runs import free_ports, present
 
 PAGE = Path(__file__).parents[2] / "deploy" / "README.md"
-PORTS = ("6379", "8265")
+PORTS = ("6379", "8265", "8266")
 
 
 def block() -> str:
@@ -28,14 +28,13 @@ def block() -> str:
 def test_the_commands_for_a_head_by_hand_run_when_they_are_pasted(tmp_path: Path) -> None:
     """On ports of their own, since other heads may run on this machine, and with a job that is over at once."""
     script = block()
-    ports = free_ports(len(PORTS) + 2)
+    ports = free_ports(len(PORTS) + 1)
     for old, new in zip(PORTS, ports, strict=False):
         assert old in script
         script = script.replace(old, str(new))
     script = script.replace("submit run --users 2000000", "submit bounds --items 1000 --rated 30")
     with tempfile.TemporaryDirectory(prefix="ray") as folder:  # a short name, as sockets need it
         own = f"--temp-dir={folder} --num-cpus=2 --ray-client-server-port={ports[3]}"
-        own += f" --dashboard-agent-listen-port={ports[2]}"
         script = script.replace("ray start --head --block", f"ray start --head --block {own}")
         (tmp_path / "key").write_text(secrets.token_hex(32))
         (tmp_path / "work").mkdir()

@@ -18,7 +18,7 @@ from scenarios.backends.session import Backend
 from scenarios.experiment.progress import ProgressReporter, SeedProgress
 from scenarios.log import moving_bar, spoke, verbose
 from scenarios.show import tables as report
-from scenarios.show.records import draw, pictures_of, write_result
+from scenarios.show.records import draw, pictures_of, provenance, write_result
 from scenarios.store.manifest import SWEEP, UNCLAIMED, Manifest, read_manifest
 from scenarios.store.record_log import Units
 from scenarios.store.run_folder import claim_folder, in_run_folder
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @contextmanager
 def counted(reporter: ProgressReporter, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
     """Show how many of ``total`` units are done; ``done`` of them when it begins, ``before`` by an earlier sweep."""
-    console, course, now = reporter.console, SeedProgress(reporter, total, "units"), done
+    console, course, now = reporter.console, SeedProgress(reporter, total, "units", done), done
     if before:
         console.print(f"{before} of {total} units were done before; going on", highlight=False)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
@@ -95,9 +95,8 @@ def swept(
 
 def claim(out: Path, content: Mapping[str, Any]) -> None:
     """Make a folder a sweep's own, or find that it is already; see `run_folder.claim_folder` for errors."""
-    claim_folder(
-        out, Manifest(kind=SWEEP, scenario=json.loads(json.dumps(content)), source_sha256=None, code_sha256="")
-    )
+    values, command = json.loads(json.dumps(content)), provenance()["command"]
+    claim_folder(out, Manifest(kind=SWEEP, scenario=values, source_sha256=None, code_sha256="", command=command))
 
 
 def measure_units(sweep: Sweep[K, M], session: Backend, out: Path, console: Console) -> dict[K, M]:

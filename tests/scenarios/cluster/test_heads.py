@@ -1,7 +1,6 @@
 """Heads that do not answer, refuse the token, run other versions or know no such job: one line each, exit code 2."""
 
 import json
-import platform
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,10 +13,10 @@ import ray
 from runs import Command, refused
 
 from scenarios.cluster import head
-from scenarios.cluster.job_log import send_result
+from scenarios.cluster.job_log import result_line
 
 BOUNDS = ["bounds", "--items", "1000", "--rated", "30"]
-VERSION, METADATA = "/api/version", "/api/v0/cluster_metadata"
+VERSION = "/api/version"
 Answers = dict[str, tuple[int, object]]  # Status and JSON (or text) by path
 
 
@@ -68,7 +67,6 @@ def service() -> Iterator[Service]:
     """A head of our versions that knows no job."""
     answers: Answers = {
         VERSION: (200, {"version": "4", "ray_version": ray.__version__}),
-        METADATA: (200, {"result": True, "data": {"pythonVersion": platform.python_version()}}),
     }
     with Service(answers) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
@@ -76,15 +74,6 @@ def service() -> Iterator[Service]:
         yield server
         server.shutdown()
         thread.join()
-
-
-def test_a_head_of_another_python_or_another_ray(service: Service, blindrec: Command) -> None:
-    service.answers[METADATA] = (200, {"result": True, "data": {"pythonVersion": "3.10.2"}})
-    line = refused(blindrec, "submit", *BOUNDS, "--address", service.url)
-    assert line.startswith(f"Python is 3.10.2 on {service.url}, {platform.python_version()} here; use the same version")
-    service.answers[VERSION] = (200, {"ray_version": "2.49.0"})
-    line = refused(blindrec, "submit", *BOUNDS, "--address", service.url)
-    assert line == f"Ray is 2.49.0 on {service.url}, {ray.__version__} here; install the same version on both\n"
 
 
 @pytest.mark.parametrize(("status", "word"), [(401, "Missing"), (403, "Invalid")])
@@ -96,8 +85,9 @@ def test_refused_tokens(service: Service, status: int, word: str, command: tuple
     assert line.endswith("set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to the cluster's token file\n")
 
 
-def test_a_head_whose_agent_has_no_port(service: Service, blindrec: Command) -> None:
+def test_a_head_whose_agent_has_no_port(service: Service, blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where another head runs on the machine: Ray's own words have no remedy."""
+    monkeypatch.setattr(head, "AGENT", 0.0)
     said = "Traceback (most recent call last): No available agent to submit job, please try again later."
     service.answers["/api/jobs/"] = (500, said)
     line = refused(blindrec, "submit", *BOUNDS, "--address", service.url)
@@ -127,9 +117,7 @@ def job(service: Service) -> Answers:
         "metadata": {"blindrec": "run --out /data/a", "out": "/data/a"},
         "driver_agent_http_address": "http://10.0.0.5:52365",
     })  # fmt: skip
-    lines = ["begun"]
-    send_result(b'{"users": 5}\n', lines.append)
-    log = "\n".join([*lines, "over", ""])
+    log = "\n".join(["begun", result_line(b'{"users": 5}\n'), "over", ""])
     service.answers["/api/jobs/job1/logs"] = (200, {"logs": log})
     return service.answers
 
@@ -172,12 +160,10 @@ def test_a_result_that_is_damaged_or_has_no_place_can_be_fetched_again(
         said = blindrec(*follow, tmp_path / "result.json")
     assert said.code == 3
     assert "No space left on device; job job1 is over, `blindrec status job1 --json FILE` fetches" in said.err
-    lines = list[str]()
-    send_result(b"{}", lines.append)
-    job["/api/jobs/job1/logs"] = (200, {"logs": lines[0][:-6] + "\n"})
+    job["/api/jobs/job1/logs"] = (200, {"logs": result_line(b"{}")[:-6] + "\n"})
     said = blindrec(*follow, "-")
     assert (said.code, said.out) == (3, "")
-    assert said.err.startswith("blindrec: the job's log lacks a part of what was sent; ")
+    assert said.err.startswith("blindrec: what was sent is damaged in the job's log: ")
 
 
 def test_the_result_of_a_job_that_is_not_over(service: Service, job: Answers, blindrec: Command) -> None:

@@ -1,83 +1,42 @@
 """What a job's log brings: whole, among lines of others, or not at all; how it is followed, and the ends of jobs."""
 
-import asyncio
 import io
 import random
 import tarfile
-from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from ray.job_submission import JobStatus
 
 from coordinator.protocol.errors import InputError
 from scenarios.cluster import job_log
-from scenarios.cluster.head import Head
-from scenarios.cluster.job_log import JobLog, ResultReceiver, Sender, send_result
+from scenarios.cluster.job_log import RESULT_PREFIX, packed_folder, result_in, result_line, show_lines, unpack
+from scenarios.experiment.progress import SNAPSHOT_PREFIX
 
 LARGE = random.Random(0).randbytes(1_000_000)  # A megabyte that cannot be compressed
 
 
-def lines_of(content: bytes) -> list[str]:
-    """What a job writes into its log for a result."""
-    lines: list[str] = []
-    send_result(content, lines.append)
-    return lines
-
-
-def taken(lines: list[str]) -> ResultReceiver:
-    """What has seen these lines."""
-    received = ResultReceiver()
-    for line in lines:
-        received.take(line)
-    return received
-
-
 @pytest.mark.parametrize("content", [b"", b"{}", "é\n".encode() * 9, LARGE], ids=["empty", "small", "text", "large"])
 def test_a_result_arrives_as_it_was(content: bytes) -> None:
-    lines = lines_of(content)
-    assert all(len(line) < 12_200 for line in lines)
-    assert taken(lines).content() == content
+    assert result_in(f"begun\nhalf a line {result_line(content)}\nover") == content
+    assert result_in(f"{result_line(LARGE)}\nmore\n{result_line(content)}") == content, "the last of two counts"
 
 
-def test_lines_of_others_are_shown_and_do_no_harm() -> None:
-    first, *rest = lines_of(LARGE)
-    received = ResultReceiver()
-    assert received.take("a line") == "a line"
-    assert received.take(f"half a line {first}") == "half a line "
-    assert [received.take(line) for line in ("", "another", *rest)] == ["", "another"] + [""] * len(rest)
-    assert received.content() == LARGE
+@pytest.mark.parametrize(
+    "log", ["", "nothing", f"{RESULT_PREFIX} is what marks results", f"{RESULT_PREFIX} {'0' * 64}"]
+)
+def test_a_log_without_a_result(log: str) -> None:
+    assert result_in(log) is None
 
 
-def test_the_last_of_two_results_counts() -> None:
-    assert taken([*lines_of(LARGE), *lines_of(b"second")]).content() == b"second"
-    assert taken([*lines_of(LARGE)[:5], *lines_of(b"second")]).content() == b"second"
-
-
-def test_a_log_without_a_result() -> None:
-    assert taken(["nothing", f"{job_log.RESULT_PREFIX} is what marks results"]).content() is None
-
-
-def test_lost_and_swapped_lines_are_noticed() -> None:
-    first, second, *rest = lines_of(LARGE)
-    lost = [
-        [second, *rest],
-        [first, second, *rest[1:]],
-        [first, second, *rest[:-2], rest[-1]],
-        [first, second, *rest[:-1]],
-    ]
-    for lines in (*lost, [second, first, *rest]):
-        with pytest.raises(job_log.DamagedError, match="lacks a part"):
-            taken(lines).content()
-
-
-def test_a_changed_line_is_noticed() -> None:
-    line, end = lines_of(b"some result")
+def test_what_is_lost_or_changed_is_noticed() -> None:
+    line = result_line(b"some result")
     changed = line[:-8] + ("A" if line[-8] != "A" else "B") + line[-7:]
-    with pytest.raises(job_log.DamagedError, match="damaged"):
-        taken([changed, end]).content()
+    for damaged in (changed, line[:-4], line[:-5], f"{line[:-8]}\n{line[-8:]}"):
+        with pytest.raises(job_log.DamagedError, match="its digest is another one"):
+            result_in(f"begun\n{damaged}\n")
 
 
 @pytest.fixture
@@ -92,66 +51,52 @@ def folder(tmp_path: Path) -> Path:
     return out
 
 
-def test_a_folder_arrives_as_it_was(folder: Path, tmp_path: Path) -> None:
-    lines = ["begun"]
-    job_log.send_folder(folder, lines.append)
-    with (tmp_path / "held").open("w+b") as held:
-        received = ResultReceiver(held)
-        for line in (*lines, "over"):
-            received.take(line)
-        assert received.unpack(tmp_path / "here") == (2, 200_002)
+def test_a_folder_arrives_as_it_was(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert unpack(result_in(result_line(packed_folder(folder))) or b"", tmp_path / "here") == (2, 200_002)
     for name in ("result.json", "rounds/seed-0/000000.npz"):
         assert (tmp_path / "here" / name).read_bytes() == (folder / name).read_bytes()
     assert len([path for path in (tmp_path / "here").rglob("*") if path.is_file()]) == 2
-    with pytest.raises(job_log.DamagedError, match="lacks a part"):
-        taken(lines[:-1]).unpack(tmp_path / "there")
-    assert not (tmp_path / "there").exists()
+    monkeypatch.setattr(job_log, "MOST_SENT", 200_001)
+    with pytest.raises(InputError, match="200,002 bytes, more than the 200,001 that a job's log brings; copy it by"):
+        packed_folder(folder)
 
 
 def test_nothing_is_written_outside_of_the_folder(tmp_path: Path) -> None:
-    lines: list[str] = []
-    sender = Sender(lines.append)
-    with tarfile.open(fileobj=sender, mode="w|gz") as held:  # type: ignore[call-overload] # as in send_folder
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as held:
         held.addfile(tarfile.TarInfo("../outside"), io.BytesIO())
-    sender.close()
     with pytest.raises(InputError, match="cannot be unpacked"):
-        taken(lines).unpack(tmp_path / "here")
+        unpack(archive.getvalue(), tmp_path / "here")
     assert not (tmp_path / "outside").exists()
 
 
-RESULT = bytes(range(256)) * 3000
-LINES = ["begun", "", "seed 0: 5 of 9 devices answered", *lines_of(RESULT), "last, without an end"]
-LOG = "\n".join(LINES)
-SHOWN = "begun\n\nseed 0: 5 of 9 devices answered\nlast, without an end\n"
+LINES = ["begun", "", "seed 0: 5 of 9 devices answered", f"half {result_line(LARGE)}", f'{SNAPSHOT_PREFIX} {{"a": 1}}']
+LOG = "\n".join([*LINES, "last, without an end"])
+SHOWN = f"begun\n\nseed 0: 5 of 9 devices answered\nhalf \n{LINES[-1]}\nlast, without an end\n"
 
 
 class Job:
-    """A job whose log comes in pieces, cut off here and there; it is over when all has been sent."""
+    """A job whose log grows from look to look to these lengths; None is a look at which the head is silent."""
 
-    def __init__(self, sessions: Sequence[Sequence[str] | Exception]) -> None:
-        self.sessions = list(sessions)
-        self.client = self
+    def __init__(self, *lengths: int | None) -> None:
+        self.lengths = list(lengths)
 
     def details(self, _: str) -> Any:
-        return SimpleNamespace(status=JobStatus.RUNNING if self.sessions else JobStatus.SUCCEEDED)
+        if self.lengths and self.lengths[0] is None:
+            self.lengths.pop(0)
+            raise job_log.SilentHeadError("gone")
+        return SimpleNamespace(status=JobStatus.RUNNING if self.lengths else JobStatus.SUCCEEDED)
 
     def log(self, _: str) -> str:
-        return LOG
-
-    async def tail_job_logs(self, _: str) -> AsyncIterator[str]:
-        session = self.sessions.pop(0)
-        if isinstance(session, Exception):
-            raise session
-        for piece in session:
-            yield piece
+        return LOG[: self.lengths.pop(0)] if self.lengths else LOG
 
 
-def followed(*sessions: Sequence[str] | Exception) -> tuple[str, JobLog]:
-    """What is shown of a job, and its log."""
+def shown_of(*lengths: int | None) -> str:
+    """What is shown of a job."""
     shown: list[str] = []
-    log = JobLog(shown.append)
-    job_log.follow(cast("Head", Job(sessions)), "job1", log)
-    return "".join(shown), log
+    _, log = job_log.follow(Job(*lengths), "job1", lambda text: show_lines(text, shown.append))
+    assert (log, result_in(log)) == (LOG, LARGE)
+    return "".join(shown)
 
 
 @pytest.fixture(autouse=True)
@@ -159,41 +104,16 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_log, "PAUSE", 0.0)
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000, len(LOG)])
-def test_every_line_is_shown_once_and_the_result_is_kept(size: int) -> None:
-    shown, log = followed([LOG[place : place + size] for place in range(0, len(LOG), size)])
-    assert shown == SHOWN
-    assert log.received.content() == RESULT
-
-
-def test_a_line_that_breaks_is_taken_up_where_it_broke() -> None:
-    """Ray sends a log from its begin whenever it is asked anew."""
-    shown, log = followed([LOG[:3]], ConnectionError("gone"), [LOG[:2], LOG[2:40]], [LOG[:40], LOG[40:50]], [])
-    assert shown == SHOWN
-    assert log.received.content() == RESULT
-
-
-def test_a_log_that_never_came_is_fetched_whole() -> None:
-    assert followed()[0] == SHOWN
-
-
-def test_an_end_is_seen_although_the_log_goes_on() -> None:
-    """Ray ends a job's log seconds after the job; nobody waits for that."""
-
-    class Lasting(Job):
-        async def tail_job_logs(self, _: str) -> AsyncIterator[str]:
-            self.sessions.clear()
-            yield LOG[:40]
-            await asyncio.Event().wait()
-
-    shown: list[str] = []
-    job_log.follow(cast("Head", Lasting([[]])), "job1", JobLog(shown.append))
-    assert "".join(shown) == SHOWN
+def test_every_line_is_shown_once() -> None:
+    """Wherever it is cut, and although the head is silent now and then."""
+    assert shown_of() == SHOWN
+    assert shown_of(*range(0, 60, 7), *range(60, len(LOG), 40_000), len(LOG)) == SHOWN
+    assert shown_of(3, None, None, 40, None, len(LOG) - 3) == SHOWN
 
 
 def test_a_log_that_cannot_be_had_is_given_up() -> None:
-    with pytest.raises(job_log.SilentHeadError, match=r"the log of job job1 is cut off \(gone\)"):
-        followed(*[ConnectionError("gone")] * job_log.TRIES, [LOG])
+    with pytest.raises(job_log.SilentHeadError, match="gone"):
+        shown_of(5, *[None] * job_log.TRIES)
 
 
 @pytest.mark.parametrize(

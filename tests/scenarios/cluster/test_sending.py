@@ -1,7 +1,6 @@
 """What travels with a job: code and settings; no data, no runs, no caches."""
 
 import shlex
-import sys
 import zipfile
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from ray._private.runtime_env.packaging import create_package
 
 from coordinator.protocol.errors import InputError
-from scenarios import PACKAGES
+from scenarios import PACKAGES, runtime
 from scenarios.backends.sending import check_folder, entrypoint, environment, left_out, run_folders, secrets_warning
 
 ROOT = Path(__file__).parents[3]
@@ -105,5 +104,5 @@ def test_a_home_is_not_sent_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_a_job_runs_the_command_word_for_word() -> None:
     words = ["run", "--like", "0.9,0.2;0.6,0.1", "--columns", "a b,c,$d"]
     first, *_, version = shlex.split(entrypoint(words))[:5]
-    assert (first, version) == ("exec", f"{sys.version_info.major}.{sys.version_info.minor}")
+    assert (first, version) == ("exec", runtime())
     assert shlex.split(entrypoint(words))[5:] == words

@@ -1,17 +1,19 @@
 """The job's side of a submission, without a cluster: what it refuses, and what it puts into the log."""
 
 import json
+import platform
 import signal
-import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from scenarios.cluster.job_log import RESULT_PREFIX, ResultReceiver
+from scenarios import runtime
+from scenarios.cluster.job_log import RESULT_PREFIX, SEND, result_in, unpack
 from scenarios.experiment.progress import SNAPSHOT_PREFIX as STANDING
 from scenarios.job import main
 
-VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+VERSION = runtime()
 SMALL = ["run", "--users", "500", "--items", "40", "--rated", "5", "--backend", "inprocess", "--workers", "1"]
 
 
@@ -30,10 +32,23 @@ def run(version: str, words: list[str], log: pytest.CaptureFixture[str]) -> tupl
     return ended.value.code, *log.readouterr()
 
 
-def test_another_python_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run("3.2", SMALL, capfd)
+@pytest.mark.parametrize("other", ["Python 3.2 with Ray 2.60.0", "Python 3.11 with Ray 2.49.0"])
+def test_another_python_or_ray_is_refused(other: str, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(other, SMALL, capfd)
     assert (code, out) == (2, "")
-    assert err == f"blindrec: the cluster runs Python {VERSION}, the submitting machine 3.2; use the same on both\n"
+    assert err == f"blindrec: the cluster runs {VERSION}, the submitting machine {other}; use the same on both\n"
+    assert VERSION.startswith(f"Python {'.'.join(platform.python_version_tuple()[:2])} with Ray 2.")
+
+
+def test_a_folder_is_put_into_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "result.json").write_text("{}")
+    code, out, err = run(VERSION, [SEND, str(tmp_path / "out")], capfd)
+    assert (code, err) == (0, "")
+    assert unpack(result_in(out) or b"", tmp_path / "here") == (1, 2)
+    code, out, err = run(VERSION, [SEND, str(tmp_path / "no")], capfd)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"blindrec: there is no folder {tmp_path / 'no'} on node ")
 
 
 def test_data_that_is_not_there_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
@@ -48,11 +63,10 @@ def test_the_result_is_in_the_log_behind_the_table(capfd: pytest.CaptureFixture[
     code, out, err = run(VERSION, SMALL, capfd)
     assert not code
     assert all(message.startswith("seed 0: ") for message in err.splitlines())  # a slow machine prints progress
-    received = ResultReceiver()
-    shown = [received.take(line) for line in out.splitlines() if not line.startswith(STANDING)]
+    shown = [line for line in out.splitlines() if not line.startswith(STANDING)]
     assert shown[0].startswith("blindrec run, maxsense, inprocess")
     assert RESULT_PREFIX in out.splitlines()[-1]
-    assert json.loads(received.content() or b"")["users"] == 500
+    assert json.loads(result_in(out) or b"")["users"] == 500
 
 
 def test_a_refused_command_leaves_no_result(capfd: pytest.CaptureFixture[str]) -> None:

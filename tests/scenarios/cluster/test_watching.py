@@ -140,6 +140,32 @@ def test_a_sweep_tells_nothing_that_it_does_not_know(monkeypatch: pytest.MonkeyP
         over()
     assert {*told[0].rows()}.isdisjoint({"answers", "refused", "epsilon spent"})
     assert told[0].rows()["units"] == "1 of 2"
+    assert told[0].line().count("1 of 2") == 1
+
+
+def test_time_left_of_a_sweep_follows_from_all_units_since_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units differ: after 300 quick ones in half a minute, two slow ones say little of the 900 that are left."""
+    clock = iter([0.0, *(0.1 * place for place in range(1, 301)), 60.0, 90.0])
+    monkeypatch.setattr("scenarios.experiment.progress.time.monotonic", lambda: next(clock))
+    told: list[ProgressSnapshot] = []
+    of = progress.ProgressReporter(kind="sweep", run="", console=Console(file=StringIO()))
+    monkeypatch.setattr(progress.ProgressReporter, "report", lambda *_, **__: told.append(_[2]))
+    course = progress.SeedProgress(of, 1202, "units", 0)
+    for count in range(1, 303):
+        course.report(RunProgress(count=count, planned=1202, rounds=count))
+    assert told[-1].left == pytest.approx(900 * 90 / 302, rel=0.01)
+
+
+def test_watching_that_is_interrupted_says_that_the_run_goes_on(
+    killed: Path, blindrec: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scenarios.commands.job_commands.time.sleep", interrupted)
+    said = blindrec("watch", killed)
+    line = f"interrupted here, the run in {killed} goes on; the same command watches it again"
+    assert (said.code, said.err) == (130, f"blindrec: {line}\n")
 
 
 def test_a_folder_that_is_not_there_is_no_job() -> None:

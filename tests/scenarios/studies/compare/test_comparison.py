@@ -124,6 +124,11 @@ def test_rows_are_made_once(blindrec: Command, ratings: Path, tmp_path: Path, mo
     monkeypatch.setattr(sweep.CompareSweep, "measure", None)
     assert compared("--epsilon", "1,4").result == result_in(out)
     assert "another sweep" in refused(blindrec, "compare", ratings, *FEW, *one, "--rank", 4)
+    line = refused(blindrec, "resume", out)
+    assert line.startswith(
+        f"output folder {out} holds a comparison, which goes on by its own command: blindrec compare"
+    )
+    assert "--epsilon 1" in line
 
 
 def test_numbers_depend_neither_on_workers_nor_on_the_order(blindrec: Command, ratings: Path) -> None:
