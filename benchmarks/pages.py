@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _PROGRAMS = (
-    r"(?:blindrec(?! \w+,)|make|python|ray|kubectl|sbatch|helm|docker|git|pip|pre-commit|mkdocs|cd|export|kill|rm|for|find"
-    r"|\w+=\$\(\w+)[ \n]"
+    r"(?:blindrec(?! \w+,)|make|python|ray|kubectl|sbatch|helm|docker|git|pip|pre-commit|mkdocs|cd|export|kill|rm|for"
+    r"|find|\w+=\$\(\w+)[ \n]"
 )
 _BEGINS = r"(?:make [a-z-]+\b|python -m \w|python -c |find \. |blindrec [\w-]+(?=[\s`]|$))"
 _MODULE = re.compile(r"# (\w+\.py)\n")
