@@ -25,6 +25,8 @@ RECORDS = {
     "sweep, adaptive": "adaptive",
     "sweep, two-tier": "tiers",
     "plan": "plan",
+    "plan, ratings, worth": "forecast",
+    "data, people enough for a forecast": "crowd",
     "data": "data",
 }
 """Golden results, and the names of their files."""

@@ -339,8 +339,9 @@ def section_of_data(subject: Subject) -> ReportSection:
     advice = [sentence("{words}.", row) for row in record.get("advice").rows()]
     need, beside = NOTHING, NOTHING
     if worth:
+        best = max(worth, key=lambda row: row.get("here").number())
         words = "{worth:percent} of popularity's worth takes {people:+} people at epsilon {epsilon} ({mechanism})"
-        need, beside = sentence(words, worth[-1]), sentence("{users_here} people are here", worth[0])
+        need, beside = sentence(words, best), sentence("{here:+percent} with {users_here} people", best)
     return ReportSection(
         subject=subject,
         headline=[

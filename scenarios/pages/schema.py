@@ -84,14 +84,14 @@ _KNOWN: dict[str, Spec] = {
 }
 _RECORDS = """
 worth = mechanism: text; features: truth; epsilon: epsilon; worth users_here: number; people: positive or null;
-    people_low people_high: share
+    people_low people_high: share; here: number
 design = design trust_model: text; decoder? choice? guarantee? neighbours?: text or null; private: truth;
     epsilon: epsilon; delta?: share;
     users users_here: amount or null; users_low? users_high?: share
 bound = name: text; users: amount; binds: truth
 advised = epsilon: epsilon; words: text
-plan = target?: text; items: amount; rated?: amount; designs?: list 1 design; bounds?: list bound;
-    recommended?: design or null; worth?: list worth; advice?: list advised
+plan = target: text; items rated: amount; designs: list 1 design; bounds: list bound; recommended: design or null
+forecast = ratings users items: whole; worth: list worth; advice: list advised; worth_not: text or null
 spread = min lower_quartile median upper_quartile max: positive
 learnable = epsilon: epsilon
 data = ratings: whole; ratings_per_user ratings_per_item: spread; worth?: list worth; advice?: list advised;
@@ -219,6 +219,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "compare": Schema("compare", "rows people_in_file public_constants", "compare"),
     "plan": Schema("plan", "designs recommended target", "plan", _plan),
     "data": Schema("data", "format ratings_per_user", "data"),
+    "forecast": Schema("plan", "worth worth_not", "forecast"),
     "online": Schema("online", "recommender loss", "online", tables={"rounds": ("round liked", "client")}),
     "two-tier": Schema("two-tier", "mechanism rmse private", "two-tier", tables=_STEPS),
     "run": Schema("run", "design policy answered", "run", tables=_OF_RUNS),
