@@ -42,8 +42,6 @@ class FileWorld:
     fold: LikesFold  # The split
     matrix: Any = field(repr=False)  # shape (people, N); 1 where a person likes an item, without what is held out
     features: PublicFeatures | None  # Public features of items
-    # What units of a row have in common, by the row's own key
-    shared: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def people(self) -> int:
