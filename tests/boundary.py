@@ -29,7 +29,7 @@ from coordinator.server.mechanisms.sets import CountedSet, Groups, LikedPairs
 from coordinator.server.mechanisms.totals import ChoiceAndPairs
 from coordinator.server.mechanisms.toys import UntilLearned
 from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
-from coordinator.server.rounds.policies import Eliminate, Fixed, ItemByItem, OneRound, Verifying
+from coordinator.server.rounds.policies import Eliminate, Fixed, ItemByItem, OneRound
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound, Ask, Centred, Counts, Readings, RunProgress, ServerState
@@ -57,14 +57,14 @@ ALLOWED: dict[type, set[str]] = {
     Release: {"query_id", "first", "count", "width", "bits", "answered", "refused", "pairs", "questions"},
     Model: {"cluster", "score", "error", "clusters", "near", "tastes"},
     ItemToItem: {"pool", "liked", "weights"},
-    Ask: {"query", "first", "stop", "verifies"},
+    Ask: {"query", "first", "stop"},
     ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget", "verified"},
     Counts: {"asked", "answered", "refused", "ones"},
     Readings: {"settled", "centred", "anchors"},
     AnchorRound: {"query", "statistic"},
     Centred: {"query", "inside"},
     Estimates: {"weighted", "information"},
-    Posterior: {"cluster", "doubt", "expected", "mixture", "apart", "disputed"},
+    Posterior: {"cluster", "doubt", "expected", "mixture", "apart"},
     Mixture: {"levels", "shares", "doubts", "likelihood"},
     Round: {"ask", "statistic", "digest", "size", "transcripts"},
     QueryPlan: {"policy", "learner", "devices", "budget", "most_rounds", "trust"},
@@ -84,7 +84,6 @@ ALLOWED: dict[type, set[str]] = {
     Fixed: {"setting", "rounds"},
     Eliminate: {"setting", "share"},
     ItemByItem: {"setting"},
-    Verifying: {"policy", "setting", "size"},
     Outcome: {"state", "model", "releases_sha256", "size", "posterior", "failure", "transcripts"},
     OneRound: {"design", "epsilon", "public_seed", "own_questions"},
     UntilLearned: {"design", "public_seed"},
@@ -108,7 +107,7 @@ ALLOWED: dict[type, set[str]] = {
     CountedSet: {"items", "rated", "subset_size", "counted_group"},
     SumLearner: {"half", "how", "own"},
     Decoding: {"clusters", "decoder", "curator", "public"},
-    PosteriorLearner: {"design", "clusters", "confidence", "assume_malicious", "verifies", "own"},
+    PosteriorLearner: {"design", "clusters", "confidence", "assume_malicious", "own"},
     RoundLearner: {"anchors", "clusters", "own"},
     Curator: {"epsilon", "rated", "neighbours", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
@@ -271,6 +270,5 @@ def tap(monkeypatch: pytest.MonkeyPatch) -> Wire:
 
     monkeypatch.setattr("scenarios.families.main.run.Cohort", Tapped)
     monkeypatch.setattr(together, "aggregate", tapped)
-    monkeypatch.setattr(together, "_one_loop", lambda *_: None)
     monkeypatch.setattr("coordinator.server.fleet.cohorts.SMALLEST_BLOCK", 64)
     return wire

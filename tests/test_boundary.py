@@ -19,8 +19,6 @@ from runs import here, of_file, planted_ratings, present, small, write_movielens
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.statistic import Statistic
-from scenarios.backends import in_process
 from scenarios.families.main.run import MainResult
 
 IMPORTS = """
@@ -123,22 +121,6 @@ def test_ratings_of_a_file_stay_with_the_devices(wire: Wire, tmp_path: Any) -> N
     assert sum(1 for value in all_of(run, wire) for _ in leaves(value, items=40)) > 50
     assert not shows_a_secret(all_of(run, wire), SEED)
     assert str(file).encode() not in pickle.dumps(all_of(run, wire))
-
-
-def test_what_one_loop_for_both_sides_gives_out_is_on_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    crossed: list[Any] = []
-    whole = in_process.answer
-
-    def tapped(query: Query, *private: Any) -> tuple[Statistic, Release]:
-        statistic, release = whole(query, *private)
-        crossed.extend([query, release, statistic])
-        return statistic, release
-
-    monkeypatch.setattr(in_process, "answer", tapped)
-    run = here(small(seed=SEED), devices_per_actor=500)
-    assert {type(value) for value in crossed} == {Query, Release, ScoreStatistic}
-    assert sum(1 for value in [*crossed, run.outcome] for _ in leaves(value, items=40)) > 100
-    assert not shows_a_secret([*crossed, run.outcome], SEED)
 
 
 def test_the_search_for_secrets_would_find_them() -> None:

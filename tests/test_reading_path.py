@@ -12,7 +12,6 @@ import pytest
 
 import actors.block_model as device_half
 import blindrec
-from scenarios.backends import in_process
 from scenarios.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -70,7 +69,6 @@ def calls() -> list[CodeType]:
 
     words = "run --users 300 --items 12 --rated 4 --seed 1 --backend inprocess --workers 1 --json -"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(in_process, "_one_loop", lambda *_: None)  # the short cut of one loop for both sides
         patch.setattr(device_half, "block_model_maxsense", sensed)
         sys.setprofile(seen)
         try:

@@ -6,22 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from actors.block_model import BlockModel, Scratch, next_stamp, scratch_for, sense_and_like
-from actors.device import PIECE, Cohort, check
+from actors.device import PIECE, Cohort
 from actors.keeper import Keeper, LedgerClient
-from actors.mechanisms import half_of, registered
-from actors.ratings import BlockRatings, Ratings
-from actors.seeds import TILE, Coins, ratings_streams
-from coordinator.protocol.arrays import Bits, Bits2, Indices, Ints2, Words
-from coordinator.protocol.coins import as_words, round_key
-from coordinator.protocol.compiled import ZERO, borrowing, compiled
 from coordinator.protocol.custom import CustomMechanism, admit
-from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms import half_of as public_half_of
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
 from coordinator.protocol.trust import Openings, Shuffling, TwoServers
 from coordinator.server.fleet.cohorts import Cohorts, Layout, LocalHosts, calls, require_round, spread_here
 from coordinator.server.fleet.handed_rounds import read_shuffled
@@ -29,102 +18,22 @@ from coordinator.server.mechanisms import aggregate, load_decoder, no_release
 from coordinator.server.rounds.conductor import Transport, run_rounds
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
-from coordinator.server.statistics.scores import SetCounters, count_set, counters_for, move_out, score_statistic
 from coordinator.server.statistics.statistic import Statistic, merge
 from coordinator.shuffler import OPENER, Shuffler
 from scenarios.backends.session import A, BackendJob, Costs, O, Progress, R, T
 
 
-def _maxsense_loop(
-    query: Query, ratings: BlockRatings, secret: bytes, devices: range, answering: Bits | None
-) -> tuple[Bits2, Ints2]:
-    """Turn flips into released bits, and count; those who are silent keep their flips, and do not count."""
-    coins = Coins(as_words(secret), devices.start, len(devices), query.words)
-    bits = half_of(query.design).randomize(np.zeros((len(devices), 1), np.uint8), query, coins)
-    heard = np.ones(len(bits), np.uint8) if answering is None else answering
-    key, table, pool = round_key(query.public_seed, query.round), sensing_of(query), items_of(query)
-    counts = np.zeros((2, table.items), np.int64)
-    _release_and_count(ratings.model(), coins.master, key, table, pool, coins.first, heard, bits.reshape(-1), counts)
-    return bits, counts
-
-
-@compiled
-def _release_and_count(
-    model: BlockModel,
-    master: Words,
-    key: Words,
-    table: SensingTable,
-    pool: Indices,
-    first: int,
-    heard: Bits,
-    bits: Bits,
-    counts: Ints2,
-) -> None:
-    """Turn flips into released bits, as `actors.block_model` makes them, and count as `scores` does."""
-    scratch, tally, stamp, counted = scratch_for(model, table), counters_for(counts[0], counts[1]), ZERO, ZERO
-    for start in range(0, bits.size, TILE):
-        tile = slice(start, start + TILE)
-        secret = ratings_streams(master, first + start, bits[tile].size)
-        public = device_streams(key, first + start, secret.size)
-        stamp, counted = _count_tile(
-            model, secret, public, table, pool, heard[tile], bits[tile], scratch, stamp, tally, counted
-        )
-    move_out(tally.shared, tally.sensed, tally.scores)
-
-
-@borrowing
-def _count_tile(
-    model: BlockModel,
-    secret: Words,
-    public: Words,
-    table: SensingTable,
-    pool: Indices,
-    heard: Bits,
-    bits: Bits,
-    scratch: Scratch,
-    stamp: int,
-    tally: SetCounters,
-    counted: int,
-) -> tuple[int, int]:
-    """Do so with devices of these streams; return the last stamp, and how many devices the tally holds."""
-    for k in range(bits.size):
-        if heard[k]:
-            stamp = next_stamp(scratch.room.marks, stamp)
-            sensed_count, likes = sense_and_like(model, secret[k], public[k], table, pool, scratch, stamp)
-            bits[k] ^= likes
-            counted = count_set(scratch.sensed, sensed_count, bits[k], tally, counted)
-    return stamp, counted
-
-
-def answer(
-    query: Query, ratings: Ratings, secret: bytes, cohort: Cohort, first: int, stop: int
-) -> tuple[Statistic, Release]:
+def answer(query: Query, cohort: Cohort, first: int, stop: int) -> tuple[Statistic, Release]:
     """Return the release of devices ``first`` to ``stop - 1`` of a cohort, and the server's statistic of it."""
-    if (synthetic := _one_loop(query, ratings, cohort)) is None:
-        release = cohort.answer(query, first, stop)
-        return aggregate(query, release), release
-    booked = cohort.book(query, first, stop)
-    bits, counts = _maxsense_loop(booked.query, synthetic, secret, range(first, stop), booked.answering())
-    release = booked.release(bits)
-    return score_statistic(query, release, counts), release
+    release = cohort.answer(query, first, stop)
+    return aggregate(query, release), release
 
 
-def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> None:
+def rehearse(query: Query, cohort: Cohort) -> None:
     """Compile the kernels that `answer` needs; nothing is charged and nothing is answered."""
-    if public_half_of(query.design).shares:
-        cohort.rehearse(query)
-    elif (synthetic := _one_loop(query, ratings, cohort)) is None:
-        cohort.rehearse(query)
+    cohort.rehearse(query)
+    if not public_half_of(query.design).shares:
         aggregate(query, no_release(query))
-    else:
-        _maxsense_loop(check(query, ratings), synthetic, secret, range(cohort.first, cohort.first + 1), None)
-
-
-def _one_loop(query: Query, ratings: Ratings, cohort: Cohort) -> BlockRatings | None:
-    """Return the ratings where both sides' work is one loop: MaxSense's on synthetic devices, of which none lies."""
-    if type(cohort) is not Cohort or half_of(query.design) is not registered()["maxsense"] or query.own_questions:
-        return None
-    return ratings if isinstance(ratings, BlockRatings) else None
 
 
 Cast = Mapping[str, list[Any]]  # The cohorts of each kind of devices
@@ -141,8 +50,7 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
     if query := job.plan.rehearsal():
         with job.naming():
             _require_room(query, job)
-            holdings, secret, cohorts = _only(job, cast)
-            rehearse(query, holdings, secret, cohorts[0])
+            rehearse(query, _only(job, cast)[2][0])
             load_decoder(query)
     with ThreadPoolExecutor(workers) as threads:
         fleet = LocalFleet(job, cast, threads if workers > 1 else None)
@@ -197,10 +105,9 @@ class LocalFleet:
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every cohort block by block; see `answer`, and `coordinator.server.rounds.conductor.Transport`."""
-        ratings, secret, _ = _only(self._job, self._cast)
         total: Statistic | None = None
         releases: list[Release | Sealed] = []
-        for statistic, release in self.each_block(ask, lambda block: answer(ask.query, ratings, secret, *block)):
+        for statistic, release in self.each_block(ask, lambda block: answer(ask.query, *block)):
             total = statistic if total is None else merge(total, statistic)
             releases.append(seal(release))
             self.report_progress(release.count)
