@@ -22,7 +22,7 @@ from actors.packed_releases import release_unary
 from actors.ratings import StoredRatings
 from actors.seeds import LIARS, Coins, private_coins
 from coordinator.protocol import public_draws
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Floats2, Indices, Indices2, Ints, Words, Words2
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats2, Indices, Indices2, Ints, Words, Words2
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel, unary_channel
 from coordinator.protocol.checked import require_array, require_whole
 from coordinator.protocol.compiled import compiled
@@ -39,8 +39,8 @@ from coordinator.protocol.rating_table import RowTable
 from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.protocol.value_channels import SubsetChannel
 
-ANSWERS, SKETCHES, RATINGS = "answers", "sketches", "ratings"
-"""A liar makes up its answer, or its sketch once it knows the query, or its ratings before any query."""
+ANSWERS, RATINGS = "answers", "ratings"
+"""A liar makes up its answer once it knows the query, or its ratings before any query."""
 NO_QUERY = np.zeros(2, np.uint64)  # Stands where a query's id would: a device has the coins for all queries
 _COINS = 1 << 64
 
@@ -49,8 +49,7 @@ _COINS = 1 << 64
 class Collusion:
     """The liars' agreement: how many devices lie, what they want to seem true, and what they make up."""
 
-    # Share of the devices that lie in a query about M items, at place M, from 0 to 1; shape (N + 1,)
-    shares: Floats = field(repr=False)
+    share: float  # Share of the devices that lie, from 0 to 1
     # shape (N,); 1 for items that should seem liked more than they are, -1 for less, 0 for others
     wishes: Indices = field(repr=False)
     # 1 for items that are liked more than usual, else -1; shape (N,). The spec lets liars know it, so the harm that
@@ -59,33 +58,29 @@ class Collusion:
     # Whether one cluster is liked more than the other. If none is, 1 and -1 are sides: a truth of 1 stands for the
     # first cluster, and a wish of 1 for an item that should seem to be of it
     ordered: bool = True
-    makes_up: str = ANSWERS  # `ANSWERS`, `SKETCHES` or `RATINGS`. Only the first gets around the local randomizer
+    makes_up: str = ANSWERS  # `ANSWERS` or `RATINGS`. Only the first gets around the local randomizer
     rated: int = 1  # Number of items that a liar claims to have rated, where it makes up its ratings
     overflow: int = 0  # What a liar adds to wished items of a vector that nobody proves; 0 where a proof holds
 
     def __post_init__(self) -> None:
         require_array("wishes of liars", self.wishes, np.int32, [None], -1, 1)
         require_array("truth of liars", self.truth, np.int32, self.wishes.shape)
-        require_array("shares of liars", self.shares, np.float64, [self.wishes.size + 1], 0, 1)
         require_whole("rated items of a liar", self.rated, 1, self.wishes.size)
         require_whole("what a liar adds to an item", self.overflow, 0, 1 << 30)
-        if self.makes_up not in (ANSWERS, SKETCHES, RATINGS):
-            raise InputError(f"liars make up {self.makes_up!r}; choose {ANSWERS}, {SKETCHES} or {RATINGS}")
+        if not 0 <= self.share <= 1:
+            raise InputError(f"share of liars is {self.share!r}; give a number from 0 to 1")
+        if self.makes_up not in (ANSWERS, RATINGS):
+            raise InputError(f"liars make up {self.makes_up!r}; choose {ANSWERS} or {RATINGS}")
 
     @property
     def claims(self) -> Indices:
         """The liars' claim about every item, 1 or -1: their wish, or the truth where they have none."""
         return np.where(self.wishes == 0, self.truth, self.wishes)
 
-    def liars(self, query: Query, coins: Coins) -> Ints:
-        """Return which devices of a block lie, ascending places in it."""
-        # A device has one coin for all queries, so that those who lie at a share also lie at every larger one.
-        share = float(self.shares[query.items if query.pool is None else query.pool.size])
-        return liars_among(coins, share)
-
 
 def liars_among(coins: Coins, share: float) -> Ints:
     """Return which devices of a block lie, ascending places in it, by a coin of each, the same in all queries."""
+    # Those who lie at a share also lie at every larger one
     if share == 0:
         return np.empty(0, np.int64)
     coin = private_coins(coins.master, coins.first, coins.devices, LIARS, NO_QUERY, 0)
@@ -125,24 +120,10 @@ class Lie:
     names: tuple[str, ...]  # Designs of these queries
     # Whether it is as easy to make items seem liked less as to make them seem liked more
     both_ways: ClassVar[bool] = False
-    # Whether `sketches` is defined. If not, liars who stick to the local randomizer make up their ratings
-    sketched: ClassVar[bool] = True
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return the worst answers, uint8, shape (n, query.bits). Shapes: ``honest`` (n, query.bits)."""
         raise NotImplementedError
-
-    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2 | Indices2:
-        """Return the worst sketches, which the local randomizer then treats as honest ones."""
-        # ``honest`` holds what they would have sketched, shape (n, k).
-        raise NotImplementedError
-
-
-class BitLie(Lie):
-    """The sketch is the answer: bits, which the device flips, or not."""
-
-    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2:
-        return self.answers(view, honest.view(np.uint8))
 
 
 def as_bits(numbers: Ints | Indices, width: int) -> Bits2:
@@ -219,7 +200,7 @@ def _sum_by_parts(streams: Words, size: int, sets: int, wishes: Indices) -> Floa
     return totals
 
 
-class SensedSets(BitLie):
+class SensedSets(Lie):
     """With r promoted items that are sensed with probability p: 1 if at least ``floor(r p) + 1`` of them are."""
 
     names = ("maxsense",)
@@ -230,7 +211,7 @@ class SensedSets(BitLie):
         return (totals > mean).astype(np.uint8)[:, None]
 
 
-class PartitionedSets(BitLie):
+class PartitionedSets(Lie):
     """The same for every set of the partition."""
 
     names = ("multi-maxsense",)
@@ -296,10 +277,6 @@ class SignedSums(SummedSigns):
         up, down = public_draws.as_mask(view.wishes > 0), public_draws.as_mask(view.wishes < 0)
         return agreements(view.streams, up, down, int(view.query.parameters["vectors"]))
 
-    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
-        """Return the sums; the device then names a vector as it would among sums of its ratings."""
-        return self._sums(view)
-
 
 @compiled
 def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words) -> Indices2:
@@ -315,7 +292,7 @@ def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words) -
     return sums
 
 
-class PairedSigns(BitLie, SummedSigns):
+class PairedSigns(SummedSigns):
     """Pairs of which one item has a wish: they are claimed to agree where they do not. Other pairs move no item."""
 
     names = ("pair-signs",)
@@ -329,7 +306,7 @@ class PairedSigns(BitLie, SummedSigns):
         return agreements(view.streams, public_draws.as_mask(wishes > 0), public_draws.as_mask(wishes < 0), 1)
 
 
-class TurnedSigns(BitLie, SummedSigns):
+class TurnedSigns(SummedSigns):
     """Wished items that the liar's coins let it sense are claimed to be rated as the first class rates their side.
 
     Liars read that side off the query's own tables, which show what the learner believes of the first class.
@@ -347,7 +324,7 @@ class TurnedSigns(BitLie, SummedSigns):
         )
 
 
-class JudgedPairs(BitLie):
+class JudgedPairs(Lie):
     """Two items agree if they should seem to be of one cluster; of items without a wish the truth is taken."""
 
     names = tuple(name for half in pairwise.DEVICE for name in half.names)
@@ -363,7 +340,7 @@ class JudgedPairs(BitLie):
         return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]
 
 
-class JudgedItems(BitLie):
+class JudgedItems(Lie):
     """The liar claims to like an item that should seem liked more, and denies that it dislikes it."""
 
     names = ("item-query",)
@@ -397,10 +374,6 @@ class NamedValue(Lie):
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         return as_bits(self._values(view), honest.shape[1])
-
-    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
-        """Return the values, which the device then replaces by others, or not."""
-        return self._values(view).astype(np.int32)[:, None]
 
 
 class UnaryBits(NamedValue):
@@ -485,10 +458,6 @@ class ChosenSubset(Lie):
         np.put_along_axis(bits, subset.astype(np.int64), 1, axis=1)
         return bits
 
-    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
-        """Return sets of the promoted values, padded by values without a wish."""
-        return _sample(view, self.wishes(view), honest.shape[1])
-
 
 class ChosenSet(ChosenSubset):
     """The set mechanism: dummies stand behind the items."""
@@ -498,18 +467,11 @@ class ChosenSet(ChosenSubset):
     def wishes(self, view: LiarsView) -> Indices:
         return np.concatenate([view.wishes, np.zeros(int(view.query.parameters["padded"]), np.int32)])
 
-    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
-        """Return sets of the promoted items, padded by dummies."""
-        wishes = self.wishes(view)
-        wishes[: view.wishes.size] = np.where(view.wishes > 0, 1, -1)
-        return _sample(view, wishes, honest.shape[1])
-
 
 class ChosenPairs(ChosenSet):
     """Pairs of liked items: a promoted item is named together with those that should seem to be of its cluster."""
 
     names = ("pairs",)
-    sketched = False
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return the subsets; a number of likes promotes no item, so liars report it honestly."""
@@ -561,16 +523,6 @@ class CustomLie(Lie):
         if isinstance(half_of(view.query.design).channel(view.query), IndependentBits):
             return np.where(np.abs(sway) > DUST, sway > 0, honest).astype(np.uint8)
         return as_bits(largest(np.round(sway / DUST), view.choices), honest.shape[1])
-
-    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2 | Indices2:
-        """Return the sketch of a device that rated only one of the wished items, as wished; a random one each."""
-        wished, result = np.flatnonzero(view.collusion.wishes), honest.copy()
-        pick = picks(view.choices, wished.size)
-        for place in np.unique(pick).tolist():
-            item = int(wished[place])
-            sketch = self._sketch(view, item, view.coins, liked=bool(view.collusion.wishes[item] > 0))
-            result[pick == place] = sketch[pick == place]
-        return result
 
 
 def _chances(channel: object, private: Bits2 | Indices2, streams: Words) -> Floats2:

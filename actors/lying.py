@@ -1,6 +1,6 @@
 """Devices of each family some of which lie: who does, and how a block of them answers.
 
-Liars of the main family make up ratings, sketches or answers. Voters agreed to vote for something else than a client
+Liars of the main family make up ratings or answers. Voters agreed to vote for something else than a client
 likes, at once or group after group. Private devices of two tiers made up one vector together, and answer about it.
 """
 
@@ -79,26 +79,23 @@ class LyingCohort(Cohort):
 
     def _reports(self, query: Query, first: int, stop: int) -> Reports:
         coins = self._coins(query, first, stop)
-        liars = self.collusion.liars(query, coins)
+        liars = lies.liars_among(coins, self.collusion.share)
         if not liars.size:
             return super()._reports(query, first, stop)
-        lie, makes_up = lies.lie_about(query.design), self.collusion.makes_up
-        if lie is None or makes_up == lies.RATINGS or (makes_up == lies.SKETCHES and not lie.sketched):
+        lie = lies.lie_about(query.design)
+        if lie is None or self.collusion.makes_up == lies.RATINGS:
             return self._of_made_up_ratings(query, coins, liars)
         half = half_of(query.design)
         private, able, pairs = half.sketch(query, self._ratings, coins)
         own_pairs = None if pairs is None else pairs[liars]
         view = lies.LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars, pairs=own_pairs)
-        if makes_up == lies.SKETCHES:  # the local randomizer gets the sketch that they choose
-            private[liars] = lie.sketches(view, private[liars])
         bits = half.packed(private, query, coins)
-        if makes_up != lies.SKETCHES:
-            lies.put_rows(bits, liars, lie.answers(view, lies.rows_of(bits, query.bits, liars)))
+        lies.put_rows(bits, liars, lie.answers(view, lies.rows_of(bits, query.bits, liars)))
         return Reports(bits, able, pairs)
 
     def _vectors(self, query: Query, half: SharedVector, coins: Coins, heard: Bits) -> Words32:
         """Return devices' vectors; liars add no noise to theirs, which nobody counts on."""
-        liars = self.collusion.liars(query, coins)
+        liars = lies.liars_among(coins, self.collusion.share)
         if not liars.size:
             return super()._vectors(query, half, coins, heard)
         width = half.width(query)

@@ -60,7 +60,6 @@ class LearnerOptions:
     decoder: str  # Name of one of the mechanism's decoders
     confidence: float = 0.95  # Probability that all decided labels are to be right
     assume_malicious: float = 0.0  # Share of liars that decided labels must withstand
-    verifies: bool = False  # Whether labels count as decided only where fresh devices confirmed them
     curator_seed: bytes = field(default=b"", repr=False)  # Sixteen bytes that key the coins of a trusted curator
     public: PublicCounts | None = None  # As for `Decoding`
 

@@ -222,7 +222,6 @@ class ServerHalf:
                 clusters=world.clusters,
                 confidence=options.confidence,
                 assume_malicious=options.assume_malicious,
-                verifies=options.verifies,
             )
         curator = None
         if self.trust == TRUST_CURATOR:

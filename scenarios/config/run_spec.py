@@ -196,7 +196,7 @@ class RunSpec:
             from coordinator.server.rounds.policies import PolicyOptions  # noqa: PLC0415 (numerical)
 
             scenario = self.scenario
-            options = PolicyOptions(devices=scenario.users or 0, rounds=scenario.rounds, verify=scenario.verify)
+            options = PolicyOptions(devices=scenario.users or 0, rounds=scenario.rounds)
             return self.half.policy(name, self.setting, options)
         try:
             policy = import_object(name, "policy")(self.setting)
@@ -217,7 +217,6 @@ class RunSpec:
             decoder=scenario.decoder,
             confidence=scenario.confidence,
             assume_malicious=scenario.assume_malicious or 0.0,
-            verifies=scenario.verify is not None,
             curator_seed=derive(scenario.seed, "curator"),
             public=self._public,
         )
@@ -319,13 +318,12 @@ def _check_against_liars(scenario: Scenario, half: ServerHalf, policy: str, *, b
         able = "decoder posterior and policies fixed and eliminate"
         raise InputError(f"pool_size is {scenario.pool_size}, which is about {able}, not {policy}; leave it out")
     # Behind a shuffler and of two servers it is about fewer honest devices that hide one another, or add noise
-    about_liars = () if scenario.trust in (SHUFFLED, TWO_SERVERS) else ("assume_malicious",)
-    for name in (*about_liars, "verify"):
-        if (value := getattr(scenario, name)) is not None and (policy != "eliminate" or half.name != "sign"):
-            about = "which is about sign sensing with policy eliminate"
-            raise InputError(f"{name} is {value:g}, {about}; the run is of {half.name} with {policy}; leave it out")
-    if scenario.verify is not None and (answers := scenario.answers_per_device) != 1:
-        raise InputError(f"answers_per_device is {answers}, but fresh devices verify labels; leave out one")
+    margin = None if scenario.trust in (SHUFFLED, TWO_SERVERS) else scenario.assume_malicious
+    if margin is not None and (policy != "eliminate" or half.name != "sign"):
+        about = "which is about sign sensing with policy eliminate"
+        raise InputError(
+            f"assume_malicious is {margin:g}, {about}; the run is of {half.name} with {policy}; leave it out"
+        )
 
 
 def _check_advice(scenario: Scenario, half: ServerHalf) -> None:

@@ -18,7 +18,7 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
 from coordinator.server.design import MOST_ROUNDS, World
-from coordinator.server.server_half import ANCHOR, ELIMINATE, ITEM_BY_ITEM, ONE_ROUND, Settings, check_shape
+from coordinator.server.server_half import ANCHOR, ONE_ROUND, Settings, check_shape
 from scenarios.config.files import Exact, Matrix, NamedPath, Row, brief, check_shares
 from scenarios.config.mechanism_settings import all_settings, designs, gathered
 from scenarios.config.settings import (
@@ -104,23 +104,21 @@ class TrustSettings(ExperimentScenario):
         return default_delta(users) if self.delta is None else self.delta
 
 
-INPUT, INPUT_LATE, UNTARGETED, PROMOTE = "input", "input-late", "untargeted", "promote"
-EARLY, LATE = "early", "late"
+INPUT, UNTARGETED, PROMOTE = "input", "untargeted", "promote"
 POISON = "poison-features"
 HALVING = "halving"
 FEW = 10  # Items that liars promote who make up ratings, if nothing else is said
-_NUMBERED = {PROMOTE: True, LATE: True, INPUT: False, INPUT_LATE: False}
+_NUMBERED = {PROMOTE: True, INPUT: False}
 """Attacks with a number: whether it must be given."""
-ADAPTIVE = (EARLY, LATE)  # Attacks on rounds that depend on answers
-ON_SIDES = (UNTARGETED, INPUT, INPUT_LATE, EARLY)  # Attacks that make sense where clusters have no order
-WITHOUT_TRUTH = (PROMOTE, INPUT, INPUT_LATE)
+ON_SIDES = (UNTARGETED, INPUT)  # Attacks that make sense where clusters have no order
+WITHOUT_TRUTH = (PROMOTE, INPUT)
 """Attacks that need not know which items are liked more than others; a file of ratings does not say it."""
-FORMS = "input:R, input-late:R, untargeted, promote:R, early, late:M"
+FORMS = "input:R, untargeted, promote:R"
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack by name, and its number: of items that are promoted, or of open items."""
+    """An attack by name, and its number of items that are promoted."""
 
     name: str
     number: int | None = None
@@ -135,7 +133,7 @@ def parse_attack(text: str) -> Attack:
     name, colon, number = text.partition(":")
     if name == POISON:
         raise InputError(f"attack is {POISON}, which is about item features of two tiers; it is no attack on a run")
-    if name not in (*_NUMBERED, UNTARGETED, EARLY):
+    if name not in (*_NUMBERED, UNTARGETED):
         raise InputError(f"attack is {brief(text)}; choose one of {FORMS}")
     if bool(colon) and name not in _NUMBERED:
         raise InputError(f"attack is {brief(text)}; {name} takes no number, leave it out")
@@ -167,20 +165,15 @@ class AttackSettings(ExperimentScenario):
             return
         if policy == ANCHOR:
             self._check_sides(attack, design, knows_truth=knows_truth)
-        elif attack.name in ADAPTIVE and (policy not in (ELIMINATE, ITEM_BY_ITEM) or design != "sign"):
-            remedy = f"choose --design sign --policy {ELIMINATE}, or {UNTARGETED}"
-            raise InputError(f"attack is {attack.name}, which is about rounds that depend on answers; {remedy}")
         if not knows_truth and attack.name not in WITHOUT_TRUTH:
             others = ", ".join(WITHOUT_TRUTH)
             raise InputError(f"attack is {attack.name}, but files have no clusters; choose one of {others}")
 
     def _check_sides(self, attack: Attack, design: str, *, knows_truth: bool) -> None:
-        """Refuse what makes no sense where clusters have no order, and every later round is about all items."""
+        """Refuse what makes no sense where clusters have no order."""
         others = ", ".join(ON_SIDES)
         if attack.name == PROMOTE:
             raise InputError(f"attack is {PROMOTE}, but no cluster of {design} is the more liked one; choose {others}")
-        if attack.name not in ON_SIDES:
-            raise InputError(f"attack is {attack.name}, which was not worked out for {design}; choose one of {others}")
         if not knows_truth:
             raise InputError(f"malicious is {self.malicious:g} for {design}, but files have no clusters; leave it out")
 
@@ -208,11 +201,6 @@ class PolicySettings(ExperimentScenario):
     assume_malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
         description="Policy eliminate with sign sensing: share of liars that decided items must withstand [0].",
-    )
-    verify: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
-        description="Policy eliminate with sign sensing: at the end fresh devices are asked again about all items, in "
-        "pools of so many, and labels that they dispute count as not decided [no].",
     )
     most_rounds: Annotated[int, Field(ge=1)] = Field(
         default=MOST_ROUNDS, description=f"Stop a policy that goes on after so many rounds [{MOST_ROUNDS}]."

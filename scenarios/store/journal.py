@@ -79,7 +79,6 @@ def _encode(over: Round) -> Numbers:
         "size": over.size,
         "first": over.ask.first,
         "stop": over.ask.stop,
-        **({"verifies": True} if over.ask.verifies else {}),
         "digest": over.digest.hex(),
         **({"transcripts": list(over.transcripts)} if over.transcripts else {}),
         "query": {
@@ -116,7 +115,7 @@ def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
     statistic_numbers = {part.name: numbers[_key(kind, part.name)] for part in fields(kind) if part.name not in arrays}
     statistic: Statistic = kind(**arrays, **statistic_numbers)
     return Round(
-        ask=Ask(query=query, first=numbers["first"], stop=numbers["stop"], verifies=numbers.get("verifies", False)),
+        ask=Ask(query=query, first=numbers["first"], stop=numbers["stop"]),
         statistic=statistic,
         digest=bytes.fromhex(numbers["digest"]),
         size=numbers["size"],

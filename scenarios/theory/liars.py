@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 from scipy.special import ndtr
 
-from actors.lies import ANSWERS, SKETCHES
+from actors.lies import ANSWERS
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import bit_channel
@@ -65,11 +65,9 @@ def sign_shift(inputs: ShiftInputs, promoted: int) -> float:
     query = inputs.query
     vectors, best_count, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
     if inputs.makes_up == ANSWERS:
-        best_count, epsilon = 1, None
-    own = promoted if inputs.makes_up in (ANSWERS, SKETCHES) else inputs.rated
+        return sign_contrast(promoted, items=promoted, rated=promoted, vectors=vectors, best_count=1, epsilon=None)
+    own = inputs.rated
     one = sign_contrast(own, items=own, rated=own, vectors=vectors, best_count=best_count, epsilon=epsilon)
-    if inputs.makes_up in (ANSWERS, SKETCHES):
-        return one
     some, rest = min(inputs.rated, promoted), inputs.query.items - promoted
     return one * (some / promoted + (inputs.rated - some) / max(rest, 1))
 
@@ -77,13 +75,12 @@ def sign_shift(inputs: ShiftInputs, promoted: int) -> float:
 def sets_shift(inputs: ShiftInputs, promoted: int) -> float:
     """Return s(r) of MaxSense, in units of ``P(S = 1 | item sensed) - P(S = 1)``."""
     sensing = inputs.query.parameters["sensing"]
-    contrast = 1.0 if inputs.makes_up == ANSWERS else bit_channel(inputs.query.epsilon).contrast
-    if inputs.makes_up in (ANSWERS, SKETCHES):
+    if inputs.makes_up == ANSWERS:
         counts = np.arange(promoted + 1)
         mean = sensing * promoted
         excess = float(np.where(counts > mean, counts - mean, 0) @ scipy.stats.binom.pmf(counts, promoted, sensing))
-        return contrast * excess / mean
-    some = min(promoted, inputs.rated)
+        return excess / mean
+    some, contrast = min(promoted, inputs.rated), bit_channel(inputs.query.epsilon).contrast
     return contrast * (1 - sensing) ** some * inputs.reach(promoted)
 
 
@@ -91,13 +88,12 @@ def parts_shift(inputs: ShiftInputs, promoted: int) -> float:
     """Return s(r) of Multi-MaxSense: sets have a fixed size, so that another item's presence leaves less room."""
     query = inputs.query
     size, items = int(query.parameters["set_size"]), query.items
-    contrast = 1.0 if inputs.makes_up == ANSWERS else bit_channel(query.epsilon_per_question).contrast
-    if inputs.makes_up in (ANSWERS, SKETCHES):
+    if inputs.makes_up == ANSWERS:
         most = size * promoted // items  # the answer is 1 if the set holds more of the promoted items
         with_one = scipy.stats.hypergeom.sf(most - 1, items - 1, promoted - 1, size - 1)
         without = scipy.stats.hypergeom.sf(most, items - 1, promoted, size - 1)
-        return contrast * float(with_one - without)
-    some = min(promoted, inputs.rated)
+        return float(with_one - without)
+    some, contrast = min(promoted, inputs.rated), bit_channel(query.epsilon_per_question).contrast
     return contrast * float(scipy.stats.hypergeom.pmf(0, items - 1, some, size - 1)) * inputs.reach(promoted)
 
 
@@ -109,8 +105,6 @@ def values_shift(inputs: ShiftInputs, promoted: int, rates: Rates) -> float | No
         return None if support is None else (support[0] - support[1]) / rates.contrast
     if design == "set":
         return min(promoted, inputs.rated, int(query.parameters[PADDED])) / promoted
-    if inputs.makes_up == SKETCHES and (codes := _codes(query)):
-        return (_fullest(promoted, codes) - 1 / codes) / (1 - 1 / codes)
     return 1 / promoted
 
 

@@ -13,7 +13,7 @@ from anchored import oracle_coins, pair_query, turned_query
 from statistical import chi_square_fits, rate_fits
 
 from actors.device import Cohort
-from actors.lies import ANSWERS, RATINGS, SKETCHES, Collusion, LiarsView, lie_about
+from actors.lies import ANSWERS, RATINGS, Collusion, LiarsView, liars_among, lie_about
 from actors.lying import LyingCohort, made_up
 from actors.mechanisms import registered
 from actors.ratings import BlockRatings
@@ -46,8 +46,7 @@ def plot_of(share: float = 0.3, makes_up: str = ANSWERS, **more: Any) -> Collusi
     wishes = np.zeros(ITEMS, np.int32)
     wishes[[3, 5, 11]] = 1
     truth = np.where(np.arange(ITEMS) < 12, -1, 1).astype(np.int32)
-    shares = np.full(ITEMS + 1, share)
-    return Collusion(shares=shares, wishes=wishes, truth=truth, makes_up=makes_up, rated=8, **more)
+    return Collusion(share=share, wishes=wishes, truth=truth, makes_up=makes_up, rated=8, **more)
 
 
 def cohort_of(plot: Collusion | None, ratings: BlockRatings, first: int = 0, stop: int = DEVICES) -> Cohort:
@@ -58,11 +57,11 @@ def cohort_of(plot: Collusion | None, ratings: BlockRatings, first: int = 0, sto
 
 def lies_in(query: Query, plot: Collusion, cohort: Cohort) -> np.ndarray[Any, Any]:
     chosen = np.zeros(DEVICES, bool)
-    chosen[plot.liars(query, cohort._coins(query, 0, DEVICES))] = True
+    chosen[liars_among(cohort._coins(query, 0, DEVICES), plot.share)] = True
     return chosen
 
 
-@pytest.mark.parametrize("makes_up", [ANSWERS, SKETCHES, RATINGS])
+@pytest.mark.parametrize("makes_up", [ANSWERS, RATINGS])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_honest_devices_answer_the_same_bits_and_liars_others_on_every_layout(design: str, makes_up: str) -> None:
     query, ratings = asked_of(design)
@@ -90,45 +89,30 @@ def test_as_many_lie_as_said_and_those_of_a_smaller_share_are_among_those_of_a_l
     query, ratings = asked_of("sign")
     many = 200_000
     coins = cohort_of(None, ratings)._coins(query, 0, many)
-    few, more = (set(plot_of(share).liars(query, coins).tolist()) for share in (0.05, 0.3))
+    few, more = (set(liars_among(coins, share).tolist()) for share in (0.05, 0.3))
     assert few < more
     assert rate_fits(len(few), many, 0.05)
     assert not rate_fits(len(few), many, 0.055)
 
 
-def test_liars_lie_only_in_queries_about_as_many_items_as_they_agreed_on() -> None:
-    query, ratings = asked_of("sign")
-    shares = np.zeros(ITEMS + 1)
-    shares[:10] = 1.0
-    plot = Collusion(shares=shares, wishes=plot_of().wishes, truth=plot_of().truth)
-    coins = cohort_of(None, ratings)._coins(query, 0, 40)
-    assert not plot.liars(query, coins).size
-    some = replace(query, pool=np.arange(9, dtype=np.int32))
-    assert plot.liars(some, coins).size == 40
-
-
 def test_a_plot_that_fits_nothing_is_refused() -> None:
     wishes = plot_of().wishes
-    with pytest.raises(InputError, match="shares of liars"):
-        Collusion(shares=np.ones(3), wishes=wishes, truth=wishes)
-    with pytest.raises(InputError, match="choose answers, sketches or ratings"):
+    with pytest.raises(InputError, match=r"share of liars is 1\.5"):
+        Collusion(share=1.5, wishes=wishes, truth=wishes)
+    with pytest.raises(InputError, match="choose answers or ratings"):
         plot_of(makes_up="nothing")
 
 
-@pytest.mark.parametrize("makes_up", [ANSWERS, SKETCHES])
-def test_bits_of_an_own_mechanism_that_speak_for_the_promoted_items_are_found(makes_up: str) -> None:
+def test_bits_of_an_own_mechanism_that_speak_for_the_promoted_items_are_found() -> None:
     """Unary encoding of a class of one's own: bit i says that item i is liked, bit N + i that it is disliked."""
     query, ratings = asked_of(foreign_mechanisms.OUE())
-    lying = cohort_of(plot_of(1.0, makes_up), ratings)
+    lying = cohort_of(plot_of(1.0), ratings)
     assert isinstance(lying, LyingCohort)
     bits = lying.answer(query, 0, DEVICES).unpacked().astype(float)
     promoted = plot_of().wishes > 0
     liked, disliked = bits[:, :ITEMS], bits[:, ITEMS:]
-    if makes_up == ANSWERS:
-        assert liked[:, promoted].all()
-        assert not disliked[:, promoted].any()
-    else:  # each of three items is the one that is told by a third of the liars
-        assert liked[:, promoted].mean() > 0.3 > liked[:, ~promoted].mean()
+    assert liked[:, promoted].all()
+    assert not disliked[:, promoted].any()
 
 
 def test_liars_who_answer_one_of_many_outputs_promote_one_of_the_wished_items_each() -> None:
@@ -149,7 +133,7 @@ def anchor_collusion() -> Collusion:
     truth = np.where(np.arange(ANCHOR_ITEMS) % 3 == 0, 1, -1).astype(np.int32)
     wishes = np.zeros(ANCHOR_ITEMS, np.int32)
     wishes[list(TURNED)] = -truth[list(TURNED)]
-    return Collusion(shares=np.ones(ANCHOR_ITEMS + 1), wishes=wishes, truth=truth, rated=9, ordered=False)
+    return Collusion(share=1.0, wishes=wishes, truth=truth, rated=9, ordered=False)
 
 
 def answers(query: Query, plot: Collusion, devices: int = ANCHOR_DEVICES) -> Indices:
@@ -158,7 +142,6 @@ def answers(query: Query, plot: Collusion, devices: int = ANCHOR_DEVICES) -> Ind
     assert lie is not None
     asked = LiarsView(query=query, collusion=plot, coins=coins, liars=np.arange(devices))
     told = lie.answers(asked, honest)
-    assert (lie.sketches(asked, honest) == told).all()
     return (2 * told[:, 0].astype(np.int32) - 1).astype(np.int32)
 
 

@@ -173,8 +173,8 @@ def _liars() -> dict[str, Case]:
     adapts = LONG + "--design sign --policy eliminate --malicious 0.02 --attack "
     return {
         "liars, maxsense": Case(RUN + "--malicious 0.1 --attack promote:3", on_ray=True),
-        "liars, set, input-late": Case(RUN + "--design set --epsilon 3 --malicious 0.2 --attack input-late:2"),
-        "liars, sign, eliminate": Case(adapts + "late:5 --pool-size 8 --assume-malicious 0.01"),
+        "liars, set, input": Case(RUN + "--design set --epsilon 3 --malicious 0.2 --attack input:2"),
+        "liars, sign, eliminate": Case(adapts + "untargeted --pool-size 8 --assume-malicious 0.01"),
         "liars, file, input": Case(FILE + "--design oue --users 1000 --epsilon 3 --malicious 0.1 --attack input:2"),
     }
 

@@ -433,8 +433,6 @@ class Posterior:
     # Whether the clusters stand apart, which means that the estimates are much more likely with L clusters than with
     # fewer. If not, no item is decided, and every doubt is at least ``1 - 1/L``
     apart: bool
-    # shape (N,); Items whose label fresh devices did not confirm, which are not decided; None if none were asked
-    disputed: Bools | None = None
 
     def decided(self, failure: float) -> Bools:
         """Return which items are decided, so that all labels are right with probability ``1 - failure``."""
@@ -447,8 +445,7 @@ class Posterior:
         room = (failure - below) / (items - np.arange(items))
         small = doubts <= room
         threshold = doubts[small].max() if small.any() else 0.0
-        confirmed = True if self.disputed is None else ~self.disputed
-        return self.apart & (self.doubt <= threshold) & confirmed
+        return self.apart & (self.doubt <= threshold)
 
     def withstanding(self, moved: Floats) -> Posterior:
         """Return the posterior with doubts that hold even if liars moved weighted estimates by so much, shape (N,)."""

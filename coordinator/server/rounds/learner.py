@@ -10,7 +10,7 @@ from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import Decoding, PoolDesign
-from coordinator.server.rounds.policies import policy_name, verified
+from coordinator.server.rounds.policies import policy_name
 from coordinator.server.rounds.setting import beliefs
 from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, total
 from coordinator.server.statistics.statistic import Statistic
@@ -81,8 +81,6 @@ class PosteriorLearner(Learner):
     clusters: int  # Number of item clusters L
     confidence: float = 0.95  # Probability that all decided labels are to be right
     assume_malicious: float = 0.0  # Share of liars that decided labels must withstand
-    # Whether labels count as decided only where fresh devices confirmed them; see `policies.Verifying`
-    verifies: bool = False
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -99,4 +97,4 @@ class PosteriorLearner(Learner):
         posterior, estimates = beliefs(
             state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars
         )
-        return posterior.model(estimates, self.clusters), verified(posterior, state) if self.verifies else posterior
+        return posterior.model(estimates, self.clusters), posterior

@@ -1,4 +1,4 @@
-"""Policies: how they are asked and checked, schedules, elimination by doubt, and verification; made by name."""
+"""Policies: how they are asked and checked, schedules and elimination by doubt; made by name."""
 
 import copy
 import math
@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.budget import Epsilon, as_float, within
-from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import MechanismError
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import check_question
@@ -325,62 +324,12 @@ def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: Floats) -> float:
     return float(((1 - doubt) * right + doubt * wrong).sum())
 
 
-DISPUTED = 0.01  # Probability that fresh devices dispute a right label if none of them lies
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verifying:
-    """Another policy's rounds, then one round for each pool of all items.
-
-    A round has so many users that a right label is disputed with the probability `DISPUTED`: an item's estimate lies
-    ``z`` standard errors from the middle between two levels. Source: ours (spec "Lying devices", section 5).
-    """
-
-    asks_undecided: ClassVar[bool] = True
-    policy: Policy  # Its rounds come first
-    setting: Setting  # As the policy's
-    size: int  # Items of a pool, at most
-
-    def next_query(self, state: ServerState) -> Ask | None:
-        """Return the next round, or None once every item was asked about again, or no device is left."""
-        setting, over = self.setting, sum(ask.verifies for ask in state.asked)
-        if not over and (ask := self.policy.next_query(state)):
-            return ask
-        if over == (many := -(-setting.design.items // self.size)):
-            return None
-        order = np.random.default_rng(int.from_bytes(derive(setting.public_seed, "verifying"))).permutation(
-            setting.design.items
-        )
-        query = setting.query(state, pool=np.sort(np.array_split(order, many)[over]).astype(np.int32))
-        users = (last := state.asked[-1]).stop - last.first if over else self._users(state, query)
-        ask = setting.send(state, query, users=users) if users else None
-        return ask and replace(ask, verifies=True)
-
-    def _users(self, state: ServerState, query: Query) -> int:
-        """Return the users of a round about a pool, 0 where clusters do not stand apart."""
-        posterior = self.setting.believe(state)
-        if not posterior.apart or posterior.mixture is None:
-            return 0
-        error = float(nearest_gaps(posterior.mixture).min()) / 2 / -float(ndtri(DISPUTED))
-        return users_on_grid(1 / error**2 / float(pool_design(self.setting.design).rates(query).mean()))
-
-
-def verified(posterior: Posterior, state: ServerState) -> Posterior:
-    """Return the posterior with the labels that fresh devices dispute: their estimate is nearer to another level."""
-    # items that fresh devices were not asked about, as where none was left, are disputed as well
-    if state.verified is None or posterior.mixture is None:
-        return replace(posterior, disputed=np.ones(posterior.doubt.size, np.bool_))
-    nearest = np.abs(state.verified.value[:, None] - posterior.mixture.levels).argmin(axis=1)
-    return replace(posterior, disputed=(nearest != posterior.cluster) | (state.verified.information == 0))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
     """A run's options of its policy, beside the setting that every policy gets."""
 
     devices: int  # Number of devices that can be asked
     rounds: int = 2  # Number of rounds of policy fixed
-    verify: int | None = None  # Items of a pool when fresh devices verify labels at the end; None if they do not
 
 
 def fixed(setting: Setting, options: PolicyOptions) -> Policy:
@@ -395,7 +344,6 @@ def fixed(setting: Setting, options: PolicyOptions) -> Policy:
     return Fixed(setting=setting, rounds=options.rounds)
 
 
-def eliminate(setting: Setting, options: PolicyOptions) -> Policy:
-    """Return the policy that asks about undecided items, where labels are verified with a verification after it."""
-    policy = Eliminate(setting=setting)
-    return Verifying(policy=policy, setting=setting, size=options.verify) if options.verify else policy
+def eliminate(setting: Setting, _: PolicyOptions) -> Policy:
+    """Return the policy that asks about undecided items."""
+    return Eliminate(setting=setting)

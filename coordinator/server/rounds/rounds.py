@@ -109,8 +109,6 @@ class QueryRounds:
     def _undecided(self, ask: Ask) -> int | None:
         if not getattr(self._policy, "asks_undecided", False):
             return None
-        if ask.verifies:
-            return 0
         return ask.query.items if ask.query.pool is None else int(ask.query.pool.size)
 
     def _next(self) -> Ask | None:

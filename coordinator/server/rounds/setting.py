@@ -36,8 +36,6 @@ def sway(state: ServerState, design: PoolDesign) -> Floats:
     """Return how far all answerers together could move each item's information-weighted estimate, shape (N,)."""
     total = np.zeros(design.items)
     for ask, counts in zip(state.asked, state.counts, strict=True):
-        if ask.verifies:
-            continue
         pool = slice(None) if ask.query.pool is None else ask.query.pool
         total[pool] += most_moved(design.rates(ask.query)) * counts.answered
     return total

@@ -135,15 +135,11 @@ NO_READINGS = Readings()  # Before the first round
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One round: a query, and the devices ``first`` to ``stop - 1`` that it goes to.
-
-    A round that ``verifies`` labels adds nothing to the estimates that these come from.
-    """
+    """One round: a query, and the devices ``first`` to ``stop - 1`` that it goes to."""
 
     query: Query
     first: int
     stop: int
-    verifies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +179,6 @@ class ServerState:
         Rounds that will be read again when estimates improve.
     budget : Fraction or None
         What a device may spend in all [nats]; None for no limit.
-    verified : Estimates or None
-        Estimates of the rounds that verify labels; None before the first.
     """
 
     devices: int
@@ -194,7 +188,6 @@ class ServerState:
     estimates: Estimates | None = None
     readings: Readings = NO_READINGS
     budget: Epsilon = None
-    verified: Estimates | None = None
 
     @property
     def round_number(self) -> int:
@@ -225,26 +218,20 @@ class Policy(Protocol):
 
 def absorb(state: ServerState, ask: Ask, statistic: Statistic, estimates: Estimates | None = None) -> ServerState:
     """Return the state after the answers to ``ask``, with the ``estimates`` that follow from them, if any."""
+    before = state.estimates
     after = replace(
         state,
         asked=(*state.asked, ask),
         counts=(*state.counts, Counts.of(statistic)),
         merged=statistic if state.merged is None else merge(state.merged, statistic),
+        readings=state.readings.and_of(ask.query, statistic, estimates),
+        estimates=estimates if before is None or estimates is None else before + estimates,
     )
-    if ask.verifies:
-        after = replace(after, verified=_sum(state.verified, estimates))
-    else:
-        readings = state.readings.and_of(ask.query, statistic, estimates)
-        after = replace(after, readings=readings, estimates=_sum(state.estimates, estimates))
-    sums = (after.estimates, after.verified, after.readings.settled)
+    sums = (after.estimates, after.readings.settled)
     # read-only, because a policy that wrote to them would change what is learned
     for value in (ask.query, after.merged, *sums, *after.readings.centred[-1:], *after.readings.anchors[-1:]):
         _close(value)
     return after
-
-
-def _sum(before: Estimates | None, estimates: Estimates | None) -> Estimates | None:
-    return estimates if before is None or estimates is None else before + estimates
 
 
 def _close(value: object) -> None:

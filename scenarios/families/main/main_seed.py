@@ -100,8 +100,7 @@ def lying_scores(run: MainResult) -> dict[str, Any]:
     if collusion is None:
         return {}
     state, nameless = run.outcome.state, run.spec.half.paired
-    sizes = [collusion.wishes.size if ask.query.pool is None else ask.query.pool.size for ask in state.asked]
-    lies = sum(float(collusion.shares[size]) * one.answered for size, one in zip(sizes, state.counts, strict=True))
+    lies = sum(collusion.share * one.answered for one in state.counts)
     promoted = (collusion.wishes > 0) & (collusion.ordered and not nameless)
     scores: dict[str, Any] = {
         "malicious": scenario.malicious,
@@ -191,7 +190,6 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "rounds": len(queries),
         "unlearned": _unlearned(run),
         "undecided": None if run.decided is None else int((~run.decided).sum()),
-        **(_verified(run) if scenario.verify else {}),
         "seed": scenario.seed,
         "trust_model": trust,
         "guarantee": run.spec.guarantee,
@@ -314,20 +312,6 @@ def _unlearned(run: MainResult) -> int | None:
     if run.scenario.policy != UNTIL_LEARNED or not isinstance(run.statistic, ScoreStatistic):
         return None
     return int((run.statistic.sensed < run.scenario.value("answers_per_item")).sum())
-
-
-def _verified(run: MainResult) -> dict[str, int]:
-    """Return about how many items fresh devices were asked again, how many answered, and whose labels they dispute."""
-    state, posterior = run.outcome.state, run.outcome.posterior
-    nothing = np.zeros(run.outcome.model.cluster.size, np.bool_)
-    verified = nothing if state.verified is None else state.verified.information > 0
-    answers = sum(one.answered for ask, one in zip(state.asked, state.counts, strict=True) if ask.verifies)
-    disputed = None if posterior is None else posterior.disputed
-    return {
-        "verified": int(verified.sum()),
-        "verifying_answers": answers,
-        "disputed": 0 if disputed is None else int((disputed & verified).sum()),
-    }
 
 
 def _known_truth(run: MainResult) -> dict[str, Any]:

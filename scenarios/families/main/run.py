@@ -13,15 +13,14 @@ from actors.absence import PRESENT, Absence
 from actors.device import AdviceRequest, Cohort
 from actors.device_half import DeviceKind
 from actors.keeper import Refusal, Spent, refusals_of, spent_by
-from actors.lies import ANSWERS, RATINGS, SKETCHES, Collusion, lie_about
+from actors.lies import ANSWERS, RATINGS, Collusion, lie_about
 from actors.lying import LyingCohort
 from actors.ratings import Ratings
-from coordinator.protocol.arrays import Bools, Floats, Indices, Indices2
+from coordinator.protocol.arrays import Bools, Indices, Indices2
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.shares import SIDES, secret_of
-from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.fleet.cohorts import Layout, plan_layout
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.mechanisms.totals import IDEAL
@@ -45,11 +44,9 @@ from scenarios.backends.session import (
 from scenarios.config.custom_halves import packages_of
 from scenarios.config.mechanism_settings import packages_of_policy
 from scenarios.config.run_spec import RunSpec, half_in
-from scenarios.config.scenario import EARLY, FEW, INPUT, INPUT_LATE, LATE, UNTARGETED, Attack, Scenario
+from scenarios.config.scenario import FEW, INPUT, UNTARGETED, Attack, Scenario
 from scenarios.data.populations import Population, liked_share, populate, settled
 from scenarios.theory.liars import LUCK, influence_of, overthrown
-
-MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}  # What liars make up in attacks that stick to the local randomizer
 
 
 def collusion_of(population: Population) -> Collusion | None:
@@ -59,11 +56,11 @@ def collusion_of(population: Population) -> Collusion | None:
         return None
     truth = truth_of(population)
     return Collusion(
-        shares=_shares(population, attack),
+        share=scenario.malicious or 0.0,
         wishes=_wishes(population, attack, truth),
         truth=truth,
         ordered=scenario.policy != ANCHOR,
-        makes_up=MAKES_UP.get(attack.name, ANSWERS),
+        makes_up=RATINGS if attack.name == INPUT else ANSWERS,
         rated=scenario.rated or 1,
         overflow=_overflow(scenario),
     )
@@ -94,7 +91,7 @@ def _wishes(population: Population, attack: Attack, truth: Indices) -> Indices:
     scenario = population.scenario
     lie = lie_about(half_in(scenario).query_name(scenario.settings))
     sides = scenario.policy == ANCHOR
-    everywhere = sides or (attack.name in (UNTARGETED, EARLY, LATE) and lie is not None and lie.both_ways)
+    everywhere = sides or (attack.name == UNTARGETED and lie is not None and lie.both_ways)
     among = np.arange(truth.size) if everywhere else np.flatnonzero(truth < 0)
     most = among.size // 2 if sides else among.size
     many = _number(population, attack, most)
@@ -109,10 +106,8 @@ def _wishes(population: Population, attack: Attack, truth: Indices) -> Indices:
 
 
 def _number(population: Population, attack: Attack, most: int) -> int:
-    """Return how many items liars move: as many as are named, all in chosen rounds, else what mixes up most labels."""
+    """Return how many items liars move: as many as are named, else what mixes up most labels."""
     scenario, labels = population.scenario, population.truth
-    if attack.name in (EARLY, LATE):
-        return most
     if attack.name != UNTARGETED:
         return attack.number or 1
     influence = influence_of(scenario.model_copy(update={"policy": ONE_ROUND, "pool_size": None}))
@@ -125,32 +120,6 @@ def _number(population: Population, attack: Attack, most: int) -> int:
         first = scenario.policy == ELIMINATE and scenario.pool_size is None
         return 1 if first and overthrown(scenario, influence, labels, promoted=1) > many else many
     return influence.worst(scenario.malicious or 0.0, scenario.users or 1, most)
-
-
-def _shares(population: Population, attack: Attack) -> Floats:
-    """Return the share of liars by the number of items that a query is about: they are spread evenly over rounds."""
-    scenario = population.scenario
-    items, share = scenario.items or 1, scenario.malicious or 0.0
-    sizes = np.arange(items + 1)
-    if not share or attack.name not in (EARLY, LATE):
-        return np.full(sizes.size, share)
-    if attack.name == LATE:
-        targeted = sizes <= (attack.number or items)
-    elif scenario.policy == ANCHOR:
-        targeted = sizes == _paired_size(scenario)
-    else:  # rounds that begin a run, the smallest of which has so many items
-        targeted = sizes >= items // -(-items // (scenario.pool_size or items))
-    return np.where(targeted, share, 0.0)
-
-
-def _paired_size(scenario: Scenario) -> int:
-    """Return of how many items anchor sensing's rounds about pairs are; later rounds are about all."""
-    asking = RunSpec(scenario).design
-    assert isinstance(asking, AnchorSensing)  # looked at by the caller
-    many = asking.pool(b"").size  # coins choose which, not how many
-    if many == asking.items:
-        raise InputError(f"attack is {EARLY}, but all rounds are about {many} items; choose {UNTARGETED}")
-    return many
 
 
 RATERS = "devices"  # The kind of devices of the main job

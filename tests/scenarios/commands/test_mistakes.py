@@ -69,7 +69,7 @@ MISTAKES: dict[str, str] = {
     "run --design pairwise --theta 2": "theta is 2.0, which is about maxsense and multi-maxsense; the design is pairwise, leave it out",
     "run --design multi-maxsense --questions 21": "questions is 21; it must lie between 1 and 1/p = rated/theta, here 20: sets of 10 of 200 items must not overlap",
     "run --attack untargeted": "attack is 'untargeted', but nobody lies; give --malicious too",
-    "run --design grr --attack early --malicious 0.1": "attack is early, which is about rounds that depend on answers; choose --design sign --policy eliminate, or untargeted",
+    "run --design grr --attack early --malicious 0.1": "attack is 'early'; choose one of input:R, untargeted, promote:R",
     "run --design curator-pairs --ratings mine --features mine": "features is 'mine', but scores of curator-pairs are no popularity; leave it out",
     "run --public 0.5 --ratings mine": "public is 0.5, which set weighs with popularity, not maxsense by centred; leave it out",
     "run --design pairwise --agreement same": "agreement is 'same': input should be 'rated-equal', 'equal' or 'positive'",

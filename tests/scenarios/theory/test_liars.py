@@ -10,7 +10,7 @@ import scipy
 from runs import present
 from statistical import FALSE_ALARM
 
-from actors.lies import ANSWERS, RATINGS, SKETCHES, Collusion
+from actors.lies import ANSWERS, RATINGS, Collusion
 from actors.lying import LyingCohort
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
@@ -40,7 +40,7 @@ def plot_of(truth: np.ndarray[Any, Any], promoted: int, makes_up: str) -> Collus
     wishes = np.zeros(truth.size, np.int32)
     wishes[np.flatnonzero(truth)[:promoted]] = 1
     signs = np.where(truth, -1, 1).astype(np.int32)
-    return Collusion(shares=np.ones(truth.size + 1), wishes=wishes, truth=signs, makes_up=makes_up, rated=10)
+    return Collusion(share=1.0, wishes=wishes, truth=signs, makes_up=makes_up, rated=10)
 
 
 def values_of(scenario: Scenario) -> Callable[[Any, Any], Floats]:
@@ -83,7 +83,6 @@ def fits(found: Floats, shift: float) -> bool:
 CASES = {
     ANSWERS: {"sign": [1, 10, 40], "vectors": [10], "maxsense": [1, 10, 40], "multi-maxsense": [1, 10], "set": [8, 40]}
     | {"subset": [10], "oue": [40], "olh": [1, 10], "grr": [10]},
-    SKETCHES: {"sign": [10], "vectors": [10], "maxsense": [10], "set": [10, 40], "olh": [3]},
     RATINGS: {"sign": [1, 10, 40], "maxsense": [1, 10, 40], "multi-maxsense": [10], "set": [10], "oue": [1]},
 }
 """How many items liars promote, by what they make up and the design."""

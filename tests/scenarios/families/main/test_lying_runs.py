@@ -8,19 +8,12 @@ import pytest
 from runs import present
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.sign_moments import sign_contrast
-from coordinator.server.rounds.policies import DISPUTED
-from coordinator.server.rounds.rounds import Round, conduct
-from coordinator.server.rounds.setting import users_on_grid
 from coordinator.server.statistics.counts import GroupStatistic
 from scenarios.backends.selection import InProcess
-from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled
 from scenarios.families.main.main_seed import lying_scores, record
 from scenarios.families.main.run import MainResult, collusion_of, run
-from scenarios.store.journal import Journal
-from scenarios.studies.sweep.threshold import emulate, emulated_devices
 from scenarios.theory.liars import influence_of, universal_limit
 from scenarios.theory.predictors import predictor
 
@@ -96,15 +89,6 @@ def test_liars_tell_how_many_items_they_like_and_promote_theirs_in_later_groups(
     assert lying_scores(lied)["promoted_rank"] < 5
 
 
-def test_late_liars_lie_in_rounds_about_few_items_only_and_the_run_is_the_honest_one_until_then() -> None:
-    honest, lied = ran(**ADAPTIVE), ran(**ADAPTIVE, malicious=0.3, attack="late:6")
-    same = [ask for ask in honest.outcome.state.asked if ask.query.pool is None or ask.query.pool.size > 6]
-    assert lied.outcome.state.asked[: len(same)] == tuple(same)
-    few = [ask for ask in lied.outcome.state.asked if ask.query.pool is not None and ask.query.pool.size <= 6]
-    assert few
-    assert lying_scores(lied)["lies"] == pytest.approx(0.3 * sum(ask.stop - ask.first for ask in few))
-
-
 @pytest.mark.parametrize(("signs", "many"), [("plain", 7), ("centred", 5)])
 def test_untargeted_liars_move_as_many_items_as_get_wrong_before_others_are_decided(signs: str, many: int) -> None:
     """With 1,000 items, 30 rated and a share of .01, as devices say (docs/explanation/lying.md)."""
@@ -152,18 +136,13 @@ LIED_SIDES = {**CROSSED, "users": 1000, "malicious": 0.2}
         ({"malicious": 0.1, "attack": "untargeted:3"}, "takes no number"),
         ({"malicious": 0.1, "attack": "bribe"}, "choose one of input:R"),
         ({"malicious": 0.1, "attack": "poison-features"}, "item features of two tiers"),
-        ({"malicious": 0.1, "attack": "late:3"}, "choose --design sign --policy eliminate"),
         ({"pool_size": 5}, "pool_size is 5"),
         ({"assume_malicious": 0.1}, "assume_malicious is 0.1"),
-        ({"verify": 10}, "verify is 10, which is about sign sensing with policy eliminate; .*; leave it out"),
         ({"design": "anchor", "policy": "eliminate"}, "policy is 'eliminate'; anchor takes anchor alone, leave it out"),
         ({"design": "anchor", "rated": 1}, "rated is 1; anchor sensing begins with pairs of ratings"),
-        ({"design": "sign", "policy": "eliminate", "verify": 5, "answers_per_device": 2}, "leave out one"),
         ({"malicious": 0.1, "attack": "promote:300"}, "only 100 items are liked less"),
         ({**LIED_SIDES, "attack": "promote:3"}, "no cluster of anchor is the more liked one; choose untargeted"),
-        ({**LIED_SIDES, "attack": "late:3"}, "not worked out for anchor; choose one of untargeted"),
         ({**LIED_SIDES, "attack": "input:31"}, "only 30 items can change sides"),
-        ({**LIED_SIDES, "attack": "early", "pool_items": 60}, "all rounds are about 60 items"),
     ],
 )
 def test_what_no_run_can_do_is_refused(given: dict[str, Any], words: str) -> None:
@@ -176,7 +155,7 @@ LIED: list[dict[str, Any]] = [
     {"design": "set", "attack": "promote:12"},
     {"design": "oue"},
     {"design": "maxsense", "attack": "input:12"},
-    {"design": "sign", "policy": "eliminate", "attack": "late:5"},
+    {"design": "sign", "policy": "eliminate", "attack": "promote:5"},
     {"design": "anchor", "policy": "anchor"},
 ]
 
@@ -207,7 +186,7 @@ def plotted(**given: Any) -> Any:
     return collusion_of(settled(populate(Scenario(**CROSSED, users=1000, **given))))
 
 
-@pytest.mark.parametrize(("attack", "many"), [("untargeted", 10), ("input:7", 7), ("input-late:30", 30), ("early", 30)])
+@pytest.mark.parametrize(("attack", "many"), [("untargeted", 10), ("input:7", 7)])
 def test_items_of_both_clusters_should_change_sides_though_all_are_liked_equally_often(attack: str, many: int) -> None:
     plot = plotted(malicious=0.2, attack=attack)
     population = populate(Scenario(**CROSSED, users=1000))
@@ -216,7 +195,7 @@ def test_items_of_both_clusters_should_change_sides_though_all_are_liked_equally
     assert (plot.wishes[moved] == -plot.truth[moved]).all()
     assert moved.sum() == many
     assert set(plot.wishes[moved].tolist()) == {-1, 1}
-    assert np.flatnonzero(plot.shares).tolist() == ([20] if attack == "early" else list(range(61)))
+    assert plot.share == 0.2
 
 
 def test_wrong_labels_are_those_that_were_turned_whichever_cluster_is_called_the_first() -> None:
@@ -229,74 +208,3 @@ def test_wrong_labels_are_those_that_were_turned_whichever_cluster_is_called_the
     assert not told["all_right"]
     predicted = ("promoted_rank", "labels_wrong_predicted", "tipping_share")
     assert all(told[name] is None for name in predicted)
-
-
-SMALL: dict[str, Any] = {**SIGN, "items": 40, "rated": 8, "users": 200_000}
-
-
-def test_verification_comes_last_and_changes_nothing_before() -> None:
-    """Its rounds cost what their standard error says; estimates, labels and the rounds before it stay as they were."""
-    plain, again = ran(**SMALL), ran(**SMALL, verify=10)
-    before = plain.outcome.state
-    after, told = again.outcome.state, record(again)
-    assert after.asked[: len(before.asked)] == before.asked
-    rounds = after.asked[len(before.asked) :]
-    assert all(ask.verifies for ask in rounds)
-    pools = [ask.query.pool for ask in rounds]
-    assert sorted(np.concatenate([pool for pool in pools if pool is not None]).tolist()) == list(range(40))
-    assert [len(pool) for pool in pools if pool is not None] == [10] * 4
-    assert np.array_equal(again.outcome.model.score, plain.outcome.model.score)
-    contrast = sign_contrast(10, items=40, rated=8, vectors=1, best_count=1, epsilon=again.scenario.epsilon)
-    mixture = present(present(again.outcome.posterior).mixture)
-    error = (mixture.levels[0] - mixture.levels[1]) / 2 / 2.3263
-    assert told["verifying_answers"] == 4 * users_on_grid(1 / (error * contrast) ** 2)
-    assert told["asked"] == record(plain)["asked"] + told["verifying_answers"]
-    assert (told["verified"], told["undecided"]) == (40, told["disputed"])
-    assert "disputed" not in record(plain)
-
-
-@pytest.mark.thorough
-def test_labels_are_disputed_that_late_liars_turned_round_who_are_not_among_the_fresh_devices() -> None:
-    """They lie in rounds about at most nine items; pools that verify are of ten."""
-    lies: dict[str, Any] = {"malicious": 0.3, "attack": "late:9", "seed": 3}
-    plain, again = record(ran(**SMALL, **lies)), record(ran(**SMALL, **lies, verify=10))
-    assert plain["decided_wrong"] > 2
-    assert plain["labels_wrong"] == again["labels_wrong"]
-    assert again["decided_wrong"] == 0
-    assert again["disputed"] >= again["labels_wrong"]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("said", "held"), [(DISPUTED, True), (6 * DISPUTED, False)])
-def test_honest_devices_dispute_as_many_right_labels_as_is_said(
-    said: float, held: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """1,000 items, each disputed with probability .01: more than 28 with probability 1e-6; at .06 fewer with 2e-6."""
-    monkeypatch.setattr("coordinator.server.rounds.policies.DISPUTED", said)
-    common: dict[str, Any] = {**SIGN, "users": 20_000_000, "verify": 10}
-    outcome = emulate(populate(Scenario(items=1000, rated=30, **common)))
-    disputed = present(present(outcome.posterior).disputed)
-    assert (disputed.sum() <= 28) == held
-    assert disputed.any()
-
-
-def test_items_that_no_device_was_left_for_are_not_decided() -> None:
-    """Devices run out within the verification: what was not asked about again counts as disputed."""
-    enough = record(ran(**SMALL, verify=10))
-    short = ran(**{**SMALL, "users": enough["asked"] - enough["verifying_answers"] // 2}, verify=10)
-    told = record(short)
-    assert told["verified"] in (20, 30)
-    assert told["undecided"] == 40 - told["verified"] + told["disputed"]
-    none = ran(**{**SMALL, "users": enough["asked"] - enough["verifying_answers"]}, verify=10)
-    assert (record(none)["verified"], record(none)["undecided"]) == (0, 40)
-
-
-def test_stored_rounds_say_that_they_verify() -> None:
-    population, kept = populate(Scenario(**SMALL, verify=20)), list[Round]()
-    common: dict[str, Any] = {"devices": SMALL["users"], "budget": population.scenario.epsilon}
-    parts = RunSpec(population.scenario).policy, RunSpec(population.scenario).learner, emulated_devices(population)
-    first = conduct(*parts, **common, keep=kept.append)
-    again = conduct(*parts, **common, earlier=[Journal.codec.decode(*Journal.codec.encode(one)) for one in kept])
-    assert [ask.verifies for ask in again.state.asked][-3:] == [False, True, True]
-    disputed, disputed_again = (present(present(one.posterior).disputed) for one in (first, again))
-    assert disputed.tolist() == disputed_again.tolist()

@@ -112,7 +112,6 @@ def test_nothing_that_the_server_holds_shows_a_secret() -> None:
         ({"most_likes": 41}, None),
         ({"short_rounds": "tell"}, "short_rounds is"),
         ({"malicious": 0.1}, "attack is untargeted"),
-        ({"malicious": 0.1, "attack": "input-late:2"}, "choose promote:R or input:R"),
         ({"policy": "fixed"}, "takes one-round alone"),
         ({"noise": "devices", "users": 1, "delta": 0}, "nobody is left to add noise"),
     ],
