@@ -16,7 +16,7 @@ from actors.packed_releases import wipe
 from actors.ratings import Ratings
 from actors.seeds import Coins
 from actors.shares import noisy, seeds_to_share, vectors_of, words_to_share
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2, Words, Words32
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2, Words, Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
@@ -262,28 +262,3 @@ class AdviceRequest(NamedTuple):
     model: Model
     k: int
     features: PublicFeatures | None = None
-
-
-class Device:
-    """One user's device: a cohort of one, whose refusal is an error that says why."""
-
-    def __init__(self, ratings: Ratings, secret: bytes, index: int, budget: Epsilon) -> None:
-        self.index = index
-        self._cohort = Cohort(ratings, secret, index, index + 1, budget)
-
-    @property
-    def spent(self) -> Epsilon:
-        """What this device has spent [nats]; None if it has answered without noise."""
-        return self._cohort.ledger.spent(self.index)
-
-    def answer(self, query: Query) -> Release:
-        """Answer ``query``, or repeat the answer."""
-        release = self._cohort.answer(query, self.index, self.index + 1)
-        if release.refused:
-            raise self._cohort.ledger.refusal(query, self.index)
-        return release
-
-    def recommend(self, model: Model, k: int = 10) -> Indices:
-        """Return this device's own top ``k`` items, best first, from the public model and its own ratings."""
-        top: Indices = self._cohort.recommend(model, self.index, self.index + 1, k)[0]
-        return top

@@ -19,9 +19,8 @@ import numpy as np
 from actors.keeper import Charge, Keeper, LedgerClient, UnreachableError, read_charge
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Service
-from coordinator.protocol.budget import Epsilon, add, as_float, require_epsilon, within
+from coordinator.protocol.budget import Epsilon, add, require_epsilon, within
 from coordinator.protocol.checked import require_block
-from coordinator.protocol.errors import BudgetError
 from coordinator.protocol.messages import Query
 
 Costly: TypeAlias = Query | Service | Charge  # Something that a device can be charged for
@@ -141,14 +140,6 @@ class Ledger:
         """Return what ``device`` has spent so far [nats]; None if it has answered without noise."""
         self.look()
         return next(block.spent for block in self._ranges if block.first <= device < block.stop)
-
-    def refusal(self, query: Costly, device: int) -> BudgetError:
-        """Return the error that says why ``device`` refuses ``query``: what it costs, and what is spent and left."""
-        spent, budget = as_float(self.spent(device)), as_float(self.budget)
-        return BudgetError(
-            f"budget spent: {query} costs {as_float(query.epsilon):g} nats, device {device} has {budget - spent:g} of "
-            f"{budget:g} left ({spent:g} spent); lower epsilon per round or the number of rounds"
-        )
 
 
 def _split(ranges: list[DeviceRange], first: int, stop: int) -> list[DeviceRange]:

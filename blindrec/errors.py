@@ -3,7 +3,6 @@
 from coordinator.protocol.custom import MechanismError
 from coordinator.protocol.errors import (
     BlindrecError,
-    BudgetError,
     InputError,
     LedgerError,
     LostError,
@@ -14,7 +13,6 @@ from coordinator.protocol.errors import (
 
 __all__ = [
     "BlindrecError",
-    "BudgetError",
     "InputError",
     "LedgerError",
     "LostError",

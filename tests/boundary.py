@@ -58,7 +58,7 @@ ALLOWED: dict[type, set[str]] = {
     Model: {"cluster", "score", "error", "clusters", "near", "tastes"},
     ItemToItem: {"pool", "liked", "weights"},
     Ask: {"query", "first", "stop"},
-    ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget", "verified"},
+    ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget"},
     Counts: {"asked", "answered", "refused", "ones"},
     Readings: {"settled", "centred", "anchors"},
     AnchorRound: {"query", "statistic"},

@@ -20,7 +20,7 @@ import worlds
 from forging import forged
 from nasty import bad_part, heavy, picked
 
-from actors.device import AdviceRequest, Cohort, Device
+from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of
 from actors.ratings import Ratings
 from actors.second_order.cohort import PrivateCohort
@@ -99,17 +99,14 @@ def ledgers_of(host: Any) -> tuple[Callable[[], object], Callable[[], Books]]:
 def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     """Methods of devices."""
     host = DeviceHost(partial(Cohort, budget=budget), ratings, WORLD.secret, BOUNDS)
-    alone, permit = Device(ratings, WORLD.secret, 3, budget), permit_of(WORLD.secret)
+    permit = permit_of(WORLD.secret)
     looks = (*ledgers_of(host), budget)
     known = [query for query in QUERIES if budget is None or query.epsilon is not None]
     blocks = [(query, first, stop) for query in known for first, stop in ((0, 4), (5, 9), (7, 7))]
-    own = lambda: alone._cohort.ledger._ranges  # noqa: E731 (a look)
     return [
         Target("DeviceHost.warm_up", host.warm_up, [(query,) for query in known], *looks),
         Target("DeviceHost.ask, Cohort", host.ask, blocks, *looks),
         Target("DeviceHost.inspect, Cohort", host.inspect, [(permit, AdviceRequest(MODEL, 5), 4, 9)], *looks),
-        Target("Device.answer", alone.answer, [(query,) for query in known], own, lambda: {3: alone.spent}, budget),
-        Target("Device.recommend", alone.recommend, [(MODEL, 4)], own),
     ]
 
 

@@ -40,10 +40,6 @@ class PolicyError(BlindrecError):
     result: Mapping[str, Any] | None = None
 
 
-class BudgetError(BlindrecError):
-    """A device was asked for more privacy than its budget holds; nothing was spent or released."""
-
-
 class WithheldError(BlindrecError):
     """A shuffler or two servers withheld a round because too few devices answered; nobody learned from it."""
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from actors.advice import NOTHING, public_order, recommend, recommend_featured
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem, PublicFeatures
 from coordinator.protocol.messages import Model
@@ -58,9 +58,8 @@ def test_a_rated_item_is_never_advised_and_none_twice_nor_otherwise_to_a_device_
         assert top[device].tolist() == brute_force(model, world.ratings(device), 10)
         assert len(set(top[device].tolist())) == 10
     for index in (0, 41, 299):
-        assert (
-            Device(ratings, world.secret, index, Fraction(1)).recommend(model, k=7).tolist() == top[index, :7].tolist()
-        )
+        alone = Cohort(ratings, world.secret, index, index + 1, Fraction(1))
+        assert alone.recommend(model, index, index + 1, 7).tolist() == top[index : index + 1, :7].tolist()
     assert cohort.ledger.spent(0) == 0
 
 

@@ -14,7 +14,7 @@ from forging import forged
 from reference import World
 
 from actors.absence import PRESENT, Absence
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.budget import Epsilon
@@ -66,7 +66,7 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
         expected = worlds.expected_bits(world, query, devices)
         assert released(ratings, query, devices.start, devices.stop) == expected
         for device in (devices[0], devices[7], devices[-1]):
-            alone = Device(ratings, world.secret, device, epsilon).answer(query)
+            alone = Cohort(ratings, world.secret, device, device + 1, epsilon).answer(query, device, device + 1)
             assert (alone.first, alone.count) == (device, 1)
             assert alone.unpacked().tolist() == [[expected[device - devices.start]]]
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
@@ -62,7 +62,7 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     told = [expected(query, world.secret, device, world.ratings(device)) for device in devices]
     assert release.unpacked().tolist() == told
     for device in (devices[0], devices[7], devices[-1]):
-        alone = Device(ratings, world.secret, device, epsilon).answer(query)
+        alone = Cohort(ratings, world.secret, device, device + 1, epsilon).answer(query, device, device + 1)
         assert alone.unpacked().tolist() == [told[device - devices.start]]
 
 

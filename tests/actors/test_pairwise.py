@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from actors.device import PIECE, Cohort, Device
+from actors.device import PIECE, Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import BudgetError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import aggregate
@@ -78,7 +77,7 @@ def test_releases_of_a_block_model_are_the_oracles(agreement: str, rated: int) -
     assert pairs_in(release) == [pair for pair, _ in told]
     assert release.unpacked().tolist() == [bit for _, bit in told]
     assert release.answered is None
-    alone = Device(ratings, worlds.SECRET, 1003, Fraction(1)).answer(query)
+    alone = Cohort(ratings, worlds.SECRET, 1003, 1004, Fraction(1)).answer(query, 1003, 1004)
     assert (pairs_in(alone)[0], alone.unpacked()[0].tolist()) == told[3]
 
 
@@ -124,8 +123,7 @@ def test_who_cannot_answer_is_missing_and_who_cannot_pay_refuses() -> None:
     assert release.answered_mask().tolist() == [False, False, False, True, False, True]
     statistic = worlds.pairs_of(aggregate(query, release))
     assert (statistic.devices, statistic.answered, statistic.refused, statistic.missing) == (6, 2, 2, 2)
-    with pytest.raises(BudgetError):
-        Device(ratings, worlds.SECRET, 0, Fraction(1, 2)).answer(query)
+    assert Cohort(ratings, worlds.SECRET, 0, 1, Fraction(1, 2)).answer(query, 0, 1).refused == 1
 
 
 def test_a_release_without_its_pairs_is_no_answer() -> None:

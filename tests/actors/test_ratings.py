@@ -11,7 +11,7 @@ from reference import World
 from statistical import chi_square_fits, rate_fits
 from thoroughness import examples
 
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Bools2, Indices2, Ints
 from coordinator.protocol.coins import as_words
@@ -138,8 +138,7 @@ def test_nothing_that_is_printed_shows_ratings_or_secrets() -> None:
     drawn = worlds.block_ratings(world, users=2)
     for ratings in (telling, drawn):
         cohort = Cohort(ratings, worlds.SECRET, 0, 2, None)
-        device = Device(ratings, worlds.SECRET, 0, None)
-        for shown in (repr(ratings), str(ratings), repr(cohort), repr(device), repr(cohort.ledger)):
+        for shown in (repr(ratings), str(ratings), repr(cohort), repr(cohort.ledger)):
             told = shown.split(" object at 0x")[0]
             assert "array" not in told
             shows = [part in told for part in ("0.8125", "0.1875", "True", "False", "11", "[", worlds.SECRET.hex())]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from actors.block_model import Room, list_rated, mark_subset, room_for
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from actors.mechanisms import half_of
 from actors.mechanisms.sign import choose
 from actors.ratings import Ratings
@@ -105,7 +105,7 @@ def test_released_bits_are_the_oracles(name: str, vectors: int, kept: int) -> No
         release = Cohort(ratings, worlds.SECRET, 500, 516, None).answer(query, 500, 516)
         assert release.unpacked().tolist() == expected
         assert (release.width, release.answered, release.refused, release.pairs) == (query.bits, None, 0, None)
-        alone = Device(ratings, worlds.SECRET, 507, None).answer(query)
+        alone = Cohort(ratings, worlds.SECRET, 507, 508, None).answer(query, 507, 508)
         assert alone.unpacked().tolist() == [expected[7]]
 
 

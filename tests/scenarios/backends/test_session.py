@@ -12,7 +12,7 @@ import pytest
 import worlds
 from runs import here, small
 
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
@@ -35,12 +35,14 @@ TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, 
 
 
 def digest_by_hand(scenario: Scenario) -> str:
-    """The digest as promised: who answered, then the bits, in device order; from one `Device` a user."""
+    """The digest as promised: who answered, then the bits, in device order; from a cohort of one for each user."""
     filled = scenario.complete()
     public_seed = derive(scenario.seed, "public")
     query = RunSpec(filled).design.query(round_number=0, public_seed=public_seed, epsilon=RunSpec(filled).budget)
     ratings, secret = populate(scenario).ratings, derive(scenario.seed, "devices")
-    releases = [Device(ratings, secret, user, None).answer(query) for user in range(ratings.users)]
+    releases = [
+        Cohort(ratings, secret, user, user + 1, None).answer(query, user, user + 1) for user in range(ratings.users)
+    ]
     bits = [bit for release in releases for bit in release.unpacked()[0].tolist()]
     packed = np.packbits(np.ones(len(releases), np.uint8)).tobytes() + np.packbits(bits).tobytes()
     return hashlib.sha256(packed).hexdigest()
