@@ -28,7 +28,7 @@ Tables = dict[str, dict[str, Any]]
 
 
 def measured_tables(root: Path = ROOT) -> Tables:
-    """Return every table by its name: command or why there is none, perhaps what else was run, day, columns, rows."""
+    """Return every table by its name: command or why there is none, perhaps more, day, columns, rows."""
     tables: Tables = json.loads((root / DATA).read_text(encoding="utf-8"))
     return tables
 
@@ -60,6 +60,7 @@ def page(tables: Tables) -> str:
     for name, entry in tables.items():
         how = f"`{entry['command']}`" if "command" in entry else entry["why"]
         also = f" ({entry['also']})" if "also" in entry else ""
+        also += f", a program of commit {entry['commit']}" if "commit" in entry else ""
         title = name.replace("-", " ").capitalize()
         for proper in ("Jester", "MaxSense", "MovieLens"):
             title = re.sub(proper, proper, title, flags=re.IGNORECASE)

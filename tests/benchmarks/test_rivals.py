@@ -2,58 +2,15 @@
 
 import ast
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from statistical import rate_fits
 
-from benchmarks.rivals import environments, figures, oracles
+from benchmarks.rivals import environments, oracles
 from benchmarks.rivals.equality import Counts, compared
-from benchmarks.rivals.inside.one_bit import OneBit
 from coordinator.protocol.arrays import Ints
-from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
-
-JOB = OneBit(items=1000, rated=30, epsilon=1.0)
-FLOWER = {"clients": 100, "version": "1", "seconds": [0.5, 0.4], "start_seconds": 1.6, "answered": 200, "ones": 90}
-HADAMARD = {
-    "users": 1000,
-    "version": "1",
-    "processes": {"1": {"seconds": [0.02, 0.01]}, "2": {"seconds": [0.005, 0.008]}},
-}
-
-
-def rows(rate: float) -> list[dict[str, Any]]:
-    return [
-        {"backend": name, "devices": n, "seconds": n / speed, "devices_per_second": speed, "share_of_ones": 0.45}
-        for name, speed in (("inprocess", 2 * rate), ("ray", rate))
-        for n in (100, 1000)
-    ]
-
-
-@pytest.mark.parametrize("epsilon", ["1/10", "1", "5", "20"])
-def test_the_rivals_channel_is_ours(epsilon: str) -> None:
-    exact = Fraction(epsilon)
-    channel, job = bit_channel(exact), OneBit(items=10, rated=2, epsilon=float(exact))
-    assert job.flip_probability == pytest.approx(float(channel.flip_probability), rel=1e-12)
-    for bit in (False, True):
-        below = math.nextafter(job.flip_probability, 0)
-        assert [job.released(bit, coin) for coin in (0.0, below)] == [not bit] * 2
-        assert [job.released(bit, coin) for coin in (job.flip_probability, 1 - 2**-53)] == [bit] * 2
-
-
-@pytest.mark.statistical
-def test_the_rivals_sets_are_maxsense_sets() -> None:
-    """Sizes add up to a binomial number: one interval, false alarm 1e-6; other draws a client, the same again."""
-    sets = [JOB.sensing_set(client) for client in range(2000)]
-    assert rate_fits(sum(map(len, sets)), 2000 * JOB.items, 1 / JOB.rated)
-    assert not rate_fits(sum(map(len, sets)), 2000 * JOB.items, 1 / (JOB.rated + 1))
-    assert all(one == sorted(set(one)) and one[-1] < JOB.items for one in sets)
-    assert sets[0] != sets[1]
-    assert sets[0] == JOB.sensing_set(0)
-    assert OneBit(items=5, rated=1, epsilon=1.0).sensing_set(3) == [0, 1, 2, 3, 4]
 
 
 def test_what_runs_elsewhere_imports_nothing_of_blindrec() -> None:
@@ -65,29 +22,9 @@ def test_what_runs_elsewhere_imports_nothing_of_blindrec() -> None:
 
 
 def test_every_package_of_a_rival_is_pinned() -> None:
-    for name in ("flower", "hadamard", "opendp"):
+    for name in ("hadamard", "opendp"):
         lines = environments.pinned(name).read_text(encoding="utf-8").splitlines()
         assert all(line.count("==") == 1 and "://" not in line for line in lines)
-
-
-def test_the_slower_of_our_passes_and_the_best_of_theirs_count() -> None:
-    told = figures.assembled(JOB, 2, rows(5000.0), rows(4000.0), FLOWER, HADAMARD)
-    assert told["flower_clients_per_second"] == pytest.approx(250)
-    assert told["flower_with_start_clients_per_second"] == pytest.approx(50)
-    assert told["hadamard_users_per_second"] == pytest.approx({"1": 100_000, "2": 200_000})
-    assert told["times"]["flower"] == pytest.approx(4000 / 250)
-    assert told["times"]["hadamard"] == pytest.approx({"1": 0.04, "2": 0.02})
-    lines = figures.table(told).splitlines()
-    assert lines[2] == "| blindrec, in process | 100 | 0.01 | 8,000 | |".replace("| |", "|  |")
-    assert lines[5].startswith("| blindrec, Ray | 1,000 | 0.25 | 4,000 |")
-    assert lines[6] == "| Flower 1 | 100 | 0.40 | 250 | 16 |"
-    assert lines[7] == "| Flower 1 with its start | 100 | 2.00 | 50 | 80 |"
-    assert [line.split(" | ")[0] for line in lines[8:]] == ["| pure-ldp 1, 1 process", "| pure-ldp 1, 2 processes"]
-
-
-def test_another_job_is_noticed() -> None:
-    with pytest.raises(InputError, match=r"share of ones is 0\.9000 with Flower and 0\.4500 with blindrec"):
-        figures.assembled(JOB, 2, rows(5000.0), rows(4000.0), FLOWER | {"ones": 180}, HADAMARD)
 
 
 HELD, VALUES = 3, 200
