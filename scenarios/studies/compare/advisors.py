@@ -204,7 +204,9 @@ def _add_strip(
 def co_liked(likes: Any) -> Floats2:
     """Return how many people like each two items, float64, shape (N, N)."""
     both = np.zeros((likes.shape[1], likes.shape[1]))
-    add_pairs(likes.indptr.astype(np.int64), likes.indices, np.ones(likes.shape[0]), both)  # above the diagonal
+    add_pairs(
+        likes.indptr.astype(np.int64), likes.indices.astype(np.int32), np.ones(likes.shape[0]), both
+    )  # above the diagonal
     _mirror(both.T)
     np.fill_diagonal(both, likes.sum(axis=0))
     return both
@@ -264,7 +266,9 @@ def of_many_items(likes: Any, ridge: float) -> NDArray[np.float32]:
     """
     weights: NDArray[np.float32] = np.zeros((likes.shape[1], likes.shape[1]), np.float32)
     narrow: Any = weights  # the kernel takes either precision
-    add_pairs(likes.indptr.astype(np.int64), likes.indices, np.ones(likes.shape[0]), narrow)  # above the diagonal
+    add_pairs(
+        likes.indptr.astype(np.int64), likes.indices.astype(np.int32), np.ones(likes.shape[0]), narrow
+    )  # above the diagonal
     weights.flat[:: len(weights) + 1] = likes.sum(axis=0) + ridge
     if not _invert(weights):
         raise InputError(f"ridge is {ridge:g}, too little in single precision; raise --ridge")
