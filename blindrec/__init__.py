@@ -116,21 +116,31 @@ __all__ = [
 ]
 
 _HOMES = {
-    "coordinator.protocol.channels": "Likelihood independent_bits matrix_channel",
-    "coordinator.protocol.custom": "Catalogue CoinsBlock Mechanism Question RatingsBlock Tally",
-    "coordinator.server.rounds.setting": "Setting",
-    "coordinator.server.rounds.state": "Ask Policy ServerState",
-    "scenarios.backends.selection": "InProcess Ray",
-    "scenarios.config.scenario": "Scenario",
-    "scenarios.families.online.online_scenario": "OnlineScenario",
-    "scenarios.families.two_tier.two_tier_scenario": "TwoTierScenario",
-    "scenarios.studies.scrutiny.audit": "audit",
-    "scenarios.studies.scrutiny.shuffled_checks": "check",
-    "scenarios.studies.scrutiny.servers_audit": "servers_audit",
-    "scenarios.studies.scrutiny.shuffled_audit": "shuffled_audit",
-    "scenarios.studies.scrutiny.shuffling": "amplified local_epsilon",
-    "scenarios.studies.scrutiny.verdicts": "Amplification Audit Conformance ServersAudit ShuffledAudit",
-    "scenarios.from_python": "PlanResult Result RunResult SweepResult compare plan report run sweep",
+    "coordinator.protocol.channels": ("Likelihood", "independent_bits", "matrix_channel"),
+    "coordinator.protocol.custom": ("Catalogue", "CoinsBlock", "Mechanism", "Question", "RatingsBlock", "Tally"),
+    "coordinator.server.rounds.setting": ("Setting",),
+    "coordinator.server.rounds.state": ("Ask", "Policy", "ServerState"),
+    "scenarios.backends.selection": ("InProcess", "Ray"),
+    "scenarios.config.scenario": ("Scenario",),
+    "scenarios.families.online.online_scenario": ("OnlineScenario",),
+    "scenarios.families.two_tier.two_tier_scenario": ("TwoTierScenario",),
+    "scenarios.studies.scrutiny.audit": ("audit",),
+    "scenarios.studies.scrutiny.shuffled_checks": ("check",),
+    "scenarios.studies.scrutiny.servers_audit": ("servers_audit",),
+    "scenarios.studies.scrutiny.shuffled_audit": ("shuffled_audit",),
+    "scenarios.studies.scrutiny.shuffling": ("amplified", "local_epsilon"),
+    "scenarios.studies.scrutiny.verdicts": ("Amplification", "Audit", "Conformance", "ServersAudit", "ShuffledAudit"),
+    "scenarios.from_python": (
+        "PlanResult",
+        "Result",
+        "RunResult",
+        "SweepResult",
+        "compare",
+        "plan",
+        "report",
+        "run",
+        "sweep",
+    ),
 }
 """The names that each module holds."""
 
@@ -147,7 +157,7 @@ if not TYPE_CHECKING:  # else type checkers would take any name for a public one
         if name == "errors":
             return importlib.import_module("blindrec.errors")
         for home, names in _HOMES.items():
-            if name in names.split():
+            if name in names:
                 found = globals()[name] = getattr(importlib.import_module(home), name)
                 return found
         raise AttributeError(f"blindrec has no public name {name!r}; it has {', '.join(__all__)}")

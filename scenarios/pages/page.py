@@ -171,7 +171,7 @@ LAYOUTS = {
             **dict.fromkeys(("top_50", "rank_correlation", "noiseless_ari"), ""),
         },
         question="design mechanism channel decoder policy rounds questions answers_per_device users asked answered "
-        "refused missing items rated clusters policy_error held_out split_by people_left_out repeat",
+        "refused refused_because missing items rated clusters policy_error held_out split_by people_left_out repeat",
         budget="epsilon epsilon_per_question copies_max person_epsilon spent_max spent_mean",
         epsilons={"epsilon": "one device", "person_epsilon": "one person, all devices behind which they stand"},
     ),
