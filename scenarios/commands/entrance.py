@@ -1,10 +1,13 @@
 """The entrance of the command line: commands load when they are called, and every end is one line and an exit code."""
 
+import codecs
 import importlib.metadata
 import inspect
+import io
 import os
 import pkgutil
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import fields
@@ -127,9 +130,33 @@ def _open_descriptors() -> None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (until the process ends)
 
 
+_PLAIN = {"\u00b1": "+-", "\u2013": "-", "\u2500": "-", "\u2502": "|", "\u2501": "-", "\u00d7": "x"}
+"""What stands for characters that a terminal cannot show and that are no letters with marks."""
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    """Return what a terminal's encoding has in the place of what it cannot show; see `codecs.register_error`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    parts = []
+    for letter in error.object[error.start : error.end]:
+        letters = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
+        parts.append(_PLAIN.get(letter) or letters or "?")
+    return "".join(parts), error.end
+
+
+def _show_everywhere() -> None:
+    """Let a terminal that knows few characters show others plainly; output in which letters count is all ASCII."""
+    codecs.register_error("plainly", _plainly)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="plainly")
+
+
 def enter(tree: Any, arguments: list[str]) -> NoReturn:
     """Run a command line and end the process."""
     _open_descriptors()
+    _show_everywhere()
     with recorded():
         line, code = _run(tree, arguments)
         if line is not None:

@@ -3,7 +3,9 @@
 import importlib.util
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +18,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import public_halves as publics
 from coordinator.protocol.public_half import LOCAL
 from coordinator.server.server_half import TRUST_LOCAL
+from scenarios.config.files import brief
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
 from scenarios.pages.schema import Subject, read_subject
@@ -609,7 +612,27 @@ def report_of(paths: Sequence[Path]) -> str:
     if not 1 <= len(paths) <= MOST_SUBJECTS:
         raise InputError(f"{len(paths)} results are given; a report takes from 1 to {MOST_SUBJECTS}")
     subjects = [read_subject(path, number) for number, path in enumerate(paths, 1)]
-    sections = [SECTIONS[one.family](one) for one in subjects]
+    with _of_files(paths):
+        return _rendered([SECTIONS[one.family](one) for one in subjects])
+
+
+@contextmanager
+def _of_files(paths: Sequence[Path]) -> Iterator[None]:
+    """Refuse results in which somebody has changed values so that nothing can be computed or drawn of them."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)  # a number overflows
+            yield
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeWarning, TypeError, ValueError) as error:
+        names, what = ", ".join(map(str, paths)), brief(f"{type(error).__name__}: {error}")
+        raise InputError(
+            f"{names} cannot be shown, for a value is none of such a result ({what}); make it anew"
+        ) from None
+
+
+def _rendered(sections: Sequence[ReportSection]) -> str:
     loader = PackageLoader("scenarios.pages")
     pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     sheet = Markup(pages.get_template("style.css").render())

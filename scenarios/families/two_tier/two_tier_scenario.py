@@ -78,6 +78,8 @@ def scale_of(declared: tuple[float, ...] | None, public: Floats) -> Scale:
     if declared is not None:
         return Scale(lowest=declared[0], highest=declared[-1], levels=declared)
     levels = np.unique(public)
+    if not levels.size:
+        raise InputError("public users rated nothing; raise --public, or give --scale")
     few = tuple(float(level) for level in levels) if levels.size <= MOST_UNDECLARED else None
     return Scale(lowest=float(levels[0]), highest=float(levels[-1]), levels=few)
 

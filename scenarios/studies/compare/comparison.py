@@ -14,9 +14,10 @@ from coordinator.protocol.budget import default_delta
 from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
+from scenarios.show.tables import percent
 from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.studies.compare.people_groups import check_columns, people_remarks
-from scenarios.studies.compare.people_needed import as_forecast, forecast_row
+from scenarios.studies.compare.people_needed import FEWEST, as_forecast, forecast_row
 from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import (
@@ -37,8 +38,12 @@ from scenarios.studies.crossing import REACHED, refined
 from scenarios.studies.sweep.online_sweep import ClientsKey, ClientsMeasurement
 from scenarios.studies.sweep.sweeps import Sweep
 
+FEWEST_COMPARED = 20  # People of a file; of fewer a fifth of the likes is a handful, and one person most of it
 LONG = ("trace norm", "EASE", "PMC", "PMD")
 """Mechanisms whose units take longest; of the first the others take what public people's ratings say."""
+
+
+_FEW_PEOPLE = f"the file has {{}} people; fewer than {FEWEST} say little of people like them, and are no advice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +112,17 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
 
     def result(self, units: Mapping[CompareKey, CompareMeasurement]) -> dict[str, Any]:
         """Return every row with its intervals, and their summary."""
-        table = table_of(self.settings)
+        table, hindered = table_of(self.settings), hindrances(units)
+        units = {key: unit for key, unit in units.items() if key[:-1] not in hindered}
+        if hindered and not units:
+            raise InputError(next(iter(hindered.values())))
         summary = summarize(self.settings, units, table)
         served = {
             ClientsKey(key.mechanism, key.seed): ClientsMeasurement(clients=unit.losses, seconds=unit.seconds)
             for key, unit in units.items()
             if key.trust_model == COORDINATOR
         }
+        few = [_FEW_PEOPLE.format(table.users)] if table.users < FEWEST else []
         rows = rows_of(self.settings)
         said = {name: row.remarks(self.settings) for name, row in rows.items()}
         public = [line for name, lines in said.items() if rows[name].trust_model == PUBLIC_RATES for line in lines]
@@ -124,7 +133,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             "coordinator": panel_sweep(self.settings).summary(served) if served else None,
             **lines_skipped(self.settings, table),
             **left_out(self.settings),
-            "warnings": [*summary["warnings"], *public],
+            "warnings": [*summary["warnings"], *few, *public],
             "remarks": [
                 *table.remarks,
                 *dated(self.settings),
@@ -135,6 +144,8 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
                     for name, row in rows.items()
                     if row.hindrance(table)
                 ),
+                *few,
+                *_left_out(hindered),
                 *(line for lines in said.values() for line in lines),
                 *custom,
                 *([why] if why else []),
@@ -142,6 +153,21 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
                 *people_remarks(self.settings),
             ],
         }
+
+
+def hindrances(units: Mapping[CompareKey, CompareMeasurement]) -> dict[tuple[Any, ...], str]:
+    """Return the rows that cannot be computed in some split, by their keys without seeds, and why."""
+    return {key[:-1]: unit.hindrance for key, unit in units.items() if unit.hindrance}
+
+
+def _left_out(hindered: Mapping[tuple[Any, ...], str]) -> list[str]:
+    """Say which rows are left out, and why."""
+    names: dict[str, dict[str, None]] = defaultdict(dict)
+    for (model, mechanism, epsilon, _, public), why in hindered.items():
+        at = f" at epsilon {epsilon}" if epsilon else ""
+        at += f" ({percent(float(public))} public)" if public else ""
+        names[why][f"{model}: {mechanism}{at}"] = None
+    return [f"{', '.join(of)}: not measured: {why}" for why, of in names.items()]
 
 
 def _keys(settings: Comparison, row: Row, people: int, seed: int) -> Iterator[CompareKey]:
@@ -163,13 +189,16 @@ def _refining(
     plain = [done.get(CompareKey("none", "popularity", "", people, "", seed)) for seed in seeds]
     asking = [row for row in rows if row.asks == {"epsilon", "scale"} and row.trust_model in TRUST_MODELS]
     asking = [row for row in asking if forecast_row(row.trust_model, row.mechanism) is None]
-    if not all(plain):
+    if not all(unit and unit.scores for unit in plain):
         return more
     height = REACHED * float(np.mean([unit.scores[0].ndcg for unit in plain if unit]))
     by_row: dict[tuple[str, str, str], dict[int, dict[int, CompareMeasurement]]] = defaultdict(
         lambda: defaultdict(dict)
     )
+    hindered = hindrances(done)
     for key, unit in done.items():
+        if key[:-1] in hindered:
+            continue
         by_row[key[:3]][key.users][key.seed] = unit
     for row in asking:
         grid = [people * scale for scale in settings.scale if row.reaches(people * scale, settings)]
@@ -199,6 +228,9 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
     for name in settings.mechanisms or ():
         if name not in names:
             raise InputError(f"mechanism {name!r} is unknown; {name_choices(name, sorted(names))}")
+    if (people := table_of(settings).users) < FEWEST_COMPARED:
+        count = f"{people} {'person' if people == 1 else 'people'}"
+        raise InputError(f"the file has {count}; of fewer than {FEWEST_COMPARED} nothing can be said")
     if table_of(settings).count <= 2 * TOP:
         raise InputError(
             f"the file has {table_of(settings).count} items; lists of ten say something among more than 20"

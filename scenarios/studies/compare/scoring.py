@@ -424,6 +424,7 @@ class CompareMeasurement:
     messages: float | None = None  # See there
     constant: float | None = None  # See there
     liar: Liar | None = None  # See there
+    hindrance: str | None = None  # Why the row cannot be computed for these people; it has no scores then
     losses: tuple[dict[str, Any], ...] = ()  # Of the coordinator's panel: a record of each client, instead of scores
 
 
@@ -438,9 +439,13 @@ def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
     world, row = world_of(settings, key.seed), rows_of(settings)[f"{key.trust_model}: {key.mechanism}"]
     epsilon, public = parse_epsilon(key.epsilon) if key.epsilon else None, float(key.public or 0)
     request = RowRequest(settings=settings, epsilon=epsilon, users=key.users, public=public, seed=key.seed)
-    learned = row.advise(world, request)
-    variants = (False, True) if world.features is not None and row.featured else (False,)
-    scores = tuple(score(world, learned, request, features=features) for features in variants)
+    try:
+        learned = row.advise(world, request)
+        variants = (False, True) if world.features is not None and row.featured else (False,)
+        scores = tuple(score(world, learned, request, features=features) for features in variants)
+    except InputError as error:  # of this row and these people alone: others can be compared
+        seconds = time.perf_counter() - begin
+        return CompareMeasurement(scores=(), simulated=None, seconds=seconds, hindrance=str(error))
     measurement = CompareMeasurement(
         scores=scores,
         simulated=learned.simulated,

@@ -36,6 +36,16 @@ def test_a_standard_output_that_takes_nothing_ends_in_one_line(redirection: str,
     assert f"standard output {words}" in ended.stderr
 
 
+def test_a_terminal_that_knows_few_characters_shows_others_plainly() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path.cwd())}
+    script = r"print('.18\u00b1.01 \u2500 Caf\u00e9\u2026')"
+    command = f"from scenarios.commands.entrance import enter; enter(lambda **_: {script}, [])"
+    ended = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, env=environment, check=False
+    )
+    assert (ended.stdout, ended.stderr) == (".18+-.01 - Cafe...\n", "")
+
+
 @pytest.mark.parametrize(
     ("redirection", "flags", "code"),
     [("2>&-", ("--json", "result.json"), 0), ("2>&-", ("--epsilon", "x"), 2), ("<&- >&- 2>&-", (), 2)],

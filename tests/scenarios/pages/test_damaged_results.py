@@ -129,6 +129,17 @@ def test_lines_name_the_place(name: str, place: tuple[str | int, ...], damage: A
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["epsilon", "users", "most"])
+def test_numbers_of_people_that_no_picture_holds_are_one_line(name: str, tmp_path: Path) -> None:
+    path, record = tmp_path / "a.json", {**results()["compare, ladder, by"]}
+    for key in ("rows", "people", "who_pays"):  # the golden file has their columns
+        columns = record[key]
+        record[key] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    for row in range(4):
+        path.write_text(json.dumps(damaged(record, ("people", row, name), 1e308)), encoding="utf-8")
+        assert not fault(path, lambda path: report_of([path]))
+
+
 def test_damaged_tables_are_one_line(subjects: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "run"
     shutil.copytree(subjects[0], out)

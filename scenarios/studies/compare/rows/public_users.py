@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.protocol.rating_table import Rows
@@ -173,6 +174,7 @@ def completion(how: str, world: FileWorld, request: RowRequest) -> LearnedScores
     )
 
 
+VALIDATED = 2  # People whose ratings are public, of whom one after the other is held out
 COMPLETIONS = {"trace norm": NONE, "PMC": "pmc", "PMD": "pmd"}
 """Rows of completed ratings, by their mechanism of `blindrec two-tier`; with `NONE` private devices release nothing."""
 
@@ -203,6 +205,9 @@ def _settled(
     settings: Comparison, public: float, seed: int, version: tuple[int, ...]
 ) -> tuple[experiment.TwoTierWorld, Fitting, FittedModel]:
     people = public_people(world_of(settings, seed).people, public, seed)
+    if people[0].size < VALIDATED:
+        count = f"{people[0].size} of {people[0].size + people[1].size} people is public"
+        raise InputError(f"{count}; rank and regularisation are validated on {VALIDATED} or more; raise --public")
     with _ONE:  # all shares of public people have one copy of the ratings
         rows = _rows_left(settings, seed, version)
     order = np.random.default_rng(int.from_bytes(derive(seed, "devices that complete"))).permutation(people[1])

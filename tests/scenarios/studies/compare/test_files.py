@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from runs import Command, Ended, planted_ratings, present, refused
+from runs import Command, Ended, planted_ratings, present, refused, write_movielens
 from thoroughness import sample
 
 from coordinator.protocol.errors import InputError
@@ -280,3 +280,35 @@ def test_counts_are_not_said_to_stand_apart(seed: int) -> None:
             *(np.ceil(random.lognormal(2, 2, size)), np.ceil(random.pareto(1, size))),
         ):
             assert not stand_apart(np.minimum(counts, 1e9).astype(np.float64))
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("people", [20, 80, 100])
+def test_rows_that_so_few_people_do_not_allow_are_left_out_with_a_remark(
+    people: int, blindrec: Command, tmp_path: Path
+) -> None:
+    """With a hundredth of them public nobody is left to validate on; `PMC` and `trace norm` are there with a fifth."""
+    ratings = tmp_path / "few.csv"
+    write_movielens(ratings, planted_ratings(users=people, items=30, each=12))
+    models = ("--trust-models", "none,two-tier", "--mechanisms", "popularity,trace norm,PMC", "--scale", 1)
+    result = blindrec("compare", ratings, "--epsilon", 1, "--backend", "inprocess", "--json", "-", *models).result
+    shares = {(row["mechanism"], row["public"]) for row in result["rows"] if row["trust_model"] == "two-tier"}
+    few = [share for share in (0.01, 0.05, 0.2) if round(share * people) < 2]
+    assert shares == {
+        *(("popularity", share) for share in (0.01, 0.05, 0.2)),
+        *((name, share) for name in ("trace norm", "PMC") for share in (0.01, 0.05, 0.2) if share not in few),
+    }
+    (left,) = [line for line in result["remarks"] if "not measured" in line]
+    assert all(
+        f"two-tier: {name} ({100 * share:.1f} % public)" in left for name in ("trace norm", "PMC") for share in few
+    )
+    assert "rank and regularisation are validated on 2 or more; raise --public" in left
+    assert any(f"the file has {people} people; fewer than 400" in line for line in result["warnings"])
+
+
+def test_of_fewer_than_twenty_people_nothing_is_said(blindrec: Command, tmp_path: Path) -> None:
+    lines = (f"{person},{item},{item % 5}" for person in range(19) for item in range(30))
+    for text, words in ((lines, "19 people"), ((f"1,{item},{item % 5}" for item in range(40)), "1 person")):
+        ratings = written(tmp_path / "few.csv", "\n".join(["user,item,rating", *text]))
+        said = refused(blindrec, "compare", ratings)
+        assert said.strip() == f"the file has {words}; of fewer than 20 nothing can be said"
