@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
@@ -571,27 +572,50 @@ def matrix_channel(rows: Sequence[Sequence[float | Fraction]], epsilon: Epsilon)
 def _matrix_channel(rows: tuple[tuple[float | Fraction, ...], ...], epsilon: Epsilon) -> MatrixChannel:
     if not rows or len({len(row) for row in rows}) > 1:
         raise InputError("a channel's rows are missing or of several lengths; give one a private value")
-    stated = [_whole([math.floor(p * (1 << _SCALE)) for p in _exact(row)]) for row in rows]  # in units of 2**-_SCALE
+    stated = [_units(row) for row in rows]
     mean = _whole([sum(column) // len(stated) for column in zip(*stated, strict=True)])
+    level = {m: place for place, m in enumerate(dict.fromkeys(mean))}
+    levels = [level[m] for m in mean]
 
     def make(share: Fraction) -> MatrixChannel:
         power = share.denominator.bit_length() - 1
-        mixed = ([(p << power) + share.numerator * (m - p) for p, m in zip(row, mean, strict=True)] for row in stated)
-        return MatrixChannel(tuple(_in_coins(row, _SCALE + power) for row in mixed))
+
+        def mix(row: list[int]) -> list[int]:
+            if not share:
+                return row
+            pairs = list(zip(row, levels, strict=True))
+            means = list(level)
+            mixed = {(p, at): (p << power) + share.numerator * (means[at] - p) for p, at in set(pairs)}
+            return [mixed[pair] for pair in pairs]
+
+        return MatrixChannel(tuple(_in_coins(mix(row), _SCALE + power) for row in stated))
 
     return mended(make, lambda channel: channel.log_ratio, LogRatio.of(_largest_ratio(stated)), epsilon)
 
 
 def _exact(row: Sequence[float | Fraction]) -> tuple[Fraction, ...]:
     """Return probabilities that sum to 1, where they do so but for floats' dust."""
+    shares = _shares(row)
+    return tuple(shares[p] for p in row)
+
+
+def _units(row: Sequence[float | Fraction]) -> list[int]:
+    """Return such probabilities in units of 2**-_SCALE."""
+    units = {p: math.floor(share * (1 << _SCALE)) for p, share in _shares(row).items()}
+    return _whole([units[p] for p in row])
+
+
+def _shares(row: Sequence[float | Fraction]) -> dict[float | Fraction, Fraction]:
+    """Return what each value of a row is where the row sums to 1; rows of thousands of releases have few values."""
     require_probabilities(row)
     if not 1 <= len(row) <= MOST_RELEASES:
         raise InputError(f"a channel has {len(row)} releases; give 1 to {MOST_RELEASES}")
-    if not all(0 <= p <= 1 + DUST for p in row) or abs(math.fsum(row) - 1) > DUST:
+    numbers = Counter(row)
+    if not all(0 <= p <= 1 + DUST for p in numbers) or abs(math.fsum(row) - 1) > DUST:
         raise InputError(f"probabilities of a channel's row sum to {math.fsum(row):.12g}; give some from 0 on, sum 1")
-    exact = [Fraction(p) for p in row]
-    total = sum(exact, Fraction(0))
-    return tuple(p / total for p in exact)
+    exact = {p: Fraction(p) for p in numbers}
+    total = sum((number * exact[p] for p, number in numbers.items()), Fraction(0))
+    return {p: value / total for p, value in exact.items()}
 
 
 def _whole(units: list[int]) -> list[int]:
@@ -603,10 +627,15 @@ def _whole(units: list[int]) -> list[int]:
 def _in_coins(row: Sequence[int], scale: int) -> tuple[int, ...]:
     """Return units of 2**-scale as whole coins that sum to 2**64, each within one; the largest remainders go up."""
     shift = scale - 64
-    coins = [units >> shift for units in row]
-    order = sorted(range(len(row)), key=lambda place: (coins[place] << shift) - row[place])
-    for place in order[: COIN - sum(coins)]:
-        coins[place] += 1
+    whole = {units: units >> shift for units in set(row)}
+    coins = [whole[units] for units in row]
+    if missing := COIN - sum(coins):
+        rest = {units: (coin << shift) - units for units, coin in whole.items()}
+        rank = {value: place for place, value in enumerate(sorted(set(rest.values())))}
+        ranks = {units: rank[value] for units, value in rest.items()}
+        order = np.argsort(np.array([ranks[units] for units in row]), kind="stable")
+        for place in order[:missing].tolist():
+            coins[place] += 1
     return tuple(coins)
 
 
