@@ -170,6 +170,14 @@ class EstimatesFewer(Works):
         return value[1:], error[1:]
 
 
+class Biased(foreign_mechanisms.OUE):
+    """Believes of odd items the opposite, but its precision is that of OUE."""
+
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        value, error = super().estimate(question, tally)
+        return value * np.where(np.arange(value.size) % 2, -1, 1), error
+
+
 class NoError(Works):
     def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
         value, error = super().estimate(question, tally)

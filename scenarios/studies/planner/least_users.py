@@ -24,6 +24,7 @@ from scenarios.config.mechanism_settings import designs, server_half, variants
 from scenarios.config.run_spec import half_in
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated
+from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import block_parameters, known_world, settle
 from scenarios.families.main.run import run
 from scenarios.show.intervals import mean_interval
@@ -214,6 +215,43 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
     if prediction and prediction.emulation:
         return _emulated(prediction, target)
     return Need(users=predicted_users(prediction, target) if prediction else None, predictor=prediction)
+
+
+TRIED = 20.0  # Seconds above which no larger run tries what a custom design's plan says
+
+
+def shortfall(scenario: Scenario, prediction: Predictor, users: int) -> str:
+    """Return in words by how much runs of a custom design miss what is predicted for so many users; empty: they do not.
+
+    Runs of ten times as many users each go up to the planned number, or as far as seconds allow.
+    """
+    # A prediction believes the class: its precision, or what 20,000 users tell, where a bias drowns in noise
+    number, items = min(USERS, users), scenario.items or 1
+    while True:
+        begin = time.monotonic()
+        once = {"policy": "one-round", "answers_per_device": 1, "users": number, "seed": scenario.seed + MOST}
+        ran = run(scenario.model_copy(update=once), InProcess(1))
+        assert ran.population.truth is not None  # a block model
+        right = clustering_scores(ran.outcome.model.cluster, ran.population.truth).accuracy
+        expected = prediction.accuracy(number)
+        # Half as many wrong again, beside four deviations of a run's share, are no reason to doubt an honest class
+        if 1 - right > 1.5 * (1 - expected) + 4 * math.sqrt(expected * (1 - expected) / items) + 0.01:
+            return (
+                f"a run with {number:,} users put {right:.3g} of the items right, where {expected:.3g} is predicted: "
+                "estimates are biased, or precision is less than is said; see blindrec check"
+            )
+        more = min(10 * number, users)
+        if more == number or (time.monotonic() - begin) * more / number > TRIED:
+            return ""
+        number = more
+
+
+def try_custom(candidate: Candidate, epsilon: Epsilon, need: Need) -> None:
+    """Refuse a custom design whose runs fall short of its plan."""
+    if ":" not in candidate.design or need.predictor is None or need.users is None:
+        return
+    if words := shortfall(candidate.at(epsilon), need.predictor, need.users):
+        raise InputError(words)
 
 
 def predicted_users(prediction: Predictor, target: Target) -> int | None:

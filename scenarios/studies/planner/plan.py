@@ -38,6 +38,7 @@ from scenarios.studies.planner.least_users import (
     estimated_epsilon,
     simulated,
     to_epsilon,
+    try_custom,
     users_needed,
 )
 from scenarios.theory.bounds import bounds_of, bounds_rows
@@ -227,6 +228,7 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
                 return row | {"note": "not predicted at several epsilons: say one by --epsilon"}
             return row | _least_epsilon(candidate, target, users)
         need = users_needed(candidate, epsilon, target)
+        try_custom(candidate, epsilon, need)
     except InputError as error:
         return row | {"note": str(error)}
     row |= _about(candidate, epsilon) | {"users": need.users, "answers_per_item": need.answers}
@@ -283,6 +285,7 @@ def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str
         return {"note": NO_EPSILON}
     prediction = predictor(candidate.at(epsilon))
     assert prediction is not None  # as it says that epsilon is enough
+    try_custom(candidate, epsilon, Need(users=users, predictor=prediction))
     interval = {} if one is None else {"epsilon_low": one.low, "epsilon_high": one.high, EMULATED: one.draws}
     shares = _predictions(prediction, users, one, one.value if one else users, here=True)
     return _about(candidate, epsilon) | interval | {"users": users} | shares

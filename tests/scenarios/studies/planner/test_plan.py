@@ -46,6 +46,18 @@ def planned(monkeypatch: pytest.MonkeyPatch, designs: set[str], target: Target =
     return plan(Scenario.model_validate({"items": 40, "rated": 6, **more}), target, **names)
 
 
+def test_a_custom_design_whose_runs_miss_its_plan_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its precision is claimed, its estimates are biased; the honest class beside it is planned."""
+    monkeypatch.setattr(planning, "candidates", lambda *options: candidates(*options)[:1])
+    world = Scenario(items=20, rated=10, epsilon=3)
+    honest, biased = (
+        plan(world, HALF, own={"design": f"foreign_{name}"}).rows[0] for name in ("mechanisms:OUE", "bad:Biased")
+    )
+    assert honest["users"] is not None
+    assert (biased["users"], honest["note"]) == (None, "")
+    assert "of the items right, where" in biased["note"]
+
+
 def row_of(made: DesignPlan, **named: Any) -> dict[str, Any]:
     rows = [row for row in made.rows if all(row.get(name) == value for name, value in named.items())]
     assert rows
