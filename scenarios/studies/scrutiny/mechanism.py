@@ -16,8 +16,10 @@ from actors.ratings import StoredRatings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.checked import shown
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.custom import Mechanism, admit
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
@@ -147,6 +149,8 @@ def half_and_settings(design: str | Mechanism) -> tuple[ServerHalf, Choice]:
     """Return a mechanism's server half, and the settings that a custom one has as it is given; else none."""
     if isinstance(design, Mechanism):
         return half_of_class(type(design)), settings_in(design).model_dump()
+    if not isinstance(design, str):
+        raise InputError(f"mechanism is {shown(design)}; give a name, package.module:Name, or a Mechanism")
     return server_half(design), {}
 
 

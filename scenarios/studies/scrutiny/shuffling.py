@@ -14,7 +14,7 @@ from coordinator.protocol.amplification import (
 )
 from coordinator.protocol.budget import as_float, default_delta, parse_epsilon
 from coordinator.protocol.channels import ExactChannel
-from coordinator.protocol.checked import require_whole
+from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.custom import CustomPublic, Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.public_half import CLONES, Randomizer, by_address, of_channel, randomizer_of
@@ -163,6 +163,7 @@ def _delta(delta: float | None, users: int) -> float:
 
 def _size(items: int, rated: int | None, users: int) -> Size:
     require_whole("users", users, 1, MOST_ANSWERS)
+    require_whole("items", items, 1, MOST_ITEMS)
     return Size(items, min(RUN.rated, items) if rated is None else rated, users)
 
 

@@ -1,7 +1,14 @@
 """What audits, checks and bounds of shufflers cannot say anything about ends with one line that names it."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from runs import Command, refused
+
+from coordinator.protocol.errors import InputError
+from scenarios.studies.scrutiny.shuffled_checks import check
+from scenarios.studies.scrutiny.shuffling import amplified
 
 REFUSED: dict[str, list[str]] = {
     "audit --design nonsense": ["design is 'nonsense'", "maxsense"],
@@ -57,3 +64,16 @@ REFUSED: dict[str, list[str]] = {
 def test_what_cannot_be_scrutinized_ends_with_one_line(command: str, blindrec: Command) -> None:
     line = refused(blindrec, *command.split())
     assert all(part in line for part in REFUSED[command]), line
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (check, "mechanism is a NoneType"),
+        (lambda nothing: amplified(nothing, 1000), "mechanism is a NoneType"),
+        (lambda nothing: amplified("grr", 1000, items=nothing), "items is a NoneType"),
+    ],
+)
+def test_nothing_at_all_is_refused_from_python(call: Callable[[Any], object], line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        call(None)
