@@ -29,6 +29,7 @@ _TIMES = ["timestamp", "time", "date", "datetime", "ts", "ratedat", "createdat",
 _TYPES = re.compile(r"(.+):(token|token_seq|float|float_seq)")
 """A column's name with its type, as RecBole writes both."""
 _COMMENTS = ("#", "%")
+_SEPARATOR = re.compile(r"(?i)sep=.\s*")  # What spreadsheets write above a table
 _WIDEST = 1e9  # the range of a named column, whose scale nobody has declared
 
 
@@ -78,7 +79,7 @@ def head_of(file: DataFile) -> TextHead:
             raise InputError(f"{file.name} is a matrix of MatrixMarket: write a line user,item,rating for each entry")
         if line.startswith(_COMMENTS):
             comment = line.lstrip("#%").strip(" ")
-        elif line.strip():
+        elif line.strip() and not _SEPARATOR.fullmatch(line):
             return TextHead(line=line, number=number, comment=comment)
     raise InputError(f"{file.name} holds nothing but comments: give a file with ratings")
 

@@ -80,6 +80,11 @@ class Faults:
         ordered: list[int] = (numbers + np.searchsorted(torn - np.arange(torn.size), numbers, side="right")).tolist()
         return ordered
 
+    def describe_torn(self) -> str:
+        """Return where the first line is that the parser left out, and why."""
+        number, reason = self.torn[0]
+        return f"{self._where([number])[0]} {reason(number, _LONG)}"
+
     def place(self, row: int) -> str:
         """Return where a row of the table stands, in words."""
         return self._where(self.numbers([row]))[0] + f" of {self.file.name}"
@@ -346,6 +351,10 @@ def parse_text(file: DataFile, form: RatingFormat, used: Sequence[str]) -> tuple
             need_ratings(0, file)
         raise unreadable(file.name, error) from error
     need_ratings(table.num_rows + len(bad.torn), file)
+    if not table.num_rows and len(bad.torn) > 1:
+        raise InputError(
+            f"no line of {file.name} is as its names say: {bad.describe_torn()}; correct the line of names"
+        )
     if records.over_lines:
         first, last = records.first_over_lines
         several = f"{records.over_lines:,} records of {file.name} go" if records.over_lines > 1 else "a record goes"

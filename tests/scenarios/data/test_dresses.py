@@ -21,7 +21,7 @@ from runs import Command, complains, planted_ratings, present, refused
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.side_tables import read_descriptions
 
-PEOPLE, ITEMS = 24, 20
+PEOPLE, ITEMS = 24, 22
 PLANTED = planted_ratings(users=PEOPLE, items=ITEMS, each=6)
 BASE = [(u, i, round(r), 1_500_000_000 + 86400 * ((7 * u + i) % 300)) for u, i, r in PLANTED]
 NAMES = ["userId", "itemId", "rating", "timestamp"]
@@ -99,7 +99,8 @@ DRESSES: dict[str, bytes] = {
     "nameless spaces": text(" ", head=""),
     "nameless tabs": text("\t", head=""),
     "nameless pipes": text("|", head=""),
-    "konect": text(head="% asym weighted\n% 144 24 20", row=lambda u, i, r, t: [f"{u} {i} {r}\t{t}"]),
+    "konect": text(head="% asym weighted\n% 144 24 22", row=lambda u, i, r, t: [f"{u} {i} {r}\t{t}"]),
+    "of a spreadsheet": b"sep=;\r\n" + text(";", end="\r\n"),
     "comments": b"# made by hand\n#\n\n" + text(),
     "named in a comment": text("\t", head="# userId\titemId\trating\ttimestamp"),
     "typed": text("\t", head=TYPED.format("\t")),
@@ -243,6 +244,7 @@ REFUSED: dict[str, tuple[bytes, list[str]]] = {
     "views": (b"visitorid,itemid\n1,2\n", ["--columns visitorid,itemid", "if all that occurs is liked"]),
     "matrix": (b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 5\n", ["MatrixMarket"]),
     "comments": (b"# nothing\n# else\n", ["nothing but comments"]),
+    "too few names": (text(head="user,item,rating"), ["is as its names say: line 2 does not fit", "4 columns instead"]),
     "cut": (gzip.compress(text())[:-20], ["cannot be read", "undamaged"]),
     "cut xz": (lzma.compress(text())[:-20], ["cannot be read", "undamaged"]),
     "cut zst": (zstd(text())[:-20], ["cannot be read", "undamaged"]),
@@ -260,12 +262,12 @@ def test_the_reason_is_one_line(case: str, tmp_path: Path) -> None:
 
 
 def test_a_long_text_in_every_row_takes_the_memory_of_one(tmp_path: Path) -> None:
-    """A Parquet file of a few kilobytes, whose rows would be 33 GB of text, is refused at once."""
-    column = pa.array(["x" * 50_000_000]).dictionary_encode()
+    """A Parquet file of a few kilobytes, whose rows would be 3.3 GB of text, is refused at once."""
+    column = pa.array(["x" * 5_000_000]).dictionary_encode()
     ids = pa.DictionaryArray.from_arrays(pa.array([0] * 660, pa.int32()), column.dictionary)
     table = pa.table({"user": ids, "item": pa.array(range(660)), "rating": pa.array([3.0] * 660)})
     pa.parquet.write_table(table, tmp_path / "x.parquet", compression="zstd")
-    with complains("660 rows of", "has a 'user' of 50,000,000 characters"):
+    with complains("660 rows of", "has a 'user' of 5,000,000 characters"):
         read_ratings(tmp_path / "x.parquet")
 
 
@@ -348,7 +350,7 @@ def test_a_run_takes_any_dress_and_says_what_it_takes(blindrec: Command, tmp_pat
     ended = blindrec(*RUN, packed, "--json", "-")
     assert ended.result["releases_sha256"] == plain["releases_sha256"]
     described = blindrec(*RUN, packed, "--features", films, "--feature-columns", "genres", "--json", "-")
-    assert "features describe 20 of the 20 items by genres" in described.err
+    assert "features describe 22 of the 22 items by genres" in described.err
     assert "give --features too" in refused(blindrec, *RUN, packed, "--feature-columns", "genres")
     zeros = text(row=lambda u, i, r, t: [u, i, r if r > 2 else 0, t])
     unrated = blindrec(*RUN, written(tmp_path / "zeros.csv", zeros), "--unrated", 0, "--json", "-")
@@ -361,3 +363,25 @@ def test_where_nobody_likes_anything_nobody_is_asked(blindrec: Command, tmp_path
     out = tmp_path / "out"
     assert "holds no like" in refused(blindrec, *RUN, path, "--out", out)
     assert "rounds" not in {one.name for one in out.glob("*")}
+
+
+def test_people_are_read_in_every_dress_and_joined(blindrec: Command, tmp_path: Path) -> None:
+    ratings = written(tmp_path / "ratings.csv", text())
+    compare = ("compare", ratings, "--backend", "inprocess", "--workers", 1, "--trust-models", "none", "--mechanisms",
+               "popularity", "--by", "gender", "--json", "-", "--people-file")  # fmt: skip
+    kinds = {
+        "users.dat": "".join(f"{user}::{'FM'[user % 2]}::1::10::48067\n" for user in range(18)).encode(),
+        "u.user": b"".join(b"%d|24|%s|technician|85711\n" % (user, b"FM"[user % 2 :][:1]) for user in range(18)),
+        "csv.gz": gzip.compress(b"id,gender\n" + b"".join(b"%d,%s\n" % (u, b"FM"[u % 2 :][:1]) for u in range(18))),
+    }
+    groups = []
+    for name, content in kinds.items():
+        told = blindrec(*compare, written(tmp_path / name, content)).result
+        assert any(line.startswith("the people file knows 18 of the 24 people") for line in told["remarks"])
+        groups.append(told["who_pays"])
+    assert groups[0] == groups[1] == groups[2] != []
+    assert "among the ratings' own" in refused(blindrec, *compare, written(tmp_path / "x.csv", b"id,gender\nu1,F\n"))
+    torn = written(tmp_path / "torn.csv", b'id,gender\n0,"F\n1,M\n2,F\n')
+    assert "line 2 of" in refused(blindrec, *compare, torn)
+    left = blindrec(*compare, torn, "--bad-lines", "skip").result
+    assert "bad lines of the people file that were left out: 1" in left["remarks"]
