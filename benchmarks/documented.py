@@ -182,3 +182,6 @@ if __name__ == "__main__":
     refresh()
     notebooks.refresh(pages.notebooks())
     tables.write()
+    from benchmarks import papers  # it runs commands as this module does
+
+    papers.write()

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
+STATEMENTS = "docs/reference/papers.md"
+"""A page that `benchmarks.papers` makes from JSON, whose commands its own test reads."""
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _PROGRAMS = (
     r"(?:blindrec(?! \w+,)|make|python|ray|kubectl|sbatch|helm|docker|git|pip|pre-commit|mkdocs|cd|export|kill|rm|for"
@@ -44,7 +46,7 @@ def pages() -> list[str]:
     pages += [path for room in ("deploy", "docs", "examples") for path in (ROOT / room).rglob("*.md")]
     pages += notebooks()
     pages += [path for room in ("benchmarks", "coordinator", "scenarios") for path in (ROOT / room).rglob("ADDING.md")]
-    return sorted(path.relative_to(ROOT).as_posix() for path in pages)
+    return sorted({path.relative_to(ROOT).as_posix() for path in pages} - {STATEMENTS})
 
 
 def notebooks() -> list[Path]:
