@@ -16,8 +16,9 @@ from actors.packed_releases import wipe
 from actors.ratings import Ratings
 from actors.seeds import Coins
 from actors.shares import noisy, seeds_to_share, vectors_of, words_to_share
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2, Words, Words32
-from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.budget import Epsilon, as_json
 from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError, PermitError
@@ -142,10 +143,15 @@ class Cohort(DeviceBlock):
         *,
         keeper: LedgerClient | None = None,
         absence: Absence = PRESENT,
+        agreement: Agreement | None = None,
     ) -> None:
+        # Devices of runs have an agreement, whose budget theirs is; without one they look at the budget alone.
         require_block(first, stop, 0, ratings.users)
+        if agreement is not None and budget != Agreement.arrived(agreement).budget:
+            raise InputError(f"budget is {as_json(budget)}, but {as_json(agreement.budget)} was agreed; give that")
         self.first, self.stop = first, stop
-        self.ledger = Ledger(first, stop, budget, keeper)
+        self.ledger = Ledger(first, stop, budget, keeper, agreement)
+        self._agreement = agreement
         self._absence = absence
         self._ratings = ratings
         self._master = as_words(secret)
@@ -193,7 +199,7 @@ class Cohort(DeviceBlock):
 
     def book(self, query: Query, first: int, stop: int, *, shares: bool = False) -> ChargedQuery:
         """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""
-        query = check(query, self._ratings, shares=shares)
+        query = self._checked(query, shares=shares)
         needed = round_bytes(min(stop - first, PIECE), query.bits) if stop > first and not shares else 0
         if shares:
             needed = 4 * WORD_BYTES * max(0, stop - first) * _vector_half(query).width(query)
@@ -202,13 +208,20 @@ class Cohort(DeviceBlock):
         present = self._absence.present(self._master, query.words, first, stop - first)
         return ChargedQuery(query=query, first=first, stop=stop, refused=refused, present=present)
 
+    def _checked(self, query: Query, *, shares: bool) -> Query:
+        """Return a copy of a query that devices can answer, and that their agreement covers; see `check`."""
+        query = check(query, self._ratings, shares=shares)
+        if self._agreement is not None:
+            self._agreement.require(query, shares=shares)
+        return query
+
     def _coins(self, query: Query, first: int, stop: int) -> Coins:
         return Coins(self._master, first, stop - first, query.words)
 
     def rehearse(self, query: Query) -> None:
         """Compile what ``query`` needs by answering it on one device; the bit is dropped, and nothing is charged."""
         query = Query.arrived(query)
-        query = check(query, self._ratings, shares=public_half_of(query.design).shares)
+        query = self._checked(query, shares=public_half_of(query.design).shares)
         if self.first == self.stop:
             return
         if public_half_of(query.design).shares:

@@ -30,6 +30,7 @@ class Charge:
     epsilon: Epsilon
     first: int
     stop: int
+    agreement: bytes = b""  # Digest of what was agreed, if anything was
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
@@ -39,14 +40,16 @@ class Charge:
 
     def line(self) -> str:
         """Return the charge as a line of the book."""
-        return json.dumps([self.id.hex(), None if self.epsilon is None else str(self.epsilon), self.first, self.stop])
+        epsilon, agreement = None if self.epsilon is None else str(self.epsilon), [self.agreement.hex()]
+        return json.dumps([self.id.hex(), epsilon, self.first, self.stop, *(agreement if self.agreement else [])])
 
 
 def read_charge(line: str) -> Charge:
     """Return the charge that a line of the book holds."""
     try:
-        query_id, epsilon, first, stop = json.loads(line)
-        return Charge(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
+        query_id, epsilon, first, stop, *agreement = json.loads(line)
+        exact = None if epsilon is None else PrivacyParameter(epsilon)
+        return Charge(bytes.fromhex(query_id), exact, first, stop, *map(bytes.fromhex, agreement))
     except (ValueError, TypeError, RecursionError):
         raise LedgerError(f"a ledger's line is no charge: {line[:80]!r}; {LEDGER.remedy}") from None
 
@@ -195,14 +198,15 @@ def spent_ranges(entries: Iterable[Charge], devices: int) -> list[Spent]:
     return ranges
 
 
-BUDGET, UNREACHABLE = "budget", "ledger"
+BUDGET, ANSWERS, UNREACHABLE = "budget", "answers", "ledger"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """Devices that refused a query, and why."""
 
-    reason: str  # `BUDGET`, or `UNREACHABLE` where their ledger's keeper did not answer
+    # `BUDGET`; `ANSWERS` where they had given as many as were agreed; `UNREACHABLE` where their keeper did not reply
+    reason: str
     devices: int
     cost: Epsilon  # What they were asked for, what they had spent before, and their budget [nats]
     spent: Epsilon
@@ -211,6 +215,8 @@ class Refusal:
     def __str__(self) -> str:
         if self.reason == UNREACHABLE:
             return f"{self.devices:,} could not book the answer: their ledger's keeper did not reply; resume the run"
+        if self.reason == ANSWERS:
+            return f"{self.devices:,} had given as many answers as were agreed; ask others, or agree on more"
         cost, spent, budget = map(as_float, (self.cost, self.spent, self.budget))
         return (
             f"{self.devices:,} beyond their budget: asked for {cost:g} nats, {budget - spent:g} of {budget:g} left "
@@ -219,7 +225,11 @@ class Refusal:
 
 
 def refusals_of(
-    keeper: LedgerClient, devices: int, budget: Epsilon, rounds: Sequence[tuple[bytes, Epsilon, int, int, int]]
+    keeper: LedgerClient,
+    devices: int,
+    budget: Epsilon,
+    rounds: Sequence[tuple[bytes, Epsilon, int, int, int]],
+    answers: int | None = None,
 ) -> list[Refusal]:
     """Return why devices refused in rounds ``(query id, epsilon, first, stop, refusals)``: by the book, not charged."""
     refusals: list[Refusal] = []
@@ -234,8 +244,11 @@ def refusals_of(
             for one in charges:  # of one query each device is charged once
                 if one.id == query_id:
                     count -= max(0, min(one.stop, end) - max(one.first, start))
-            if count and not within(add(spent, cost), budget):
-                refusals.append(Refusal(reason=BUDGET, devices=count, cost=cost, spent=spent, budget=budget))
+            given = len({one.id for one in charges if one.id in earlier and one.first <= start < one.stop})
+            full = answers is not None and given >= answers
+            if count and (full or not within(add(spent, cost), budget)):
+                reason = BUDGET if not within(add(spent, cost), budget) else ANSWERS
+                refusals.append(Refusal(reason=reason, devices=count, cost=cost, spent=spent, budget=budget))
                 explained += count
         if refused > explained:
             count = refused - explained

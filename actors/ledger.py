@@ -17,11 +17,13 @@ from typing import TypeAlias
 import numpy as np
 
 from actors.keeper import Charge, Keeper, LedgerClient, UnreachableError, read_charge
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Service
 from coordinator.protocol.budget import Epsilon, add, require_epsilon, within
 from coordinator.protocol.checked import require_block
 from coordinator.protocol.messages import Query
+from coordinator.protocol.trust import require_agreement
 
 Costly: TypeAlias = Query | Service | Charge  # Something that a device can be charged for
 
@@ -43,11 +45,20 @@ class DeviceRange:
 class Ledger:
     """The privacy ledger of devices ``first`` to ``stop - 1``. ``budget`` in nats."""
 
-    def __init__(self, first: int, stop: int, budget: Epsilon, keeper: LedgerClient | None = None) -> None:
+    def __init__(
+        self,
+        first: int,
+        stop: int,
+        budget: Epsilon,
+        keeper: LedgerClient | None = None,
+        agreement: Agreement | None = None,
+    ) -> None:
         # Several threads and processes may charge blocks of a cohort at once. Each reads what the others have booked
         # before it decides, so nothing has to be read when a ledger is made.
         self.budget = require_epsilon(budget, "budget")
         self.first, self.stop = first, stop
+        self._answers = None if agreement is None else agreement.answers  # That a device gives at most
+        self._agreement = b"" if agreement is None else agreement.digest
         self._ranges = [DeviceRange(first, stop)]
         self._lock = Lock()
         self._keeper: LedgerClient = keeper or Keeper()
@@ -59,13 +70,14 @@ class Ledger:
             return self.book(query, first, stop)
         except UnreachableError:
             with self._lock:
-                _, charges, refusals = self._charged(Charge(query.id, query.epsilon, first, stop), self.budget)
+                charge = Charge(query.id, query.epsilon, first, stop, self._agreement)
+                _, charges, refusals = self._charged(charge, self.budget)
             return sorted(charges + refusals)
 
     def book(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
         """Charge as `charge` does, but raise an error instead of refusing where the keeper does not answer."""
         require_block(first, stop, self.first, self.stop)
-        charge = Charge(query.id, query.epsilon, first, stop)
+        charge = Charge(query.id, query.epsilon, first, stop, self._agreement)
         with self._lock:
             return self._charge(charge)
 
@@ -89,6 +101,8 @@ class Ledger:
         """Take in what others have booked; a charge may also be about devices of other ledgers."""
         ranges = self._ranges
         for charge in map(read_charge, lines):
+            about = f"the ledger of devices {charge.first} to {charge.stop - 1} was begun"
+            require_agreement(about, charge.agreement, self._agreement)
             first, stop = max(self.first, charge.first), min(self.stop, charge.stop)
             if first < stop:
                 ranges, _, _ = self._charged(replace(charge, first=first, stop=stop), None, ranges)
@@ -109,7 +123,8 @@ class Ledger:
         for block in _split(self._ranges if before is None else before, charge.first, charge.stop):
             inside = charge.first <= block.first and block.stop <= charge.stop
             is_new = inside and charge.id not in block.answered
-            if is_new and not within(add(block.spent, charge.epsilon), budget):
+            full = before is None and self._answers is not None and len(block.answered) >= self._answers
+            if is_new and (full or not within(add(block.spent, charge.epsilon), budget)):
                 refusals.append((block.first, block.stop))
                 is_new = False
             elif is_new:

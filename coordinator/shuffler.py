@@ -8,31 +8,32 @@ sealed for the server; here the shuffler could read them, and only compares them
 
 import numpy as np
 
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bits2, Bools, Ints, Words, Words2
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
 from coordinator.protocol.public_half import by_address
-from coordinator.protocol.trust import Openings, ShuffledRound, Shuffling, require_again
+from coordinator.protocol.trust import OPENER, Openings, ShuffledRound, require_again
 
-OPENER = "the shuffler"  # Its name in the book of what was opened
 PIECE = 1 << 16  # Reports, a multiple of 8, whose bits are unpacked at the same time
 
 
 class Shuffler:
     """Collects the releases of one round, in any order, and closes it once."""
 
-    def __init__(self, query: Query, terms: Shuffling, openings: Openings | None = None) -> None:
+    def __init__(self, query: Query, agreement: Agreement, openings: Openings | None = None) -> None:
         # Of two rounds of one query the difference would show some devices: where ``openings`` says that the reports of
         # some were handed on before, they are handed on again, and no others.
         if (half := public_halves().get(query.design)) and half.addressed(query):
             raise InputError(by_address(query.design))  # as a policy of one's own may ask
-        self._query, self._terms = query, Shuffling.arrived(terms)
+        self._query, self._agreement = query, Agreement.arrived(agreement)
+        self._agreement.require_covered(query)
         self._reports = list[Bits2]()
         self._questions = list[Words]()
         self._senders = list[Ints]()
-        self._openings = Openings(OPENER) if openings is None else openings
+        self._openings = openings or self._agreement.openings(OPENER)
         self._first, self._stop = MOST_DEVICES, 0
         self._devices = self._refused = 0
 
@@ -58,7 +59,8 @@ class Shuffler:
             self._reports.append(np.packbits(bits.reshape(inside.size, release.width)[inside], axis=1))
 
     def close(self) -> ShuffledRound:
-        """Return the round, whose reports are withheld if there are too few and the terms say so."""
+        """Return the round, whose reports are withheld if there are too few and the agreement says so."""
+        self._agreement.require_amplified(self._query, self._devices)
         first, senders = min(self._first, self._stop), np.concatenate([*self._senders, np.empty(0, np.int64)])
         mask = np.zeros(self._stop - first, np.bool_)
         mask[senders - first] = True
@@ -66,7 +68,9 @@ class Shuffler:
             require_again(self._query, before, mask)
             mask = before
         answered = int(mask.sum())
-        short = answered < self._terms.least(self._devices) and self._terms.withhold
+        short = answered < self._agreement.reports(self._devices)
+        if not self._agreement.withhold:  # who refuses hides nobody, and a server chooses who has spent its budget
+            short = not self._agreement.keeps(self._query, self._agreement.planned(self._devices - self._refused))
         if not short:
             self._openings.note(self._query, first, mask)
         return ShuffledRound(

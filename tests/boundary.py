@@ -11,6 +11,7 @@ from ray import cloudpickle
 from ray.actor import ActorHandle
 
 from actors.device import Cohort
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.budget import PrivacyParameter
 from coordinator.protocol.coins import derive
 from coordinator.protocol.item_models import ItemToItem
@@ -53,7 +54,9 @@ ALLOWED: dict[type, set[str]] = {
         "centres",
         "arrays",
         "own_questions",
+        "agreement",
     },
+    Agreement: {part.name for part in dataclasses.fields(Agreement)},
     Release: {"query_id", "first", "count", "width", "bits", "answered", "refused", "pairs", "questions"},
     Model: {"cluster", "score", "error", "clusters", "near", "tastes"},
     ItemToItem: {"pool", "liked", "weights"},
@@ -67,7 +70,7 @@ ALLOWED: dict[type, set[str]] = {
     Posterior: {"cluster", "doubt", "expected", "mixture", "apart"},
     Mixture: {"levels", "shares", "doubts", "likelihood"},
     Round: {"ask", "statistic", "digest", "size", "transcripts"},
-    QueryPlan: {"policy", "learner", "devices", "budget", "most_rounds", "trust"},
+    QueryPlan: {"policy", "learner", "devices", "budget", "most_rounds", "agreement"},
     Setting: {
         "design",
         "epsilon",

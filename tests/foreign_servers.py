@@ -10,6 +10,7 @@ from actors.seeds import Coins
 from coordinator.aggregators.gathering import ShareRoute, ShareServer
 from coordinator.aggregators.seed_server import SeedServer
 from coordinator.aggregators.word_server import WordServer
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Counts, Words2
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query
@@ -24,19 +25,25 @@ class Noiseless(WordServer):
         return np.zeros(half.width(query), np.uint32)
 
 
-def without_noise(side: str, secret: bytes, permit: bytes, route: ShareRoute, delta: float) -> ShareServer[Any]:
+def without_noise(
+    side: str, secret: bytes, permit: bytes, route: ShareRoute, agreement: Agreement | None
+) -> ShareServer[Any]:
     """One server's noise is missing."""
     if side == WORDS_SERVER:
-        return Noiseless(secret, permit, route, delta)
-    return server_of(side, secret, permit, route, delta)
+        return Noiseless(secret, permit, route, agreement)
+    return server_of(side, secret, permit, route, agreement)
 
 
-def one_seed(side: str, secret: bytes, permit: bytes, route: ShareRoute, delta: float) -> ShareServer[Any]:
+def one_seed(
+    side: str, secret: bytes, permit: bytes, route: ShareRoute, agreement: Agreement | None
+) -> ShareServer[Any]:
     """Both servers' noise follows from one seed."""
-    return server_of(side, bytes(16), permit, route, delta)
+    return server_of(side, bytes(16), permit, route, agreement)
 
 
-def opening_few(side: str, secret: bytes, permit: bytes, route: ShareRoute, delta: float) -> ShareServer[Any]:
+def opening_few(
+    side: str, secret: bytes, permit: bytes, route: ShareRoute, agreement: Agreement | None
+) -> ShareServer[Any]:
     """Both servers open sums of fewer devices than their noise needs."""
     kind: type[ShareServer[Any]] = WordServer if side == WORDS_SERVER else SeedServer
 
@@ -46,7 +53,7 @@ def opening_few(side: str, secret: bytes, permit: bytes, route: ShareRoute, delt
             vars(half)["require_enough"] = lambda *_: None
             return half
 
-    return Hasty(secret, permit, route, delta)
+    return Hasty(secret, permit, route, agreement)
 
 
 class RepeatingCoins(Coins):

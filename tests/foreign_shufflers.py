@@ -9,13 +9,14 @@ import numpy as np
 from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings
 from actors.seeds import Coins
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.amplification import TwoLevels, one_bit_levels
 from coordinator.protocol.arrays import Bits, Bits2, Indices2, Ints
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import ExactChannel, LogRatio, bit_channel
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.public_half import PublicHalf
-from coordinator.protocol.trust import ShuffledRound, Shuffling
+from coordinator.protocol.trust import ShuffledRound
 from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import server_half
 from scenarios.studies.scrutiny.mechanism import MechanismUnderTest, Size, subject_of
@@ -32,8 +33,8 @@ def unchecked(kind: type, **values: Any) -> Any:
 class Collecting:
     """It takes what the shuffler of runs takes, and remembers who sent it."""
 
-    def __init__(self, query: Query, terms: Shuffling) -> None:
-        self.query, self.terms = query, terms
+    def __init__(self, query: Query, agreement: Agreement) -> None:
+        self.query, self.agreement = query, agreement
         self.addresses, self.rows = list[int](), list[Bits]()
         self.asked = 0
 
@@ -52,7 +53,7 @@ class Collecting:
         return np.array(sorted(range(len(self.rows)), key=lambda place: self.rows[place].tolist()), np.int64)
 
     def round(self, order: Ints, *, width: int, checked: bool = True, **more: Any) -> ShuffledRound:
-        if len(self.rows) < self.terms.reports:
+        if len(self.rows) < self.agreement.reports(self.asked):
             return self.of(None)
         rows = [np.pad(self.rows[place], (0, width - self.rows[place].size)) for place in order.tolist()]
         values: dict[str, Any] = {
@@ -90,8 +91,9 @@ class Numbered(Collecting):
 class CountingAbsentees(Shuffler):
     """It counts devices that were asked as if they had answered."""
 
-    def __init__(self, query: Query, terms: Shuffling) -> None:
-        super().__init__(query, replace(terms, withhold=False))
+    def __init__(self, query: Query, agreement: Agreement) -> None:
+        agreement = replace(agreement, withhold=False)
+        super().__init__(agreement.stamped(query), agreement)
 
 
 class TwoLengths(Collecting):

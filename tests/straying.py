@@ -42,6 +42,21 @@ class Stray:
         return answer
 
 
+@dataclass(frozen=True)
+class AllAtOnce:
+    """Asks for all answers of a device at once, under its whole budget."""
+
+    setting: Setting
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        if state.asked:
+            return None
+        ask = present(self.setting.ask(state, users=state.devices))
+        return replace(
+            ask, query=replace(ask.query, epsilon=self.setting.answers_per_device * present(ask.query.epsilon))
+        )
+
+
 def query(**changes: Any) -> Callable[[Ask, ServerState], Ask]:
     """Changes parts of the query, whatever their types."""
     return lambda ask, _: replace(ask, query=replace(ask.query, **changes))

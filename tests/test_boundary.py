@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,15 @@ from boundary import SEED, Wire, leaves, shows_a_secret
 from forging import forged
 from runs import here, of_file, planted_ratings, present, small, write_movielens
 
+from actors.device import Cohort
+from coordinator.aggregators.gathering import ShareServer
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
+from coordinator.server.rounds.rounds import QueryRounds
 from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.shuffler import Shuffler
+from scenarios.backends import on_ray
+from scenarios.families.main import run as main_run
 from scenarios.families.main.run import MainResult
 
 IMPORTS = """
@@ -112,6 +119,71 @@ def test_nothing_crosses_but_what_is_on_the_list(wire: Wire) -> None:
     assert {type(value) for value in wire.crossed} == {Query, int, Release, ScoreStatistic}
     assert len([leaf for value in all_of(run, wire) for leaf in leaves(value, items=40)]) > 500
     assert not shows_a_secret([all_of(run, wire), [repr(value) for value in all_of(run, wire)]], SEED)
+
+
+TRUST: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "local": ({}, {"Cohort", "QueryRounds"}),
+    "shuffled": ({"design": "grr", "trust": "shuffled"}, {"Cohort", "QueryRounds", "Shuffler"}),
+    "two servers": (
+        {"design": "totals", "trust": "two-servers"},
+        {"Cohort", "QueryRounds", "WordServer", "SeedServer"},
+    ),
+    "curator": ({"design": "curator-items"}, {"Cohort", "QueryRounds"}),
+    "liars": ({"malicious": 0.1}, {"LyingCohort", "QueryRounds"}),
+}
+"""Settings of a run by whom devices trust, and the parties that hold what was agreed."""
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("trust", TRUST)
+def test_all_parties_of_a_run_hold_one_agreement(trust: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it devices look at their budget alone, and who stands between them and the server opens everything."""
+    settings, parties = TRUST[trust]
+    holders: list[object] = []
+    for kind in (Cohort, QueryRounds, Shuffler, ShareServer):
+
+        def begun(self: object, *block: Any, begin: Any = kind.__init__, **more: Any) -> None:
+            begin(self, *block, **more)
+            holders.append(self)
+
+        monkeypatch.setattr(kind, "__init__", begun)
+    done = here(small(**settings), devices_per_actor=1500)
+    assert {type(one).__name__ for one in holders} == parties
+    assert all(one._agreement == done.spec.agreement for one in holders)  # type: ignore[attr-defined] # so they are called
+    assert all(ask.query.agreement == done.spec.agreement.digest for ask in done.outcome.state.asked)
+
+
+class StartedError(Exception):
+    """All actors of a run on Ray would have been started."""
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("trust", TRUST)
+def test_all_actors_of_a_run_on_ray_are_handed_it(trust: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, parties = TRUST[trust]
+    handed: list[tuple[str, Any]] = []
+
+    def coordinator(plan: Any, *_: Any) -> None:
+        handed.append(("QueryRounds", plan.agreement))
+        raise StartedError
+
+    def host(kind: Any, *_: Any, **__: Any) -> None:
+        handed.append((kind.func.__name__, kind.keywords["agreement"]))
+
+    def server(kind: Any, _: bytes, __: bytes, ___: Any, agreement: Any, ____: Any) -> None:
+        handed.append((kind.__name__, agreement))
+
+    monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor=None))
+    monkeypatch.setattr(on_ray.DeviceActors, "end", lambda _: None)
+    monkeypatch.setattr("ray.kill", lambda _: None)
+    monkeypatch.setattr(on_ray, "start_host", host)
+    monkeypatch.setattr(on_ray, "start_server", server)
+    monkeypatch.setattr(on_ray, "start_shuffler", lambda _, __, agreement, *___: handed.append(("Shuffler", agreement)))
+    monkeypatch.setattr(on_ray, "start_coordinator", coordinator)
+    with pytest.raises(StartedError):
+        main_run.run(scenario := small(**settings), on_ray.OnRay(1))
+    assert {name for name, _ in handed} == parties
+    assert {agreement for _, agreement in handed} == {here(scenario).spec.agreement}
 
 
 def test_ratings_of_a_file_stay_with_the_devices(wire: Wire, tmp_path: Any) -> None:

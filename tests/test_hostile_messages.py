@@ -10,7 +10,7 @@ import pytest
 from runs import CHECKED
 from thoroughness import THOROUGH, size
 
-CALLS, SEED = size(25_000, 2_000), 14
+CALLS, SEED = size(25_000, 2_000), 16
 HERE = Path(__file__).parent
 
 

@@ -16,11 +16,13 @@ from benchmarks.faults.processes import KeepersProcess, Site
 from benchmarks.faults.scheduler import CoordinatorDiedError, Fault, Killed, PowerCut, Scheduler, Violation
 from benchmarks.faults.server import Edge, SimulatedFleet
 from benchmarks.faults.small import small
+from coordinator.protocol.agreement import intermediary_of
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.rounds.conductor import run_rounds
-from scenarios.backends.session import DeviceGroup, openings_of
-from scenarios.store.manifest import Manifest
+from scenarios.backends.session import DeviceGroup
+from scenarios.store.journal import Journal
+from scenarios.store.manifest import Manifest, openings_of
 from scenarios.store.record_log import RecordLog
 from scenarios.store.run_folder import claim_folder
 from scenarios.store.whole_files import locked_folder
@@ -149,9 +151,11 @@ class History:
             if chain.ledger not in self._witness.books:
                 self._witness.books.append(chain.ledger)
             chain.check()
+            if isinstance(chain, Journal) and (agreement := self._world.plan.agreement):
+                chain.agree(agreement)
             keeper = KeepersProcess(self._scheduler, self._disk, chain.ledger)
             openings = None  # of nobody who stands between devices and server
-            if self._world.plan.trust is not None:
+            if intermediary_of(self._world.plan.agreement):
                 openings = KeepersProcess(self._scheduler, self._disk, openings_of(chain.ledger))
             outcome = self._conducted(chain, keeper, openings, self._devices(keeper))
             self._witness.ends(outcome, list(chain))

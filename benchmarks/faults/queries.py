@@ -18,13 +18,14 @@ from benchmarks.faults.server import LAYOUT, SERVER_SECRETS, SharingHost, blocks
 from benchmarks.faults.witness import Charging
 from benchmarks.faults.world import Straight, World, straight
 from coordinator.aggregators.gathering import LocalShares, ShareServer
+from coordinator.protocol.agreement import Agreement, intermediary_of
 from coordinator.protocol.arrays import Bits2, Bools, Counts
 from coordinator.protocol.coins import derive
 from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.shares import SIDES, SeedShare, ShareRoll, WordShare
-from coordinator.protocol.trust import Shuffling, TwoServers
+from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
 from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import Cohorts, cut
 from coordinator.server.fleet.handed_rounds import read_shuffled
@@ -64,21 +65,37 @@ class Rounds:
 
     rounds: tuple[tuple[Fraction, int, int], ...]
     query_of: Callable[[int, Fraction], Query]
+    agreement: Agreement
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round; see `coordinator.server.rounds.state.Policy`."""
         if (number := len(state.asked)) == len(self.rounds):
             return None
         epsilon, first, stop = self.rounds[number]
-        return Ask(query=self.query_of(number, epsilon), first=first, stop=stop)
+        return Ask(query=asked(self.query_of, number, epsilon, self.agreement), first=first, stop=stop)
+
+
+@cache
+def asked(query_of: Callable[[int, Fraction], Query], number: int, epsilon: Fraction, agreement: Agreement) -> Query:
+    """Return the query of a round, the same object every time."""
+    return agreement.stamped(query_of(number, epsilon))
+
+
+def _under(world: World, promise: dict[str, Any], **changes: Any) -> World:
+    """Return a world whose devices and server hold an agreement with some other promise."""
+    plan: Any = world.plan
+    agreement = replace(plan.policy.agreement, **promise)
+    policy = replace(plan.policy, agreement=agreement, query_of=changes.pop("query_of", plan.policy.query_of))
+    plan = replace(plan, policy=policy, agreement=agreement, learner=changes.pop("learner", plan.learner))
+    kind = partial(Cohort, budget=agreement.budget, agreement=agreement)
+    crews = {name: replace(crew, kind=kind) for name, crew in world.crews.items()}
+    return replace(world, plan=plan, crews=crews, **changes)
 
 
 @cache
 def behind_shuffler(world: World) -> World:
     """Return a world whose reports a shuffler hands on, however few they are; devices draw their own questions."""
-    policy = replace(world.plan.policy, query_of=own_query_of)  # type: ignore[attr-defined] # of queries
-    trust = Shuffling(reports=1, withhold=False)
-    return replace(world, plan=replace(world.plan, policy=policy, trust=trust))  # type: ignore[type-var]
+    return _under(world, {"trust": SHUFFLED, "withhold": False}, query_of=own_query_of)
 
 
 @cache
@@ -110,17 +127,20 @@ class SumOfRounds(TotalsHalf):
 @cache
 def behind_servers(world: World) -> World:
     """Return a world whose devices give shares to two servers."""
-    policy = replace(world.plan.policy, query_of=totals_of)  # type: ignore[attr-defined] # of queries
     learner = SumLearner(half=SumOfRounds(), how=Decoding(clusters=2, decoder="totals"))
-    plan = replace(world.plan, policy=policy, learner=learner, trust=TwoServers(delta=DELTA))  # type: ignore[type-var]
-    return replace(world, plan=plan, host_kind=SharingHost)
+    plan: Any = world.plan
+    rounds = len(plan.policy.rounds)
+    promise = {"trust": TWO_SERVERS, "answers": rounds, "epsilon": plan.budget, "delta": rounds * DELTA}
+    return _under(world, promise, query_of=totals_of, learner=learner, host_kind=SharingHost)
 
 
 def _world(*rounds: tuple[Fraction, int, int], budget: Fraction, each: int, block: int, window: int) -> World:
     """Return a world of devices in cohorts of so many ``each``."""
+    agreement = Agreement(users=USERS, budget=budget)
     crew = DeviceGroup(kind=partial(Cohort, budget=budget), holdings=RATINGS, bounds=cut(0, USERS, each))
-    plan = QueryPlan(policy=Rounds(rounds, query_of), learner=LEARNER, devices=USERS, budget=budget)
-    return World(plan=plan, crews={"devices": crew}, secret=SECRET, block=block, window=window)
+    policy = Rounds(rounds, query_of, agreement)
+    plan = QueryPlan(policy=policy, learner=LEARNER, devices=USERS, budget=budget)
+    return _under(World(plan=plan, crews={"devices": crew}, secret=SECRET, block=block, window=window), {})
 
 
 @cache
@@ -140,7 +160,7 @@ def published_words(query: Query, side: str, roll: ShareRoll) -> Counts:
     share, devices = shares_of(query)[side], roll.first + np.flatnonzero(roll.mask())
     rows = share.rows() if isinstance(share, WordShare) else expansions(share.keys(), share.width)
     (kind,) = (one for one in KINDS if one.side == side)
-    noise = NOISE(kind(SERVER_SECRETS[side], b"", LocalShares(None, []), DELTA), Totals(), query, roll)  # type: ignore[arg-type] # fetches nothing
+    noise = NOISE(kind(SERVER_SECRETS[side], b"", LocalShares(None, [])), Totals(), query, roll)  # type: ignore[arg-type] # fetches nothing
     words: Counts = rows[devices].sum(axis=0, dtype=np.uint32) + noise
     return words
 
@@ -153,17 +173,20 @@ class _Recording:
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask all of them."""
-        blocks, terms = blocks_of(self._cohorts, ask, self._world.block), self._world.plan.trust
-        if isinstance(terms, TwoServers):
+        blocks, agreement = (
+            blocks_of(self._cohorts, ask, self._world.block),
+            intermediary_of(self._world.plan.agreement),
+        )
+        if agreement and agreement.trust == TWO_SERVERS:
             cohorts, permit = [one.cohorts[0] for one in self._cohorts.hosts], share_permit(SECRET, SIDES[0])
-            statistic, sealed = servers_here(cohorts, SECRET, SERVER_SECRETS, terms, lambda _: None, None).ask(ask)
+            statistic, sealed = servers_here(cohorts, SECRET, SERVER_SECRETS, agreement, lambda _: None, None).ask(ask)
             shares = [one.host.share(permit, ask.query, one.first, one.stop) for one in blocks]
             self._answered[ask.query.id] = np.concatenate([share.heard() for share in shares]).astype(np.bool_)
             return statistic, sealed
         releases = [one.host.ask(ask.query, one.first, one.stop) for one in blocks]
         self._answered[ask.query.id] = np.concatenate([release.answered_mask() for release in releases])
-        if isinstance(terms, Shuffling):
-            return read_shuffled(ask, shuffle(ask.query, releases, terms), terms, LAYOUT)
+        if agreement:
+            return read_shuffled(ask, shuffle(ask.query, releases, agreement), agreement, LAYOUT)
         return merge(*(aggregate(ask.query, release) for release in releases)), releases
 
 

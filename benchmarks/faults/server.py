@@ -14,11 +14,12 @@ from benchmarks.faults.scheduler import CoordinatorDiedError, Fault, Scheduler, 
 from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import World
 from coordinator.aggregators.gathering import ShareServer
+from coordinator.protocol.agreement import Agreement, intermediary_of
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.shares import SIDES, secret_of
-from coordinator.protocol.trust import OpeningBook, Openings, ShuffledRound, Shuffling, TwoServers
+from coordinator.protocol.trust import OPENER, TWO_SERVERS, OpeningBook, Openings, ShuffledRound
 from coordinator.server.fleet.cohorts import Cohorts, Layout, cut, side_by_side
 from coordinator.server.fleet.handed_rounds import SumQuerying, read_shuffled
 from coordinator.server.fleet.panel import BlockRequest, Panel
@@ -27,7 +28,7 @@ from coordinator.server.rounds.conductor import Block, Check, Transport
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic, merge
-from coordinator.shuffler import OPENER, Shuffler
+from coordinator.shuffler import Shuffler
 from scenarios.backends.share_servers import KINDS
 
 LAYOUT = Layout(devices=1, workers=1, devices_per_actor=1)  # Of small rounds, which are read as one block
@@ -111,9 +112,8 @@ class ServersProcess:
         self._server = self._started()
 
     def _started(self) -> ShareServer[Any]:
-        permit, terms = share_permit(self._world.secret, self._kind.side), self._world.plan.trust
-        assert isinstance(terms, TwoServers)  # else nobody starts any
-        return self._kind(SERVER_SECRETS[self._kind.side], permit, self, terms.delta, self._book)
+        permit, agreement = share_permit(self._world.secret, self._kind.side), self._world.plan.agreement
+        return self._kind(SERVER_SECRETS[self._kind.side], permit, self, agreement, self._book)
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> Any:
         """Call a method; raise `ServerLostError` if the process died and the call was not repeated."""
@@ -206,20 +206,20 @@ class SimulatedQueries:
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every device of a round; see `coordinator.server.rounds.conductor.Transport`."""
         statistic, releases = self._asked(ask)
-        if not isinstance(terms := self._world.plan.trust, Shuffling):
+        if (agreement := intermediary_of(self._world.plan.agreement)) is None:
             answered = np.concatenate([release.answered_mask() for release in releases])
             self._edge.witness.round_over(ask.query, answered, releases)
             return statistic, releases
         while self._edge.scheduler.happens("shuffler dies", f"in round {ask.query.round}"):
             _, releases = self._asked(ask)
-        openings = Openings(OPENER, self._book)
-        shuffled = shuffle(ask.query, releases, terms, openings)
+        openings = agreement.openings(OPENER, self._book)
+        shuffled = shuffle(ask.query, releases, agreement, openings)
         mask = openings.mask(ask.query, ask.first, ask.stop - ask.first)
         mask = np.zeros(ask.stop - ask.first, np.bool_) if mask is None else mask
         self._edge.witness.opens(OPENER, ask.query, mask)
         if self._edge.scheduler.happens("shuffler dies", f"after round {ask.query.round} was handed on"):
             return self.ask(ask)
-        statistic, handed = read_shuffled(ask, shuffled, terms, LAYOUT)
+        statistic, handed = read_shuffled(ask, shuffled, agreement, LAYOUT)
         self._edge.witness.round_over(ask.query, mask, handed)
         return statistic, handed
 
@@ -236,10 +236,10 @@ class SimulatedQueries:
 
 
 def shuffle(
-    query: Query, releases: Sequence[Release], terms: Shuffling, openings: Openings | None = None
+    query: Query, releases: Sequence[Release], agreement: Agreement, openings: Openings | None = None
 ) -> ShuffledRound:
     """Return what a shuffler hands on of releases."""
-    shuffler = Shuffler(query, terms, openings)
+    shuffler = Shuffler(query, agreement, openings)
     for release in releases:
         shuffler.take(release)
     return shuffler.close()
@@ -277,7 +277,8 @@ class SimulatedFleet:
     def queries(self, _: CustomMechanism | None) -> Transport:
         """Return the transport that carries queries to devices."""
         (cohorts,) = self._devices.values()
-        if isinstance(self._world.plan.trust, TwoServers):
+        agreement = intermediary_of(self._world.plan.agreement)
+        if agreement and agreement.trust == TWO_SERVERS:
             return SimulatedServers(self._edge, cohorts, self._world, self._openings)
         return SimulatedQueries(self._edge, cohorts, self._world, self._openings)
 

@@ -142,7 +142,7 @@ class Charging(Witness):
 
     def line(self, entry: Any) -> None:
         """Take in a charge; see `actors.keeper.Charge`."""
-        query_id, epsilon, first, stop = entry
+        query_id, epsilon, first, stop, *_ = entry
         for device in range(first, stop):
             if (device, query_id) in self.booked:
                 raise Violation(f"device {device} was charged twice for {query_id[:8]}")

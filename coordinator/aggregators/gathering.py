@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 
 from coordinator.protocol import shares
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bits, Counts
 from coordinator.protocol.checked import MOST_DEVICES, require_bytes, require_whole
 from coordinator.protocol.coins import derive
@@ -21,7 +22,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query, pack, unpack
-from coordinator.protocol.trust import OpeningBook, Openings, require_again
+from coordinator.protocol.trust import OpeningBook, Openings, opener_of, require_again
 
 S = TypeVar("S", shares.WordShare, shares.SeedShare)
 BLOCK_WORDS = 1 << 21  # Words of devices whose shares are in memory together: 8 MB
@@ -59,13 +60,14 @@ class ShareServer(ABC, Generic[S]):
         secret: bytes,
         permit: bytes,
         route: ShareRoute,
-        most_delta: float = 0.0,
+        agreement: Agreement | None = None,
         book: OpeningBook | None = None,
     ) -> None:
-        # It opens no sum under a delta above ``most_delta``, which it agreed to when it was started.
-        self._secret, self._permit, self._route, self._most_delta = secret, permit, route, most_delta
+        # It opens no sum that the agreement does not cover; without one, as in audits, it opens what its query says.
+        agreement = None if agreement is None else Agreement.arrived(agreement)
+        self._secret, self._permit, self._route, self._agreement = secret, permit, route, agreement
         self._latest: ShareSum | None = None
-        self._openings = Openings(f"the server of {self.side}", book)
+        self._openings = (agreement.openings if agreement else Openings)(opener_of(self.side), book)
 
     @abstractmethod
     def arrived(self, share: object) -> S:
@@ -134,8 +136,8 @@ class ShareServer(ABC, Generic[S]):
         half = check_question(query)
         if not isinstance(half, SharedVector):
             raise InputError(f"{query} is not answered in shares; two servers add up designs that are sums")
-        if (delta := half.delta(query)) > self._most_delta:
-            raise InputError(f"{query} asks for delta {delta:g}; the servers agreed to {self._most_delta:g} at most")
+        if self._agreement is not None:
+            self._agreement.require_noise(query)
         return half
 
     def _collected(self, query: Query, first: int, stop: int, among: bytes | None) -> ShareSum:

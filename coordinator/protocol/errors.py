@@ -24,6 +24,10 @@ class ConsentError(BlindrecError):
     """A device was asked for something that its consent does not cover; nothing was kept or released."""
 
 
+class AgreementError(InputError):
+    """Something was asked that the agreement of a run does not cover; nothing was answered or opened."""
+
+
 class PermitError(BlindrecError, PermissionError):
     """Somebody wants to see what stays on a device, and has no permit."""
 

@@ -28,6 +28,7 @@ def unpack(packed: bytes, count: int) -> Bits:
 
 CENTRE_UNIT = 32  # Steps of a centre between nothing expected and a sure like
 ID_BYTES = 16  # Bytes of a message's id
+AGREEMENT_BYTES = 16  # Bytes of an agreement's digest
 QUESTION_BYTES = 8  # Bytes of a question that a device drew itself
 MOST_NAMES = 64  # Parameters, and arrays, that a query has at most; no design has more than five
 MOST_BITS_RELEASED = 1 << 32  # Bits that a device releases at most
@@ -64,6 +65,8 @@ class Query(Checked):
     own_questions : bool
         Whether devices draw their questions from private coins and report them with their answers, `Release.questions`;
         otherwise a device's question follows from its public address, or is the same for all.
+    agreement : bytes
+        Digest of the agreement that it was asked under; empty where there is none. It is no part of the query's id.
     """
 
     design: str
@@ -78,6 +81,7 @@ class Query(Checked):
     centres: Indices | None = field(default=None, repr=False)
     arrays: dict[str, PublicArray] = field(default_factory=dict, repr=False)
     own_questions: bool = False
+    agreement: bytes = field(default=b"", repr=False)
 
     def reals(self) -> dict[str, object]:
         """Return the parameters as floats; see `Checked.reals`."""
@@ -110,6 +114,8 @@ class Query(Checked):
         for name, array in self.arrays.items():
             checked.require_public_array(f"array {checked.require_name('name of an array', name)}", array)
         checked.require_bool("own questions", self.own_questions)
+        if self.agreement != b"":
+            checked.require_bytes("digest of the agreement", self.agreement, AGREEMENT_BYTES)
 
     @property
     def id(self) -> bytes:

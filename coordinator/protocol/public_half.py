@@ -160,7 +160,7 @@ def of_channel(channel: ExactChannel) -> Randomizer:
     rows = _rows(channel)
     if rows is None:
         return Randomizer(amplification.AnyRandomizer(), CLONES)
-    return Randomizer(amplification.FiniteChannel(rows), FINITE)
+    return Randomizer(amplification.FiniteChannel(tuple(map(tuple, rows))), FINITE)
 
 
 def _rows(channel: ExactChannel) -> list[list[Fraction]] | None:

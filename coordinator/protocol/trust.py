@@ -1,4 +1,4 @@
-"""Who stands between devices and server: a shuffler's terms, what it hands on, and whose answers it has opened.
+"""Who stands between devices and server: what a shuffler hands on, and whose answers were opened.
 
 Two openings of one query that differ by a device lay it bare, so that a round that is asked again, whoever answers now,
 is opened of the same devices again, or not at all; the same holds of each of two servers.
@@ -6,7 +6,6 @@ is opened of the same devices again, or not at all; the same holds of each of tw
 
 import base64
 import json
-import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,46 +16,19 @@ import numpy as np
 from coordinator.protocol import checked
 from coordinator.protocol.arrays import Bools
 from coordinator.protocol.checked import MOST_DEVICES, Checked
-from coordinator.protocol.errors import InputError, LostError
-from coordinator.protocol.messages import ID_BYTES, Query, Release, pack, unpack
+from coordinator.protocol.errors import AgreementError, InputError, LedgerError, LostError
+from coordinator.protocol.messages import AGREEMENT_BYTES, ID_BYTES, Query, Release, pack, unpack
 
-LOCAL, SHUFFLED, TWO_SERVERS = "local", "shuffled", "two-servers"
-"""Trust models of a run: nobody is trusted; a shuffler hides who sent what; one of two servers keeps its share."""
+LOCAL, SHUFFLED, TWO_SERVERS, CURATOR = "local", "shuffled", "two-servers", "curator"
+"""Trust models of a run: nobody is trusted; a shuffler hides who sent what; one of two servers keeps its share; a
+curator gets ratings as they are."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shuffling(Checked):
-    """How many reports a shuffler needs in every round, and what it does where there are fewer."""
-
-    # Reports that a round needs, so that the devices' local epsilon keeps the central one that they were promised
-    reports: int
-    # Whether a round with fewer reports stays with the shuffler, so that nobody learns from it; else it is handed on,
-    # and its central epsilon is larger
-    withhold: bool = True
-    # Share of the asked devices whose reports it needs, where rounds are promised each by their own size
-    share: float = 0.0
-
-    def least(self, devices: int) -> int:
-        """Return how many reports a round needs that so many devices were asked."""
-        return max(self.reports, math.floor(devices * self.share))
-
-    def check(self) -> None:
-        """Refuse terms without a whole number of reports; see `Checked.check`."""
-        checked.require_real("share of the reports", self.share, 0.0)
-        checked.require_whole("reports of a round", self.reports, 1, MOST_DEVICES)
-        if type(self.withhold) is not bool:
-            raise InputError(f"withhold is {self.withhold!r}; say True or False")
+OPENER = "the shuffler"  # Its name in the book of what was opened
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwoServers(Checked):
-    """What two servers that add up shares agree to before anything is asked."""
-
-    delta: float  # The largest chance that a promise about published sums fails, which neither goes beyond
-
-    def check(self) -> None:
-        """Refuse a delta that is no chance; see `Checked.check`."""
-        checked.require_real("delta", self.delta, 0.0, 1.0)
+def opener_of(side: str) -> str:
+    """Return the name of one of two servers in the book of what was opened."""
+    return f"the server of {side}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +115,21 @@ class Opening(NamedTuple):
 class Openings:
     """What one opener, by its name, has opened; without a book it is known as long as this process lives."""
 
-    def __init__(self, opener: str, book: OpeningBook | None = None) -> None:
+    def __init__(
+        self,
+        opener: str,
+        book: OpeningBook | None = None,
+        *,
+        agreement: bytes = b"",
+        answers: int | None = None,
+        users: int = MOST_DEVICES,
+    ) -> None:
+        # Every line names the agreement by its digest. Of a device at most so many answers are opened, and no line is
+        # about others than so many users.
         self._opener, self._book, self._position = opener, book, 0
+        self._agreement, self._answers, self._users = agreement, answers, users
         self._openings = dict[bytes, list[Opening]]()  # By query id
+        self._counts = np.zeros(0, np.int32)  # Answers of each device that were opened, where these are limited
 
     def mask(self, query: Query, first: int, count: int) -> Bools | None:
         """Return whose answers were opened where these devices were asked before; None if nobody's were."""
@@ -156,10 +140,9 @@ class Openings:
     def note(self, query: Query, first: int, mask: Bools) -> None:
         """Note what is about to be opened, before anybody sees it; refuse what differs by some of its devices."""
         new = Opening(first, mask)
-        answered = base64.b64encode(zlib.compress(pack(mask.astype(np.uint8)))).decode()
-        line = json.dumps([self._opener, query.id.hex(), first, mask.size, answered])
+        line = opening_line(self._opener, query.id, new, self._agreement)
         while mask.any():
-            openings = self._openings.setdefault(query.id, [])
+            openings = self._openings.get(query.id, [])
             if any(new.same_devices(one) for one in openings):
                 return
             if any((one.first, one.mask.size) == (first, mask.size) for one in openings):
@@ -169,19 +152,73 @@ class Openings:
                     f"{query} was opened with other devices before: the difference would show some of them; ask a new "
                     "query"
                 )
+            counts = self._counts[first : first + mask.size]
+            if self._answers is not None and counts[mask[: counts.size]].max(initial=0) >= self._answers:
+                raise AgreementError(
+                    f"{query} is about devices of which {self._opener} opened {self._answers} answers before, as many "
+                    "as were agreed; ask others"
+                )
             if not self._read(line):
-                openings.append(new)
+                self._hold(query.id, new)
+
+    def _hold(self, query_id: bytes, opening: Opening) -> None:
+        """Take an opening in, and count what was opened of each device."""
+        self._openings.setdefault(query_id, []).append(opening)
+        stop = opening.first + opening.mask.size
+        if self._answers is None:
+            return
+        if (missing := stop - self._counts.size) > 0:
+            self._counts = np.pad(self._counts, (0, max(missing, self._counts.size)))
+        self._counts[opening.first : stop] += opening.mask
 
     def _read(self, *lines: str) -> bool:
         """Book lines unless there are new ones, which are taken in; return whether there were."""
         if self._book is None:
             return False
         self._position, new = self._book.book(0, MOST_DEVICES, self._position, lines)
-        for opener, query_id, first, count, answered in map(json.loads, new):
+        for line in new:
+            opener, query_id, opening, agreement = read_opening(line, self._users)
             if opener == self._opener:
-                mask = unpack(zlib.decompress(base64.b64decode(answered)), count).astype(np.bool_)
-                self._openings.setdefault(bytes.fromhex(query_id), []).append(Opening(first, mask))
+                require_agreement(f"the book of {self._opener} was begun", agreement, self._agreement)
+                self._hold(query_id, opening)
         return bool(new)
+
+
+def opening_line(opener: str, query_id: bytes, opening: Opening, agreement: bytes) -> str:
+    """Return an opening as a line of the book."""
+    answered = base64.b64encode(zlib.compress(pack(opening.mask.astype(np.uint8)))).decode()
+    return json.dumps([opener, query_id.hex(), opening.first, opening.mask.size, answered, agreement.hex()])
+
+
+def read_opening(line: str, users: int) -> tuple[str, bytes, Opening, bytes]:
+    """Return the opener, query id, opening and agreement of a line of a book about so many users."""
+    try:
+        opener, query_id, first, count, answered, agreement = json.loads(line)
+        checked.require_name("opener", opener)
+        checked.require_whole("first device", first, 0, users)
+        checked.require_whole("devices", count, 1, users - first)
+        size = -(-count // 8)
+        packed = zlib.decompressobj().decompress(base64.b64decode(answered, validate=True), size + 1)
+        mask = unpack(checked.require_bytes("mask", packed, size), count).astype(np.bool_)
+        identity = checked.require_bytes("query id", bytes.fromhex(query_id), ID_BYTES)
+        digest = bytes.fromhex(agreement)
+        if digest:
+            checked.require_bytes("digest of the agreement", digest, AGREEMENT_BYTES)
+    except (ValueError, TypeError, RecursionError, zlib.error):
+        raise LedgerError(
+            f"a line of the book of openings is no opening of {users:,} devices: {line[:80]!r}; whose answers were "
+            "opened is not known: put the file back as it was, or start in a new folder"
+        ) from None
+    return opener, identity, Opening(first, mask), digest
+
+
+def require_agreement(began: str, digest: bytes, agreed: bytes) -> None:
+    """Refuse what was asked or begun, as the text says, under another agreement."""
+    if digest != agreed:
+        other, here = (one.hex()[:8] or "none" for one in (digest, agreed))
+        raise AgreementError(
+            f"{began} under agreement {other}; agreed here was {here}: ask under it, or start in a new folder"
+        )
 
 
 def require_again(query: Query, opened: Bools, answering: Bools) -> None:

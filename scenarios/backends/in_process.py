@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from actors.device import PIECE, Cohort
 from actors.keeper import Keeper, LedgerClient
+from coordinator.protocol.agreement import Agreement, intermediary_of
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.mechanisms import half_of as public_half_of
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.trust import Openings, Shuffling, TwoServers
+from coordinator.protocol.trust import OPENER, TWO_SERVERS, Openings
 from coordinator.server.fleet.cohorts import Cohorts, Layout, LocalHosts, calls, require_round, spread_here
 from coordinator.server.fleet.handed_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate, load_decoder, no_release
@@ -19,7 +20,7 @@ from coordinator.server.rounds.conductor import Transport, run_rounds
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.statistic import Statistic, merge
-from coordinator.shuffler import OPENER, Shuffler
+from coordinator.shuffler import Shuffler
 from scenarios.backends.session import A, BackendJob, Costs, O, Progress, R, T
 
 
@@ -92,16 +93,15 @@ class LocalFleet:
 
     def queries(self, _: CustomMechanism | None) -> Transport:
         """Return the transport that carries queries to devices: the fleet itself, or a shuffler in front of it."""
-        terms = self._job.plan.trust
-        if isinstance(terms, TwoServers):
+        if (agreement := intermediary_of(self._job.plan.agreement)) is None:
+            return self
+        if agreement.trust == TWO_SERVERS:
             from scenarios.backends.share_servers import servers_here  # noqa: PLC0415 (others need none of it)
 
             _, secret, cohorts = _only(self._job, self._cast)
             book, secrets = Keeper(self._job.openings), self._job.server_secrets
-            return servers_here(cohorts, secret, secrets, terms, self.report_progress, self._threads, book)
-        if terms is None:
-            return self
-        return ShuffledHere(self, terms, self._job.layout, Openings(OPENER, Keeper(self._job.openings)))
+            return servers_here(cohorts, secret, secrets, agreement, self.report_progress, self._threads, book)
+        return ShuffledHere(self, agreement, self._job.layout, agreement.openings(OPENER, Keeper(self._job.openings)))
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every cohort block by block; see `answer`, and `coordinator.server.rounds.conductor.Transport`."""
@@ -141,13 +141,14 @@ class ShuffledHere(NamedTuple):
     """Carries queries to devices behind a shuffler; see `coordinator.server.rounds.conductor.Transport`."""
 
     fleet: LocalFleet
-    terms: Shuffling
+    agreement: Agreement
     layout: Layout
     openings: Openings
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every cohort block by block, and read what the shuffler hands on."""
-        shuffler = Shuffler(ask.query, self.terms, self.openings)
+        self.agreement.require_amplified(ask.query, ask.stop - ask.first)  # before anybody is asked
+        shuffler = Shuffler(ask.query, self.agreement, self.openings)
 
         def release(block: tuple[Cohort, int, int]) -> Release:
             cohort, first, stop = block
@@ -156,7 +157,7 @@ class ShuffledHere(NamedTuple):
         for one in self.fleet.each_block(ask, release):
             shuffler.take(one)
             self.fleet.report_progress(one.count)
-        return read_shuffled(ask, shuffler.close(), self.terms, self.layout)
+        return read_shuffled(ask, shuffler.close(), self.agreement, self.layout)
 
 
 def _require_room(query: Query, job: BackendJob[Any, Any, Any]) -> None:

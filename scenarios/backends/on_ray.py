@@ -16,9 +16,10 @@ from actors.host import HostedKeeper, permit_of, start_host, start_keeper
 from actors.keeper import LedgerClient, require_there
 from actors.shares import share_permit
 from coordinator.aggregators.ray_shares import RayShares, start_server
+from coordinator.protocol.agreement import intermediary_of
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.trust import TwoServers
+from coordinator.protocol.trust import TWO_SERVERS
 from coordinator.server.fleet.calls import ENDS, LOST, in_a_line, pause, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.coordinator_actor import start_coordinator
@@ -82,19 +83,18 @@ def _middle(
     work: BackendJob[Any, Any, Any], devices: Mapping[str, Cohorts], book: Any
 ) -> tuple[Any, Mapping[str, Cohorts]]:
     """Start who stands between devices and server; return its handle, and the devices that the server may call."""
-    trust = work.plan.trust
-    if trust is None:
+    if (agreement := intermediary_of(work.plan.agreement)) is None:
         return None, devices
     (cohorts,) = devices.values()
-    if isinstance(trust, TwoServers):
+    if agreement.trust == TWO_SERVERS:
         route = RayShares(cohorts.bounds, cohorts.hosts)
         secrets = work.server_secrets
         with suppress_stderr():
             return tuple(
-                start_server(kind, secrets[kind.side], share_permit(work.secret, kind.side), route, trust.delta, book)
+                start_server(kind, secrets[kind.side], share_permit(work.secret, kind.side), route, agreement, book)
                 for kind in KINDS
             ), {}
-    return start_shuffler(cohorts, work.layout, trust, work.plan.own, book), {}
+    return start_shuffler(cohorts, work.layout, agreement, work.plan.own, book), {}
 
 
 def _follow(
@@ -197,10 +197,10 @@ class OnRay:
         _by_value(work.packages)
         query = work.plan.rehearsal()  # before anything is started, because it may refuse
         keeper = start_keeper(work.ledger)
-        openings = None if work.plan.trust is None else start_keeper(work.openings).actor
+        openings = None if intermediary_of(work.plan.agreement) is None else start_keeper(work.openings).actor
         workers = work.layout.workers
         ensemble = DeviceActors(work, keeper, workers)
-        apart = query is not None and work.plan.trust is None and not alone(workers, work.plan.own)
+        apart = query is not None and intermediary_of(work.plan.agreement) is None and not alone(workers, work.plan.own)
         needs = ensemble.needs + (CPUS * workers if apart else 0.0)
 
         def devices_ready() -> None:

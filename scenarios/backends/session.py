@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from coordinator.protocol.errors import InputError
-from scenarios.store.manifest import UNCLAIMED
+from scenarios.store.manifest import UNCLAIMED, openings_of
 
 if TYPE_CHECKING:
     from actors.device_half import DeviceKind
     from actors.keeper import LedgerClient
+    from coordinator.protocol.agreement import Agreement
     from coordinator.server.fleet.cohorts import Layout
     from coordinator.server.rounds.conductor import ServerSpec
     from coordinator.server.rounds.rounds import Round
@@ -45,12 +46,19 @@ class RoundStore(RecordStore["Round"], Protocol):
     def trusted(self) -> bool:
         """Whether the present code made their queries; if not, they are compared with the queries it would make."""
 
+    def agree(self, agreement: Agreement) -> Agreement:
+        """Return what the stored run was begun under; a new run is begun under this one."""
+
 
 class NoStore:
     """A store of nothing: an interrupted run starts again, and its devices repeat their answers."""
 
     trusted = True
     run = UNCLAIMED
+
+    def agree(self, agreement: Agreement) -> Agreement:
+        """Return it, because there is nothing to go on with."""
+        return agreement
 
     def keep(self, over: Any) -> None:
         """Drop a round."""
@@ -144,11 +152,6 @@ class SessionResult(Generic[O]):
     costs: Costs  # What it took
     backend: str  # Where it ran
     layout: Layout  # How devices were divided
-
-
-def openings_of(ledger: Path) -> Path:
-    """Return the folder of the book of openings beside that of a ledger; both are named after the run and the seed."""
-    return ledger.parents[2] / "openings" / ledger.parent.name / ledger.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from actors.shares import share_permit, side_of
 from coordinator.aggregators.gathering import LocalShares, ShareServer
 from coordinator.aggregators.seed_server import SeedServer
 from coordinator.aggregators.word_server import WordServer
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.messages import Query
-from coordinator.protocol.trust import OpeningBook, TwoServers
+from coordinator.protocol.trust import OpeningBook
 from coordinator.server.fleet.handed_rounds import SumQuerying
 
 KINDS: tuple[type[ShareServer[Any]], ...] = (WordServer, SeedServer)
@@ -21,7 +22,7 @@ def servers_here(
     cohorts: Sequence[Any],
     secret: bytes,
     server_secrets: dict[str, bytes],
-    terms: TwoServers,
+    agreement: Agreement,
     report_progress: Callable[[int], None],
     threads: ThreadPoolExecutor | None,
     book: OpeningBook | None = None,
@@ -36,7 +37,7 @@ def servers_here(
     bounds = [(cohort.first, cohort.stop) for cohort in cohorts]
     route = LocalShares(fetch, bounds, None if threads is None else Ahead(threads))
     servers = [
-        kind(server_secrets[kind.side], share_permit(secret, kind.side), route, terms.delta, book) for kind in KINDS
+        kind(server_secrets[kind.side], share_permit(secret, kind.side), route, agreement, book) for kind in KINDS
     ]
 
     def both(method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:

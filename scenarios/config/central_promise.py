@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.amplification import (
     AnyRandomizer,
     ShufflerBound,
@@ -24,7 +25,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
-from coordinator.protocol.trust import Shuffling
+from coordinator.protocol.trust import SHUFFLED
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import Design, PoolDesign, World
 from coordinator.server.server_half import (
@@ -63,8 +64,7 @@ class CentralPromise:
     local: Fraction  # Local epsilon of an answer, of groups the largest [nats]
     devices: int  # Honest devices of a round that the promise counts on, of groups the fewest
     delta: float  # Of an answer
-    terms: Shuffling  # What the shuffler is told
-    honest: float  # Share of the answers that are counted on to be honest
+    agreement: Agreement  # What devices and shuffler hold
     bound: str  # Name of the bound
     smallest: RoundSize  # How many devices a round asks at least
     groups: GroupPromise | None = None  # What groups are promised that are each shuffled apart
@@ -74,10 +74,6 @@ class CentralPromise:
         bound = randomizer_of(public_half(query.design), query, query.design).bound
         local, least = as_float(query.epsilon), max(devices, 1)
         return shuffled_epsilon(bound, local_epsilon=local, devices=least, delta=self.delta, any_delta=True)
-
-    def counted(self, devices: int) -> int:
-        """Return on how many honest devices a round of so many counts."""
-        return self.devices if self.groups is None else math.floor(devices * self.groups.honest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,33 +175,35 @@ def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
     assert scenario.epsilon is not None  # refused before
     answers, expected = scenario.answers_per_device, scenario.expected_answers or EXPECTED
     honest = 1 - (scenario.assume_malicious or 0.0)
-    delta, withhold = scenario.failure_chance / answers, scenario.short_rounds != TELL
+    delta = scenario.failure_chance / answers
+    counted = expected * honest
+    promise: dict[str, Any] = {"trust": SHUFFLED, "answers": answers, "epsilon": scenario.epsilon}
+    promise |= {"delta": scenario.failure_chance, "withhold": scenario.short_rounds != TELL}
+    promise |= {"counted": counted, "honest": honest}
     smallest = smallest_round(scenario, half)
     if scenario.policy == GROUPS:
         from coordinator.server.rounds.setting import GroupPromise  # noqa: PLC0415 (numerical)
 
-        groups = GroupPromise(epsilon=scenario.epsilon, delta=delta, honest=expected * honest)
+        groups = GroupPromise(epsilon=scenario.epsilon, delta=delta, honest=counted)
         queries = _groups(half, scenario, groups)
         devices = min(count for _, count in queries)
         _require_delta(scenario, max(count for _, count in queries), least=devices)
         local = max(query.epsilon for query, _ in queries if query.epsilon is not None)
-        terms = Shuffling(reports=1, share=float(expected), withhold=withhold)
         return CentralPromise(
             local=local,
             devices=devices,
             delta=delta,
-            terms=terms,
-            honest=honest,
+            agreement=Agreement(budget=local, devices=scenario.users or 1, **promise),
             bound=TWO_LEVELS,
             smallest=RoundSize(smallest.devices),  # sizes of groups follow from the policy
             groups=groups,
         )
-    devices = math.floor(smallest.devices * expected * honest)
+    devices = math.floor(smallest.devices * counted)
     _require_delta(scenario, devices, least=devices)
     local, bound = _local(ShuffledReports.of(scenario, half), scenario.epsilon / answers, delta, devices)
-    terms = Shuffling(reports=math.ceil(devices / honest), withhold=withhold)
+    agreement = Agreement(budget=local * answers, devices=smallest.devices, **promise)
     return CentralPromise(
-        local=local, devices=devices, delta=delta, terms=terms, honest=honest, bound=bound, smallest=smallest
+        local=local, devices=devices, delta=delta, agreement=agreement, bound=bound, smallest=smallest
     )
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import InputError, PolicyError, name_choices
 from coordinator.protocol.mechanisms import half_of
-from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS, Shuffling, TwoServers
+from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
 from coordinator.server.custom import server_half
 from coordinator.server.design import Design, LearnerOptions, World
+from coordinator.server.mechanisms.totals import SharedTotals
 from coordinator.server.server_half import (
     ANCHOR,
     ELIMINATE,
@@ -53,8 +57,11 @@ CENTRAL = "(epsilon, delta)-differential privacy of all that a device holds, of 
 class RunSpec:
     """A filled-in and settled scenario with its mechanism, policy and learner, each made when it is first needed."""
 
-    def __init__(self, scenario: Scenario, public: PublicCounts | None = None) -> None:
-        self.scenario, self._public = scenario, public
+    def __init__(
+        self, scenario: Scenario, public: PublicCounts | None = None, agreement: Agreement | None = None
+    ) -> None:
+        # With the agreement of an interrupted run its local epsilon is that one's, however bounds are computed by now
+        self.scenario, self._public, self._agreement = scenario, public, agreement
         self.half = half_in(scenario)  # The server's half of the mechanism
         scenario.check_trust()
         check_servers(scenario, self.half)
@@ -94,7 +101,13 @@ class RunSpec:
     @cached_property
     def shuffled(self) -> CentralPromise | None:
         """What devices behind a shuffler are promised; None where there is none."""
-        return shuffled_of(self.scenario.complete(), self.half) if self.scenario.trust == SHUFFLED else None
+        if self.scenario.trust != SHUFFLED:
+            return None
+        promise = shuffled_of(self.scenario.complete(), self.half)
+        if self._agreement is None or self._agreement.budget is None:
+            return promise
+        local = self._agreement.budget / self.scenario.answers_per_device
+        return replace(promise, local=local, agreement=self._agreement)
 
     @cached_property
     def local_scenario(self) -> Scenario:
@@ -127,12 +140,27 @@ class RunSpec:
         """Whom devices trust, by the name of the trust model."""
         return self.half.trust if self.shuffled is None else SHUFFLED
 
-    @property
-    def terms(self) -> Shuffling | TwoServers | None:
-        """What whoever stands between devices and server is told; None where nobody does."""
-        if self.half.trust == TRUST_TWO_SERVERS:
-            return TwoServers(delta=self.scenario.failure_chance)
-        return None if self.shuffled is None else self.shuffled.terms
+    @cached_property
+    def agreement(self) -> Agreement:
+        """What was promised, as devices and whoever stands between them and the server hold it."""
+        if self._agreement is not None:
+            return self._agreement
+        scenario, design = self.scenario, self.design
+        general: dict[str, Any] = {"designs": self.learner.asks, "users": scenario.users or MOST_DEVICES}
+        if self.shuffled is not None:
+            return replace(self.shuffled.agreement, **general)
+        general |= {"trust": self.half.trust, "budget": self.budget}
+        if not isinstance(design, SharedTotals):
+            return Agreement(**general)
+        return Agreement(
+            **general,
+            answers=2 if scenario.policy == TWO_ROUNDS else scenario.answers_per_device,
+            epsilon=scenario.epsilon,
+            delta=scenario.failure_chance,
+            neighbours=design.neighbours,
+            noise_of=design.honest,
+            least_answers=design.least_answers,
+        )
 
     @property
     def guarantee(self) -> str:

@@ -1,24 +1,32 @@
 """The journal of a run: every round is stored as soon as it is over, after all its answers are charged."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import fields
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.keeper import LedgerClient, read_charge
+from actors.durable_log import make_folder
+from actors.keeper import Keeper, LedgerClient, read_charge
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.checked import MOST_DEVICES
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.trust import read_opening, require_agreement
 from coordinator.server.rounds.rounds import ANEW, Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.counts import CountStatistic, GroupStatistic, PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.signs import AnchorStatistic
 from coordinator.server.statistics.statistic import Statistic
+from scenarios.config.files import read_object
 from scenarios.config.mechanism_settings import code_digest
+from scenarios.store.manifest import AGREEMENTS, FOLDER, digest, openings_of
 from scenarios.store.record_log import Codec, Numbers, RecordLog
+from scenarios.store.whole_files import write_json
 
 
 class AnsweredRange(NamedTuple):
@@ -84,6 +92,7 @@ def _encode(over: Round) -> Numbers:
         "query": {
             **{part.name: getattr(query, part.name) for part in fields(query) if part.name != "arrays"},
             "public_seed": query.public_seed.hex(),
+            "agreement": query.agreement.hex(),
             "epsilon": None if query.epsilon is None else str(query.epsilon),
             "pool": None,
             "centres": None,
@@ -103,6 +112,7 @@ def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
         **{
             **query_numbers,
             "public_seed": bytes.fromhex(query_numbers["public_seed"]),
+            "agreement": bytes.fromhex(query_numbers.get("agreement", "")),
             "epsilon": None if query_numbers["epsilon"] is None else Fraction(query_numbers["epsilon"]),
             "pool": arrays.pop("pool", None),
             "centres": arrays.pop("centres", None),
@@ -123,8 +133,28 @@ def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
     )
 
 
+def require_opened(rounds: Iterable[Round], book: LedgerClient, agreement: Agreement) -> None:
+    """Refuse to resume if stored rounds were opened, and a book of openings does not say so."""
+    noted = Counter[tuple[str, bytes, int, int]]()
+    for line in book.read(0, MOST_DEVICES)[1]:
+        opener, query_id, opening, digest = read_opening(line, agreement.users)
+        require_agreement("the book of openings was begun", digest, agreement.digest)
+        noted[opener, query_id, opening.first, opening.mask.size] += int(opening.mask.sum())
+    for ask, answered in ((over.ask, over.statistic.answered) for over in rounds):
+        for opener in agreement.openers:
+            if (count := noted[opener, ask.query.id, ask.first, ask.stop - ask.first]) != answered:
+                raise InputError(
+                    f"round {ask.query.round} was opened of {answered} devices, the book of {opener} tells of {count}; "
+                    f"whose answers were opened is not known: put its files back as they were, or {ANEW}"
+                )
+
+
 class Journal(RecordLog[Round]):
     """The rounds of one seed; see `scenarios.store.record_log.RecordLog`."""
+
+    def __init__(self, out: Path, seed: int) -> None:
+        super().__init__(out, seed)
+        self._agreement_path = out / FOLDER / AGREEMENTS.replace("*", str(seed))
 
     codec = Codec(
         noun="round",
@@ -133,6 +163,43 @@ class Journal(RecordLog[Round]):
         decode=_decode,
         require_booked=lambda rounds, book: require_booked(map(_answered, rounds), book),
     )
+
+    def require_books(self, ledger: LedgerClient) -> None:
+        """Refuse books that say nothing of a stored round, or that were begun under another agreement."""
+        super().require_books(ledger)
+        charges, openings = ledger.read(0, MOST_DEVICES)[1], Keeper(openings_of(self.ledger))
+        agreement = self._stored_agreement(begun=bool(charges) or next(iter(self), None) is not None)
+        if agreement is None:
+            return
+        for charge in map(read_charge, charges):
+            require_agreement("the ledger was begun", charge.agreement, agreement.digest)
+        require_opened(self, openings, agreement)
+
+    def agree(self, agreement: Agreement) -> Agreement:
+        """Return what the run was begun under; a new run is begun under this one."""
+        if (stored := self._stored_agreement(begun=False)) is not None:
+            return stored
+        content = agreement.content()
+        try:
+            make_folder(self._agreement_path.parent)
+            write_json(self._agreement_path, {"agreement": content, "sha256": digest([self._first, content])})
+        except OSError as error:
+            raise LostError(f"{self._agreement_path} cannot be written ({error.strerror}); free space there") from None
+        return agreement
+
+    def _stored_agreement(self, *, begun: bool) -> Agreement | None:
+        """Return what the run was begun under; None where nothing was agreed, which is refused if it has ``begun``."""
+        path, remedy = self._agreement_path, f"put it back as it was, or {ANEW}"
+        values = read_object(path, remedy) or {}
+        bound_here = values.get("sha256") == digest([self._first, values.get("agreement")])
+        if not bound_here and not begun:  # of a run that was killed before anything was asked
+            return None
+        if not bound_here:
+            words = (
+                "is not what this run was begun under" if values else "is missing: it was begun before there was one"
+            )
+            raise InputError(f"{path} {words}; {remedy}")
+        return Agreement.of_content(values["agreement"])
 
     @property
     def trusted(self) -> bool:

@@ -23,7 +23,7 @@ from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 from coordinator.protocol.limits import open_regular, read_whole
 from scenarios.config.files import read_arrays
-from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, UNCLAIMED, bound, read_manifest
+from scenarios.store.manifest import AGREEMENTS, FOLDER, MANIFEST, PROGRESS, UNCLAIMED, bound, read_manifest
 from scenarios.store.whole_files import write_bytes
 
 if TYPE_CHECKING:
@@ -129,12 +129,16 @@ class RecordLog(Generic[T]):
         for _ in self:
             pass
         try:
-            self.codec.require_booked(self, Keeper(self.ledger))
+            self.require_books(Keeper(self.ledger))
         except LedgerError as error:
             raise InputError(str(error)) from None
         if self.damaged and console:
             console.print(f"{self.damaged} is damaged; going on from the {self.codec.noun} before it", soft_wrap=True)
         return self.damaged
+
+    def require_books(self, ledger: LedgerClient) -> None:
+        """Refuse books in which something of a stored record is missing."""
+        self.codec.require_booked(self, ledger)
 
     def _put_aside(self, number: int) -> None:
         for path in sorted(self.folder.glob("*.npz")):
@@ -174,13 +178,14 @@ def count_records(out: Path) -> int:
 
 def drop(out: Path) -> None:
     """Remove everything that a finished run stored."""
-    # The manifest goes last: an interrupted removal can be repeated. Records are removed before the devices' book,
-    # because a run cannot be resumed from records that are not booked.
+    # The manifest goes last: an interrupted removal can be repeated. Records are removed before the books of devices
+    # and of what was opened, because a run cannot be resumed from records that are not booked.
     folder = out / FOLDER
-    for part in sorted(folder.glob("*/"), key=lambda part: part.name == "ledger"):
+    for part in sorted(folder.glob("*/"), key=lambda part: part.name in {"ledger", "openings"}):
         shutil.rmtree(part, ignore_errors=True)
     with suppress(OSError):
-        (folder / PROGRESS).unlink(missing_ok=True)
+        for path in (folder / PROGRESS, *folder.glob(AGREEMENTS)):
+            path.unlink(missing_ok=True)
         (folder / MANIFEST).unlink(missing_ok=True)
         folder.rmdir()
 

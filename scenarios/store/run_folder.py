@@ -13,7 +13,7 @@ from coordinator.protocol.errors import InputError, LostError
 from scenarios.config.files import file_sha256, read_object
 from scenarios.config.mechanism_settings import code_digest
 from scenarios.config.signals import resumable
-from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, RUN, SWEEP, Manifest, read_manifest
+from scenarios.store.manifest import AGREEMENTS, FOLDER, MANIFEST, PROGRESS, RUN, SWEEP, Manifest, read_manifest
 from scenarios.store.record_log import count_records, drop
 from scenarios.store.whole_files import left_over, locked_folder, try_folder
 
@@ -80,9 +80,10 @@ def used(out: Path) -> bool:
 
 def _require_empty(out: Path) -> None:
     """Refuse a folder unless it is empty, or holds only the files of a run that was killed before any charge."""
-    own = {out / FOLDER, out / FOLDER / MANIFEST, out / FOLDER / PROGRESS}
+    folder = out / FOLDER
+    own = {folder, folder / MANIFEST, folder / PROGRESS, *folder.glob(AGREEMENTS)}
     for one in (*out.iterdir(), *out.glob(f"{FOLDER}/**/*")):
-        inside = one.is_dir() and (out / FOLDER) in one.parents
+        inside = one.is_dir() and folder in one.parents
         if not (one in own or inside or left_over(one)):
             raise InputError(f"output folder {out} holds another run ({one.name}); name a new one")
 

@@ -134,7 +134,7 @@ class Counting:
 
     in_step: bool
     own: None = None
-    trust: None = None
+    agreement: None = None
     begun: list[int] = field(default_factory=list)
 
     def rehearsal(self) -> Query | None:

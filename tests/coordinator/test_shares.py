@@ -24,10 +24,11 @@ from coordinator.aggregators import gathering, ray_shares
 from coordinator.aggregators.gathering import LocalShares, ShareServer
 from coordinator.aggregators.seed_server import SeedServer
 from coordinator.aggregators.word_server import WordServer
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Words32
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.errors import InputError, LostError, PermitError, WithheldError
+from coordinator.protocol.errors import AgreementError, InputError, LostError, PermitError, WithheldError
 from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanisms.totals import HONEST, Totals
 from coordinator.protocol.messages import Query
@@ -43,7 +44,7 @@ from coordinator.protocol.shares import (
     require_readable,
     secret_of,
 )
-from coordinator.protocol.trust import BookActor, Openings
+from coordinator.protocol.trust import TWO_SERVERS, BookActor, Openings
 from coordinator.server.design import World
 from coordinator.server.fleet.handed_rounds import SumQuerying
 from coordinator.server.mechanisms.totals import LikeTotals, TotalsHalf, TotalsSettings
@@ -76,14 +77,18 @@ def vectors(ratings: BlockRatings) -> Words32:
 
 
 def servers_of(
-    cohort: Cohort, *, delta: float = 1e-6, seeds: tuple[int, int] = (0, 0), book: Keeper | None = None
+    cohort: Cohort,
+    *,
+    agreement: Agreement | None = None,
+    seeds: tuple[int, int] = (0, 0),
+    book: Keeper | None = None,
 ) -> tuple[ShareServer[Any], ShareServer[Any]]:
     """Both servers, which fetch shares of a cohort."""
     host = DeviceHost(lambda *_, **__: cohort, None, SECRET, [(cohort.first, cohort.stop)])
     route = LocalShares(host.share, [(cohort.first, cohort.stop)])
     return (
-        WordServer(secret_of(seeds[0], WORDS_SERVER), share_permit(SECRET, WORDS_SERVER), route, delta, book),
-        SeedServer(secret_of(seeds[1], SEEDS_SERVER), share_permit(SECRET, SEEDS_SERVER), route, delta, book),
+        WordServer(secret_of(seeds[0], WORDS_SERVER), share_permit(SECRET, WORDS_SERVER), route, agreement, book),
+        SeedServer(secret_of(seeds[1], SEEDS_SERVER), share_permit(SECRET, SEEDS_SERVER), route, agreement, book),
     )
 
 
@@ -373,9 +378,9 @@ def test_servers_open_only_sums_of_the_same_devices_that_are_enough_under_a_delt
     missing = bytes([other.answered[0] ^ 1]) + other.answered[1:]
     with pytest.raises(RollError, match="not the same"):
         words.publish(query, ShareRoll(query_id=query.id, first=0, count=DEVICES, answered=missing))
-    strict = servers_of(cohort_of(ratings), delta=1e-9)
-    with pytest.raises(InputError, match="agreed to 1e-09 at most"):
-        strict[0].collect(query, 0, DEVICES)
+    strict = Agreement(trust=TWO_SERVERS, answers=1, epsilon=Fraction(1), delta=1e-9)
+    with pytest.raises(AgreementError, match="asks for delta 1e-06; agreed was 1e-09"):
+        servers_of(cohort_of(ratings), agreement=strict)[0].collect(strict.stamped(query), 0, DEVICES)
     many = asked(honest=DEVICES, least_answers=DEVICES + 1)
     words, seeds = servers_of(cohort_of(ratings))
     roll = seeds.collect(many, 0, DEVICES)
@@ -450,7 +455,7 @@ def test_servers_refuse_what_are_no_shares_of_the_query() -> None:
         ((b"words",), "a WordShare is expected"),
     ):
         with pytest.raises(InputError, match=error):
-            WordServer(bytes(16), b"", Route(*shares), 1e-6).collect(query, 0, DEVICES)
+            WordServer(bytes(16), b"", Route(*shares)).collect(query, 0, DEVICES)
 
 
 WRONG: dict[str, Any] = {
@@ -500,7 +505,7 @@ def test_a_block_whose_host_was_lost_is_asked_again_and_comes_in_its_place(
     cohort, query = cohort_of(ratings_of()), asked()
     broken, good = Handle(cohort, lost), Handle(cohort, 0)
     route = ray_shares.RayShares([(0, 100), (100, DEVICES)], [broken, good])
-    server = WordServer(bytes(16), share_permit(SECRET, WORDS_SERVER), route, 1e-6)
+    server = WordServer(bytes(16), share_permit(SECRET, WORDS_SERVER), route)
     if lost == ray_shares.ATTEMPTS:
         broken._lost = 1 << 10
         with pytest.raises(LostError, match="devices 0 to 49 gave no share"):

@@ -15,16 +15,17 @@ from runs import complains
 
 import coordinator.shuffler as room
 from actors.keeper import Keeper
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bits2, Bools
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.trust import OpeningError, Openings, ShuffledRound, Shuffling
+from coordinator.protocol.trust import OPENER, SHUFFLED, OpeningError, Openings, ShuffledRound
 from coordinator.server.fleet.cohorts import Layout, plan_layout
 from coordinator.server.fleet.handed_rounds import read_shuffled
 from coordinator.server.rounds.state import Ask
-from coordinator.shuffler import OPENER, Shuffler
+from coordinator.shuffler import Shuffler
 
-EVERY = Shuffling(reports=1)
+EVERY = Agreement(trust=SHUFFLED, counted=0.0)
 
 
 def query(bits: int) -> Query:
@@ -56,8 +57,8 @@ def released(asked: Query, bits: Bits2, mask: Bools, cuts: Sequence[int], refuse
     ]
 
 
-def shuffled(asked: Query, releases: Sequence[Release], terms: Shuffling = EVERY) -> ShuffledRound:
-    shuffler = Shuffler(asked, terms)
+def shuffled(asked: Query, releases: Sequence[Release], agreement: Agreement = EVERY) -> ShuffledRound:
+    shuffler = Shuffler(agreement.stamped(asked), agreement)
     for release in releases:
         shuffler.take(release)
     return shuffler.close()
@@ -96,7 +97,7 @@ def test_without_the_order_the_bytes_would_say_who_sent_what(monkeypatch: pytest
 def test_all_reports_of_who_answered_are_handed_on(case: tuple[Bits2, Bools, list[int], list[int]]) -> None:
     bits, mask, cuts, _ = case
     asked = query(bits.shape[1])
-    done = shuffled(asked, released(asked, bits, mask, cuts), Shuffling(reports=1, withhold=False))
+    done = shuffled(asked, released(asked, bits, mask, cuts), replace(EVERY, withhold=False))
     assert done.release is not None
     rows = [row.tobytes() for row in done.release.unpacked()]
     assert Counter(rows) == Counter(row.tobytes() for row in bits[mask])
@@ -117,11 +118,11 @@ def test_devices_that_stay_away_hide_nobody() -> None:
     bits, asked = np.ones((10, 1), np.uint8), query(1)
     mask = np.arange(10) < 6
     releases = released(asked, bits, mask, [8], refused=1)
-    short = shuffled(asked, releases, Shuffling(reports=7))
+    short = shuffled(asked, releases, replace(EVERY, counted=0.7))
     assert (short.release, short.answered, short.devices, short.refused) == (None, 6, 10, 2)
-    enough = shuffled(asked, releases, Shuffling(reports=6))
+    enough = shuffled(asked, releases, replace(EVERY, counted=0.6))
     assert enough.release is not None
-    told = shuffled(asked, releases, Shuffling(reports=7, withhold=False))
+    told = shuffled(asked, releases, replace(EVERY, counted=0.7, withhold=False))
     assert told == enough
 
 
@@ -131,7 +132,7 @@ def test_two_rounds_of_a_query_that_differ_by_a_device_are_not_both_handed_on() 
 
     def closed(mask: Bools, first: int = 0, stop: int = 6) -> ShuffledRound:
         """What a shuffler that was started anew hands on, which knows of the one before what the book says."""
-        shuffler = Shuffler(asked, EVERY, Openings(OPENER, book))
+        shuffler = Shuffler(EVERY.stamped(asked), EVERY, EVERY.openings(OPENER, book))
         for release in released(asked, bits[:stop], mask[:stop], [4]):
             shuffler.take(replace(release, first=first + release.first))
         return shuffler.close()
@@ -150,9 +151,9 @@ def test_two_rounds_of_a_query_that_differ_by_a_device_are_not_both_handed_on() 
 
 
 def test_a_withheld_round_may_be_asked_of_others_again() -> None:
-    asked, openings = query(1), Openings(OPENER)
+    asked, openings, every = query(1), Openings(OPENER), replace(EVERY, counted=1.0)
     for count in (3, 8):
-        shuffler = Shuffler(asked, Shuffling(reports=8), openings)
+        shuffler = Shuffler(every.stamped(asked), every, openings)
         for release in released(asked, np.ones((8, 1), np.uint8), np.arange(8) < count, []):
             shuffler.take(release)
         assert (shuffler.close().release is None) == (count == 3)
@@ -166,7 +167,7 @@ def test_a_withheld_round_is_an_error_that_says_what_to_do() -> None:
     ask = Ask(query=asked, first=0, stop=10)
     short = ShuffledRound(query_id=asked.id, devices=10, refused=0, answered=6, release=None)
     with pytest.raises(WithheldError) as raised:
-        read_shuffled(ask, short, Shuffling(reports=7), LAYOUT)
+        read_shuffled(ask, short, replace(EVERY, counted=0.7), LAYOUT)
     assert "6 of 10 devices answered" in str(raised.value)
     assert "needs 7" in str(raised.value)
     assert "expected_answers" in str(raised.value)

@@ -116,7 +116,7 @@ class BatchPlan:
     """What is fitted, and what devices are asked; see `coordinator.server.rounds.conductor.ServerSpec`."""
 
     own: ClassVar[None] = None  # No custom mechanism
-    trust: ClassVar[None] = None  # nobody stands between devices and server
+    agreement: ClassVar[None] = None  # about queries alone
     in_step: ClassVar[bool] = (
         True  # other answers would change the next model, and a batch that took one would refuse it
     )

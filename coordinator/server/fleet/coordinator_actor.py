@@ -9,9 +9,10 @@ from typing import Any
 import ray
 from ray.util.metrics import Gauge
 
+from coordinator.protocol.agreement import Agreement, intermediary_of
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.trust import Shuffling, TwoServers
+from coordinator.protocol.trust import TWO_SERVERS
 from coordinator.server.fleet.calls import RayHosts, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side
 from coordinator.server.fleet.handed_rounds import SumQuerying
@@ -69,10 +70,10 @@ class RayFleet:
         self,
         devices: Mapping[str, Cohorts],
         layout: Layout,
-        trust: Shuffling | TwoServers | None = None,
+        agreement: Agreement | None = None,
         middle: Any = None,
     ) -> None:
-        self._devices, self._layout, self._trust, self._middle = devices, layout, trust, middle
+        self._devices, self._layout, self._agreement, self._middle = devices, layout, agreement, middle
         self._querying: Querying | ShuffledQuerying | ServersQuerying | None = None
         self._held: list[Any] = []
         self.count = self.retries = 0
@@ -83,16 +84,13 @@ class RayFleet:
 
     def queries(self, own: CustomMechanism | None) -> Querying | ShuffledQuerying | ServersQuerying:
         """Return the transport that carries queries to devices: to a shuffler, or with aggregators that it starts."""
-        if isinstance(self._trust, TwoServers):
+        agreement = intermediary_of(self._agreement)
+        if agreement and agreement.trust == TWO_SERVERS:
             self._querying = ServersQuerying(self._middle, report_progress=self.report_progress, retried=self._retried)
             return self._querying
-        if self._trust is not None:
+        if agreement:
             self._querying = ShuffledQuerying(
-                self._middle,
-                self._layout,
-                self._trust,
-                report_progress=self.report_progress,
-                retried=self._retried,
+                self._middle, self._layout, agreement, report_progress=self.report_progress, retried=self._retried
             )
             return self._querying
         (cohorts,) = self._devices.values()
@@ -142,7 +140,7 @@ class Coordinator:
         names = {} if measured is None else GAUGES
         self._run = {_RUN: measured or ""}
         self._gauges = {field: Gauge(name, text, (_RUN,)) for field, (name, text) in names.items()}
-        self._fleet = RayFleet(devices, layout, plan.trust, middle)
+        self._fleet = RayFleet(devices, layout, plan.agreement, middle)
         self._process = plan.begin(self._fleet)
         self._rounds: deque[Any] = deque()
         self._most_held = 0 if plan.in_step else MOST_HELD

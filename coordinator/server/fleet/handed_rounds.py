@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.errors import LostError, WithheldError
 from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
 from coordinator.protocol.shares import PublishedSum, RollError, ShareRoll, digest_of_published, opened
-from coordinator.protocol.trust import OpeningError, ShuffledRound, Shuffling
+from coordinator.protocol.trust import OpeningError, ShuffledRound
 from coordinator.server.fleet.cohorts import Layout, calls
 from coordinator.server.mechanisms import aggregate, no_release, of_published
 from coordinator.server.rounds.state import Ask
@@ -75,7 +76,7 @@ def read_published(ask: Ask, words: PublishedSum, seeds: PublishedSum) -> tuple[
 
 
 def read_shuffled(
-    ask: Ask, shuffled: ShuffledRound, terms: Shuffling, layout: Layout
+    ask: Ask, shuffled: ShuffledRound, agreement: Agreement, layout: Layout
 ) -> tuple[Statistic, Sequence[Release | Sealed]]:
     """Return the statistic of a round and what digests it; raise a `WithheldError` if the shuffler withheld it."""
     query, devices = ask.query, ask.stop - ask.first
@@ -84,8 +85,8 @@ def read_shuffled(
     if shuffled.release is None:
         raise WithheldError(
             f"round {query.round} was withheld: {shuffled.answered:,} of {devices:,} devices answered, and the epsilon "
-            f"that they were promised needs {terms.least(devices):,}; expect fewer answers (expected_answers), or let "
-            "short rounds be handed on with a larger epsilon (short_rounds tell)"
+            f"that they were promised needs {agreement.reports(devices):,}; expect fewer answers (expected_answers), "
+            "or let short rounds be handed on with a larger epsilon (short_rounds tell)"
         )
     blocks = [
         _part(shuffled.release, first, stop)

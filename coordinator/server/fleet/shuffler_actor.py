@@ -5,11 +5,12 @@ from typing import Any
 
 import ray
 
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.trust import BookActor, Openings, ShuffledRound, Shuffling
+from coordinator.protocol.trust import OPENER, BookActor, ShuffledRound
 from coordinator.server.fleet.calls import RayHosts, in_a_line, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of
 from coordinator.server.fleet.handed_rounds import read_shuffled, rehearse_reading
@@ -19,7 +20,7 @@ from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
-from coordinator.shuffler import OPENER, Shuffler
+from coordinator.shuffler import Shuffler
 
 LOOK = 0.2  # Seconds between two looks at how many devices have answered the shuffler
 
@@ -28,12 +29,18 @@ class ShufflerHost:
     """The plain class behind the actor; of a round that is closed it keeps who reported, and nothing that was said."""
 
     def __init__(
-        self, cohorts: Cohorts, layout: Layout, terms: Shuffling, own: CustomMechanism | None = None, book: Any = None
+        self,
+        cohorts: Cohorts,
+        layout: Layout,
+        agreement: Agreement,
+        own: CustomMechanism | None = None,
+        book: Any = None,
     ) -> None:
         # ``book`` is the actor with the book of what was handed on, which outlives this process.
         admit(own)
-        self._cohorts, self._layout, self._terms = cohorts, layout, terms
-        self._openings = Openings(OPENER, book and BookActor(book, _entries))
+        agreement = Agreement.arrived(agreement)
+        self._cohorts, self._layout, self._agreement = cohorts, layout, agreement
+        self._openings = agreement.openings(OPENER, book and BookActor(book, _entries))
         self._answers = self._retries = 0
 
     def progress(self) -> tuple[int, int]:
@@ -46,6 +53,7 @@ class ShufflerHost:
         check_question(query)
         require_whole("first device", first, 0, MOST_DEVICES)
         require_whole("end of the devices", stop, first, MOST_DEVICES)
+        self._agreement.require_amplified(query, stop - first)
         self._answers = 0
 
         def check(block: Block, release: Release) -> None:
@@ -53,7 +61,7 @@ class ShufflerHost:
             self._answers += block.stop - block.first
 
         hosts = RayHosts(self._cohorts, WINDOW * self._layout.workers, self._retried)
-        shuffler = Shuffler(query, self._terms, self._openings)
+        shuffler = Shuffler(query, self._agreement, self._openings)
         blocks = list(blocks_of(self._cohorts, self._layout, first, stop, query.bits))
         for release in hosts.ask(ray.put(query), blocks, check):
             shuffler.take(release)
@@ -70,21 +78,21 @@ def _entries(answer: Any) -> Any:
 
 
 def start_shuffler(
-    cohorts: Cohorts, layout: Layout, terms: Shuffling, own: CustomMechanism | None, book: Any = None
+    cohorts: Cohorts, layout: Layout, agreement: Agreement, own: CustomMechanism | None, book: Any = None
 ) -> Any:
     """Start a shuffler as a Ray actor, which Ray restarts if its process dies; its second thread reports progress."""
     actor: Any = ray.remote(ShufflerHost)
     options = actor.options(num_cpus=0, max_concurrency=2, max_restarts=-1)
-    return options.remote(cohorts, layout, terms, own, book)
+    return options.remote(cohorts, layout, agreement, own, book)
 
 
 class ShuffledQuerying:
     """Carries queries to devices behind a shuffler; see `coordinator.server.rounds.conductor.Transport`."""
 
     def __init__(
-        self, shuffler: Any, layout: Layout, terms: Shuffling, *, report_progress: Count, retried: Count
+        self, shuffler: Any, layout: Layout, agreement: Agreement, *, report_progress: Count, retried: Count
     ) -> None:
-        self._shuffler, self._layout, self._terms = shuffler, layout, terms
+        self._shuffler, self._layout, self._agreement = shuffler, layout, agreement
         self._report_progress, self._retried = report_progress, retried
         self._answers = self._retries = 0
 
@@ -98,7 +106,7 @@ class ShuffledQuerying:
         what = f"the shuffler of round {ask.query.round} was lost"
         shuffled = with_retries(lambda: self._shuffled(ask), what, self._lost)
         self._report_progress(ask.stop - ask.first - self._answers)
-        return read_shuffled(ask, shuffled, self._terms, self._layout)
+        return read_shuffled(ask, shuffled, self._agreement, self._layout)
 
     def _shuffled(self, ask: Ask) -> Any:
         """Return what the shuffler hands on, and report what has come in at every look."""

@@ -317,7 +317,7 @@ class ServingPlan:
     """The clients to serve, in this order; see `coordinator.server.rounds.conductor.ServerSpec`."""
 
     own: ClassVar[None] = None  # No custom mechanism
-    trust: ClassVar[None] = None  # nobody stands between devices and server
+    agreement: ClassVar[None] = None  # about queries alone
     in_step: ClassVar[bool] = False  # who takes part follows from the voters' book, and they repeat their votes
 
     clients: tuple[ClientPlan, ...]

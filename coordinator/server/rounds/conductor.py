@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.trust import Shuffling, TwoServers
 from coordinator.server.rounds.state import Ask, RunProgress
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
@@ -92,8 +92,8 @@ class ServerSpec(Protocol[R, O_co]):
         """Whether a round must be stored before the next one begins, because later rounds depend on who answered it."""
 
     @property
-    def trust(self) -> Shuffling | TwoServers | None:
-        """Who stands between devices and server; None if nobody does."""
+    def agreement(self) -> Agreement | None:
+        """What its queries are asked under; None where nothing was agreed, as in families without queries."""
 
     def rehearsal(self) -> Query | None:
         """Return the first query, so that its code can be compiled in advance; None if there is none."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from coordinator.protocol.agreement import Agreement, stamped
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError, WithheldError
 from coordinator.protocol.messages import Model, Query
-from coordinator.protocol.trust import Shuffling, TwoServers
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.rounds.conductor import Fleet, Transport, run_rounds
@@ -57,6 +57,7 @@ class QueryRounds:
         self._policy, self._learner, self._most_rounds = plan.policy, plan.learner, plan.most_rounds
         self._transport, self._report_progress = transport, report_progress
         self._purity = PurityCheck(plan.policy)
+        self._agreement = plan.agreement
         self._state, self._spending = plan.start, Spending(plan.budget)
         planned = getattr(plan.policy, "rounds", None)
         self._progress = RunProgress(planned=planned if type(planned) is int else None)
@@ -71,6 +72,8 @@ class QueryRounds:
         if complaint := complaint_about(over.ask, self._state):
             raise PolicyError(f"round {self._state.round_number} cannot have been asked: {complaint}; {ANEW}")
         self._learner.checked(over.ask, self._policy, self._state)
+        if self._agreement is not None:
+            self._agreement.require_covered(over.ask.query)
         self._absorb(over)
         self._report_progress(over.ask.stop - over.ask.first)
 
@@ -116,7 +119,8 @@ class QueryRounds:
         try:
             ask = next_ask(self._policy, self._state, most_rounds=self._most_rounds)
             self._purity.check(ask, self._state, most_rounds=self._most_rounds)
-            return self._learner.checked(ask, self._policy, self._state)
+            ask = self._learner.checked(ask, self._policy, self._state)
+            return ask and replace(ask, query=stamped(ask.query, self._agreement))
         except BlindrecError as error:
             self._policy_failed(error)
             return None
@@ -192,7 +196,7 @@ class QueryPlan:
     devices: int  # Number of devices that can be asked
     budget: Epsilon = None  # What a device may spend in all [nats]; None for no limit
     most_rounds: int = MOST_ROUNDS  # Rounds after which the policy is assumed never to stop
-    trust: Shuffling | TwoServers | None = None  # Who stands between devices and server; None if nobody does
+    agreement: Agreement | None = None  # What every query is asked under
 
     @property
     def own(self) -> CustomMechanism | None:
@@ -207,7 +211,7 @@ class QueryPlan:
     def rehearsal(self) -> Query | None:
         """Return the policy's first query; a policy is pure, so asking it here has no effect."""
         ask = next_ask(self.policy, self.start, most_rounds=self.most_rounds)
-        return ask.query if ask else None
+        return stamped(ask.query, self.agreement) if ask else None
 
     def begin(self, fleet: Fleet) -> QueryRounds:
         """Return the process in its state before the first round."""

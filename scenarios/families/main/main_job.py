@@ -40,6 +40,7 @@ COLUMNS = (
     Column("seed", average=Average.FIRST),
     Column("trust_model", "trust model"),
     Column("guarantee", "guarantee", beside=("neighbours", "delta")),
+    Column("agreement_digest", "agreement of all parties"),
     Column("mechanism", "mechanism"),
     Column("channel", "channel"),
     Column(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.totals import HONEST, SharedVector, trusted_servers
 from coordinator.protocol.messages import Query
 from coordinator.protocol.shares import WORD_BYTES
+from coordinator.server.rounds.state import Ask
 from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, TRUST_TWO_SERVERS, TWO_ROUNDS, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.backends.selection import InProcess
@@ -194,7 +197,8 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "trust_model": trust,
         "guarantee": run.spec.guarantee,
         "neighbours": run.spec.neighbours,
-        "delta": run.spec.delta,
+        "delta": delta_kept(run),
+        "agreement_digest": run.spec.agreement.digest.hex(),
         "copies_max": run.population.copies_max,
         "person_epsilon": as_json(run.population.person_epsilon()),
         **shuffled_promise(run),
@@ -222,16 +226,40 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
 
 
 def epsilon_kept(run: MainResult) -> float | str:
-    """Return the epsilon of the promise [nats]: larger than it was asked for where a round fell short and was told."""
+    """Return the epsilon that all answers kept [nats]: of what was asked, round by round, and never below the promise.
+
+    It is larger than the promise where a round fell short and was handed on nevertheless.
+    """
     epsilon, promise, state = run.scenario.epsilon, run.spec.shuffled, run.outcome.state
-    if promise is None:
+    if promise is None or epsilon is None:
         return as_json(epsilon)
-    short = [
-        promise.central(ask.query, honest)
-        for ask, counts in zip(state.asked, state.counts, strict=True)
-        if (honest := math.floor(counts.answered * promise.honest)) < promise.counted(ask.stop - ask.first)
-    ]
-    return max([as_float(epsilon), *(run.scenario.answers_per_device * one for one in short)])
+    agreement, answers = run.spec.agreement, run.scenario.answers_per_device
+    costs = [epsilon / answers for _ in state.asked]
+    for number, (ask, counts) in enumerate(zip(state.asked, state.counts, strict=True)):
+        if counts.answered and not agreement.keeps(ask.query, honest := agreement.honest_of(counts.answered)):
+            costs[number] = Fraction(promise.central(ask.query, honest))
+    return float(max(epsilon, _most_spent(state.asked, costs, answers)))
+
+
+def delta_kept(run: MainResult) -> float | None:
+    """Return the chance that the promise fails: of two servers at least that of all sums that were opened."""
+    asks, answers = run.outcome.state.asked, run.spec.agreement.answers
+    half = public_half(asks[0].query.design)
+    if run.spec.delta is None or answers is None or not isinstance(half, SharedVector):
+        return run.spec.delta
+    opened = [counts.answered > 0 for counts in run.outcome.state.counts]
+    costs = [half.delta(ask.query) * some for ask, some in zip(asks, opened, strict=True)]
+    return max(run.spec.delta, float(_most_spent(asks, list(map(Fraction, costs)), answers)))
+
+
+def _most_spent(asks: Sequence[Ask], costs: Sequence[Fraction], answers: int) -> Fraction:
+    """Return what some device spent at most that answered ``answers`` of the rounds in which it was asked."""
+    steps = defaultdict[int, Fraction](Fraction)
+    for ask, cost in zip(asks, costs, strict=True):
+        steps[ask.first] += cost
+        steps[ask.stop] -= cost
+    most = max(accumulate(step for _, step in sorted(steps.items())), default=Fraction(0))
+    return min(most, answers * max(costs, default=Fraction(0)))
 
 
 def group_delta(copies: int, epsilon: float, delta: float) -> float:
@@ -273,7 +301,7 @@ def servers_promise(run: MainResult) -> dict[str, Any]:
     copies, central = run.population.copies_max or 1, as_float(run.scenario.epsilon)
     return {
         **sums_of(queries, state.counts[0].answered),
-        "person_delta": group_delta(copies, central, run.spec.delta or 0.0),
+        "person_delta": group_delta(copies, central, delta_kept(run) or 0.0),
         # Where a second round asks about pairs, whose noise is another one
         **({"pair_deviation": half.deviation(queries[1], state.counts[1].answered)} if len(queries) > 1 else {}),
         "words_server_sha256": words,

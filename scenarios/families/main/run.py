@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -145,9 +146,10 @@ class Job:
     @property
     def kind(self) -> DeviceKind:
         """The kind of the devices."""
+        settings: Any = {"budget": self.plan.budget, "absence": self.absence, "agreement": self.plan.agreement}
         if self.collusion is None:
-            return partial(Cohort, budget=self.plan.budget, absence=self.absence)
-        return partial(LyingCohort, budget=self.plan.budget, absence=self.absence, collusion=self.collusion)
+            return partial(Cohort, **settings)
+        return partial(LyingCohort, **settings, collusion=self.collusion)
 
     @contextmanager
     def naming_policy(self) -> Iterator[None]:
@@ -220,12 +222,13 @@ def run_job(
             (ask.query.id, ask.query.epsilon, ask.first, ask.stop, counts.refused)
             for ask, counts in zip(state.asked, state.counts, strict=True)
         ]
+        answers = None if job.plan.agreement is None else job.plan.agreement.answers
         return MainResult(
             job=job,
             outcome=outcome,
             advice=lists,
             spent=spent_by(keeper, devices),
-            refusals=refusals_of(keeper, devices, state.budget, rounds),
+            refusals=refusals_of(keeper, devices, state.budget, rounds, answers),
             costs=costs,
             backend=session.name,
             layout=job.layout,
@@ -268,15 +271,17 @@ def run(
     """Run a scenario."""
     population = settled(population or populate(scenario))
     filled = population.scenario
-    spec = RunSpec(filled, population.public)
     users, records = population.ratings.users, rounds or NoStore()
+    spec = RunSpec(filled, population.public)
+    if (agreement := records.agree(spec.agreement)) != spec.agreement:
+        spec = RunSpec(filled, population.public, agreement)
     plan = QueryPlan(
         policy=spec.policy,
         learner=spec.learner,
         devices=users,
         budget=spec.budget,
         most_rounds=filled.most_rounds,
-        trust=spec.terms,
+        agreement=spec.agreement,
     )
     if not records.trusted:
         require_same(plan.policy, plan.learner, records, devices=users, budget=plan.budget)

@@ -15,6 +15,7 @@ import numpy as np
 from actors.device import Cohort, ones_in
 from actors.shares import share_permit, vectors_of
 from coordinator.aggregators.gathering import LocalShares, ShareRoute, ShareServer
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints2, Words32
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.coins import SEED_BYTES, derive
@@ -61,14 +62,16 @@ NEAR = 1 << 12  # words of a difference that is not hidden are smaller
 FLOOR = 1e-300
 PUBLISHED, SHORT_ROUNDS = "published", "short rounds"
 
-MakeServer = Callable[[str, bytes, bytes, ShareRoute, float], ShareServer[Any]]
-"""Makes one of two servers from its side, secret, permit, the way of its shares, and the delta that it agreed to."""
+MakeServer = Callable[[str, bytes, bytes, ShareRoute, Agreement | None], ShareServer[Any]]
+"""Makes one of two servers from its side, secret, permit, the way of its shares, and what was agreed."""
 
 
-def server_of(side: str, secret: bytes, permit: bytes, route: ShareRoute, delta: float) -> ShareServer[Any]:
+def server_of(
+    side: str, secret: bytes, permit: bytes, route: ShareRoute, agreement: Agreement | None
+) -> ShareServer[Any]:
     """Return one of the two servers of runs."""
     (kind,) = (one for one in KINDS if one.side == side)
-    return kind(secret, permit, route, delta)
+    return kind(secret, permit, route, agreement)
 
 
 class Duel(NamedTuple):
@@ -146,10 +149,16 @@ class Aggregations:
     """Rounds in which devices give shares to two servers; one device, the victim, holds either of two inputs."""
 
     def __init__(
-        self, query: Query, half: SharedVector, duel: Duel, make: MakeServer, delta: float, devices: type[Cohort]
+        self,
+        query: Query,
+        half: SharedVector,
+        duel: Duel,
+        make: MakeServer,
+        agreement: Agreement | None,
+        devices: type[Cohort],
     ) -> None:
         self.query, self.half, self.duel = query, half, duel
-        self._make, self._delta, self._devices = make, delta, devices
+        self._make, self._agreement, self._devices = make, agreement, devices
 
     def transcripts(
         self, name: str, rounds: int, users: int, coins: np.random.Generator
@@ -174,7 +183,7 @@ class Aggregations:
                 return _of_devices(whole[side], *block[2:])  # less the permit and the query
 
             route = LocalShares(fetch, [(0, rounds * users)])
-            return self._make(side, secret_of(seeds, side), share_permit(devices_secret, side), route, self._delta)
+            return self._make(side, secret_of(seeds, side), share_permit(devices_secret, side), route, self._agreement)
 
         servers = {side: server_at(side) for side in SIDES}
         shares = {side: _rows(one).reshape(rounds, users, width) for side, one in whole.items()}
@@ -273,6 +282,7 @@ def audit_servers(
     size: Size,
     releases: int,
     doubt: float,
+    agreement: Agreement | None = None,
     make: MakeServer = server_of,
     devices: type[Cohort] = Cohort,
 ) -> ServersAudit:
@@ -281,7 +291,7 @@ def audit_servers(
     assert isinstance(half, SharedVector)  # looked at by the caller
     coins, claimed = np.random.default_rng(20261127), as_float(query.epsilon)
     duel = farthest_inputs(query, half, size)
-    aggregations = Aggregations(query, half, duel, make, delta, devices)
+    aggregations = Aggregations(query, half, duel, make, agreement, devices)
     least = int(query.parameters[LEAST_ANSWERS]) or users  # no round of fewer is opened, and none gives away more
     short = least // 2 if half.by_devices(query) else 0
     plays = [("full rounds", least, [*SIDES, PUBLISHED], 1 - SHORT if short else 1.0)]
@@ -370,7 +380,7 @@ def servers_audit(
     half, _ = half_and_settings(design)
     delta = min(DELTA, 1 / users) if delta is None else delta
     spec = RunSpec(scenario_of(half, settings or {}, size, finite_epsilon(epsilon), trust="two-servers", delta=delta))
-    query = spec.design.query(round_number=0, public_seed=PUBLIC, epsilon=spec.budget)
+    query = spec.agreement.stamped(spec.design.query(round_number=0, public_seed=PUBLIC, epsilon=spec.budget))
     return audit_servers(
         subject_of(half, settings or {}, size=size),
         query,
@@ -379,5 +389,6 @@ def servers_audit(
         size=size,
         releases=releases,
         doubt=1 - confidence,
+        agreement=spec.agreement,
         make=servers,
     )

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from actors.seeds import Coins
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.amplification import (
     KnownOthers,
     ShufflerBound,
@@ -28,7 +29,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.public_half import randomizer_of
-from coordinator.protocol.trust import ShuffledRound, Shuffling
+from coordinator.protocol.trust import SHUFFLED, ShuffledRound
 from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import designs as local_mechanisms
 from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, require_game
@@ -62,7 +63,7 @@ class RoundShuffler(Protocol):
         ...
 
 
-MakeShuffler = Callable[[Query, Shuffling], RoundShuffler]
+MakeShuffler = Callable[[Query, Agreement], RoundShuffler]
 
 
 class ReportNumbers:
@@ -211,7 +212,7 @@ class Rounds:
         coins: np.random.Generator,
     ) -> None:
         self._law, self._trio, self._users, self._make, self._coins = law, trio, users, make, coins
-        self._terms = Shuffling(reports=users)
+        self._agreement = Agreement(trust=SHUFFLED, devices=users)  # what is central is what is measured
         self._ratios = trio.chances[:2] / np.where(trio.chances[2] > 0, trio.chances[2], np.inf)
 
     def looks(self, game: Game, rounds: int) -> Iterator[tuple[tuple[dict[str, Floats], Floats2], Bools]]:
@@ -285,12 +286,12 @@ class Rounds:
         self, bits: Bits, own_words: Words2 | None, present: Bools, longer: int | None
     ) -> Iterator[ShuffledRound]:
         """Yield what a new shuffler makes of each round, whose devices come in blocks; one report may be longer."""
-        query, users = self._law.query, present.shape[1]
+        query, users = self._agreement.stamped(self._law.query), present.shape[1]
         about: dict[str, Any] = {"query_id": query.id}
         apart = present & (np.arange(users) != longer)
         every = bool(apart.all())
         for number, mask in enumerate(apart):
-            shuffler = self._make(query, self._terms)
+            shuffler = self._make(query, self._agreement)
             for first, stop in [(0, users)] if every else [(0, users // 2), (users // 2, users)]:
                 shuffler.take(
                     Release(

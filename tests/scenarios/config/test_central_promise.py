@@ -44,7 +44,7 @@ def test_devices_answer_under_the_largest_local_epsilon_that_keeps_the_central_o
     query = spec.design.query(**spec.setting.terms(_start(spec)))
     assert promise.central(query, promise.devices) <= 1 < promise.central(query, promise.devices - 20)
     assert (spec.trust, spec.neighbours, spec.delta) == ("shuffled", "replace", 1e-6)
-    assert promise.terms.reports == 1800
+    assert promise.agreement.reports(2000) == 1800
 
 
 def test_a_round_of_any_size_has_a_central_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_a_round_of_any_size_has_a_central_epsilon(monkeypatch: pytest.MonkeyPat
     for answered in (0, 1, 2):
         promise.central(query, answered)
     assert devices == [1, 1, 2]
-    assert promise.counted(7) == promise.devices
+    assert [promise.agreement.planned(asked) for asked in (7, 2000, 9000)] == [6, 1800, 1800]
 
 
 def test_several_answers_of_a_device_share_epsilon_and_delta() -> None:
@@ -71,7 +71,7 @@ def test_several_answers_of_a_device_share_epsilon_and_delta() -> None:
 
 def test_liars_hide_nobody() -> None:
     honest, lied = (present(settled(**more).shuffled) for more in ({}, {"assume_malicious": 0.5}))
-    assert (lied.devices, lied.terms.reports) == (900, 1800)
+    assert (lied.devices, lied.agreement.reports(2000)) == (900, 1800)
     assert lied.local < honest.local
 
 
@@ -276,7 +276,7 @@ def test_groups_are_amplified_each_by_its_own_size() -> None:
     assert len(set(epsilons)) == 3
     assert max(epsilons) == spec.budget
     for ask in rounds:
-        honest = promise.counted(ask.stop - ask.first)
+        honest = promise.agreement.planned(ask.stop - ask.first)
         assert promise.central(ask.query, honest) <= 1 < promise.central(ask.query, int(0.97 * honest))
     assert record(run)["epsilon"] == 1.0
     assert alike(here(behind(**changes, seed=5), devices_per_actor=700), run)

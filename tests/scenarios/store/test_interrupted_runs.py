@@ -6,20 +6,25 @@ import json
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Command, Ended, claim, here, present, refused, small, tree
+from runs import Command, Ended, claim, complains, here, present, refused, small, tree
 
 from actors.durable_log import files_of
 from actors.keeper import LEDGER, owner_of, read_book
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.errors import InputError
 from scenarios.backends.selection import InProcess
-from scenarios.families.main.run import run
+from scenarios.config import central_promise
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.families.main.run import MainResult, run
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.store.journal import Journal
-from scenarios.store.manifest import FOLDER, MANIFEST, digest, read_manifest
+from scenarios.store.manifest import FOLDER, MANIFEST, digest, openings_of, read_manifest
 from scenarios.store.record_log import count_records, to_bytes
 from scenarios.store.run_folder import in_run_folder, manifest_of
 
@@ -195,6 +200,81 @@ def test_a_ledger_that_is_not_the_runs_is_refused(what: str, blindrec: Command, 
     journal = interrupted(tmp_path / "out")
     words = spoil_ledger(what, journal, tmp_path / "other")
     refused_both_ways(blindrec, tmp_path / "out", str(journal.ledger), *words, "or start in a new folder")
+
+
+BEHIND: dict[str, dict[str, Any]] = {
+    "shuffled": {"design": "grr", "trust": "shuffled", "policy": "fixed", "rounds": 4, "users": 8000},
+    "two-servers": {"design": "totals", "trust": "two-servers"},
+}
+
+
+def behind(out: Path, trust: str) -> tuple[Scenario, Journal, MainResult]:
+    """A run with somebody between devices and server that was killed after all rounds were kept."""
+    scenario = small(seed=3, **BEHIND[trust])
+    claim(out, scenario)
+    journal = Journal(out, 3)
+    return scenario, journal, run(scenario, InProcess(1), ledger=journal.ledger, rounds=journal)
+
+
+@pytest.mark.parametrize("trust", BEHIND)
+def test_a_run_whose_book_lacks_what_was_opened_is_refused_as_one_without_its_ledger(
+    trust: str, tmp_path: Path
+) -> None:
+    _, journal, _ = behind(tmp_path, trust)
+    assert journal.check() is None
+    (log,) = openings_of(journal.ledger).iterdir()
+    whole = log.read_bytes()
+    head, *lines = whole.splitlines(keepends=True)
+    for left in range(len(lines)):
+        log.write_bytes(head + b"".join(lines[:left]))
+        with complains("was opened of", "the book of the s", "tells of 0", "put its files back as they were"):
+            Journal(tmp_path, 3).check()
+    log.unlink()
+    with complains("round 0 was opened of", "tells of 0"):
+        Journal(tmp_path, 3).check()
+    log.write_bytes(whole)
+    assert Journal(tmp_path, 3).check() is None
+
+
+def test_a_resumed_run_goes_on_under_the_agreement_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where bounds are computed otherwise by now, as another processor or a later version may."""
+    scenario, journal, whole = behind(tmp_path, "shuffled")
+    for number in (2, 3):
+        (journal.folder / f"{number:06d}.npz").unlink()
+    monkeypatch.setattr(central_promise, "_local", lambda *_: (Fraction(3), "another bound"))
+    fresh = RunSpec(whole.scenario).agreement
+    assert fresh != whole.spec.agreement
+    again = run(scenario, InProcess(1), ledger=journal.ledger, rounds=Journal(tmp_path, 3))
+    assert again.spec.agreement == whole.spec.agreement
+    assert again.outcome.releases_sha256 == whole.outcome.releases_sha256
+    assert list(again.spent) == list(whole.spent)
+
+
+@pytest.mark.parametrize("what", ["missing", "edited", "of another seed", "no object", "another ledger"])
+def test_a_folder_without_its_runs_agreement_is_refused_in_a_line(what: str, blindrec: Command, tmp_path: Path) -> None:
+    """As are folders that were begun before there were any."""
+    journal = interrupted(tmp_path / "out")
+    path = tmp_path / "out" / FOLDER / "agreement-3.json"
+    words = ["is not what this run was begun under", "put it back as it was"]
+    match what:
+        case "missing":
+            path.unlink()
+            words = [f"{path} is missing: it was begun before there was one", "or start in a new folder"]
+        case "edited":
+            path.write_text(path.read_text().replace('"1"', '"2"', 1))
+        case "of another seed":
+            interrupted(tmp_path / "other", seed=4)
+            shutil.copy(tmp_path / "other" / FOLDER / "agreement-4.json", path)
+        case "no object":
+            path.write_text("[]")
+            words = [f"{path} cannot be read (it holds no object", "put it back as it was"]
+        case "another ledger":
+            path.unlink()
+            assert journal.agree(Agreement()) == Agreement()
+            words = ["the ledger was begun under agreement", "start in a new folder"]
+    refused_both_ways(blindrec, tmp_path / "out", *words)
 
 
 @pytest.mark.parametrize("made", ["rounds", "rounds/seed-0", "rounds/ledger/ab/seed-0"])

@@ -12,9 +12,10 @@ from runs import Command, alike, complains, here, refused, small
 
 from actors.device import Cohort
 from blindrec import amplified, local_epsilon, matrix_channel
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.amplification import kary_levels, shuffled_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust import Shuffling
+from coordinator.protocol.trust import SHUFFLED
 from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.fleet.handed_rounds import read_shuffled
 from coordinator.server.mechanisms import aggregate
@@ -33,6 +34,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
     "hadamard": {"design": "hadamard"},
     "pairwise": {"design": "pairwise", "agreement": "equal"},
 }
+EVERY = Agreement(trust=SHUFFLED)
 
 
 @pytest.mark.few(3)
@@ -86,7 +88,7 @@ def test_rounds_about_some_items_are_promised_whatever_pools_there_will_be() -> 
 def test_a_shuffler_refuses_questions_by_address() -> None:
     """As a policy of one's own may ask them, whatever the run says."""
     with complains("design sign", "address"):
-        Shuffler(worlds.sign_query(range(40), items=40), Shuffling(reports=1))
+        Shuffler(worlds.sign_query(range(40), items=40), EVERY)
 
 
 def test_without_a_shuffler_own_questions_cost_eight_bytes_a_device() -> None:
@@ -105,10 +107,9 @@ def test_the_shuffler_hands_on_pairs_of_question_and_answer_and_nothing_else() -
     asked = replace(asked, own_questions=True)
     devices = Cohort(worlds.block_ratings(world), worlds.SECRET, 0, 3000, None)
     blocks = [devices.answer(asked, *ends) for ends in ((0, 1000), (1000, 1016), (1016, 3000))]
-    terms = Shuffling(reports=1)
     handed = []
     for order in (blocks, blocks[::-1]):
-        shuffler = Shuffler(asked, terms)
+        shuffler = Shuffler(EVERY.stamped(asked), EVERY)
         for block in order:
             shuffler.take(block)
         handed.append(shuffler.close())
@@ -121,12 +122,12 @@ def test_the_shuffler_hands_on_pairs_of_question_and_answer_and_nothing_else() -
     whole = devices.answer(asked, 0, 3000)
     ask = Ask(query=asked, first=0, stop=3000)
     layout = plan_layout(devices=3000, workers=1, devices_per_actor=None)
-    statistic, _ = read_shuffled(ask, handed[0], terms, layout)
+    statistic, _ = read_shuffled(ask, handed[0], EVERY, layout)
     assert worlds.as_numbers(statistic) == worlds.as_numbers(aggregate(asked, whole))
     twin = replace(release, questions=np.sort(words)[::-1].astype("<u8").tobytes())
     assert worlds.as_numbers(aggregate(asked, twin)) != worlds.as_numbers(statistic)
     with pytest.raises(InputError, match="lacks the questions"):
-        Shuffler(asked, terms).take(replace(whole, questions=None))
+        Shuffler(EVERY.stamped(asked), EVERY).take(replace(whole, questions=None))
 
 
 def test_one_bit_has_two_levels_several_are_any_randomizer_and_the_inverse_holds() -> None:

@@ -14,12 +14,13 @@ from runs import Command
 from scipy.stats import binom
 
 from actors.seeds import Coins
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.amplification import BitsExactly, KnownOthers, LevelsFromBelow, kary_levels, shuffled_delta
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from coordinator.protocol.trust import Shuffling
+from coordinator.protocol.trust import SHUFFLED
 from coordinator.protocol.value_channels import kary_channel
 from coordinator.shuffler import Shuffler
 from scenarios.studies.scrutiny.attacks import at_least
@@ -184,7 +185,7 @@ def test_a_shuffler_that_no_longer_sorts_ends_with_code_two(monkeypatch: pytest.
 
 def test_a_shuffled_round_refuses_to_name_devices() -> None:
     """What a leaking shuffler hands on unchecked, the message itself refuses."""
-    collecting = planted.Numbered(planted.asking(public=True).query(SIZE, Fraction(1)), Shuffling(reports=1))
+    collecting = planted.Numbered(planted.asking(public=True).query(SIZE, Fraction(1)), Agreement(trust=SHUFFLED))
     collecting.rows.append(np.zeros(7, np.uint8))
     collecting.addresses.append(3)
     collecting.asked = 1

@@ -1,0 +1,283 @@
+"""What was promised before anything is asked: every party of a run holds it, and refuses by itself what exceeds it.
+
+An agreement holds the promise, and no list of questions. A query is covered if the bound of its own channel, for the
+devices that it is asked of, keeps an answer's share of epsilon and delta. A device gives as many answers as there are
+shares, so that they add up to the promise by basic composition, whatever is asked in between.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any, Self
+
+from coordinator.protocol import checked
+from coordinator.protocol.amplification import AnyRandomizer
+from coordinator.protocol.budget import Epsilon, PrivacyParameter, as_float, require_epsilon
+from coordinator.protocol.channels import LARGEST_EPSILON
+from coordinator.protocol.checked import MOST_DEVICES, Checked
+from coordinator.protocol.coins import digest_of
+from coordinator.protocol.errors import AgreementError, InputError
+from coordinator.protocol.mechanisms import half_of
+from coordinator.protocol.mechanisms.totals import HONEST, LEAST_ANSWERS, MOST_HONEST, SharedVector
+from coordinator.protocol.messages import Query
+from coordinator.protocol.public_half import ADD_REMOVE, REPLACE, randomizer_of
+from coordinator.protocol.shares import SIDES
+from coordinator.protocol.trust import (
+    CURATOR,
+    LOCAL,
+    OPENER,
+    SHUFFLED,
+    TWO_SERVERS,
+    OpeningBook,
+    Openings,
+    opener_of,
+    require_agreement,
+)
+
+MOST_ANSWERS = 1 << 20  # Answers of a device at most
+_EXACT, _REALS = ("budget", "epsilon"), ("delta", "counted", "honest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement(Checked):
+    """What devices were promised; it is public, and the same for all parties of a run.
+
+    Attributes
+    ----------
+    trust : str
+        Whom devices trust: nobody (``"local"``), a shuffler, one of two servers, or a curator.
+    designs : tuple of str
+        Designs that may be asked, as queries name them; any where there are none.
+    users : int
+        Devices of the run, whose addresses lie below it; books are about no others.
+    budget : Fraction or None
+        A device's epsilon in all, which it spends by its own ledger [nats]; None for no noise of its own.
+    answers : int or None
+        Answers that a device gives at most, each with an equal share of epsilon and delta; None: the budget decides.
+    epsilon, delta : Fraction or None, float
+        What all answers together keep that are opened [nats]; epsilon is None where nothing beyond the budget is.
+    neighbours : str
+        Which data the promise takes as neighbours.
+    devices : int
+        Behind a shuffler, devices of a round that its bound counts on at most: those of the smallest round, or all
+        where each group is amplified by its own size.
+    counted, honest : float
+        Share of these devices that is counted on to answer honestly, and share of answers that is honest.
+    withhold : bool
+        Whether a round of fewer answers stays with the shuffler.
+    noise_of : int
+        Of two servers, devices whose shares of noise make a dose; 0 where each server adds its own.
+    least_answers : int
+        Fewest answers that two servers open.
+
+    Raises
+    ------
+    InputError
+        If some field cannot be meant.
+    """
+
+    trust: str = LOCAL
+    designs: tuple[str, ...] = ()
+    users: int = MOST_DEVICES
+    budget: Epsilon = None
+    answers: int | None = None
+    epsilon: Epsilon = None
+    delta: float = 0.0
+    neighbours: str = REPLACE
+    devices: int = MOST_DEVICES
+    counted: float = 1.0
+    honest: float = 1.0
+    withhold: bool = True
+    noise_of: int = 0
+    least_answers: int = 0
+
+    def __post_init__(self) -> None:
+        """Hold both privacy parameters exactly, and check all fields; see `Checked`."""
+        object.__setattr__(self, "budget", require_epsilon(self.budget, "budget"))
+        Checked.__post_init__(self)
+
+    def reals(self) -> dict[str, object]:
+        """Return delta and both shares as floats; see `Checked.reals`."""
+        return {name: checked.as_real(getattr(self, name)) for name in _REALS}
+
+    def check(self) -> None:
+        """Refuse an agreement that cannot be meant; see `Checked.check`."""
+        _require_choice("trust", self.trust, LOCAL, SHUFFLED, TWO_SERVERS, CURATOR)
+        if type(self.designs) is not tuple:
+            raise InputError(f"designs are {checked.shown(self.designs)}; give a tuple of names")
+        for name in self.designs:
+            checked.require_name("design", name)
+        checked.require_whole("devices of the run", self.users, 1, MOST_DEVICES)
+        require_epsilon(self.budget, "budget")
+        require_epsilon(self.epsilon)
+        if self.answers is not None:
+            checked.require_whole("answers of a device", self.answers, 1, MOST_ANSWERS)
+        elif self.epsilon is not None or self.delta:
+            raise InputError("an agreement promises an epsilon and says no answers of a device; shares follow from it")
+        checked.require_real("delta", self.delta, 0.0, 1.0)
+        _require_choice("neighbours", self.neighbours, REPLACE, ADD_REMOVE)
+        checked.require_whole("devices of a round", self.devices, 1, MOST_DEVICES)
+        for name in ("counted", "honest"):
+            checked.require_real(f"share of {name} devices", getattr(self, name), 0.0, 1.0)
+        if not self.honest:
+            raise InputError("share of honest devices is 0; nobody hides anybody, give more")
+        checked.require_bool("withhold", self.withhold)
+        checked.require_whole("devices that make a dose", self.noise_of, 0, MOST_HONEST)
+        checked.require_whole("fewest answers", self.least_answers, 0, MOST_HONEST)
+
+    @property
+    def digest(self) -> bytes:
+        """Sixteen bytes that say which agreement it is: queries carry them, and books note them."""
+        return _digest(self)
+
+    def content(self) -> dict[str, Any]:
+        """Return all fields as JSON has them; floats are hexadecimal, so that each has one text."""
+        content: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
+        content |= {name: str(content[name]) for name in _EXACT if content[name] is not None}
+        return content | {name: content[name].hex() for name in _REALS} | {"designs": list(self.designs)}
+
+    @classmethod
+    def of_content(cls, content: dict[str, Any]) -> Self:
+        """Return the agreement of a `content`; an `InputError` where it is none."""
+        try:
+            values = content | {name: float.fromhex(content[name]) for name in _REALS}
+            values |= {name: PrivacyParameter(content[name]) for name in _EXACT if content[name] is not None}
+            return cls(**values | {"designs": tuple(content["designs"])})
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"this is no agreement ({str(error)[:80]})") from None
+
+    def stamped(self, query: Query) -> Query:
+        """Return a query as asked under this agreement; its id is the same."""
+        return query if query.agreement == self.digest else replace(query, agreement=self.digest)
+
+    def openings(self, opener: str, book: OpeningBook | None = None) -> Openings:
+        """Return what somebody under this agreement has opened, as its book has it."""
+        return Openings(opener, book, agreement=self.digest, answers=self.answers, users=self.users)
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """Who opens answers, as books name them."""
+        return {SHUFFLED: (OPENER,), TWO_SERVERS: tuple(map(opener_of, SIDES))}.get(self.trust, ())
+
+    def planned(self, devices: int) -> int:
+        """Return on how many honest answers a round counts of which so many devices are asked."""
+        return math.floor(min(devices, self.devices) * self.counted)
+
+    def reports(self, devices: int) -> int:
+        """Return how many reports a round needs of which so many devices are asked."""
+        return math.ceil(self.planned(devices) / self.honest)
+
+    def honest_of(self, answered: int) -> int:
+        """Return how many of so many answers are honest; of as many as `reports` says, as many as `planned` says."""
+        return math.floor(answered * self.honest * (1 + 1e-12))  # two roundings of `reports` take no device away
+
+    @property
+    def share(self) -> tuple[Epsilon, float]:
+        """An answer's share of epsilon [nats] and of delta."""
+        answers = self.answers or 1
+        return None if self.epsilon is None else self.epsilon / answers, self.delta / answers
+
+    def keeps(self, query: Query, devices: int) -> bool:
+        """Return whether an answer among those of so many honest devices keeps its share, as its own bound has it."""
+        epsilon, delta = self.share
+        if epsilon is None:
+            return True
+        # Both bounds are proven, and neither is always the smaller one. Plans that do not know the pools of their
+        # rounds count on the second.
+        bounds: tuple[Any, ...] = (randomizer_of(half_of(query.design), query, query.design).bound, AnyRandomizer())
+        if query.epsilon is None or devices < 1 or query.epsilon > LARGEST_EPSILON:
+            return query.epsilon is not None and query.epsilon <= epsilon
+        numbers = (as_float(epsilon), as_float(query.epsilon), devices, delta)
+        return query.epsilon <= epsilon or any(_holds(bound, *numbers) for bound in bounds)
+
+    def require_covered(self, query: Query) -> None:
+        """Refuse a query that was asked under another agreement, or of a design that was not agreed."""
+        require_agreement(f"{query} was asked", query.agreement, self.digest)
+        if self.designs and query.design not in self.designs:
+            raise AgreementError(
+                f"{query} asks design {query.design!r}; agreed was {' or '.join(self.designs)}, ask that"
+            )
+
+    def require(self, query: Query, *, shares: bool = False) -> None:
+        """Refuse what a device cannot answer, whoever asks it, and however many others are asked as well."""
+        self.require_covered(query)
+        if shares != (self.trust == TWO_SERVERS):
+            kind = "shares" if shares else "an answer"
+            raise AgreementError(f"{query} asks for {kind}; agreed was trust {self.trust}, ask as that has it")
+        if shares:
+            self.require_noise(query)
+        elif self.trust == SHUFFLED:
+            self.require_amplified(query, self.devices)
+
+    def require_amplified(self, query: Query, devices: int) -> None:
+        """Refuse a query of which a report, of so many devices that are asked, gives away more than a share."""
+        self.require_covered(query)
+        if self.trust != SHUFFLED:
+            raise AgreementError(f"{query} comes to a shuffler; agreed was trust {self.trust}, ask as that has it")
+        local = None if self.budget is None else self.budget / (self.answers or 1)
+        if local is not None and (query.epsilon is None or query.epsilon > local):
+            raise AgreementError(
+                f"{query} has a local epsilon above {as_float(local):g}, which was agreed for one of {self.answers} "
+                "answers; lower it"
+            )
+        if not self.keeps(query, planned := self.planned(devices)):
+            epsilon, delta = self.share
+            raise AgreementError(
+                f"{query} asked of {devices:,} devices, of which {planned:,} count, lets out more than epsilon "
+                f"{as_float(epsilon):g} and delta {delta:g} that were agreed for an answer; lower its epsilon, or ask "
+                f"more devices, up to {self.devices:,}"
+            )
+
+    def require_noise(self, query: Query) -> None:
+        """Refuse a query whose sums two servers would open under other noise than was agreed."""
+        self.require_covered(query)
+        if self.trust != TWO_SERVERS:
+            raise AgreementError(f"{query} asks for shares; agreed was trust {self.trust}, ask as that has it")
+        half = half_of(query.design)
+        if not isinstance(half, SharedVector):
+            raise InputError(f"{query} is not answered in shares; two servers add up designs that are sums")
+        for noun, value, agreed in self._noise(query, half):
+            if value != agreed:
+                raise AgreementError(f"{query} has {noun} {value}; agreed was {agreed}, ask under that")
+        if self.epsilon is not None and (query.epsilon is None or query.epsilon > self.epsilon):
+            raise AgreementError(
+                f"{query} has noise for epsilon {as_float(query.epsilon):g}; agreed was {as_float(self.epsilon):g} for "
+                "all answers, lower it"
+            )
+        if (delta := half.delta(query)) > self.share[1]:
+            raise AgreementError(
+                f"{query} asks for delta {delta:g}; agreed was {self.share[1]:g} for each of {self.answers} answers, "
+                "lower it"
+            )
+
+    def _noise(self, query: Query, half: SharedVector) -> Iterator[tuple[str, object, object]]:
+        """Yield what of a query's noise must be as agreed: its name, its value, and the agreed one."""
+        yield "noise for neighbours", half.neighbours(query), self.neighbours
+        yield "noise of so many devices (0: of servers)", int(query.parameters[HONEST]), self.noise_of
+        yield "fewest answers", int(query.parameters[LEAST_ANSWERS]), self.least_answers
+
+
+def stamped(query: Query, agreement: Agreement | None) -> Query:
+    """Return a query as asked under an agreement, if there is one; see `Agreement.stamped`."""
+    return query if agreement is None else agreement.stamped(query)
+
+
+def intermediary_of(agreement: Agreement | None) -> Agreement | None:
+    """Return the agreement if a shuffler or two servers stand between devices and server, and hold it as well."""
+    return agreement if agreement is not None and agreement.openers else None
+
+
+def _require_choice(name: str, value: object, *choices: str) -> None:
+    if type(value) is not str or value not in choices:
+        raise InputError(f"{name} of an agreement is {checked.shown(value)}; choose one of {', '.join(choices)}")
+
+
+@lru_cache(maxsize=64)
+def _digest(agreement: Agreement) -> bytes:
+    return digest_of(agreement.content())
+
+
+@lru_cache(maxsize=1 << 12)
+def _holds(bound: Any, epsilon: float, local: float, devices: int, delta: float) -> bool:
+    return bool(bound.delta(epsilon, local, devices) <= delta)
