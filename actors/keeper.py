@@ -244,8 +244,8 @@ def refusals_of(
             for one in charges:  # of one query each device is charged once
                 if one.id == query_id:
                     count -= max(0, min(one.stop, end) - max(one.first, start))
-            given = len({one.id for one in charges if one.id in earlier and one.first <= start < one.stop})
-            full = answers is not None and given >= answers
+            earlier_answers = len({one.id for one in charges if one.id in earlier and one.first <= start < one.stop})
+            full = answers is not None and earlier_answers >= answers
             if count and (full or not within(add(spent, cost), budget)):
                 reason = BUDGET if not within(add(spent, cost), budget) else ANSWERS
                 refusals.append(Refusal(reason=reason, devices=count, cost=cost, spent=spent, budget=budget))
