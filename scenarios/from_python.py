@@ -436,7 +436,7 @@ def plan(
     return PlanResult(*planned(PlanRequest(**request | paths, own=own)))
 
 
-def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None, force: bool = False) -> Path:
+def report(*results: str | Path, out: str | Path, force: bool = False) -> Path:
     """Make a page to show of results, as `blindrec report` does: one HTML file that loads nothing.
 
     Parameters
@@ -445,10 +445,8 @@ def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None,
         Folders of ``out``, or files that `--json` wrote; several stand side by side.
     out : path
         The file for the page.
-    pdf : path, optional
-        A file for the same page as PDF; it needs the extra ``pdf``.
     force : bool
-        Whether to write over files that are there.
+        Whether to write over a file that is there.
 
     Returns
     -------
@@ -462,7 +460,7 @@ def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None,
     """
     from scenarios.pages.page import write_report  # noqa: PLC0415 (others need not wait for what it loads)
 
-    return write_report([Path(one) for one in results], Path(out), _folder(pdf), force=force)
+    return write_report([Path(one) for one in results], Path(out), force=force)
 
 
 def _measured(

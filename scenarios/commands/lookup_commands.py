@@ -112,7 +112,7 @@ command that repeats it. Every number stands in the result's JSON, and the page 
 
 \b
   blindrec report runs/a --out a.html
-  blindrec report runs/a runs/b plan.json --out all.html --pdf all.pdf
+  blindrec report runs/a runs/b plan.json --out all.html
 """
 
 
@@ -120,15 +120,13 @@ def report(
     results: Annotated[list[Path], typer.Argument(help="Folders of --out, or files of --json.", show_default=False)],
     *,
     out: Annotated[Path, typer.Option(help="File for the page, .html.")],
-    pdf: Annotated[Path | None, typer.Option(help="File for the same page as PDF (extra pdf).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
     """Make a page to show of results; see `HELP`."""
     from scenarios.pages.page import write_report
 
-    write_report(results, out, pdf, force=force)
-    files = [one for one in (out, pdf) if one is not None]
-    remark(console(), *(f"{one} is written, {one.stat().st_size:,} bytes" for one in files))
+    write_report(results, out, force=force)
+    remark(console(), f"{out} is written, {out.stat().st_size:,} bytes")
 
 
 report.__doc__ = HELP

@@ -1,6 +1,5 @@
-"""A page of one or several results: what it says of each by its family, as HTML that loads nothing and as PDF."""
+"""A page of one or several results: what it says of each by its family, as HTML that loads nothing."""
 
-import importlib.util
 import math
 import re
 import warnings
@@ -655,28 +654,10 @@ def inline(picture: Picture, prefix: str) -> Markup:
     return opening.format(view=Markup(root[1]), style=_JOINED, **named) + Markup(body[root.end() :])
 
 
-def write_report(results: Sequence[Path], out: Path, pdf: Path | None = None, *, force: bool = False) -> Path:
+def write_report(results: Sequence[Path], out: Path, *, force: bool = False) -> Path:
     """Write the page of some results, over a file that is there by ``force`` alone; see `report_of`."""
     check_ending("out", out, (".html", ".htm"))
-    check_ending("pdf", pdf, (".pdf",))
-    for target in (out, pdf):
-        if target is not None and target.is_file() and not force:
-            raise InputError(f"{target} is there already; name another file, or give --force to write over it")
-    if pdf is not None and importlib.util.find_spec("weasyprint") is None:
-        raise InputError(f"pdf is {pdf}, but weasyprint is not installed; pip install 'blindrec[pdf]', or print {out}")
-    page = report_of(results)
-    write_target("out", out, page.encode())
-    if pdf is not None:
-        write_target("pdf", pdf, pdf_of(page))
+    if out.is_file() and not force:
+        raise InputError(f"{out} is there already; name another file, or give --force to write over it")
+    write_target("out", out, report_of(results).encode())
     return out
-
-
-def pdf_of(page: str) -> bytes:
-    """Return a page as PDF, printed by its own style sheet; nothing is fetched for it."""
-    import weasyprint  # noqa: PLC0415 (an extra)
-
-    def fetch(url: str, *_: object, **__: object) -> dict[str, object]:
-        raise ValueError(f"a report loads nothing, but asks for {url[:80]}")
-
-    content: bytes = weasyprint.HTML(string=page, url_fetcher=fetch).write_pdf()
-    return content

@@ -3,7 +3,6 @@
 It says loudly what is not private, names the command that repeats a run, and refuses what it cannot tell of.
 """
 
-import importlib.util
 import json
 import re
 import shlex
@@ -355,23 +354,6 @@ def test_what_is_wrong_is_refused(content: str | None, out: str, line: str, blin
 
 def test_a_folder_whose_command_has_not_ended_is_refused(blindrec: Command, tmp_path: Path) -> None:
     assert "holds no result.json" in refused(blindrec, "report", tmp_path, "--out", tmp_path / "a.html")
-
-
-def test_a_pdf_needs_its_extra(
-    blindrec: Command, tmp_path: Path, subjects: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    files = ["--out", tmp_path / "a.html", "--pdf", tmp_path / "a.pdf"]
-    assert "pip install 'blindrec[pdf]'" in refused(blindrec, "report", subjects[0], *files)
-    assert not (tmp_path / "a.html").exists()
-
-
-def test_a_pdf_is_the_page(tmp_path: Path, subjects: list[Path]) -> None:
-    pytest.importorskip("weasyprint", reason="the package weasyprint is not installed; it is the extra `pdf`")
-    face.report(subjects[0], out=tmp_path / "a.html", pdf=tmp_path / "a.pdf")
-    content = (tmp_path / "a.pdf").read_bytes()
-    assert content.startswith(b"%PDF-")
-    assert len(content) > 10_000
 
 
 # What sections are made of
