@@ -45,7 +45,7 @@ CONSTANTS = """\
 ## Constants
 
 c of Theorem 8 (everything rated, eps 1) and of Theorem 16 (w 20, eps 2): two clusters with likes .9 and .1, the paper's
-decoder, all labels right in half of ten runs."""
+decoder, all labels right in half of twenty runs."""
 
 
 def recorded(root: Path = ROOT) -> dict[str, Any]:
