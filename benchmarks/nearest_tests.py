@@ -13,7 +13,8 @@ FINDING = "coordinator.protocol.finding.declared"  # A room that imports it find
 def _name(path: Path) -> str:
     """Return the dotted name of a module; files of `tests` are known without that, as `tests/conftest.py` has it."""
     parts = path.with_suffix("").parts
-    return ".".join(parts[parts[0] == "tests" : len(parts) - (parts[-1] == "__init__")])
+    shared = 2 if parts[:2] == ("tests", "support") else int(parts[0] == "tests")
+    return ".".join(parts[shared : len(parts) - (parts[-1] == "__init__")])
 
 
 def _imported(source: str) -> set[str]:

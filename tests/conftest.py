@@ -63,14 +63,15 @@ class Shared:
     """Finds what tests share, when one of them imports it: together they take seconds, and few tests need all."""
 
     FOLDER = Path(__file__).parent
-    NAMES = frozenset({"golden", *(file.stem for file in FOLDER.glob("*.py"))})
+    SUPPORT = FOLDER / "support"
+    NAMES = frozenset({"golden", *(file.stem for file in SUPPORT.glob("*.py"))})
 
     def find_spec(self, fullname: str, *_: object) -> importlib.machinery.ModuleSpec | None:
         """Return where a module of that name is, if tests share one."""
         if fullname not in self.NAMES:
             return None
         folder = self.FOLDER / fullname
-        file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+        file = folder / "__init__.py" if folder.is_dir() else self.SUPPORT / f"{fullname}.py"
         return importlib.util.spec_from_file_location(fullname, file)
 
 
@@ -83,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Run these without `-n`, so that one Ray instance runs at a time.
     """
-    from covering import surplus  # noqa: PLC0415 (importable only since `Shared` is there)
+    from thoroughness import surplus  # noqa: PLC0415 (importable only since `Shared` is there)
 
     for path in sorted({item.path for item in items if item.get_closest_marker("cluster")}):
         if "mark.cluster" not in path.read_text(encoding="utf-8"):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from forging import forged
+from hostile import forged
 from runs import complains, here, line_of, present, small
 from thoroughness import size
 

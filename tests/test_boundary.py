@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from boundary import SEED, Wire, leaves, shows_a_secret
-from forging import forged
+from hostile import forged
 from runs import here, of_file, planted_ratings, present, small, write_movielens
 
 from actors.device import Cohort

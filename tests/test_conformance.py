@@ -1,6 +1,6 @@
 """Every mechanism that is found keeps what all must keep; a new one is checked without being told."""
 
-from contracts import MechanismContract, every_case, subjects_found
+from boundary import MechanismContract, every_case, subjects_found
 
 from actors.mechanisms import registered as device_halves
 from coordinator.protocol.mechanisms import public_halves

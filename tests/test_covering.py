@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from covering import FEW, surplus
+from thoroughness import FEW, surplus
 
 MODULE = """
 import pytest

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from own_pages import result
-from runs import Command
+from runs import Command, result
 
 import blindrec as public
 from benchmarks.documented import printed

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from contracts import cases_of
+from boundary import cases_of
 from runs import Command, alike, here, small
 
 import actors.mechanisms

@@ -11,7 +11,7 @@ from runs import CHECKED
 from thoroughness import THOROUGH, size
 
 CALLS, SEED = size(25_000, 2_000), 16
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parent / "support"
 
 
 @pytest.mark.slow
@@ -20,9 +20,9 @@ def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
 
     So it fails where it would read foreign memory, and not only where that ends the process. Warnings are errors, too.
     """
-    paths = os.pathsep.join([str(HERE), str(HERE.parent)])
+    paths = os.pathsep.join([str(SUPPORT), str(SUPPORT.parents[1])])
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-X", "faulthandler", HERE / "hostile.py", str(CALLS), str(SEED)],
+        [sys.executable, "-W", "error", "-X", "faulthandler", SUPPORT / "hostile.py", str(CALLS), str(SEED)],
         env={**os.environ, "PYTHONPATH": paths, **(CHECKED if THOROUGH else {})},
         capture_output=True,
         text=True,

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from boundary import SEED, shows_a_secret
-from forging import forged
+from hostile import forged
 from runs import planted_ratings, write_movielens
 
 from actors.voters import Client, PlantedVoters, RatingVoters, VoterCohort

@@ -18,7 +18,7 @@ import pandas as pd
 import psutil
 import pytest
 import worlds
-from foreign_bad import Wide
+from mechanisms import Wide
 from rich.console import Console
 from runs import Command, refused
 

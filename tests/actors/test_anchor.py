@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import reference
 import worlds
-from anchored import oracle_coins, pair_query, turned_query
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
+from worlds import oracle_coins, pair_query, turned_query
 
 from actors.device import Cohort
 from actors.mechanisms import half_of

@@ -10,7 +10,7 @@ import pytest
 import reference
 import statistical
 import worlds
-from forging import forged
+from hostile import forged
 from reference import World
 
 from actors.absence import PRESENT, Absence

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from deaf import Deaf
-from forging import forged
+from faults import Deaf
+from hostile import forged
 
 from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import worlds
-from deaf import Deaf, hasty_threads
+from faults import Deaf, hasty_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples, sample, size

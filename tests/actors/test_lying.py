@@ -4,13 +4,13 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-import foreign_mechanisms
+import mechanisms
 import numpy as np
 import pytest
 import reference
 import worlds
-from anchored import oracle_coins, pair_query, turned_query
 from statistical import chi_square_fits, rate_fits
+from worlds import oracle_coins, pair_query, turned_query
 
 from actors.device import Cohort
 from actors.lies import ANSWERS, RATINGS, Collusion, LiarsView, liars_among, lie_about
@@ -105,7 +105,7 @@ def test_a_plot_that_fits_nothing_is_refused() -> None:
 
 def test_bits_of_an_own_mechanism_that_speak_for_the_promoted_items_are_found() -> None:
     """Unary encoding of a class of one's own: bit i says that item i is liked, bit N + i that it is disliked."""
-    query, ratings = asked_of(foreign_mechanisms.OUE())
+    query, ratings = asked_of(mechanisms.OUE())
     lying = cohort_of(plot_of(1.0), ratings)
     assert isinstance(lying, LyingCohort)
     bits = lying.answer(query, 0, DEVICES).unpacked().astype(float)
@@ -117,7 +117,7 @@ def test_bits_of_an_own_mechanism_that_speak_for_the_promoted_items_are_found() 
 
 def test_liars_who_answer_one_of_many_outputs_promote_one_of_the_wished_items_each() -> None:
     """Randomized response of one's own, output i for liked item i. False alarm 1e-6; the twin has an item too often."""
-    query, ratings = asked_of(foreign_mechanisms.GRR())
+    query, ratings = asked_of(mechanisms.GRR())
     bits, wished = cohort_of(plot_of(1.0), ratings).answer(query, 0, DEVICES).unpacked(), [3, 5, 11]
     told = np.bincount(bits @ (1 << np.arange(bits.shape[1])[::-1]), minlength=2 * ITEMS + 1)
     assert told[wished].sum() == DEVICES

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import reference
-from deaf import Deaf
+from faults import Deaf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples

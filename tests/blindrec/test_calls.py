@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 import pytest
-from lasting import lasting
+from crash_points import lasting
 from rich.console import Console
 from runs import Command, planted_ratings, write_movielens
 

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from completions import features_of
-from forging import forged
+from hostile import COSTS, SCALARS, Number, forged
 from hypothesis import given
 from hypothesis import strategies as st
-from nasty import COSTS, SCALARS, Number
+from worlds import features_of
 
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import PrivacyParameter, add, as_float, parse_epsilon, require_epsilon, within

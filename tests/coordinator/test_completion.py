@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiers
-from completions import Planted, complete, complete_many, equation_2, features_of, fitted, planted, soft_impute
+import worlds
 from thoroughness import sample
+from worlds import PlantedRatings as Planted
+from worlds import complete, complete_many, equation_2, features_of, fitted, planted, soft_impute
 
 import actors.second_order
 import coordinator.protocol
@@ -170,7 +171,7 @@ def test_the_digest_covers_everything_that_devices_use() -> None:
     assert replace(one).digest == one.digest
 
 
-MODEL = tiers.features(items=12, rank=2)
+MODEL = worlds.features(items=12, rank=2)
 
 
 def test_a_mechanism_is_one_name_in_three_rooms() -> None:
@@ -205,10 +206,10 @@ def test_an_epsilon_has_an_exact_channel_that_is_checked(name: str) -> None:
     """A class of the protocol that computes its epsilon: test_channels.py holds all of these to e**epsilon."""
     half = second_order_public_halves()[name]
     if not half.takes_epsilon:
-        assert half.channel(tiers.query(MODEL, name), MODEL) is None
+        assert half.channel(worlds.query(MODEL, name), MODEL) is None
         return
     for epsilon in sample([Fraction(2), half.smallest, Fraction(half.largest), Fraction(1, 3)], 1):
-        channel = half.channel(tiers.query(MODEL, name, epsilon=epsilon), MODEL)
+        channel = half.channel(worlds.query(MODEL, name, epsilon=epsilon), MODEL)
         assert channel is not None
         of = type(channel)
         assert of.__module__.startswith("coordinator.protocol")
@@ -217,7 +218,7 @@ def test_an_epsilon_has_an_exact_channel_that_is_checked(name: str) -> None:
         assert channel.log_ratio.within(epsilon)
     for wrong in (half.smallest / 2, Fraction(half.largest) * 2):
         with pytest.raises(InputError, match=f"the coins of {name} can express"):
-            tiers.query(MODEL, name, epsilon=wrong)
+            worlds.query(MODEL, name, epsilon=wrong)
 
 
 NOISE = 1e-13  # More than libraries differ by, as a share of the largest entry

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import worlds
-from answering import Devices
+from faults import Devices
 from statistical import normal_radius
 
 from actors.device import Cohort

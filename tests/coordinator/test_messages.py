@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from forging import forged
+from hostile import forged
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import worlds
-from deaf import Deaf
-from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
+from faults import DEATHS, Actor, Deaf, Fate, at, by_chance, lives, stand_in
 from thoroughness import sample, size
 
 from actors.device import Cohort

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import reference
 import worlds
-from answering import Devices
+from faults import Devices
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import worlds
-from answering import answers, setting_of
+from faults import answers, setting_of
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule

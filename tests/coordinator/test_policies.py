@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from answering import Devices, answers, setting_of
-from straying import DESIGN, ITEMS, LEARNER, SETTING, USERS, Stray, devices, pool, query
+from faults import DESIGN, ITEMS, LEARNER, SETTING, USERS, Devices, Stray, answers, devices, pool, query, setting_of
 
 from actors.device import Cohort
 from coordinator.protocol.errors import InputError, PolicyError

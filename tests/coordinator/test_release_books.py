@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from completions import features_of, planted
+from worlds import features_of, planted
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.errors import InputError

@@ -13,7 +13,7 @@ from functools import partial
 from threading import Thread
 from typing import Any, cast
 
-import answering
+import faults
 import numpy as np
 import pytest
 import ray
@@ -64,9 +64,9 @@ class ThreeRounds:
         return Ask(query=query, first=state.fresh, stop=state.fresh + 100)
 
 
-def devices_of(count: int) -> answering.Devices:
+def devices_of(count: int) -> faults.Devices:
     """Devices that answer without a budget."""
-    return answering.Devices(Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, count, None))
+    return faults.Devices(Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, count, None))
 
 
 def test_rounds_go_to_fresh_devices_and_add_up() -> None:

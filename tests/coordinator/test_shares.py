@@ -11,7 +11,7 @@ import pytest
 import ray
 import reference
 import worlds
-from deaf import Deaf
+from faults import Deaf
 from statistical import chi_square_fits, variance_fits
 
 from actors.device import Cohort

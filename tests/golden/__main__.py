@@ -8,7 +8,8 @@ import typer
 
 def main(*, write: bool = False) -> None:
     """Compare all cases with golden.json, or write them there."""
-    sys.path.insert(0, str(Path(__file__).parents[1]))  # as conftest.py makes what tests share importable
+    tests = Path(__file__).parents[1]
+    sys.path[:0] = [str(tests), str(tests / "support")]  # as conftest.py makes what tests share importable
     from golden.making import compare, make  # noqa: PLC0415
 
     if write:

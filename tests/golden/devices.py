@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import tiers
 import worlds
 
 from actors.device import Cohort
@@ -117,9 +116,9 @@ def _release(asked: Asked) -> dict[str, Any]:
 
 
 def _second_order(mechanism: str) -> dict[str, Any]:
-    model = tiers.features()
-    query = tiers.query(model, mechanism, epsilon=Fraction(EPSILONS.get(mechanism, 1)), batch=2)
-    cohort = tiers.cohort(tiers.rated(devices=9), 0, 9)
+    model = worlds.features()
+    query = worlds.query(model, mechanism, epsilon=Fraction(EPSILONS.get(mechanism, 1)), batch=2)
+    cohort = worlds.cohort(worlds.rated(devices=9), 0, 9)
     cohort.pin(model.digest, 0, 9)
     releases = cohort.answer(query, model, 0, 9)
     return {

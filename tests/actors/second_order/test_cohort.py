@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiers
-from completions import complete_many
-from forging import forged
-from nasty import COSTS, SCALARS
+import worlds
+from hostile import COSTS, SCALARS, forged
+from worlds import complete_many
 
 from actors.keeper import Keeper
 from actors.second_order.cohort import Consent, PrivateCohort
@@ -24,24 +23,24 @@ from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelea
 from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 
 DEVICES = 23
-OF = tiers.rated(devices=DEVICES)
+OF = worlds.rated(devices=DEVICES)
 
 
 def answered(
     mechanism: str, cuts: tuple[int, ...] = (0, DEVICES), model: ItemFeatures | None = None
 ) -> list[SecondOrderRelease]:
     """What all devices release, where cohorts are cut so."""
-    public = model or tiers.features()
+    public = model or worlds.features()
     found: list[SecondOrderRelease] = []
     for first, stop in itertools.pairwise(cuts):
-        cohort = tiers.cohort(OF, first, stop)
+        cohort = worlds.cohort(OF, first, stop)
         cohort.pin(public.digest, first, stop)
-        found += cohort.answer(tiers.query(public, mechanism), public, first, stop)
+        found += cohort.answer(worlds.query(public, mechanism), public, first, stop)
     return found
 
 
 def pinned(model: ItemFeatures) -> PrivateCohort:
-    cohort = tiers.cohort(OF, 0, DEVICES)
+    cohort = worlds.cohort(OF, 0, DEVICES)
     cohort.pin(model.digest, 0, DEVICES)
     return cohort
 
@@ -62,87 +61,87 @@ def test_releases_are_the_same_in_every_layout(mechanism: str, monkeypatch: pyte
     assert answered(mechanism, (0, 1, 9, 22, 23)) == whole
     monkeypatch.setattr("actors.second_order.cohort.BLOCK", 4 * 70)
     assert answered(mechanism) == whole
-    model = tiers.features()
+    model = worlds.features()
     cohort = pinned(model)
-    late = [cohort.answer(tiers.query(model, mechanism), model, k, k + 1)[0] for k in reversed(range(DEVICES))]
+    late = [cohort.answer(worlds.query(model, mechanism), model, k, k + 1)[0] for k in reversed(range(DEVICES))]
     assert late[::-1] == whole
 
 
 def test_exact_releases_are_the_completed_vectors_and_pmcs_are_their_signs() -> None:
-    model = tiers.features()
+    model = worlds.features()
     rows = complete_many(model, *OF) - model.mean
-    query = tiers.query(model, "exact")
+    query = worlds.query(model, "exact")
     exact = [one.as_vector(model, query) for one in answered("exact")]
     np.testing.assert_allclose(exact, rows, atol=1e-12)
-    query = tiers.query(model, "pmc")
+    query = worlds.query(model, "pmc")
     for row, one in zip(rows, answered("pmc"), strict=True):
         signs = one.as_vector(model, query) / model.common_h
         assert abs(signs @ np.sign(row)) == pytest.approx(row.size)
 
 
 def test_the_devices_own_h_comes_behind_the_signs_where_it_is_asked_for() -> None:
-    model = tiers.features()
-    query = dataclasses.replace(tiers.query(model, "pmc"), own_h=True)
+    model = worlds.features()
+    query = dataclasses.replace(worlds.query(model, "pmc"), own_h=True)
     rows = complete_many(model, *OF) - model.mean
     cohort = pinned(model)
     for row, one in zip(rows, cohort.answer(query, model, 0, DEVICES), strict=True):
         np.testing.assert_allclose(np.abs(one.as_vector(model, query)), np.abs(row).mean())
-    answer = tiers.answer_of(cohort, 3)
+    answer = worlds.answer_of(cohort, 3)
     assert answer is not None
     assert answer.guarantee.startswith("none: ")
 
 
 def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
-    model = tiers.features()
-    query, cohort = tiers.query(model, "pmc-rr", epsilon=Fraction(1, 3)), pinned(model)
-    assert tiers.answer_of(cohort, 4) is None
+    model = worlds.features()
+    query, cohort = worlds.query(model, "pmc-rr", epsilon=Fraction(1, 3)), pinned(model)
+    assert worlds.answer_of(cohort, 4) is None
     one = cohort.answer(query, model, 0, DEVICES)
-    answer = tiers.answer_of(cohort, 4)
+    answer = worlds.answer_of(cohort, 4)
     assert cohort.answer(query, model, 4, 5) == one[4:5]
-    assert tiers.answer_of(cohort, 4) == answer
+    assert worlds.answer_of(cohort, 4) == answer
     assert answer is not None
     assert (answer.query_id, answer.model, answer.epsilon) == (query.id, model.digest, Fraction(1, 3))
     assert answer.guarantee == second_order_public_halves()["pmc-rr"].promise
 
 
 def test_another_model_is_refused_and_both_are_named() -> None:
-    model, other = tiers.features(), tiers.features(seed=1)
+    model, other = worlds.features(), worlds.features(seed=1)
     shifted = dataclasses.replace(model, mean=model.mean - 5.0 * (np.arange(70) == 3))
     names = f"{model.digest.hex()[:8]}.*{{}}"
     for wrong in (other, shifted):
         named = names.format(wrong.digest.hex()[:8])
         cohort = pinned(model)
         with pytest.raises(InputError, match=named):
-            cohort.answer(tiers.query(wrong, "pmc"), wrong, 2, 3)
+            cohort.answer(worlds.query(wrong, "pmc"), wrong, 2, 3)
         with pytest.raises(InputError, match=named):
             cohort.pin(wrong.digest, 2, 3)
-        cohort.answer(tiers.query(model, "pmc"), model, 2, 3)
+        cohort.answer(worlds.query(model, "pmc"), model, 2, 3)
         with pytest.raises(InputError, match=named):
-            cohort.answer(tiers.query(wrong, "pmc"), wrong, 2, 3)
+            cohort.answer(worlds.query(wrong, "pmc"), wrong, 2, 3)
         with pytest.raises(InputError, match=f"{wrong.digest.hex()[:8]}.*{model.digest.hex()[:8]}"):
-            cohort.answer(tiers.query(model, "pmc"), wrong, 2, 3)
+            cohort.answer(worlds.query(model, "pmc"), wrong, 2, 3)
 
 
 def test_devices_that_were_told_of_no_model_answer_none() -> None:
-    model, cohort = tiers.features(), tiers.cohort(OF, 0, DEVICES)
+    model, cohort = worlds.features(), worlds.cohort(OF, 0, DEVICES)
     cohort.pin(model.digest, 1, 3)
     cohort.pin(model.digest, 4, 5)
-    releases = cohort.answer(tiers.query(model, "pmc"), model, 0, 6)
+    releases = cohort.answer(worlds.query(model, "pmc"), model, 0, 6)
     assert [release.device for release in releases] == [1, 2, 4]
-    assert tiers.answer_of(cohort, 0) is tiers.answer_of(cohort, 5) is None
+    assert worlds.answer_of(cohort, 0) is worlds.answer_of(cohort, 5) is None
     cohort.pin(model.digest, 0, 6)
-    assert len(cohort.answer(tiers.query(model, "pmc"), model, 0, 6)) == 6
+    assert len(cohort.answer(worlds.query(model, "pmc"), model, 0, 6)) == 6
 
 
 def test_a_second_question_about_the_same_model_is_refused() -> None:
-    model = tiers.features()
+    model = worlds.features()
     cohort = pinned(model)
-    first = tiers.query(model, "pmd")
+    first = worlds.query(model, "pmd")
     cohort.answer(first, model, 0, 3)
-    for again in (tiers.query(model, "exact"), tiers.query(model, "pmd", batch=1)):
+    for again in (worlds.query(model, "exact"), worlds.query(model, "pmd", batch=1)):
         with pytest.raises(InputError, match=f"{first.id.hex()[:8]} \\(pmd\\).*once.*{again.id.hex()[:8]}"):
             cohort.answer(again, model, 1, 6)
-    assert tiers.answer_of(cohort, 5) is None
+    assert worlds.answer_of(cohort, 5) is None
 
 
 @pytest.mark.parametrize(
@@ -160,37 +159,37 @@ def test_a_rating_that_cannot_be_used_is_refused_where_devices_are_made(part: st
     changed = getattr(OF, part).copy()
     changed[OF.starts[6] + 1] = value
     with pytest.raises(InputError, match=text):
-        tiers.private(OF._replace(**{part: changed}))
+        worlds.private(OF._replace(**{part: changed}))
 
 
 @pytest.mark.parametrize("items", [1, 40, 69, 71])
 def test_a_model_of_another_catalogue_is_refused_whatever_was_rated(items: int) -> None:
     """The error tells two public numbers: it is the same for a device that rated nothing."""
-    model = tiers.features(items=items, rank=1)
+    model = worlds.features(items=items, rank=1)
     texts = set()
-    for of in (OF, tiers.rated(devices=DEVICES, each=1), tiers.rated(devices=DEVICES, each=0)):
-        cohort = tiers.cohort(of, 0, DEVICES)
+    for of in (OF, worlds.rated(devices=DEVICES, each=1), worlds.rated(devices=DEVICES, each=0)):
+        cohort = worlds.cohort(of, 0, DEVICES)
         cohort.pin(model.digest, 0, DEVICES)
         with pytest.raises(InputError, match=f"model has {items} items; .* catalogue of 70") as caught:
-            cohort.answer(tiers.query(model, "sslp"), model, 0, DEVICES)
+            cohort.answer(worlds.query(model, "sslp"), model, 0, DEVICES)
         texts.add(str(caught.value))
-        assert tiers.answer_of(cohort, 0) is None
+        assert worlds.answer_of(cohort, 0) is None
     assert len(texts) == 1
 
 
 def test_devices_beyond_the_cohort_are_refused() -> None:
     with pytest.raises(IndexError, match="devices 20 to 23"):
-        pinned(tiers.features()).pin(tiers.features().digest, 20, 24)
+        pinned(worlds.features()).pin(worlds.features().digest, 20, 24)
 
 
 def test_nothing_of_a_cohort_shows_when_its_ratings_are_printed() -> None:
-    cohort = tiers.cohort(OF, 0, 2)
+    cohort = worlds.cohort(OF, 0, 2)
     assert repr(cohort._ratings) == "RowTable(count=70)"
 
 
 # Private devices answer what they agreed to; a server's model is checked before compiled code sees it.
 FEW_DEVICES = 6
-MODEL = tiers.features()
+MODEL = worlds.features()
 
 
 def consenting(*mechanisms: str, epsilon: Fraction | None = Fraction(1), own_h: bool = False) -> Consent:
@@ -199,14 +198,14 @@ def consenting(*mechanisms: str, epsilon: Fraction | None = Fraction(1), own_h: 
 
 def consenting_cohort(consent: Consent, model: ItemFeatures = MODEL, keeper: Keeper | None = None) -> PrivateCohort:
     """Devices that agreed to something, and were told of a model."""
-    cohort = tiers.cohort(OF, 0, FEW_DEVICES, consent=consent, keeper=keeper)
+    cohort = worlds.cohort(OF, 0, FEW_DEVICES, consent=consent, keeper=keeper)
     cohort.pin(model.digest, 0, FEW_DEVICES)
     return cohort
 
 
 def untouched(cohort: PrivateCohort) -> bool:
     """Whether no device has let anything out."""
-    return all(tiers.answer_of(cohort, device) is None for device in range(FEW_DEVICES))
+    return all(worlds.answer_of(cohort, device) is None for device in range(FEW_DEVICES))
 
 
 @pytest.mark.parametrize("mechanism", second_order_public_halves())
@@ -215,22 +214,22 @@ def test_a_device_answers_what_it_agreed_to_and_nothing_else(mechanism: str) -> 
     cohort = consenting_cohort(consenting(mechanism))
     for other in second_order_public_halves().keys() - {mechanism}:
         with pytest.raises(ConsentError, match=f"agreed to {mechanism}; they refuse {other}$"):
-            cohort.answer(tiers.query(MODEL, other), MODEL, 0, FEW_DEVICES)
+            cohort.answer(worlds.query(MODEL, other), MODEL, 0, FEW_DEVICES)
     if second_order_public_halves()[mechanism].takes_epsilon:
-        dearer = tiers.query(MODEL, mechanism, epsilon=Fraction(1) + Fraction(1, 10**30))
+        dearer = worlds.query(MODEL, mechanism, epsilon=Fraction(1) + Fraction(1, 10**30))
         with pytest.raises(ConsentError, match="agreed to epsilon 1 at most"):
             cohort.answer(dearer, MODEL, 0, FEW_DEVICES)
     assert untouched(cohort)
-    assert len(cohort.answer(tiers.query(MODEL, mechanism), MODEL, 0, FEW_DEVICES)) == FEW_DEVICES
+    assert len(cohort.answer(worlds.query(MODEL, mechanism), MODEL, 0, FEW_DEVICES)) == FEW_DEVICES
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(-20), Fraction(0), -20, "1", None, 0.5, Fraction(1, 10**40)])
 @pytest.mark.parametrize("mechanism", ["sslp", "laplace", "pmc-rr", "privunit"])
 def test_no_device_answers_at_an_epsilon_that_is_none(mechanism: str, epsilon: Any) -> None:
     """At -20 SSLP turned nearly every answer round, and the ledger said "-20"."""
-    for consent in (consenting(mechanism), tiers.WILLING):
+    for consent in (consenting(mechanism), worlds.WILLING):
         cohort = consenting_cohort(consent)
-        bad = forged(tiers.query(MODEL, mechanism), epsilon=epsilon)
+        bad = forged(worlds.query(MODEL, mechanism), epsilon=epsilon)
         with pytest.raises(InputError):
             cohort.answer(bad, MODEL, 0, FEW_DEVICES)
         assert untouched(cohort)
@@ -239,7 +238,7 @@ def test_no_device_answers_at_an_epsilon_that_is_none(mechanism: str, epsilon: A
 
 
 def test_the_devices_own_h_is_agreed_to_by_name() -> None:
-    asked = forged(tiers.query(MODEL, "pmc"), own_h=True)
+    asked = forged(worlds.query(MODEL, "pmc"), own_h=True)
     cohort = consenting_cohort(consenting("pmc"))
     with pytest.raises(ConsentError, match="own_h"):
         cohort.answer(asked, MODEL, 0, FEW_DEVICES)
@@ -252,7 +251,7 @@ def test_nobody_agrees_to_what_there_is_not() -> None:
         with pytest.raises(InputError):
             consenting(*mechanisms, epsilon=epsilon)
     with pytest.raises(ConsentError, match="agreed to nothing"):
-        consenting_cohort(consenting()).answer(tiers.query(MODEL, "pmc"), MODEL, 0, FEW_DEVICES)
+        consenting_cohort(consenting()).answer(worlds.query(MODEL, "pmc"), MODEL, 0, FEW_DEVICES)
 
 
 V, BACKWARDS = MODEL.vectors, {"lowest": 5.0, "highest": 1.0, "scale": None}
@@ -280,7 +279,7 @@ def test_a_model_that_is_none_is_refused_where_it_is_built_and_where_it_arrives(
         ItemFeatures(**{**fields, **changes})
     bad = forged(MODEL, **changes)
     digest = bytes(16) if bad.vectors.ndim == 1 else bad.digest
-    query, cohort = forged(tiers.query(MODEL, mechanism), model=digest), tiers.cohort(OF, 0, FEW_DEVICES)
+    query, cohort = forged(worlds.query(MODEL, mechanism), model=digest), worlds.cohort(OF, 0, FEW_DEVICES)
     cohort.pin(digest, 0, FEW_DEVICES)
     with pytest.raises(InputError):
         cohort.answer(query, bad, 0, FEW_DEVICES)
@@ -292,15 +291,15 @@ def test_what_divides_by_the_range_of_ratings_needs_one(mechanism: str) -> None:
     flat = forged(MODEL, lowest=3.0, highest=3.0, scale=(3.0,))
     assert ItemFeatures.arrived(flat).scale == flat.scale
     with pytest.raises(InputError, match=r"all ratings are 3; .* divides by their range"):
-        consenting_cohort(tiers.WILLING, flat).answer(tiers.query(flat, mechanism), flat, 0, FEW_DEVICES)
-    others = consenting_cohort(tiers.WILLING, flat).answer(tiers.query(flat, "pmc"), flat, 0, FEW_DEVICES)
+        consenting_cohort(worlds.WILLING, flat).answer(worlds.query(flat, mechanism), flat, 0, FEW_DEVICES)
+    others = consenting_cohort(worlds.WILLING, flat).answer(worlds.query(flat, "pmc"), flat, 0, FEW_DEVICES)
     assert len(others) == FEW_DEVICES
 
 
 @pytest.mark.parametrize("mechanism", second_order_public_halves())
 def test_a_payload_has_its_size_and_its_numbers(mechanism: str) -> None:
-    query = tiers.query(MODEL, mechanism)
-    release = consenting_cohort(tiers.WILLING).answer(query, MODEL, 0, 1)[0]
+    query = worlds.query(MODEL, mechanism)
+    release = consenting_cohort(worlds.WILLING).answer(query, MODEL, 0, 1)[0]
     size = len(release.payload)
     bad = [release.payload[:-1], release.payload + b"\0", b"", bytearray(release.payload), None, "x" * size]
     if mechanism in {"laplace", "exact", "privunit"}:
@@ -314,14 +313,14 @@ def test_a_payload_has_its_size_and_its_numbers(mechanism: str) -> None:
 
 # Whether private devices answer, and what an error says, is the same whatever they rated: silence is not a release.
 ITEMS, OVERFLOW_DEVICES = 12, 3
-OVERFLOW_MODEL = tiers.features(items=ITEMS, rank=3)
+OVERFLOW_MODEL = worlds.features(items=ITEMS, rank=3)
 
 
-def several(rated: list[tuple[int, ...]], values: list[float]) -> tiers.Rated:
+def several(rated: list[tuple[int, ...]], values: list[float]) -> worlds.Rated:
     """Devices that rated these items so; the values are repeated."""
     starts = np.cumsum([0, *(len(row) for row in rated)]).astype(np.int64)
     items = np.concatenate([np.array(row, np.int32) for row in rated])
-    return tiers.Rated(starts, items, np.resize(np.array(values, np.float64), items.size))
+    return worlds.Rated(starts, items, np.resize(np.array(values, np.float64), items.size))
 
 
 DIFFERENT = (
@@ -332,9 +331,9 @@ DIFFERENT = (
 """Few ratings and all; on the scale and far off; of items 0 and 1, whose rows are alike below, and of none of them."""
 
 
-def outcome(of: tiers.Rated, query: SecondOrderQuery, model: ItemFeatures) -> str:
+def outcome(of: worlds.Rated, query: SecondOrderQuery, model: ItemFeatures) -> str:
     """What a server sees that announces a model and asks about it: an error, or that all answered."""
-    cohort, digest = tiers.cohort(of, 0, OVERFLOW_DEVICES, items=ITEMS), OVERFLOW_MODEL.digest
+    cohort, digest = worlds.cohort(of, 0, OVERFLOW_DEVICES, items=ITEMS), OVERFLOW_MODEL.digest
     if model is not OVERFLOW_MODEL:
         with suppress(Exception):  # one that has no digest is sent as it is
             digest = model.digest
@@ -359,7 +358,7 @@ def same(query: Any, model: Any) -> str:
 
 @pytest.mark.parametrize("name", [field.name for field in fields(SecondOrderQuery)])
 def test_any_scalar_in_any_field_of_a_query(name: str) -> None:
-    queries = [tiers.query(OVERFLOW_MODEL, mechanism) for mechanism in ("pmd", "sslp")]
+    queries = [worlds.query(OVERFLOW_MODEL, mechanism) for mechanism in ("pmd", "sslp")]
     values = (*SCALARS, *COSTS)
     outcomes = [same(forged(query, **{name: value}), OVERFLOW_MODEL) for value in values for query in queries]
     assert any("Error" in one for one in outcomes)
@@ -368,7 +367,7 @@ def test_any_scalar_in_any_field_of_a_query(name: str) -> None:
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", [field.name for field in fields(ItemFeatures)])
 def test_any_scalar_in_any_field_of_a_model(name: str) -> None:
-    queries = [tiers.query(OVERFLOW_MODEL, mechanism) for mechanism in second_order_public_halves()]
+    queries = [worlds.query(OVERFLOW_MODEL, mechanism) for mechanism in second_order_public_halves()]
     told = [same(query, forged(OVERFLOW_MODEL, **{name: value})) for value in SCALARS for query in queries]
     assert any("InputError" in one for one in told)
 
@@ -410,7 +409,7 @@ HARD: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", HARD)
 def test_a_model_that_is_hard_to_complete_with(name: str, mechanism: str) -> None:
     """With equal rows and a tiny kappa a pivot is 0 where both items were rated: that was an error of its own."""
-    told = same(tiers.query(OVERFLOW_MODEL, mechanism, epsilon=Fraction(2)), forged(OVERFLOW_MODEL, **HARD[name]))
+    told = same(worlds.query(OVERFLOW_MODEL, mechanism, epsilon=Fraction(2)), forged(OVERFLOW_MODEL, **HARD[name]))
     refused = name in {"too wide", "much too wide", "fewer items", "more items", "whole numbers"}
     refused |= name == "whole numbers that are huge" or (
         name == "no directions" and second_order_public_halves()[mechanism].moment
@@ -421,7 +420,7 @@ def test_a_model_that_is_hard_to_complete_with(name: str, mechanism: str) -> Non
 def test_completed_vectors_are_numbers_and_not_huge(monkeypatch: pytest.MonkeyPatch) -> None:
     overflow = np.array([[np.inf, -np.inf, np.nan, 1e60, -0.5]])
     monkeypatch.setattr("actors.second_order.cohort.residuals", lambda *_: overflow.copy())
-    vectors = tiers.cohort(OF, 0, 1)._vectors(*[None] * 3)  # type: ignore[arg-type] # nothing looks at them
+    vectors = worlds.cohort(OF, 0, 1)._vectors(*[None] * 3)  # type: ignore[arg-type] # nothing looks at them
     assert vectors.tolist() == [[LARGEST, -LARGEST, 0.0, LARGEST, -0.5]]
 
 
@@ -430,9 +429,9 @@ def test_moments_of_very_many_directions_are_refused_and_others_are_not() -> Non
     model = forged(OVERFLOW_MODEL, mean=np.zeros(many), vectors=np.zeros((many, many)))
     fewer = forged(model, vectors=np.zeros((many, many - 1)))
     for mechanism, half in second_order_public_halves().items():
-        tiers.query(fewer, mechanism).require(fewer)
+        worlds.query(fewer, mechanism).require(fewer)
         if half.moment:
             with pytest.raises(BlindrecError, match=f"rank is 513; {mechanism} is about directions, give 1 to 512"):
-                tiers.query(model, mechanism).require(model)
+                worlds.query(model, mechanism).require(model)
         else:
-            tiers.query(model, mechanism).require(model)
+            worlds.query(model, mechanism).require(model)

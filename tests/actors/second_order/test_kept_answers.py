@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiers
-from deaf import Deaf
+import worlds
+from faults import Deaf
 
 from actors.keeper import Keeper, read_book
 from actors.second_order.cohort import Answers, DeviceAnswer, Pin, PrivateCohort
@@ -20,16 +20,16 @@ from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.second_order import SecondOrderRelease
 
 DEVICES = 9
-OF = tiers.rated(devices=DEVICES)
-MODEL = tiers.features(unseen=58)
+OF = worlds.rated(devices=DEVICES)
+MODEL = worlds.features(unseen=58)
 """Of 70 items, so that a PMC release has a fair coin of its own for most: with other coins it never is the same."""
-QUERY = tiers.query(MODEL, "pmc")
+QUERY = worlds.query(MODEL, "pmc")
 OTHER_SECRET = bytes(16)
 ROOT = Path(__file__).parents[3]
 
 
-def answered(folder: Path, first: int, stop: int, secret: bytes = tiers.SECRET) -> list[SecondOrderRelease]:
-    cohort = tiers.cohort(OF, first, stop, keeper=Keeper(folder), secret=secret)
+def answered(folder: Path, first: int, stop: int, secret: bytes = worlds.SECRET) -> list[SecondOrderRelease]:
+    cohort = worlds.cohort(OF, first, stop, keeper=Keeper(folder), secret=secret)
     cohort.pin(MODEL.digest, first, stop)
     return cohort.answer(QUERY, MODEL, first, stop)
 
@@ -46,18 +46,18 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import importlib.util
-for name in ("reference", "tiers"):
-    spec = importlib.util.spec_from_file_location(name, f"tests/{name}.py")
+for name in ("reference", "worlds"):
+    spec = importlib.util.spec_from_file_location(name, f"tests/support/{name}.py")
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-import tiers
+import worlds
 from actors.keeper import Keeper
 from actors.second_order.cohort import PrivateCohort
 PrivateCohort._release = lambda self, one: os.kill(os.getpid(), signal.SIGKILL)
-model = tiers.features(unseen=58)
-cohort = tiers.cohort(tiers.rated(devices=9), 0, 9, keeper=Keeper(Path(sys.argv[1])))
+model = worlds.features(unseen=58)
+cohort = worlds.cohort(worlds.rated(devices=9), 0, 9, keeper=Keeper(Path(sys.argv[1])))
 cohort.pin(model.digest, 0, 9)
-cohort.answer(tiers.query(model, "pmc"), model, 0, 9)
+cohort.answer(worlds.query(model, "pmc"), model, 0, 9)
 """
 
 
@@ -135,11 +135,11 @@ def test_a_device_that_answered_in_two_ways_is_told(tmp_path: Path) -> None:
     assert known(tmp_path) is None
 
 
-@pytest.mark.parametrize("other", [MODEL.digest, tiers.features(unseen=58, seed=1).digest])
+@pytest.mark.parametrize("other", [MODEL.digest, worlds.features(unseen=58, seed=1).digest])
 def test_a_model_is_one_that_a_device_was_told_of_in_any_process(other: bytes, tmp_path: Path) -> None:
     """The server restarts the process between two announcements: the promise was booked."""
-    tiers.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path)).pin(MODEL.digest, 0, DEVICES)
-    again = tiers.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path))
+    worlds.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path)).pin(MODEL.digest, 0, DEVICES)
+    again = worlds.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path))
     if other == MODEL.digest:
         again.pin(other, 0, DEVICES)
     else:
@@ -153,7 +153,7 @@ def test_a_model_is_one_that_a_device_was_told_of_in_any_process(other: bytes, t
 def test_two_processes_of_the_same_devices_answer_once() -> None:
     """In turn, one device each: whoever comes second sends what the first one booked."""
     keeper = Keeper()
-    one, other = (tiers.cohort(OF, 0, DEVICES, keeper=keeper, secret=secret) for secret in (tiers.SECRET, bytes(16)))
+    one, other = (worlds.cohort(OF, 0, DEVICES, keeper=keeper, secret=secret) for secret in (worlds.SECRET, bytes(16)))
     for cohort in (one, other):
         cohort.pin(MODEL.digest, 0, DEVICES)
     told = [(one, other)[k % 2].answer(QUERY, MODEL, k, k + 1)[0] for k in range(DEVICES)]
@@ -163,7 +163,7 @@ def test_two_processes_of_the_same_devices_answer_once() -> None:
 
 def test_devices_whose_keeper_does_not_answer_send_nothing_that_is_not_booked() -> None:
     deaf = Deaf(Keeper())
-    cohort = tiers.cohort(OF, 0, DEVICES, keeper=deaf)
+    cohort = worlds.cohort(OF, 0, DEVICES, keeper=deaf)
     cohort.pin(MODEL.digest, 0, DEVICES)
     assert cohort.answer(QUERY, MODEL, 0, DEVICES) == []
     deaf.below = 0
@@ -174,7 +174,7 @@ def test_devices_whose_keeper_does_not_answer_send_nothing_that_is_not_booked() 
 
 
 def test_an_answer_that_cannot_be_kept_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cohort = tiers.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path))
+    cohort = worlds.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path))
     cohort.pin(MODEL.digest, 0, DEVICES)
 
     def full(file: int) -> None:
@@ -183,6 +183,6 @@ def test_an_answer_that_cannot_be_kept_is_not_sent(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(LedgerError, match="No space left on device"):
         cohort.answer(QUERY, MODEL, 0, DEVICES)
-    assert tiers.answer_of(cohort, 0) is None
+    assert worlds.answer_of(cohort, 0) is None
     with pytest.raises(LedgerError, match="No space left on device"):
         cohort.answer(QUERY, MODEL, 0, DEVICES)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import reference
-import tiers
+import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -33,7 +33,7 @@ MANY = 1 << 14
 def coin(device: int, purpose: np.uint64, question: int) -> int:
     """The oracle's coin of a device in the tests' query."""
     words = np.frombuffer(reference.derive(9, "query"), "<u8").tolist()
-    secret = reference.device_secret(tiers.SECRET, device)
+    secret = reference.device_secret(worlds.SECRET, device)
     return reference.siphash_words(secret, int(purpose), *words, question)
 
 
@@ -46,7 +46,7 @@ def residuals(devices: int, items: int) -> Floats2:
 
 def test_bits_are_the_oracles() -> None:
     mine = residuals(7, 131)
-    told = signs(mine, tiers.coins(7, first=40))
+    told = signs(mine, worlds.coins(7, first=40))
     for k, row in enumerate(mine):
         flip = coin(40 + k, WHOLE, 0) >> 63
         for item, residual in enumerate(row):
@@ -56,8 +56,8 @@ def test_bits_are_the_oracles() -> None:
 
 def test_randomized_response_flips_the_bits_whose_own_coin_says_so() -> None:
     mine, threshold = residuals(5, 30), bit_channel(Fraction(1, 2)).flips
-    pure, told = (flipped_signs(mine, tiers.coins(5), epsilon) for epsilon in (None, Fraction(1, 2)))
-    assert np.array_equal(pure, signs(mine, tiers.coins(5)))
+    pure, told = (flipped_signs(mine, worlds.coins(5), epsilon) for epsilon in (None, Fraction(1, 2)))
+    assert np.array_equal(pure, signs(mine, worlds.coins(5)))
     for k, item in np.ndindex(5, 30):
         assert (pure[k, item] != told[k, item]) == (coin(k, PLACE, item) < threshold)
 
@@ -68,15 +68,15 @@ def test_items_that_no_public_user_rated_do_not_tell_the_flip() -> None:
 
     Twin, the trap: with a fixed sign of 0 every device's flip is told.
     """
-    model = tiers.features(items=301, unseen=101)
-    of = tiers.rated(devices=MANY, items=200, each=5)
-    mine = completed(model, tiers.private(of, items=301))
+    model = worlds.features(items=301, unseen=101)
+    of = worlds.rated(devices=MANY, items=200, each=5)
+    mine = completed(model, worlds.private(of, items=301))
     assert not mine[:, 200:].any()
-    flips = np.array(tiers.coins(MANY).whole() >> np.uint64(63), np.uint8)
-    guess = signs(mine, tiers.coins(MANY))[:, 200:].mean(axis=1) < 0.5
+    flips = np.array(worlds.coins(MANY).whole() >> np.uint64(63), np.uint8)
+    guess = signs(mine, worlds.coins(MANY))[:, 200:].mean(axis=1) < 0.5
     assert rate_fits(int((guess == flips).sum()), MANY, 0.5)
     mine[:, 200:] = 1e-300
-    fixed = signs(mine, tiers.coins(MANY))[:, 200:].mean(axis=1) < 0.5
+    fixed = signs(mine, worlds.coins(MANY))[:, 200:].mean(axis=1) < 0.5
     assert np.array_equal(fixed, flips)
 
 
@@ -97,7 +97,7 @@ def test_no_law_on_a_grid_is_better_than_pmcs(residual: tuple[float, ...]) -> No
     best = linprog(
         np.r_[costs(grid, mine), 0], A_eq=np.c_[rows, variance], b_eq=np.r_[1, np.zeros(2 * items)], method="highs"
     )
-    released: Floats2 = np.where(signs(np.tile(mine, (16, 1)), tiers.coins(16)), h, -h)
+    released: Floats2 = np.where(signs(np.tile(mine, (16, 1)), worlds.coins(16)), h, -h)
     assert np.unique(released, axis=0).tolist() == sorted([list(h * np.sign(mine)), list(-h * np.sign(mine))])
     closed = np.square(mine).sum() ** 2 - np.abs(mine).sum() ** 4 / items**2
     assert costs(released, mine) == pytest.approx(closed, abs=1e-9)
@@ -191,12 +191,12 @@ def test_the_shuffle_is_the_oracles() -> None:
 
 
 def test_a_device_releases_the_candidate_that_its_own_coin_names() -> None:
-    model, mine = tiers.features(items=20), np.random.default_rng(2).normal(0, 0.5, (6, 20))
-    values, coins = candidate_values(model), tiers.coins(6, first=3)
+    model, mine = worlds.features(items=20), np.random.default_rng(2).normal(0, 0.5, (6, 20))
+    values, coins = candidate_values(model), worlds.coins(6, first=3)
     told = candidate(mine, values, coins)
     for k in range(6):
         made = make(values, mine[k], int(coins.shuffles()[k]))
-        secret = reference.device_secret(tiers.SECRET, 3 + k)
+        secret = reference.device_secret(worlds.SECRET, 3 + k)
         words = [int(word) for word in coins.query_id]
         chosen = reference.below(reference.siphash_words(secret, int(WHOLE), *words, 0), 0, 5)
         assert np.array_equal(told[k], made.order[:, chosen])

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import reference
-import tiers
+import worlds
 from scipy import integrate, special
 from statistical import hoeffding_radius
 
@@ -56,7 +56,7 @@ def test_every_coin_falls_where_the_table_says() -> None:
     half = 1 << 63
     edges = [int(word) for word in channel.at_least[:: channel.at_least.size // 20]]
     words = [sign + coin for edge in edges for coin in (edge - 1, edge) for sign in (0, half)]
-    coins = NamedCoins(*tiers.coins(1))
+    coins = NamedCoins(*worlds.coins(1))
     coins.named = np.array([words], np.uint64)
     told = noisy_places(np.full((1, len(words)), 0.25), channel, coins)[0]
     for noisy, word in zip(told.tolist(), words, strict=True):
@@ -69,7 +69,7 @@ def test_coordinates_off_the_range_and_what_is_no_number_are_clipped() -> None:
     """Otherwise a model that overflows on some devices alone would tell them by a release outside of all noise."""
     channel = grid_laplace(Fraction(20))
     for far, edge in ((-3.0, 0.0), (1.5, 1.0), (np.nan, 0.0), (np.inf, 1.0)):
-        one, other = (noisy_places(np.full((3, 40), share), channel, tiers.coins(3)) for share in (far, edge))
+        one, other = (noisy_places(np.full((3, 40), share), channel, worlds.coins(3)) for share in (far, edge))
         assert np.array_equal(one, other)
 
 
@@ -106,7 +106,7 @@ def test_the_length_is_the_expected_component_and_kept_the_best(epsilon: Fractio
 
 def reached(vector: Floats, channel: CapChannel, side: int) -> set[int]:
     """All answers of device 5 whose first coin is ``side``, over two thousand picks."""
-    coins = NamedCoins(*tiers.coins(1, first=5))
+    coins = NamedCoins(*worlds.coins(1, first=5))
     found = set()
     for pick in range(2000):
         coins.sides, coins.picks = np.array([side], np.uint64), np.array([pick << 32], np.uint64)
@@ -131,7 +131,7 @@ def test_the_coin_divides_all_answers_into_the_kept_ones_and_the_others(vector: 
 
 
 def test_directions_are_unit_moments_in_the_models_basis() -> None:
-    model = tiers.features(items=40, unseen=10)
+    model = worlds.features(items=40, unseen=10)
     mine = np.random.default_rng(0).normal(size=(3, 40))
     mine[2, :30] = 0.0
     told, basis = directions(mine, basis_of(model)), basis_of(model)
@@ -156,12 +156,12 @@ def test_low_bits_do_not_tell_who_has_nothing_in_the_models_directions() -> None
     Nobody's advantage may exceed ``tanh(epsilon / 2)``, whatever is looked at: here the diagonal of what is read from a
     release. Twin: the release of the version before, a Gaussian on a grid of 2^-52 that is turned, is caught.
     """
-    model, many = tiers.features(items=40, rank=10, unseen=10), 500
-    query = tiers.query(model, "privunit")
+    model, many = worlds.features(items=40, rank=10, unseen=10), 500
+    query = worlds.query(model, "privunit")
     items, values = np.tile([1, 2, 30, 31], 2 * many).reshape(-1, 4), np.tile([1.0, 5.0, 2.0, 4.0], 2 * many)
     items[many:, :2] = 32, 33
-    ratings = tiers.Rated(np.arange(2 * many + 1, dtype=np.int64) * 4, np.sort(items).ravel().astype(np.int32), values)
-    cohort = tiers.cohort(ratings, 0, 2 * many, items=40)
+    ratings = worlds.Rated(np.arange(2 * many + 1, dtype=np.int64) * 4, np.sort(items).ravel().astype(np.int32), values)
+    cohort = worlds.cohort(ratings, 0, 2 * many, items=40)
     cohort.pin(model.digest, 0, 2 * many)
     length = cap_channel(Fraction(1), 55).length
     caught = [
@@ -212,7 +212,7 @@ def law(shares: Floats, epsilon: float) -> Floats:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(5)])
 def test_the_release_is_unbiased_and_its_second_moment_tells_nothing(d: int, epsilon: Fraction) -> None:
     """``E Z = r'`` and ``E Z Z^T = B^2 I`` for every vector, so it carries no second-order information at all."""
-    model = tiers.features(items=d, rank=1)
+    model = worlds.features(items=d, rank=1)
     clip, bound = sslp_clip(model), sslp_bound(model, epsilon)
     points = cube(d)
     for private in (*np.random.default_rng(d).uniform(-1, 1, (3, d)), np.ones(d), np.zeros(d)):
@@ -232,7 +232,7 @@ def test_the_samplers_own_law_is_exactly_within_epsilon(d: int) -> None:
     that rounding could change there, mixing keeps the ratios.
     """
     channel = bit_channel(EPSILON)
-    coins = NamedCoins(*tiers.coins(2 ** (d + 1)))
+    coins = NamedCoins(*worlds.coins(2 ** (d + 1)))
     coins.words = np.tile(np.arange(2**d, dtype=np.uint64), 2)[:, None]
     coins.named = np.zeros((2 ** (d + 1), d), np.uint64)  # with any coins a corner is drawn around itself
     coins.sides = np.repeat(np.array([channel.flips - 1, channel.flips], np.uint64), 2**d)
@@ -252,16 +252,16 @@ def test_the_samplers_own_law_is_exactly_within_epsilon(d: int) -> None:
 
 def test_the_bound_is_the_specifications_at_movielens_10m() -> None:
     """Half stars, m = 10,677, epsilon 5: B = 295."""
-    stars = replace(tiers.features(items=10_677, rank=1), lowest=0.5, highest=5.0)
+    stars = replace(worlds.features(items=10_677, rank=1), lowest=0.5, highest=5.0)
     assert sslp_bound(stars, Fraction(5)) == pytest.approx(295, abs=0.5)
 
 
 def test_a_device_clips_its_residuals_at_half_the_range() -> None:
     """A residual of M moves as one of 2 M does, and one of M / 2 does not."""
-    model = tiers.features(items=5, rank=1)
+    model = worlds.features(items=5, rank=1)
     query = SecondOrderQuery(model=model.digest, mechanism="sslp", epsilon=EPSILON)
     half, edge, far = (
-        Sslp().payloads(np.full((300, 5), size * sslp_clip(model)), query, model, tiers.coins(300))
+        Sslp().payloads(np.full((300, 5), size * sslp_clip(model)), query, model, worlds.coins(300))
         for size in (0.5, 1.0, 2.0)
     )
     assert edge == far

@@ -12,7 +12,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from service_script import Written, served
+from runs import Written, served
 from thoroughness import examples
 
 from coordinator.protocol.arrays import Bits

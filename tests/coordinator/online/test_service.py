@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from mortal import DEATHS, Actor, Fate, at, lives, stand_in
-from service_script import Written, liking, served
+from faults import DEATHS, Actor, Fate, at, lives, stand_in
+from runs import Written, liking, served
 from thoroughness import sample
 
 from actors.host import DeviceHost

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import foreign_mechanisms
+import mechanisms
 import psutil
 import pytest
 import requests
@@ -89,7 +89,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     # fewer kernels than of a block model, as each job compiles what it needs
     ratings = write_movielens(place / "ratings.csv", planted_ratings(users=200, items=20, each=6))
     (place / "work" / "small.toml").write_text(f"ratings = '{ratings}'\n")
-    source = Path(foreign_mechanisms.__file__).read_text(encoding="utf-8")
+    source = Path(mechanisms.__file__).read_text(encoding="utf-8")
     for name, more in (("theirs", ""), ("slow", SLOW)):
         (place / "work" / f"{name}.py").write_text(source + more, encoding="utf-8")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_") or name == NICE}
@@ -134,7 +134,7 @@ def told(cluster: Cluster) -> Ended:
 
 def require_own_run(cluster: Cluster, said: Ended) -> None:
     """Its mechanism's file lies in the working directory; the cluster has never heard of it."""
-    wanted = of_file(cluster.folder.parent / "ratings.csv", design=foreign_mechanisms.OUE())
+    wanted = of_file(cluster.folder.parent / "ratings.csv", design=mechanisms.OUE())
     assert (said.code, "Traceback" in said.err) == (0, False), said.err
     assert (said.result["backend"], said.result["workers"], said.result["answered"]) == ("ray", 1, 200)
     assert said.result["releases_sha256"] == here(wanted).outcome.releases_sha256

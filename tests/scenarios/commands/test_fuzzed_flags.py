@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from malformed import TEXTS, begin_no_run, fault, ratings_file
+from hostile import TEXTS, begin_no_run, fault, ratings_file
 from runs import Command
 from thoroughness import size
 

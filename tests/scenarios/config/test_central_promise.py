@@ -260,7 +260,7 @@ def test_the_record_says_why_rounds_are_no_smaller() -> None:
 
 def test_a_custom_mechanism_that_looks_at_addresses_is_refused() -> None:
     with complains("depends on addresses", "shuffling hides nobody"):
-        settled(design="foreign_mechanisms:LocalHashing")
+        settled(design="mechanisms:LocalHashing")
 
 
 def test_groups_are_amplified_each_by_its_own_size() -> None:

@@ -5,11 +5,10 @@ import re
 import threading
 from dataclasses import replace
 
-import foreign_bad as bad
-import foreign_mechanisms as foreign
+import mechanisms
 import numpy as np
 import pytest
-from foreign_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WORLD, first_query, job, outcome
+from custom_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WORLD, first_query, job, outcome
 from runs import present
 
 from actors.device import Cohort
@@ -24,7 +23,7 @@ from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
 
-HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
+HONEST = (mechanisms.OUE, mechanisms.GRR, mechanisms.LocalHashing)
 
 
 def answered(query: Query, *, first: int = 0, stop: int = USERS) -> CountStatistic:
@@ -50,7 +49,7 @@ def test_estimates_lie_around_the_truth_as_their_errors_say(kind: type[Mechanism
 
 def test_without_noise_nothing_but_sampling_is_left() -> None:
     world = World(items=ITEMS, rated=RATED, users=USERS, clusters=2, epsilon=None)
-    own, _ = admitted_for(foreign.GRR(), world, epsilon=None)
+    own, _ = admitted_for(mechanisms.GRR(), world, epsilon=None)
     query = CustomDesign(own, world).query(round_number=0, public_seed=bytes(16), epsilon=None)
     statistic = aggregate(query, Cohort(RATINGS, SECRET, 0, USERS, None).answer(query, 0, USERS))
     assert isinstance(statistic, CountStatistic)
@@ -58,7 +57,7 @@ def test_without_noise_nothing_but_sampling_is_left() -> None:
 
 
 def test_a_pool_is_asked_about_alone() -> None:
-    design, query = first_query(foreign.GRR(), pool=[1, 4, 7])
+    design, query = first_query(mechanisms.GRR(), pool=[1, 4, 7])
     assert query.parameters["outputs"] == 7
     told = design.read(query, answered(query))
     assert np.flatnonzero(told.information).tolist() == [1, 4, 7]
@@ -73,7 +72,7 @@ def test_a_pool_is_asked_about_alone() -> None:
 
 
 def test_who_cannot_ask_about_pools_says_which_policies_it_can_follow() -> None:
-    design, _ = first_query(foreign.OUE())
+    design, _ = first_query(mechanisms.OUE())
     with pytest.raises(InputError, match="OUE asks about no pools of items; it can follow one-round and fixed"):
         design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON, pool=np.array([3], np.int32))
     assert half_of(design.own.name).policies == ("one-round", "fixed")
@@ -90,21 +89,21 @@ def test_channels_are_checked_exactly() -> None:
 
 def test_a_sampler_must_follow_its_likelihood() -> None:
     with pytest.raises(MechanismError, match="method sampler, round 0: its draws differ from its likelihood"):
-        first_query(foreign.Crooked())
+        first_query(mechanisms.Crooked())
 
 
 def test_what_cannot_be_gone_through_is_claimed_not_checked() -> None:
-    own, checked = admitted_for(bad.Large(), WORLD, epsilon=EPSILON)
+    own, checked = admitted_for(mechanisms.Large(), WORLD, epsilon=EPSILON)
     assert (checked.how, own.unchecked) == (UNCHECKED, True)
     query = CustomDesign(own, WORLD).query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
     assert check_question(query).promise.endswith("(claimed, not checked)")
     large = World(items=200, rated=RATED, users=USERS, clusters=2, epsilon=EPSILON)
     with pytest.raises(MechanismError, match="method likelihood, round 0: the largest log-ratio"):
-        admitted_for(bad.LargeLiar(), large, epsilon=EPSILON)
+        admitted_for(mechanisms.LargeLiar(), large, epsilon=EPSILON)
 
 
 def test_nobody_answers_a_query_of_a_mechanism_that_was_not_admitted() -> None:
-    design, query = first_query(foreign.OUE())
+    design, query = first_query(mechanisms.OUE())
     stranger = replace(query, design=design.own.name[:-1] + ("0" if design.own.name[-1] != "0" else "1"))
     assert admitted(stranger.design) is None
     with pytest.raises(InputError, match="is unknown to devices"):
@@ -120,7 +119,7 @@ def test_the_same_releases_on_every_layout(kind: type[Mechanism]) -> None:
 
 
 def test_what_asks_about_pools_can_be_asked_by_adaptive_policies() -> None:
-    found = outcome(job(foreign.GRR(), adaptive=True))
+    found = outcome(job(mechanisms.GRR(), adaptive=True))
     assert np.array_equal(found.model.cluster, (TRUE < 0).astype(np.int32))
     assert len(found.state.asked) > 2
     assert found.state.asked[-1].query.pool is not None
@@ -129,8 +128,8 @@ def test_what_asks_about_pools_can_be_asked_by_adaptive_policies() -> None:
 
 
 def test_posteriors_can_be_had_of_any_that_estimates() -> None:
-    of = job(foreign.OUE(), adaptive=True)
-    plain = job(foreign.OUE())
+    of = job(mechanisms.OUE(), adaptive=True)
+    plain = job(mechanisms.OUE())
     found = outcome(replace(of, plan=replace(of.plan, policy=plain.plan.policy)))
     assert found.posterior is not None
     assert np.array_equal(found.model.cluster, (TRUE < 0).astype(np.int32))
@@ -142,28 +141,28 @@ def line_in(kind: type[Mechanism]) -> int:
 
 
 DEVICES = {
-    bad.Raises: r"method sketch, round 0: it raised ValueError in line \d+; its text stays on the device",
-    bad.RaisesByName: r"method sketch, round 0: it raised an error of its own in line \d+; its text stays on",
-    bad.NoCoins: rf"method sketch, round 0: it raised [A-Za-z]+ in line {line_in(bad.NoCoins)}; its text stays on",
-    bad.TakesNothing: r"method sketch, round 0: it raised TypeError when it was called; its text stays on",
-    bad.NamesByType: r"method sketch, round 0: it returned no array; return an array of whole numbers",
-    bad.NamesByDtype: r"method sketch, round 0: it returned an array of no numbers; return an array of whole numbers",
-    bad.WrongShape: r"method sketch, round 0: it returned shape \(1, 1\); return \(1,\) for this block",
-    bad.WrongDtype: r"method sketch, round 0: it returned an array of float64; return an array of whole numbers",
-    bad.Outside: r"method sketch, round 0: some of its values lie outside 0 to 40",
-    bad.NeverEnds: r"method sketch, round 0: it did not end within 0.5 s; make it faster, or set the class's seconds",
-    bad.TooManyOnes: r"method sketch, round 0: a sketch has more ones than the channel's 1",
-    bad.CountsFloats: r"method count, round 0: it returned no array of whole numbers in one dimension",
+    mechanisms.Raises: r"method sketch, round 0: it raised ValueError in line \d+; its text stays on the device",
+    mechanisms.RaisesByName: r"method sketch, round 0: it raised an error of its own in line \d+; its text stays on",
+    mechanisms.NoCoins: rf"method sketch, round 0: it raised [A-Za-z]+ in line {line_in(mechanisms.NoCoins)}; its text",
+    mechanisms.TakesNothing: r"method sketch, round 0: it raised TypeError when it was called; its text stays on",
+    mechanisms.NamesByType: r"method sketch, round 0: it returned no array; return an array of whole numbers",
+    mechanisms.NamesByDtype: r"method sketch, round 0: it returned an array of no numbers; return an array",
+    mechanisms.WrongShape: r"method sketch, round 0: it returned shape \(1, 1\); return \(1,\) for this block",
+    mechanisms.WrongDtype: r"method sketch, round 0: it returned an array of float64; return an array of whole numbers",
+    mechanisms.Outside: r"method sketch, round 0: some of its values lie outside 0 to 40",
+    mechanisms.NeverEnds: r"method sketch, round 0: it did not end within 0.5 s; make it faster, or set",
+    mechanisms.TooManyOnes: r"method sketch, round 0: a sketch has more ones than the channel's 1",
+    mechanisms.CountsFloats: r"method count, round 0: it returned no array of whole numbers in one dimension",
 }
 SERVERS = {
-    bad.AsksNothing: r"method query, round 0: its question names neither outputs, from 2 on, nor bits",
-    bad.AsksAnything: r"method query, round 0: it returned a int; return a Question",
-    bad.OtherChannel: r"method channel, round 0: a MatrixChannel of 2 outputs is none of a question of 41 outputs",
-    bad.LikelihoodOfBits: r"method channel, round 0: a question of bits has no Likelihood; return that of independent",
-    bad.NoDistribution: r"method channel, round 0: probabilities of a channel's row sum to 2;",
-    bad.EstimatesFewer: r"method estimate, round 0: it returned shapes \(19,\) and \(19,\); return \(20,\), one",
-    bad.NoError: r"method estimate, round 0: some values are not finite, or some standard errors not above 0",
-    bad.SamplesNonsense: r"method sampler, round 0: it draws no \d bits a device",
+    mechanisms.AsksNothing: r"method query, round 0: its question names neither outputs, from 2 on, nor bits",
+    mechanisms.AsksAnything: r"method query, round 0: it returned a int; return a Question",
+    mechanisms.OtherChannel: r"method channel, round 0: a MatrixChannel of 2 outputs is none of a question of 41",
+    mechanisms.LikelihoodOfBits: r"method channel, round 0: a question of bits has no Likelihood; return that of",
+    mechanisms.NoDistribution: r"method channel, round 0: probabilities of a channel's row sum to 2;",
+    mechanisms.EstimatesFewer: r"method estimate, round 0: it returned shapes \(19,\) and \(19,\); return \(20,\), one",
+    mechanisms.NoError: r"method estimate, round 0: some values are not finite, or some standard errors not above 0",
+    mechanisms.SamplesNonsense: r"method sampler, round 0: it draws no \d bits a device",
 }
 
 
@@ -193,14 +192,14 @@ def test_what_cannot_be_asked_is_told_before_anybody_is(kind: type[Mechanism]) -
 
 def test_a_class_that_lacks_something_is_told_what() -> None:
     with pytest.raises(InputError, match="design Lacking lacks channel, sketch, estimate"):
-        admitted_for(bad.Lacking(), WORLD, epsilon=EPSILON)
+        admitted_for(mechanisms.Lacking(), WORLD, epsilon=EPSILON)
     with pytest.raises(InputError, match="design is a int, no mechanism"):
         admitted_for(7, WORLD, epsilon=EPSILON)  # type: ignore[arg-type] # on purpose
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("kind", [bad.Raises, bad.NeverEnds])
-def test_earlier_rounds_are_kept_and_learned_from(kind: type[bad.Raises]) -> None:
+@pytest.mark.parametrize("kind", [mechanisms.Raises, mechanisms.NeverEnds])
+def test_earlier_rounds_are_kept_and_learned_from(kind: type[mechanisms.Raises]) -> None:
     found = outcome(job(kind(late=2), rounds=4))
     assert len(found.state.asked) == 2
     assert str(found.failure).startswith(f"mechanism {kind.__name__}, method sketch, round 2: ")
@@ -210,7 +209,7 @@ def test_earlier_rounds_are_kept_and_learned_from(kind: type[bad.Raises]) -> Non
 def test_what_never_ends_is_left_behind_in_a_thread_that_keeps_nobody_waiting() -> None:
     before = set(threading.enumerate())
     with pytest.raises(MechanismError, match="its thread goes on until its process ends, which on Ray is now"):
-        outcome(job(bad.NeverEnds()))
+        outcome(job(mechanisms.NeverEnds()))
     left = set(threading.enumerate()) - before
     assert left
     assert all(thread.daemon for thread in left)

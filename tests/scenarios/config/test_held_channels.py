@@ -5,12 +5,11 @@ from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 
-import foreign_dishonest as dishonest
-import foreign_liars as liars
-import foreign_mechanisms as foreign
+import dishonest
+import mechanisms
 import numpy as np
 import pytest
-from foreign_jobs import EPSILON, RATINGS, SECRET, WORLD, first_query, job, outcome
+from custom_jobs import EPSILON, RATINGS, SECRET, WORLD, first_query, job, outcome
 from runs import complains
 
 from actors.device import Cohort
@@ -37,32 +36,32 @@ def refusal(query: Query) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("kind", [dishonest.Later, liars.CallLiar])
+@pytest.mark.parametrize("kind", [dishonest.Later, dishonest.CallLiar])
 def test_who_lies_in_a_later_round_is_told_there_and_earlier_rounds_are_kept(kind: type[Mechanism]) -> None:
-    liars.CallLiar.calls.clear()
+    dishonest.CallLiar.calls.clear()
     found = outcome(job(kind(), rounds=3), 1)
     assert len(found.state.asked) == 1
     assert str(found.failure).startswith(f"mechanism {kind.__name__}, method channel, round 1: {TWICE}")
 
 
 def test_who_lies_in_a_pool_is_told_in_the_round_that_asks_about_it() -> None:
-    found = outcome(job(liars.PoolLiar(), adaptive=True), 1)
+    found = outcome(job(dishonest.PoolLiar(), adaptive=True), 1)
     assert re.match(rf"mechanism PoolLiar, method channel, round \d: {IN_CLEAR}", str(found.failure))
 
 
 def test_devices_hold_the_channel_of_the_very_query_that_they_are_sent() -> None:
     _, query = first_query(dishonest.Seeded())
     assert TWICE in refusal(replace(query, public_seed=bytes(15) + b"1"))
-    _, query = first_query(liars.Told())
+    _, query = first_query(dishonest.Told())
     Cohort(RATINGS, SECRET, 0, 8, EPSILON).answer(query, 0, 8)
     assert IN_CLEAR in refusal(replace(query, parameters={"zero": 0.0}))
     assert "1 above the question's epsilon 1;" in refusal(replace(query, epsilon=Fraction(1)))
-    _, query = first_query(liars.ClaimsLater())
+    _, query = first_query(dishonest.ClaimsLater())
     assert "it claims 4 nats, its question 2; let them agree" in refusal(replace(query, round=1))
 
 
 def test_an_excess_that_nine_digits_do_not_show_is_told_with_its_remedy() -> None:
-    _, query = first_query(liars.Told())
+    _, query = first_query(dishonest.Told())
     line = refusal(replace(query, parameters={"zero": query.parameters["zero"] * (1 - 1e-11)}))
     assert re.search(
         r"gives away 2 nats, [\d.]+e-1\d above .* 2; add noise, or build the channel with epsilon=question", line
@@ -71,7 +70,7 @@ def test_an_excess_that_nine_digits_do_not_show_is_told_with_its_remedy() -> Non
 
 def test_a_claim_that_is_below_by_less_than_any_number_of_digits_shows_is_exceeded() -> None:
     """Three to one is ln 3; 200 digits of it, cut off, are less than it."""
-    own, query = admitted_for(foreign.GRR(), WORLD, epsilon=EPSILON)[0], first_query(foreign.GRR())[1]
+    own, query = admitted_for(mechanisms.GRR(), WORLD, epsilon=EPSILON)[0], first_query(mechanisms.GRR())[1]
     with localcontext() as context:
         context.prec, context.rounding = 200, ROUND_FLOOR
         below = Fraction(Decimal(3).ln().next_minus())
@@ -84,15 +83,15 @@ def test_a_claim_that_is_below_by_less_than_any_number_of_digits_shows_is_exceed
 
 def test_a_channel_of_a_derived_class_is_none() -> None:
     with pytest.raises(MechanismError, match=r"Derived, method channel, round 0: .* nor may it be of a class derived"):
-        first_query(liars.Derived())
+        first_query(dishonest.Derived())
 
 
 def test_a_forged_channel_is_checked_anew_and_nobody_else_holds_what_is_drawn_from() -> None:
     with pytest.raises(MechanismError, match="Forged, method channel, round 0: 40 bits with at most 0 ones"):
-        first_query(liars.Forged())
-    design, query = first_query(liars.Keeps())
+        first_query(dishonest.Forged())
+    design, query = first_query(dishonest.Keeps())
     admit(design.own)
-    object.__setattr__(liars.GIVEN[-1], "if_zero", 0)
+    object.__setattr__(dishonest.GIVEN[-1], "if_zero", 0)
     held = CustomPublic(design.own).channel(query)
     assert isinstance(held, IndependentBits)
     assert held.if_zero > 0
@@ -101,18 +100,18 @@ def test_a_forged_channel_is_checked_anew_and_nobody_else_holds_what_is_drawn_fr
 
 def test_a_sampler_is_tried_for_all_private_values() -> None:
     """False alarm of an honest sampler: 1e-9 for each of 4 public coins."""
-    own, checked = admitted_for(foreign.LocalHashing(), WORLD, epsilon=EPSILON)
+    own, checked = admitted_for(mechanisms.LocalHashing(), WORLD, epsilon=EPSILON)
     assert checked.how == FOR_SOME == "likelihood checked for 4 public coins, sampler sampled"
     assert own.promise.endswith(f"({FOR_SOME})")
     with pytest.raises(
         MechanismError, match=r"method sampler, round 0: its draws differ .* private value 5 gave release"
     ):
-        admitted_for(liars.CrookedForSome(), WORLD, epsilon=EPSILON)
+        admitted_for(dishonest.CrookedForSome(), WORLD, epsilon=EPSILON)
 
 
 def test_a_likelihood_of_more_values_than_are_tried_is_only_claimed() -> None:
     assert MOST_SAMPLED < 257
-    own, checked = admitted_for(liars.Many(), WORLD, epsilon=EPSILON)
+    own, checked = admitted_for(dishonest.Many(), WORLD, epsilon=EPSILON)
     assert checked.how == UNCHECKED
     assert own.unchecked
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import foreign_mechanisms as foreign
+import mechanisms
 import pytest
 from runs import Command, refused
 
@@ -23,7 +23,7 @@ from scenarios.config import mechanism_settings
 from scenarios.config.custom_halves import own_of, packages_of, settings_in
 from scenarios.config.identity import build_mechanism, identity, import_class
 
-SOURCE = Path(foreign.__file__)
+SOURCE = Path(mechanisms.__file__)
 
 
 def package(folder: Path, name: str, **files: str) -> ModuleType:
@@ -47,14 +47,14 @@ def anew(module: str, *beside: str) -> ModuleType:
 
 def test_neither_path_nor_folder_counts(importable: Path) -> None:
     there = package(importable, "elsewhere")
-    assert identity(there.GRR()) == identity(foreign.GRR())
+    assert identity(there.GRR()) == identity(mechanisms.GRR())
     assert identity(there.OUE()) != identity(there.GRR())
-    assert len(identity(foreign.OUE())) == 32
+    assert len(identity(mechanisms.OUE())) == 32
 
 
 def test_a_changed_line_is_another_mechanism(importable: Path) -> None:
     there = package(importable, "changed", mine=SOURCE.read_text(encoding="utf-8").replace("1e-12", "1e-11"))
-    assert identity(there.OUE()) != identity(foreign.OUE())
+    assert identity(there.OUE()) != identity(mechanisms.OUE())
 
 
 def test_other_ends_of_lines_are_no_change(importable: Path) -> None:
@@ -66,8 +66,8 @@ def test_other_ends_of_lines_are_no_change(importable: Path) -> None:
 
 
 def test_settings_count() -> None:
-    assert identity(foreign.GRR(shift=1)) != identity(foreign.GRR())
-    assert identity(foreign.GRR(shift=0)) == identity(foreign.GRR())
+    assert identity(mechanisms.GRR(shift=1)) != identity(mechanisms.GRR())
+    assert identity(mechanisms.GRR(shift=0)) == identity(mechanisms.GRR())
 
 
 CELL = """
@@ -145,7 +145,7 @@ def test_what_is_no_mechanism_is_refused(importable: Path) -> None:
         build_mechanism(import_class("third.mine:independent_bits"), {})
 
 
-OUE = Path(foreign.__file__).read_text(encoding="utf-8")
+OUE = Path(mechanisms.__file__).read_text(encoding="utf-8")
 MINE = """
 import sys
 from dataclasses import dataclass

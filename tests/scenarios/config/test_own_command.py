@@ -5,10 +5,9 @@ import shutil
 import sys
 from pathlib import Path
 
-import foreign_mechanisms as foreign
+import mechanisms
 import pytest
-from own_pages import result
-from runs import Command, refused
+from runs import Command, refused, result
 
 from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
@@ -27,14 +26,14 @@ def folder(importable: Path) -> Path:
     """A working directory with a package of one's own, ``theirs``."""
     (importable / "theirs").mkdir()
     (importable / "theirs" / "__init__.py").write_text("", encoding="utf-8")
-    source = Path(foreign.__file__).read_text(encoding="utf-8")
+    source = Path(mechanisms.__file__).read_text(encoding="utf-8")
     late = source.replace(
         "        item, liked = ratings", "        stop_at(question.round)\n        item, liked = ratings", 1
     )
     (importable / "theirs" / "good.py").write_text(source, encoding="utf-8")
     (importable / "theirs" / "killed.py").write_text(late + KILLS, encoding="utf-8")
     (importable / "theirs" / "policy.py").write_text(POLICY, encoding="utf-8")
-    shutil.copy(Path(foreign.__file__).parent / "foreign_bad.py", importable / "bad.py")
+    shutil.copy(Path(mechanisms.__file__).parent / "mechanisms.py", importable / "bad.py")
     return importable
 
 
@@ -64,7 +63,7 @@ def test_a_design_of_ones_own_runs_by_its_name(blindrec: Command, folder: Path) 
     )
     again = result(blindrec, "run", "mine.toml", "--allow-code", "--backend", "inprocess")
     assert again["releases_sha256"] == told["releases_sha256"]
-    in_python = Scenario(design=foreign.GRR(shift=2), items=20, rated=5, users=4000, epsilon=2)
+    in_python = Scenario(design=mechanisms.GRR(shift=2), items=20, rated=5, users=4000, epsilon=2)
     assert record(run(in_python, InProcess(2)))["releases_sha256"] == told["releases_sha256"]
 
 
@@ -177,7 +176,7 @@ def test_a_plan_simulates_what_predicts_nothing(
 
 
 def test_a_plan_simulates_nothing_where_clusters_are_liked_alike() -> None:
-    mirrored = Scenario(design=foreign.GRR(), items=20, rated=5, like=[[0.9, 0.1], [0.1, 0.9]])
+    mirrored = Scenario(design=mechanisms.GRR(), items=20, rated=5, like=[[0.9, 0.1], [0.1, 0.9]])
     assert simulated(mirrored.complete()) is None
 
 

@@ -5,13 +5,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import foreign_bad as bad
-import foreign_mechanisms as foreign
+import mechanisms
 import psutil
 import pytest
 import ray
-from foreign_jobs import job
-from foreign_jobs import outcome as here
+from custom_jobs import job
+from custom_jobs import outcome as here
 from runs import present
 
 from benchmarks.victims import below
@@ -31,7 +30,7 @@ def there(session: OnRay, of: Job, progress: Callable[[RunProgress], None] = lam
     return run_job(of, session, advised=0, top=1, progress=progress).outcome
 
 
-ADAPTIVE = job(foreign.GRR(), adaptive=True, workers=1)
+ADAPTIVE = job(mechanisms.GRR(), adaptive=True, workers=1)
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +64,7 @@ def test_each_side_holds_its_own_and_imports_nobody_elses_file(watched: tuple[Ou
     seen = watched[1]
     assert seen.keys() == {"device", "server"}
     for loaded in seen.values():
-        assert not [
-            name for name in loaded if name.partition(".")[0] in {"scenarios", "foreign_mechanisms", "foreign_jobs"}
-        ]
+        assert not [name for name in loaded if name.partition(".")[0] in {"scenarios", "mechanisms", "custom_jobs"}]
     assert "coordinator.server.custom" in seen["server"]
     assert "actors.custom" in seen["device"]
     theirs = [name for name in seen["device"] if name.startswith("coordinator.")]
@@ -78,14 +75,14 @@ def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None
     """An aggregator holds no handle of a device: nothing of `actors` is there, with a foreign class as without."""
     from coordinator.server.fleet.querying import start_aggregators  # noqa: PLC0415 (Ray)
 
-    of = job(foreign.GRR())
+    of = job(mechanisms.GRR())
     place._by_value(_packages(of.plan))
     (one,) = start_aggregators(1, of.plan.own)
     query = present(of.plan.rehearsal())
     ray.get(one.warm_up.remote(query))
     loaded = ray.get(one.__ray_call__.remote(lambda _: list(sys.modules)))
     ray.kill(one)
-    assert not [name for name in loaded if name.partition(".")[0] in {"actors", "scenarios", "foreign_mechanisms"}]
+    assert not [name for name in loaded if name.partition(".")[0] in {"actors", "scenarios", "mechanisms"}]
 
 
 class Unlucky(InMemoryRounds):
@@ -101,13 +98,13 @@ def test_a_run_that_was_interrupted_goes_on(ray_session: OnRay) -> None:
     """It began in this process."""
     held = Unlucky()
     with pytest.raises(KeyboardInterrupt):
-        here(job(foreign.LocalHashing(), rounds=4, kept=held))
-    whole = there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=InMemoryRounds(*held.rounds)))
-    assert whole.releases_sha256 == here(job(foreign.LocalHashing(), rounds=4)).releases_sha256
+        here(job(mechanisms.LocalHashing(), rounds=4, kept=held))
+    whole = there(ray_session, job(mechanisms.LocalHashing(), rounds=4, workers=1, kept=InMemoryRounds(*held.rounds)))
+    assert whole.releases_sha256 == here(job(mechanisms.LocalHashing(), rounds=4)).releases_sha256
 
 
-@pytest.mark.parametrize("kind", [bad.NeverEnds])
-def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[bad.Raises]) -> None:
+@pytest.mark.parametrize("kind", [mechanisms.NeverEnds])
+def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[mechanisms.Raises]) -> None:
     far, near = there(ray_session, job(kind(late=2), rounds=4, workers=1)), here(job(kind(late=2), rounds=4))
     until = time.monotonic() + 10
     while (left := [line for line in below(psutil.Process()).values() if line.startswith("ray::DeviceHost")]) and (

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from own_pages import OwnPage, result
-from runs import Command
+from runs import Command, OwnPage, result
 
 from benchmarks.pages import folder_of_pages
 

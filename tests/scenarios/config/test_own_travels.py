@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import foreign_mechanisms
+import mechanisms
 import pytest
 from runs import Command
 
@@ -52,7 +52,7 @@ if __name__ == "__main__":
 @pytest.fixture
 def folder(importable: Path) -> Path:
     """A folder of one's own: a package, and another one that it imports."""
-    source = Path(foreign_mechanisms.__file__).read_text(encoding="utf-8")
+    source = Path(mechanisms.__file__).read_text(encoding="utf-8")
     for package, files in (("theirs", {"good": source, "helped": HELPED}), ("sketching", {"hot": HELPER})):
         (importable / package).mkdir()
         for name, text in {"__init__": "", **files}.items():

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from failing_disk import Disk
+from faults import Disk
 from runs import Command, holds_within, planted_ratings, write_movielens
 
 from actors import durable_log

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from malformed import begin_no_run, fault, ratings_file
+from hostile import begin_no_run, fault, ratings_file
 from runs import Command, refused
 from thoroughness import size
 

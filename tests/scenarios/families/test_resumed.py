@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
+from faults import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from runs import Command, planted_ratings, refused, tree, write_movielens
 
 from actors.keeper import LEDGER, Keeper, spent_by

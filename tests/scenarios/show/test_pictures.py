@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from golden.making import golden
-from layout import faults
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from runs import present
+from runs import faults, present
 
 from coordinator.protocol.errors import InputError
 from scenarios.show.drawing import draw_picture, readable

@@ -5,7 +5,7 @@ import math
 import re
 from pathlib import Path
 
-import foreign_mechanisms as foreign
+import mechanisms
 import numpy as np
 import pandas as pd
 import pytest
@@ -109,7 +109,7 @@ def test_what_is_no_regular_file_stays_what_it_is() -> None:
 
 def test_items_of_ones_own_mechanism_are_ranked_as_others_are() -> None:
     """Its contract says that what has a larger estimate is liked more."""
-    run = here(small(design=foreign.OUE(), users=20_000, epsilon=3))
+    run = here(small(design=mechanisms.OUE(), users=20_000, epsilon=3))
     table = items_table(run)
     assert list(table.columns) == [*COLUMNS, "rank", "popularity"]
     assert table.sort_values("rank")["score"].is_monotonic_decreasing

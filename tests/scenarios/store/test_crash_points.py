@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from thoroughness import THOROUGH
 
-TESTS = Path(__file__).parents[2]
+SUPPORT = Path(__file__).parents[2] / "support"
 # the packages first: the tests' folder has some of the same names
 SCRIPT = """
 import sys, actors, coordinator, scenarios
@@ -25,7 +25,7 @@ TRIED = {"run": 60, "repeat": 18, "resume": 60, "sweep": 18, "online": 18, "two-
 def told_of(folder: Path, *families: str) -> dict[str, Any]:
     """What `crash_points` tells of families, in a process of its own that has no threads."""
     one_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    command = [sys.executable, "-c", SCRIPT, str(TESTS), str(folder), *families]
+    command = [sys.executable, "-c", SCRIPT, str(SUPPORT), str(folder), *families]
     ended = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=folder, env={**os.environ, **one_thread}
     )

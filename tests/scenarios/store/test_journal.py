@@ -6,10 +6,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import foreign_mechanisms
+import mechanisms
 import numpy as np
 import pytest
-from going_on import LAYOUT, killed_on_ray, left, stopped
+from faults import LAYOUT, killed_on_ray, left, stopped
 from runs import Command, small, tree
 
 from coordinator.protocol.errors import InputError
@@ -31,7 +31,7 @@ KINDS: list[dict[str, Any]] = [
         for policy in half.policies_with(half.settings())
     ),
     *({"design": name, **told} for name, half in server_halves().items() for told in variants(half) if told),
-    {"design": foreign_mechanisms.OUE()},
+    {"design": mechanisms.OUE()},
     {"epsilon": "1/3"},
     {"policy": "eliminate", "epsilon": "inf"},
     {"design": "sign", "vectors": 8, "policy": "fixed", "rounds": 3, "answers_per_device": 3},
@@ -78,7 +78,7 @@ def test_rounds_come_back_as_they_were(kind: dict[str, Any], tmp_path: Path) -> 
 
 
 def test_every_statistic_can_be_kept() -> None:
-    kept = {type(rounds_of(design=one)[0].statistic).__name__ for one in (*server_halves(), foreign_mechanisms.OUE())}
+    kept = {type(rounds_of(design=one)[0].statistic).__name__ for one in (*server_halves(), mechanisms.OUE())}
     ours = (kind for kind in Statistic.__subclasses__() if kind.__module__.startswith("coordinator.server.statistics"))
     assert kept == {kind.__name__ for kind in ours}
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from failing_disk import Disk
+from crash_points import Squares
+from faults import Disk
 from rich.console import Console
 from runs import Command, files_of_units, lines_of_units, present, refused, small, tree
 from runs import claim as claim_run
-from squares import Squares
 
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.backends.selection import InProcess

@@ -5,20 +5,22 @@ import math
 
 import numpy as np
 import pytest
-from exact_information import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import (
+    TinyModel,
     bit_release,
     chi_square_information,
+    data_channel,
     exact_information,
     maxsense_bits,
     maxsense_information,
     pairwise_information,
+    possible_data,
     rated_equal_bits,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import kl_div
 from thoroughness import examples
-from tiny_model import TinyModel, data_channel, possible_data
 
 from coordinator.protocol.arrays import Floats
 from scenarios.theory import bounds as information

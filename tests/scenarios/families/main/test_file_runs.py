@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from going_on import stopped
+from faults import stopped
 from runs import Command, here, of_file, planted_ratings, present, refused, small, write_movielens
 
 from actors.ratings import StoredRatings

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from reference import Tiny, worst_case_tiny
 from runs import present
-from tiny_worst_case import Tiny, worst_case_tiny
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.weighting import Weighting

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from going_on import LAYOUT
+from faults import LAYOUT
 from runs import Command, refused
 
 PLANTED = ["two-tier", "--backend", "inprocess", "--workers", "1", "--planted", "120,60,4000"]

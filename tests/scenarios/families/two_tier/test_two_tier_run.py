@@ -13,10 +13,10 @@ import numpy as np
 import psutil
 import pytest
 from boundary import SEED, shows_a_secret
-from going_on import LAYOUT
+from faults import LAYOUT
 from runs import holds_within
 from thoroughness import THOROUGH
-from tiers import SECRET, WILLING, features, private, query, rated
+from worlds import SECRET, WILLING, features, private, query, rated
 
 from actors.lying import LOUD, Poison, PoisoningCohort, poisoned
 from actors.second_order.cohort import PrivateCohort

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from completions import complete_many, features_of, planted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
+from worlds import complete_many, features_of, planted
 
 from actors.advice import top_items
 from benchmarks.completion_rates import completion_errors, sample_bound, sample_errors, second_moment, slope

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import foreign_mechanisms as foreign
+import mechanisms
 import numpy as np
 import pytest
 from rich.console import Console
@@ -151,7 +151,7 @@ def test_from_python_it_is_the_same(blindrec: Command, ratings: Path) -> None:
     assert compared.frame("seeds")["ndcg"].between(0, 1).all()
 
 
-OUE, LIAR = "foreign_mechanisms:OUE", "foreign_mechanisms:Liar"
+OUE, LIAR = "mechanisms:OUE", "mechanisms:Liar"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_list_of_names_names_each_row(blindrec: Command, ratings: Path) -> Non
 
 
 def test_custom_mechanisms_stand_beside_the_others(blindrec: Command, ratings: Path) -> None:
-    design = ("--design", f"foreign_mechanisms:GRR,{OUE}", "--setting", "shift=1", "--scale", "1,4,100")
+    design = ("--design", f"mechanisms:GRR,{OUE}", "--setting", "shift=1", "--scale", "1,4,100")
     result = blindrec("compare", ratings, *CUSTOM, *design, "--devices", 200, "--json", "-").result
     rows = [row for row in result["rows"] if row["trust_model"] == "local"]
     names = list(dict.fromkeys(row["mechanism"] for row in rows))
@@ -207,21 +207,21 @@ def test_custom_mechanisms_stand_beside_the_others(blindrec: Command, ratings: P
     measured = {(row["epsilon"], row["users"], row["simulated"]) for row in rows}
     assert measured == {(epsilon, users, "devices") for epsilon in (2.0, 4.0) for users in (50, 200)}  # no law for more
     remarks = [remark for remark in result["remarks"] if "@" in remark]
-    assert remarks[0] == f"{names[0]} is foreign_mechanisms:GRR, shift 1; its channel was checked exactly"
+    assert remarks[0] == f"{names[0]} is mechanisms:GRR, shift 1; its channel was checked exactly"
     assert remarks[1].startswith(f"{names[0]} is not measured with 5,000 people: it has no law")
 
 
 def test_from_python_a_mechanism_is_enough_and_other_settings_are_another_row(ratings: Path) -> None:
     options: dict[str, Any] = {"scale": 1, "epsilon": 1, "progress": False}
-    designs = [foreign.GRR(), foreign.GRR(shift=1)]
+    designs = [mechanisms.GRR(), mechanisms.GRR(shift=1)]
     compared = face.compare(ratings, design=designs, mechanisms="set", seeds=3, trust_models="local", **options)
     assert len({row["mechanism"] for row in compared["rows"]}) == 3
     with pytest.raises(face.errors.PolicyError, match=r"(?i)liar"):
-        face.compare(ratings, design=foreign.Liar(), **options)
+        face.compare(ratings, design=mechanisms.Liar(), **options)
 
 
 def test_items_are_ranked_by_what_a_custom_class_estimates(ratings: Path) -> None:
-    settings = Comparison(ratings=ratings, like_from=4, design=(foreign.GRR(),))  # type: ignore[arg-type] # is read
+    settings = Comparison(ratings=ratings, like_from=4, design=(mechanisms.GRR(),))  # type: ignore[arg-type] # is read
     world, (row,) = world_of(settings, 0), custom_rows(settings).values()
     advised = row.advise(world, RowRequest(settings=settings, epsilon=None, users=20_000, public=0, seed=0))
     train = world.fold.train

@@ -8,8 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import foreign_dishonest as dishonest
-import foreign_leaks as planted
+import dishonest
 import numpy as np
 import pytest
 from runs import Command, present
@@ -236,19 +235,19 @@ def test_no_release_is_likelier_than_the_likeliest(design: str) -> None:
 
 
 BY = {
-    planted.OneCoin: "worst",
-    planted.TwoQuestions: "searched",
-    planted.FreshNoise: "repeat",
-    planted.LowBits: "worst",
-    planted.UnusedField: "searched",
-    planted.SkewedSet: "worst",
-    planted.Overheard: "company",
-    planted.Remembered: "rounds",
-    planted.Later: "rounds",
-    planted.SameNoise: "rounds",
-    planted.OneRating: "searched",
-    planted.AboutSome: "worst pool=some",
-    planted.KeptForSome: "rounds pool=some",
+    dishonest.OneCoin: "worst",
+    dishonest.TwoQuestions: "searched",
+    dishonest.FreshNoise: "repeat",
+    dishonest.LowBits: "worst",
+    dishonest.UnusedField: "searched",
+    dishonest.SkewedSet: "worst",
+    dishonest.Overheard: "company",
+    dishonest.Remembered: "rounds",
+    dishonest.LaterLeak: "rounds",
+    dishonest.SameNoise: "rounds",
+    dishonest.OneRating: "searched",
+    dishonest.AboutSome: "worst pool=some",
+    dishonest.KeptForSome: "rounds pool=some",
 }
 """Which attack sees a leak that it takes few releases to see.
 
@@ -259,7 +258,7 @@ A twin fails by false alarm with probability 1e-3 at most, which is the audit's 
 @pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", sample(list(BY), 5))
-def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[planted.Plain]) -> None:
+def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[dishonest.Plain]) -> None:
     found, twin = (audit(kind(leaks=leaks), releases=30_000) for leaks in (True, False))
     assert found.measured > 1.1
     assert any(line.startswith(f"attack {BY[kind]} ") for line in found.failures), found.failures
@@ -269,11 +268,11 @@ def test_a_planted_leak_is_found_and_its_twin_passes(kind: type[planted.Plain]) 
 
 @pytest.mark.few(1)
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", [planted.LessNoise, planted.StatedLessNoise, planted.BitsWithLessNoise])
-def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[planted.Plain]) -> None:
-    found = audit(kind(leaks=True), releases=400_000 if kind is planted.LessNoise else 10_000)
+@pytest.mark.parametrize("kind", [dishonest.LessNoise, dishonest.StatedLessNoise, dishonest.BitsWithLessNoise])
+def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[dishonest.Plain]) -> None:
+    found = audit(kind(leaks=True), releases=400_000 if kind is dishonest.LessNoise else 10_000)
     exact = math.log((1 - 0.95 / (1 + math.e)) / (0.95 / (1 + math.e)))
-    if kind is planted.LessNoise:  # whose stated likelihood is honest: only releases tell
+    if kind is dishonest.LessNoise:  # whose stated likelihood is honest: only releases tell
         assert found.exact == pytest.approx(1)
         assert 1 < found.measured <= exact
     else:
@@ -283,7 +282,7 @@ def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[plan
     assert not found.held
     twin = audit(kind(leaks=False), releases=10_000)
     assert twin.held
-    if kind is not planted.LessNoise:  # A run says of the same channels that they were checked exactly
+    if kind is not dishonest.LessNoise:  # A run says of the same channels that they were checked exactly
         assert "not checked" not in twin.guarantee
         assert found.guarantee.endswith("not checked)")
 
@@ -293,11 +292,11 @@ def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[plan
 @pytest.mark.parametrize("items", [1, 5])
 def test_a_leak_of_some_items_is_found_from_the_size_on_that_the_audit_states(items: int) -> None:
     """Of each item alone, and of one item in five; a third of that size passes, which the honest audit says."""
-    honest = audit(planted.SomeItems(leaks=False, of=items), releases=30_000)
+    honest = audit(dishonest.SomeItems(leaks=False, of=items), releases=30_000)
     assert honest.held
     size = present(present(honest.power).leaks[1 / items])
     for part, passes in ((1, False), (1 / 3, True)):
-        leaking = planted.SomeItems(excess=(size - 1) * part, of=items)
+        leaking = dishonest.SomeItems(excess=(size - 1) * part, of=items)
         assert audit(leaking, releases=30_000).held is passes
 
 

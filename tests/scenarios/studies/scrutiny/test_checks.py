@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import foreign_dishonest as dishonest
-import foreign_mechanisms as foreign
-import liars
+import dishonest
+import mechanisms
 import numpy as np
 import pytest
 from runs import Command
@@ -51,7 +50,7 @@ def row_of(holds: Callable[[MechanismUnderTest], str], tested: MechanismUnderTes
 def test_an_honest_mechanism_holds(name: str) -> None:
     """False alarm of the sampler below 1e-6 each."""
     for holds in (log_ratio, at_the_runs_size, checks.sampler):
-        row = row_of(holds, liars.subject(name))
+        row = row_of(holds, dishonest.subject(name))
         assert (row.verdict, row.mechanism) == (HELD, name), row
 
 
@@ -68,14 +67,14 @@ def test_an_honest_mechanism_holds(name: str) -> None:
     ],
 )
 def test_a_channel_that_spends_more_is_seen_and_less_is_waste(name: str, holds: Any, share: Any, told: str) -> None:
-    row = row_of(holds, liars.subject(name, channel=share))
+    row = row_of(holds, dishonest.subject(name, channel=share))
     assert row.verdict == FAILED
     assert told in row.told
 
 
 LIES = [
     *(
-        (checks.sampler, liars.subject(name, sampler=Fraction(off, 100)), "the channel says")
+        (checks.sampler, dishonest.subject(name, sampler=Fraction(off, 100)), "the channel says")
         for name in MECHANISMS
         for off in (97, 103)
     ),
@@ -112,11 +111,11 @@ def test_a_lie_is_seen(holds: Any, tested: MechanismUnderTest | Mechanism, told:
 def test_a_row_that_is_no_distribution_is_seen(row: list[Fraction], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.protocol.channels.IndependentBits.chances", lambda *_: row)
     with pytest.raises(Failed, match=told):
-        chances(liars.unary(Fraction(1)), np.zeros(1, np.int64), 1, np.uint64(0))
+        chances(dishonest.unary(Fraction(1)), np.zeros(1, np.int64), 1, np.uint64(0))
 
 
 def test_a_query_at_another_epsilon_than_asked_is_seen() -> None:
-    subject = liars.subject()
+    subject = dishonest.subject()
 
     def half(size: object, epsilon: Fraction | None, round_number: int, public_seed: bytes) -> Query:
         query = subject.asks(TINY, epsilon, round_number, public_seed)
@@ -149,7 +148,7 @@ def test_whatever_a_mechanism_raises_is_a_row_of_one_line() -> None:
     errors: dict[str, Exception | None] = {"broken": ZeroDivisionError("a\nb"), "reason": Unchecked("there is none")}
     errors |= {"refused": InputError("items is 5; give more"), "failed": Failed("here"), "fine": None}
     tried = [checks.Check(name, "", partial(holds, error)) for name, error in errors.items()]
-    result = checks.conformance([liars.subject()], tried)
+    result = checks.conformance([dishonest.subject()], tried)
     assert [(row.verdict, row.told) for row in result.rows] == [
         (FAILED, "ZeroDivisionError: a"),
         (UNCHECKED, "there is none"),
@@ -168,8 +167,8 @@ def test_the_sampler_must_return_the_querys_bits(monkeypatch: pytest.MonkeyPatch
     def wide(self: object, private: Ints, query: Query, coins: Coins) -> Ints:
         return np.zeros((len(private), query.bits + 1), np.int64)
 
-    monkeypatch.setattr(liars.Device, "randomize", wide)
-    assert "randomize returns shape" in row_of(checks.sampler, liars.subject()).told
+    monkeypatch.setattr(dishonest.Device, "randomize", wide)
+    assert "randomize returns shape" in row_of(checks.sampler, dishonest.subject()).told
 
 
 @pytest.mark.parametrize("chance", [0.0003, 0.3])
@@ -189,7 +188,7 @@ def test_a_count_is_improbable_not_much_later_than_its_exact_law_says(chance: fl
 
 @pytest.mark.few(1)
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", [foreign.OUE(), foreign.LocalHashing()])
+@pytest.mark.parametrize("mechanism", [mechanisms.OUE(), mechanisms.LocalHashing()])
 def test_honest_estimates_hold(mechanism: Mechanism) -> None:
     row = row_of(estimates, mechanism)
     assert row.verdict == HELD, row.told
@@ -200,7 +199,7 @@ def estimates_row(monkeypatch: pytest.MonkeyPatch, rise: float, spread: float = 
     around = np.array([1.0, -1.0, 1.0, -1.0]) * math.sqrt(spread / 2)
     runs = ((around + LEVEL * (rise + sign * give), np.ones(4), LEVEL) for sign in [1, -1] * 10)
     monkeypatch.setattr(checks, "_estimates_of", lambda *_: next(runs))
-    return row_of(estimates, foreign.OUE())
+    return row_of(estimates, mechanisms.OUE())
 
 
 @pytest.mark.parametrize(
@@ -259,14 +258,14 @@ def test_what_is_answered_though_it_should_not_be_is_seen(design: str, monkeypat
 
 
 def test_a_number_that_is_refused_twice_is_left_out_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = [one.label for one in subjects("foreign_bad:Halved")]
-    assert labels == ["foreign_bad:Halved", "foreign_bad:Halved shift=6"]
-    ((label, reason),) = omissions("foreign_bad:Halved")
-    assert label == "foreign_bad:Halved one=1.0"
+    labels = [one.label for one in subjects("mechanisms:Halved")]
+    assert labels == ["mechanisms:Halved", "mechanisms:Halved shift=6"]
+    ((label, reason),) = omissions("mechanisms:Halved")
+    assert label == "mechanisms:Halved one=1.0"
     assert "one is 1.0; give a probability below 1" in reason
     monkeypatch.setattr("scenarios.studies.scrutiny.checks.conformance", lambda _: Conformance(()))
-    (row,) = check("foreign_bad:Halved").rows
-    assert (row.mechanism, row.verdict) == ("foreign_bad:Halved one=1.0", UNCHECKED)
+    (row,) = check("mechanisms:Halved").rows
+    assert (row.mechanism, row.verdict) == ("mechanisms:Halved one=1.0", UNCHECKED)
 
 
 def test_every_choice_that_can_be_listed_is_made() -> None:
@@ -290,7 +289,7 @@ def test_every_choice_that_can_be_listed_is_made() -> None:
 )
 def test_ones_own_is_checked_alike(name: str, failed: set[str], blindrec: Command) -> None:
     """False alarm: 1e-6 of a sampler."""
-    ended = blindrec("check", f"foreign_mechanisms:{name}", "--json", "-")
+    ended = blindrec("check", f"mechanisms:{name}", "--json", "-")
     assert ended.code == (2 if failed else 0)
     found = {row["check"] for row in ended.result["rows"] if row["verdict"] == FAILED}
     assert found >= failed

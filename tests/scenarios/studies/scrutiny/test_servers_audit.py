@@ -5,7 +5,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import foreign_servers as planted
+import dishonest
 import numpy as np
 import pytest
 from runs import Command
@@ -70,11 +70,11 @@ def test_the_law_of_six_shares_is_that_of_one_dose(law: NoiseLaw, dose: NoiseLaw
 
 
 LEAKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "one server's noise missing": ({"make": planted.without_noise}, {}, "seeds"),
-    "both servers' noise from one seed": ({"make": planted.one_seed}, {}, "words"),
-    "a seed used twice": ({"devices": planted.SeedTwice}, {}, "words"),
+    "one server's noise missing": ({"make": dishonest.without_noise}, {}, "seeds"),
+    "both servers' noise from one seed": ({"make": dishonest.one_seed}, {}, "words"),
+    "a seed used twice": ({"devices": dishonest.SeedTwice}, {}, "words"),
     "half of the devices gone": (
-        {"make": planted.opening_few},
+        {"make": dishonest.opening_few},
         {"settings": {"noise": "devices"}, "users": 7, "releases": 20_000},
         "short rounds",
     ),
@@ -115,7 +115,7 @@ def test_claim_law_and_measurement_are_said(monkeypatch: pytest.MonkeyPatch, bli
     for name in ("epsilon", "epsilon_at_least"):
         assert f"{record[name]:.4f}" in page
     monkeypatch.setattr(  # the leak is in the code that runs use
-        "coordinator.aggregators.gathering.ShareServer._noise", planted.Noiseless._noise
+        "coordinator.aggregators.gathering.ShareServer._noise", dishonest.Noiseless._noise
     )
     ended = blindrec("audit", *flags, "--design", "totals")
     assert ended.code == 2

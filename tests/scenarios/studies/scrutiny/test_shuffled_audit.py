@@ -6,8 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import foreign_leaks
-import foreign_shufflers as planted
+import dishonest
 import numpy as np
 import pytest
 from runs import Command
@@ -45,7 +44,7 @@ LEAST = {"absentees": 1500}  # Rounds; in a third of them all other leaks are fo
 @pytest.mark.parametrize(("delta", "claim", "exact"), [(1e-3, 0.5262, 0.4304), (1e-2, 0.3065, 0.2254)])
 def test_claim_and_exact_epsilon_of_bits_are_those_of_the_formulas(delta: float, claim: float, exact: float) -> None:
     """Of 200 devices under epsilon 2."""
-    result = shuffled_audit(foreign_leaks.StatedLessNoise(leaks=False), epsilon_local=2, delta=delta, releases=4000)
+    result = shuffled_audit(dishonest.StatedLessNoise(leaks=False), epsilon_local=2, delta=delta, releases=4000)
     assert result.epsilon == pytest.approx(claim, abs=2e-4)
     assert result.epsilon_at_least == pytest.approx(exact, abs=2e-4)
     assert (result.epsilon_local, result.delta, result.amplified_for, result.held) == (2, delta, 200, True)
@@ -76,10 +75,10 @@ def test_a_sound_mechanism_is_measured_below_its_claim_and_above_nothing() -> No
 
 
 LEAKS: dict[str, tuple[MakeShuffler, str, str]] = {
-    "order": (planted.Ordered, "multiset", "order"),
-    "number": (planted.Numbered, "multiset", "number or length"),
-    "absentees": (planted.CountingAbsentees, "short rounds", ""),
-    "lengths": (planted.TwoLengths, "lengths", "number or length"),
+    "order": (dishonest.Ordered, "multiset", "order"),
+    "number": (dishonest.Numbered, "multiset", "number or length"),
+    "absentees": (dishonest.CountingAbsentees, "short rounds", ""),
+    "lengths": (dishonest.TwoLengths, "lengths", "number or length"),
 }
 
 
@@ -106,7 +105,7 @@ def test_the_shuffler_of_runs_passes_where_leaks_are_found(rounds: int, monkeypa
 
 def asked(*, public: bool) -> ShuffledAudit:
     """Attack devices that hand on a question and an answer about it."""
-    subject = planted.asking(public=public)
+    subject = dishonest.asking(public=public)
     query = subject.query(SIZE, Fraction(2))
     options: dict[str, Any] = {"users": 200, "delta": 1e-3, "size": SIZE, "reports": 1_000_000, "doubt": 1e-3}
     return audit_shuffled(subject, query, **options)
@@ -185,7 +184,7 @@ def test_a_shuffler_that_no_longer_sorts_ends_with_code_two(monkeypatch: pytest.
 
 def test_a_shuffled_round_refuses_to_name_devices() -> None:
     """What a leaking shuffler hands on unchecked, the message itself refuses."""
-    collecting = planted.Numbered(planted.asking(public=True).query(SIZE, Fraction(1)), Agreement(trust=SHUFFLED))
+    collecting = dishonest.Numbered(dishonest.asking(public=True).query(SIZE, Fraction(1)), Agreement(trust=SHUFFLED))
     collecting.rows.append(np.zeros(7, np.uint8))
     collecting.addresses.append(3)
     collecting.asked = 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import foreign_shufflers as planted
+import dishonest
 import pytest
 from runs import Command
 
@@ -125,5 +125,5 @@ def test_a_local_epsilon_rounded_otherwise_is_found(change: Any, words: str, mon
 
 def test_devices_that_ask_themselves_keep_their_bound() -> None:
     """A question of one's own and a bit about it have the levels of one bit."""
-    row = CHECKS["from below"].of(planted.asking(public=False))
+    row = CHECKS["from below"].of(dishonest.asking(public=False))
     assert row.verdict == HELD, row

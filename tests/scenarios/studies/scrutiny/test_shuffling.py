@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_leaks import StatedLessNoise, likes
+from dishonest import StatedLessNoise, likes
 from runs import Command, complains
 
 import blindrec

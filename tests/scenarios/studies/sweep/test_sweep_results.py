@@ -73,7 +73,7 @@ def test_any_experiment(
 
 def test_a_mechanism_of_ones_own(tmp_path: Path) -> None:
     base = {"items": 24, "rated": 5, "users": 2000, "epsilon": 4}
-    designs = ["foreign_mechanisms:GRR", "maxsense"]
+    designs = ["mechanisms:GRR", "maxsense"]
     done = run(tmp_path, seeds=2, columns=["accuracy"], base=base, grid=[{"design": designs}])
     assert [row["design"] for row in done.result["settings"]] == designs
     assert all(0.5 <= row["accuracy"] <= 1 for row in done.result["settings"])

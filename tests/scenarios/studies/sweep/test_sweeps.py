@@ -8,10 +8,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from layout import faults
 from matplotlib.figure import Figure
 from rich.console import Console
-from runs import Command, lines_of_units, printed
+from runs import Command, faults, lines_of_units, printed
 from thoroughness import sample
 
 from coordinator.protocol.errors import InputError

@@ -1,7 +1,4 @@
-"""Goes on from what a kill at any file operation of a command leaves; run by ``test_crash_points``.
-
-Many operations leave the same behind, such as those on files that have no name yet: each state is tried once.
-"""
+"""Every state in which a crash can leave a folder, and what is left of it."""
 
 import functools
 import gc
@@ -11,16 +8,16 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack, redirect_stdout
+from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from unittest import mock
 
 import pandas as pd
-from cutting import Ended, forked
-from lasting import PROVENANCE, lasting
-from squares import Squares
+from rich.console import Console
 from thoroughness import size
 from typer.main import get_command
 
@@ -33,8 +30,204 @@ from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
 from scenarios.store.record_log import UNIT, UNITS, Units
 from scenarios.store.whole_files import locked_folder
 from scenarios.studies.sweep.sweep_folder import claim, measure_units
+from scenarios.studies.sweep.sweeps import Sweep
 from scenarios.theory import emulated_runs
 
+# What a kill leaves of a folder at each of a command's file operations: for tests of what survives that.
+WRITES = os.O_WRONLY | os.O_RDWR
+NAMED = ("mkdir", "rmdir", "unlink", "remove", "rename", "replace", "truncate", "chmod", "link", "symlink")
+HELD = ("write", "fsync", "ftruncate", "fdatasync")  # Operations on names, and on files that are open
+
+
+@dataclass
+class Cutting:
+    """Notes the operations of this process in a folder, and keeps what a kill at each of them would leave."""
+
+    folder: Path
+    kept: Path | None = None  # where copies go, named by their order
+    cuts: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    held: dict[int, str] = field(default_factory=dict)
+    ours: bool = False
+
+    def start(self) -> None:
+        """Watch from now on; there is no way back."""
+        open_, close = os.open, os.close
+
+        def opened(path: Any, flags: int, *rest: Any, dir_fd: int | None = None) -> int:
+            place = self._place(path, dir_fd)
+
+            def made() -> int:
+                self.ours = True
+                try:
+                    return open_(path, flags, *rest, dir_fd=dir_fd)
+                finally:
+                    self.ours = False
+
+            held = self._counted(f"open {place}", made) if place and flags & WRITES else made()
+            self.held[held] = place
+            return held
+
+        def closed(held: int) -> None:
+            self.held.pop(held, None)
+            close(held)
+
+        for name, replacement in (("open", opened), ("close", closed)):
+            setattr(os, name, replacement)
+        for name in NAMED:
+            setattr(os, name, self._named(name, getattr(os, name)))
+        for name in HELD:
+            setattr(os, name, self._on_held(name, getattr(os, name)))
+        sys.addaudithook(self._looked)
+
+    def _place(self, path: Any, dir_fd: int | None = None) -> str:
+        """Return a path within the folder; empty for one outside of it."""
+        if not isinstance(path, str | bytes | os.PathLike):
+            return self.held.get(path, "")
+        base = self.held.get(dir_fd, "/") if dir_fd is not None else os.getcwd()  # noqa: PTH109 (Path would look it up)
+        place = os.path.normpath(os.path.join(base, os.fsdecode(path)))  # noqa: PTH118 (same)
+        return place if Path(place).is_relative_to(self.folder) else ""
+
+    def keep(self, cut: str) -> None:
+        """Copy the folder, if there is one."""
+        if self.kept is not None:
+            if self.folder.exists():
+                shutil.copytree(self.folder, self.kept / str(len(self.cuts)), symlinks=True)
+            self.cuts.append(cut)
+
+    def _counted(self, what: str, operation: Callable[[], Any]) -> Any:
+        self.done.append(what)
+        self.keep(f"before {what}")
+        return operation()
+
+    def _named(self, name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
+        def replaced(path: Any, *rest: Any, **more: Any) -> Any:
+            if place := self._place(path, more.get("dir_fd")):
+                return self._counted(f"{name} {place}", lambda: operation(path, *rest, **more))
+            return operation(path, *rest, **more)
+
+        return replaced
+
+    def _on_held(self, name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
+        def replaced(held: int, *rest: Any) -> Any:
+            if not (place := self.held.get(held)):
+                return operation(held, *rest)
+            if name != "write":
+                return self._counted(f"{name} {place}", lambda: operation(held, *rest))
+
+            def in_two() -> int:
+                begun: int = operation(held, rest[0][: len(rest[0]) // 2])
+                self.keep(f"in write {place}")
+                more: int = operation(held, rest[0][begun:])
+                return begun + more
+
+            return self._counted(f"write {place}", in_two)
+
+        return replaced
+
+    def _looked(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Refuse files that are opened to be written in a way that is not counted."""
+        if event != "open" or self.ours or not isinstance(path := arguments[0], str) or not arguments[2] & WRITES:
+            return
+        if self._place(path) and not Path(path).is_dir():  # a file without a name in a folder is counted
+            os.write(2, f"{path} is opened past the operations that are counted\n".encode())
+            os._exit(1)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: exit code, what it printed as error, its operations, and of which cuts copies are kept."""
+
+    code: int
+    err: str
+    operations: list[str]
+    cuts: list[str]
+
+
+def forked(act: Callable[[], int], folder: Path, kept: Path | None = None) -> Ended:
+    """Run something in a child process; copies of a folder are kept outside of it."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(ours)
+        _child(act, Cutting(folder, kept), theirs)
+    os.close(theirs)
+    with os.fdopen(ours, encoding="utf-8") as said:
+        err, operations, cuts = said.read().split("\0")
+    _, status = os.waitpid(child, 0)
+    return Ended(os.waitstatus_to_exitcode(status), err, operations.splitlines(), cuts.splitlines())
+
+
+def _child(act: Callable[[], int], cutting: Cutting, theirs: int) -> NoReturn:
+    code = 1
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as err:
+            cutting.start()
+            code = act()
+        told = err.getvalue()
+        cutting.keep("after the last operation")
+    except BaseException as error:  # told to the parent, who fails
+        told = f"{type(error).__name__}: {error}"
+    with os.fdopen(theirs, "w", encoding="utf-8") as says:
+        says.write("\0".join((told, "\n".join(cutting.done), "\n".join(cutting.cuts))))
+        says.flush()
+    os._exit(code)
+
+
+# What lasts of a result: what two runs of the same scenario have in common.
+PROVENANCE = {"command", "ended"}  # What a folder says of where it comes from
+
+
+def lasting(value: Any, without: Set[str]) -> Any:
+    """A result without some of its values, wherever they stand in it."""
+    if isinstance(value, dict):
+        return {name: lasting(one, without) for name, one in value.items() if name not in without}
+    return [lasting(one, without) for one in value] if isinstance(value, list) else value
+
+
+# The smallest sweep: squares of numbers, for tests of what keeps sweeps.
+class Number(NamedTuple):
+    """A unit."""
+
+    unit: int
+
+
+@dataclass(frozen=True)
+class Square:
+    """What it found."""
+
+    found: int
+
+
+def _squared(square: Callable[[int], int], number: int) -> Square:
+    return Square(square(number))
+
+
+class Squares(Sweep[Number, Square]):
+    """Squares of numbers, by a function that may fail."""
+
+    key, measurement = Number, Square
+
+    def __init__(self, numbers: Iterable[int], square: Callable[[int], int], content: dict[str, Any]) -> None:
+        self._numbers, self._square, self._content = list(numbers), square, content
+
+    def content(self) -> dict[str, Any]:
+        return self._content
+
+    def units(self, done: Mapping[Number, Square]) -> dict[Number, Callable[[], Square]]:
+        return {Number(number): partial(_squared, self._square, number) for number in self._numbers}
+
+    def result(self, units: Mapping[Number, Square]) -> dict[str, Any]:
+        return {"squares": [one.found for one in units.values()]}
+
+    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
+        return pd.DataFrame(result)
+
+    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
+        console.print(title, result)
+
+
+# Goes on from what a kill at any file operation of a command leaves; run by ``test_crash_points``.
 progress.EVERY = 1e9  # how far a run has come is written by the clock, which must not move the cuts
 
 SCENARIO = ["--items", "12", "--rated", "4", "--users", "60", "--design", "sign", "--policy", "fixed", "--rounds", "3"]

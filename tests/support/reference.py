@@ -1,16 +1,24 @@
-"""The oracle: every documented coin, set and bit once more, in plain Python integers and as slow as can be.
-
-Nothing here is imported from the project. Only the alias table of how many places are looked at is handed in, because
-its law is what is documented, and not which table has it; `law_of` computes the law of any table exactly.
-"""
+"""What the product is held against: plain Python from the pages, exact and slow."""
 
 import functools
 import hashlib
 import itertools
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
+import numpy as np
+from scipy.special import expit, kl_div
+from scipy.stats import binom
+
+from coordinator.protocol.arrays import Bits, Bools, Floats
+from coordinator.server.online.recommenders import Promise, Recommender, Rule, recommender_of
+from scenarios.theory.bounds import check_epsilon
+
+# The oracle: every documented coin, set and bit once more, in plain Python integers and as slow as can be.
 WORD = (1 << 64) - 1
 COINS = 1 << 64
 UNIT = 1 << 63  # Probabilities of the block model are whole numbers of this many parts
@@ -290,3 +298,235 @@ def misses(epsilon: Fraction, kept: int, others: int) -> int:
 def flips(epsilon: Fraction) -> int:
     """Coins of 2**64 that flip a bit: 2**64 / (1 + e**epsilon), rounded up."""
     return misses(epsilon, 1, 1)
+
+
+# Block models small enough to enumerate: every value of a user's data, and its law given the labels.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TinyModel:
+    """A block model with one user class, small enough to enumerate; labels Z are uniform over `L^N`."""
+
+    items: int
+    rated: int
+    like: tuple[float, ...] = (0.0, 1.0)
+
+
+def possible_data(model: TinyModel) -> tuple[Bools, Bits]:
+    """Every value of a user's data `(W, R)`, D of them."""
+    rated, ratings = [], []
+    for chosen in itertools.combinations(range(model.items), model.rated):
+        for values in itertools.product((0, 1), repeat=model.rated):
+            row, bits = np.zeros(model.items, dtype=np.bool_), np.zeros(model.items, dtype=np.uint8)
+            row[list(chosen)], bits[list(chosen)] = True, values
+            rated.append(row)
+            ratings.append(bits)
+    return np.array(rated), np.array(ratings)
+
+
+def data_channel(model: TinyModel) -> Floats:
+    """`P(data | labels)`, shape (L^N, D): rows sum to 1, columns in the order of `possible_data`."""
+    rated, ratings = possible_data(model)
+    labels = np.array(list(itertools.product(range(len(model.like)), repeat=model.items)))
+    chance = np.asarray(model.like, dtype=np.float64)[labels]
+    law = np.full((len(labels), len(rated)), 1.0 / math.comb(model.items, model.rated))
+    for item in range(model.items):
+        liked = chance[:, item, None]
+        law *= np.where(rated[:, item], np.where(ratings[:, item] == 1, liked, 1.0 - liked), 1.0)
+    return law
+
+
+# Exact information of one answer about the clusters, by enumeration of tiny models; every bound must lie above.
+def maxsense_bits(model: TinyModel, sensed: Sequence[int]) -> Bits:
+    """MaxSense's private bit for every possible data, shape (D,): 1 if a sensed item was rated 1."""
+    _, ratings = possible_data(model)
+    return np.asarray(ratings[:, list(sensed)].any(axis=1), dtype=np.uint8)
+
+
+def rated_equal_bits(model: TinyModel, pair: tuple[int, int]) -> Bits:
+    """Pairwise-Preference's `rated-equal` bit, shape (D,): 1 if both items are rated, and rated equally."""
+    rated, ratings = possible_data(model)
+    one, other = pair
+    both = rated[:, one] & rated[:, other]
+    return np.asarray(both & (ratings[:, one] == ratings[:, other]), dtype=np.uint8)
+
+
+def bit_release(bits: Bits, *, epsilon: float) -> Floats:
+    """`P(released bit | data)`, shape (D, 2): kept with probability `e^eps / (1 + e^eps)` (Prop. 4 [2.4])."""
+    check_epsilon(epsilon)
+    keep = float(expit(epsilon))
+    one = np.where(bits == 1, keep, 1.0 - keep)
+    return np.stack([1.0 - one, one], axis=1)
+
+
+def exact_information(model: TinyModel, release: Floats) -> float:
+    """Mutual information `I(Z; S)` of the labels and one answer [nats].
+
+    Examples
+    --------
+    >>> model = TinyModel(items=2, rated=2)
+    >>> bits = rated_equal_bits(model, (0, 1))
+    >>> round(exact_information(model, bit_release(bits, epsilon=float("inf"))), 9)  # one bit, ln 2
+    0.693147181
+    """
+    law = data_channel(model) @ release
+    return float(kl_div(law, law.mean(axis=0)).sum() / len(law))
+
+
+def chi_square_information(model: TinyModel, release: Floats) -> float:
+    """Lemma 9's bound on `I(Z; S)` [nats], `E_S[ sum_z P(z | S)^2 / P(z) ] - 1`.
+
+    For certain ratings it is `E_S E[2^|I1 n I2| 1(Z1 = Z2 where both are rated) - 1]`, the form in the paper; the
+    proof, `ln x <= x - 1`, is the same for uncertain ones.
+    """
+    law = data_channel(model) @ release
+    mean = law.mean(axis=0)
+    return float(((law - mean)[:, mean > 0] ** 2 / mean[mean > 0]).sum() / len(law))
+
+
+def maxsense_information(model: TinyModel, *, epsilon: float, theta: float = 1.0) -> float:
+    """`I(Z; S | H)` [nats]: MaxSense with its public sensing set, each item with probability `theta / w`."""
+    told = 0.0
+    for size in range(1, model.items + 1):  # by symmetry only the size of the sensing set matters
+        release = bit_release(maxsense_bits(model, range(size)), epsilon=epsilon)
+        weight = float(binom.pmf(size, model.items, theta / model.rated))
+        told += weight * exact_information(model, release)
+    return told
+
+
+def pairwise_information(model: TinyModel, *, epsilon: float) -> float:
+    """`I(Z; S | pair)` [nats]: Pairwise-Preference, `rated-equal`; the same for every pair."""
+    return exact_information(model, bit_release(rated_equal_bits(model, (0, 1)), epsilon=epsilon))
+
+
+# The exact worst-case epsilon of p-REC in tiny environments, over all voters, clients and recommendations.
+Group = tuple[tuple[int, int, int], int]
+"""(D-strikes, R-strikes, distance) and how many voters have them. Distance: votes for disliked objects; -1: any."""
+
+
+class State(NamedTuple):
+    """What the rest of a search depends on."""
+
+    left: int
+    diverse: int
+    extra: tuple[int, int]
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiny:
+    """A tiny environment: at most N voters without the added one, of whom P stay within R."""
+
+    recommender: str
+    voters: int
+    peers: int
+    played: int  # Rounds
+    objects: int = 2
+    diversity: int = 0
+    radius: int = 0
+    rounds: int | None = None  # T in the weighting; ``played`` unless given
+
+    @property
+    def weighed(self) -> int:
+        """T in the weighting."""
+        return self.played if self.rounds is None else self.rounds
+
+
+def worst_case_tiny(tiny: Tiny) -> tuple[float, float]:
+    """Return the most that any recommended sequence can become likelier, and less likely, by one voter more [nats]."""
+    named = recommender_of(tiny.recommender)
+    promise = Promise(
+        rounds=tiny.weighed, objects=tiny.objects, diversity=tiny.diversity, radius=tiny.radius, peers=tiny.peers
+    )
+    search = _Search(
+        recommender=named.build(promise),
+        rule=named.limits(tiny.diversity, tiny.radius),
+        objects=tiny.objects,
+        diversity=tiny.diversity,
+        radius=tiny.radius,
+    )
+    worst = [
+        search.worst(State(tiny.played, 0, (0, 0), _canonical(Counter({(0, 0, 0): tiny.peers, (0, 0, -1): others}))))
+        for others in range(tiny.voters - tiny.peers + 1)
+    ]
+    return max(plus for plus, _ in worst), max(minus for _, minus in worst)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Search:
+    recommender: Recommender
+    rule: Rule
+    objects: int
+    diversity: int
+    radius: int
+    found: dict[State, tuple[float, float]] = field(default_factory=dict)
+    logs: dict[tuple[int, ...], float] = field(default_factory=dict)
+
+    def worst(self, state: State) -> tuple[float, float]:
+        """Return the largest ratios of what is left; nothing leaks after the added voter's death."""
+        if state.left == 0 or not _survives(self.rule, *state.extra):
+            return 0.0, 0.0
+        if state not in self.found:
+            best = (0.0, 0.0)
+            for leak, following in self._moves(state):
+                plus, minus = self.worst(following)
+                best = max(best[0], plus + leak), max(best[1], minus - leak)
+            self.found[state] = best
+        return self.found[state]
+
+    def _moves(self, state: State) -> Iterator[tuple[float, State]]:
+        """Yield each round that is possible: what it leaks, and the state after it. Object 0 is recommended."""
+        for liked in self._likes(state.diverse):
+            diverse = state.diverse + (sum(liked) > 1)
+            options = [self._votes(group, liked) for group in state.groups]
+            after = {self._round(combination) for combination in itertools.product(*options)}
+            for (counts, groups), vote in itertools.product(after, range(self.objects)):
+                more = tuple(count + (k == vote) for k, count in enumerate(counts))
+                extra = self._struck((*state.extra, -1), vote, liked)[:2]
+                yield self._log(more) - self._log(counts), State(state.left - 1, diverse, extra, groups)
+
+    def _likes(self, diverse: int) -> Iterator[tuple[bool, ...]]:
+        """Yield what the client may like: one object, or more while there is diversity left."""
+        most = self.objects if diverse < self.diversity else 1
+        for liked in itertools.product((False, True), repeat=self.objects):
+            if 1 <= sum(liked) <= most:
+                yield liked
+
+    def _votes(
+        self, group: Group, liked: tuple[bool, ...]
+    ) -> list[tuple[tuple[int, ...], Counter[tuple[int, int, int]]]]:
+        """Return how a group's voters may vote: how many for each object, and what becomes of them."""
+        strikes, members = group
+        allowed = [vote for vote in range(self.objects) if liked[vote] or strikes[2] < self.radius]
+        found = []
+        for votes in itertools.combinations_with_replacement(allowed, members):
+            counts = tuple(votes.count(vote) for vote in range(self.objects))
+            after = (self._struck(strikes, vote, liked) for vote in votes)
+            found.append((counts, Counter(new for new in after if _survives(self.rule, new[0], new[1]))))
+        return found
+
+    def _round(
+        self, options: tuple[tuple[tuple[int, ...], Counter[tuple[int, int, int]]], ...]
+    ) -> tuple[tuple[int, ...], tuple[Group, ...]]:
+        """Add up the groups' votes and survivors."""
+        counts = tuple(sum(column) for column in zip(*(votes for votes, _ in options), strict=True))
+        return counts or (0,) * self.objects, _canonical(sum((after for _, after in options), Counter()))
+
+    def _struck(self, strikes: tuple[int, int, int], vote: int, liked: tuple[bool, ...]) -> tuple[int, int, int]:
+        """Return a voter's strikes after object 0 was recommended."""
+        a, b, distance = strikes
+        if distance >= 0 and not liked[vote]:
+            distance += 1
+        return a + (liked[0] and vote != 0), b + (not liked[0] and vote == 0), distance
+
+    def _log(self, counts: tuple[int, ...]) -> float:
+        """Return the log-probability that object 0 is recommended."""
+        if counts not in self.logs:
+            self.logs[counts] = math.log(self.recommender.chances(np.array(counts, np.float64))[0])
+        return self.logs[counts]
+
+
+def _survives(rule: Rule, a: int, b: int) -> bool:
+    return b <= rule.radius_strikes and a <= rule.diversity_strikes and a + b <= rule.strikes
+
+
+def _canonical(groups: Counter[tuple[int, int, int]]) -> tuple[Group, ...]:
+    return tuple(sorted((+groups).items()))

@@ -1,15 +1,38 @@
-"""Which cases of a parametrised test run by default: some that have every value of every parameter between them."""
+"""How much of a test runs: cases that cover all values, and smaller sizes."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import pytest
 
+# How much of a large test runs: a part by default, all of it in ``make test-thorough``.
+V = TypeVar("V")
+THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"
+FEWEST = 6  # Examples of a property, by default
+
+
+def examples(most: int) -> int:
+    """Return how many examples of a property are drawn: an eighth of the most by default."""
+    return most if THOROUGH else min(most, max(FEWEST, most // 8))
+
+
+def size(most: int, default: int) -> int:
+    """Return how large a test is that has a size."""
+    return most if THOROUGH else default
+
+
+def sample(cases: Sequence[V], default: int) -> list[V]:
+    """Return all cases, or so many of them by default, evenly spread from the first."""
+    return list(cases) if THOROUGH else list(cases)[:: -(-len(cases) // default)]
+
+
+# Which cases of a parametrised test run by default: some that have every value of every parameter between them.
 FEW = 4  # A test of no more cases is whole
 
 

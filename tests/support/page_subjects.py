@@ -12,7 +12,7 @@ from runs import planted_ratings, write_movielens
 from coordinator.protocol.public_half import LOCAL
 from scenarios import cli
 
-GOLDEN = Path(__file__).parent / "golden" / "golden.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "golden.json"
 RECORDS = {
     "two-tier, pmc": "pmc",
     "two-tier, laplace": "laplace",

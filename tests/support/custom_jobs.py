@@ -1,4 +1,4 @@
-"""Runs of foreign mechanisms in the tests' own small world, without the command line."""
+"""Runs of custom mechanisms in a small world, without the command line."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Small scenarios, runs in this process, and rating files: what the tests of the experimenter's side share."""
+"""Runs, commands and services as tests call them."""
 
 import io
 import json
@@ -6,18 +6,30 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.container import Container, ErrorbarContainer
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 from rich.console import Console
 
 from actors.durable_log import files_of
+from benchmarks.pages import modules, read
+from coordinator.protocol.arrays import Bits2, Bools2, Indices
+from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import RowTable
+from coordinator.server.online.recommenders import Promise
+from coordinator.server.online.service import Pick, Served, by_sequence, serve
 from scenarios import cli
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Progress, silent
@@ -33,10 +45,11 @@ from scenarios.store.manifest import FOLDER
 from scenarios.store.record_log import UNIT, UNITS
 from scenarios.store.run_folder import claim_folder
 
+# Small scenarios, runs in this process, and rating files: what the tests of the experimenter's side share.
 CHECKED = {
     "NUMBA_BOUNDSCHECK": "1",
     "NUMBA_CPU_NAME": "generic",
-    "NUMBA_CACHE_DIR": str(Path(__file__).parent / "__pycache__" / "checked"),
+    "NUMBA_CACHE_DIR": str(Path(__file__).parents[1] / "__pycache__" / "checked"),
 }
 """Environment of processes whose compiled code checks bounds and is any processor's: compiling takes half a minute."""
 
@@ -247,3 +260,135 @@ def holds_within(seconds: float, condition: Callable[[], bool]) -> bool:
     while not (held := condition()) and time.monotonic() < end:
         time.sleep(0.1)
     return held
+
+
+# Services of voters and of a client whose votes and likes are written down.
+Rows = Sequence[Sequence[int]]
+
+
+class Written:
+    """Voters and a client whose votes and likes are written down; ``addresses`` are the voters that take part."""
+
+    def __init__(self, votes: Rows, likes: Rows, addresses: Sequence[int] | None = None) -> None:
+        self.votes: Bits2 = np.array(votes, np.uint8).reshape(len(votes), -1)
+        self.likes: Bools2 = np.array(likes, np.bool_)
+        self.addresses = np.array(range(self.votes.shape[1]) if addresses is None else addresses, np.int32)
+        self.ballots: list[tuple[int, int, list[int]]] = []
+
+    def enter(self, service: Service) -> Indices:  # noqa: ARG002 (a protocol)
+        return self.addresses
+
+    def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
+        self.ballots.append((ballot.first, ballot.stop, electors.tolist()))
+        return self.votes[ballot.first : ballot.stop][:, np.searchsorted(self.addresses, electors)]
+
+    def offer(self, client: int, round_number: int, chosen: int) -> bool:  # noqa: ARG002 (a protocol)
+        return bool(self.likes[round_number, chosen])
+
+
+def liking(objects: int, *liked: Sequence[int]) -> list[list[int]]:
+    """The liked objects of every round as rows of 0 and 1."""
+    return [[int(k in row) for k in range(objects)] for row in liked]
+
+
+def served(name: str, written: Written, pick: Pick | Sequence[int], **told: Any) -> Served:
+    """A service that is over."""
+    rounds, objects = written.likes.shape
+    promise = Promise(**{"rounds": rounds, "objects": objects, **told})
+    announced = Service(client=0, recommender=name, rounds=rounds, objects=objects, epsilon=None)
+    drawn = pick if callable(pick) else by_sequence(np.array(pick, np.uint8))
+    return serve(announced, promise, written, drawn)
+
+
+# What a picture must keep so that it can be read: labelled axes, no text on text, no interval on an interval.
+NEAR = 2.0  # Pixels between two intervals at which they cannot be told apart any more
+
+
+def faults(figure: Figure) -> Iterator[str]:
+    """Yield a line for everything about a figure that cannot be read."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()  # type: ignore[no-untyped-call] # the library's own
+    for axes in (one for one in figure.axes if one.axison):
+        for name, told in (("x", axes.get_xlabel()), ("y", axes.get_ylabel())):
+            names = [tick.get_text() for tick in axes.get_yticklabels()] if name == "y" else []
+            if not told and not any(word.isalpha() for text in names for word in text):
+                yield f"axis {name} of panel {axes.get_title()!r} has no label"
+        yield from _bars(axes.containers)
+    texts = [(text.get_text(), text.get_window_extent()) for text in _texts(figure)]
+    page = Bbox.from_bounds(-1, -1, *(side + 2 for side in canvas.get_width_height()))
+    for told, box in texts:
+        if not (page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1):
+            yield f"text {told!r} leaves the figure"
+    for (one, box), (other, beside) in combinations(texts, 2):
+        if Bbox.intersection(box.padded(-1), beside.padded(-1)) is not None:
+            yield f"text {one!r} lies on {other!r}"
+
+
+def _texts(figure: Figure) -> Iterator[Text]:
+    hidden = {*_hidden(figure)}
+    for text in figure.findobj(Text):
+        if text.get_text() and text.get_visible() and id(text) not in hidden:
+            yield text
+
+
+def _hidden(figure: Figure) -> Iterator[int]:
+    """Yield texts that are never drawn: of ticks beyond an axis, and of panels that are switched off."""
+    for axes in figure.axes:
+        if not axes.axison:
+            yield from (id(text) for text in axes.findobj(Text))
+        for axis in (axes.xaxis, axes.yaxis):
+            drawn = axis._update_ticks()  # type: ignore[union-attr] # there is no public way
+            far = [tick for tick in (*axis.majorTicks, *axis.minorTicks) if tick not in drawn]
+            yield from (id(text) for tick in far for text in (tick.label1, tick.label2))
+
+
+def _bars(containers: Iterable[Container]) -> Iterator[str]:
+    """Yield where an interval lies on another one's."""
+    boxes = [
+        (str(container.get_label()), box)
+        for container in containers
+        if isinstance(container, ErrorbarContainer)
+        for lines in container.lines[2]
+        for box in _boxes(lines)
+    ]
+    for (one, box), (other, beside) in combinations(boxes, 2):
+        if Bbox.intersection(box.padded(NEAR / 2), beside.padded(NEAR / 2)) is not None:
+            yield f"an interval of {one!r} lies on one of {other!r}"
+
+
+def _boxes(lines: LineCollection) -> Iterator[Bbox]:
+    for segment in lines.get_segments():
+        ends = lines.get_transform().transform(segment)
+        if abs(ends[0] - ends[1]).max() > 1:
+            yield Bbox(ends)
+
+
+# Pages that build something of one's own: their module as it stands there, or as a reader may change it, and run.
+@dataclass(frozen=True)
+class OwnPage:
+    """A page and the module that it shows; tests work in a folder that holds it."""
+
+    page: str
+    module: str
+
+    @property
+    def text(self) -> str:
+        """All of the page."""
+        return read(self.page)
+
+    @property
+    def code(self) -> str:
+        """The page's module."""
+        return dict(modules(self.text))[self.module]
+
+    @property
+    def lines(self) -> int:
+        """Lines of the module that are not blank."""
+        return sum(1 for line in self.code.splitlines() if line.strip())
+
+
+def result(command: Command, *arguments: object) -> dict[str, Any]:
+    """What a command that must end well prints."""
+    ended = command(*arguments, "--json", "-")
+    assert ended.code == 0, ended.err
+    return ended.result

@@ -1,7 +1,8 @@
-"""The project's objects, built from the oracle's worlds."""
+"""Worlds, tiers, queries and matrices that tests are made of."""
 
 import math
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import combinations, product
 from typing import NamedTuple
@@ -11,18 +12,29 @@ import reference
 from numpy.typing import ArrayLike
 from reference import Table, World
 
+from actors.keeper import LedgerClient
 from actors.ratings import BlockRatings, StoredRatings
-from coordinator.protocol.arrays import Bits2, Floats, Ints
+from actors.second_order.cohort import Consent, DeviceAnswer, PrivateCohort
+from actors.seeds import Coins
+from coordinator.protocol.arrays import Bits2, Bools2, Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.coins import as_words, on_grid
+from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.rating_table import Likes, RowTable, starts_of
+from coordinator.protocol.rating_table import Likes, Rows, RowTable, starts_of
+from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from coordinator.protocol.sensing import sensing_table
 from coordinator.protocol.value_channels import ChoiceChannel
+from coordinator.server.anchor.anchor_queries import AnchorSensing
+from coordinator.server.completion.crowd import Crowd, local_crowd
+from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 
+# The project's objects, built from the oracle's worlds.
 SECRET = reference.derive(0, "devices")
 PUBLIC = reference.derive(0, "public")
 Row = tuple[Fraction, ...]  # Probabilities of the signed vectors +0, -0, +1, -1,
@@ -301,3 +313,188 @@ def block_model(like: Sequence[Sequence[float]], sizes: Sequence[int] | Ints, ra
     """A block model whose user classes have equal shares."""
     shares = np.full(len(like), 1 / len(like))
     return BlockParameters(rated=rated, like=np.array(like), class_shares=shares, cluster_sizes=np.array(sizes))
+
+
+# Small public models of item features, and private devices that answer them.
+STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
+
+
+class Rated(NamedTuple):
+    """Ratings of devices in compressed sparse rows."""
+
+    starts: Ints
+    items: Indices
+    values: Floats
+
+
+def features(*, items: int = 70, rank: int = 3, unseen: int = 0, seed: int = 0) -> ItemFeatures:
+    """A model with random directions, on the grid; the last ``unseen`` items were rated by no public user."""
+    world = np.random.default_rng([seed, items])
+    vectors = np.linalg.qr(world.normal(size=(items, rank)))[0] * np.linspace(6.0, 3.0, rank)
+    vectors[items - unseen :] = 0.0
+    return ItemFeatures(
+        mean=on_grid(world.normal(3.2, 0.3, items)),
+        vectors=on_grid(np.ascontiguousarray(vectors)),
+        kappa=1.0,
+        lowest=1.0,
+        highest=5.0,
+        scale=STARS,
+        common_h=0.5,
+    )
+
+
+def rated(*, devices: int, items: int = 70, each: int = 12, seed: int = 1) -> Rated:
+    """Random ratings on the scale, ``each`` a device, of random items."""
+    world = np.random.default_rng([seed, devices, items])
+    found = np.argsort(world.random((devices, items)), axis=1)[:, :each]
+    found.sort(axis=1)
+    starts = np.arange(devices + 1, dtype=np.int64) * each
+    return Rated(starts, found.ravel().astype(np.int32), world.choice(STARS, devices * each))
+
+
+def query(model: ItemFeatures, mechanism: str, *, epsilon: Fraction = Fraction(1), batch: int = 0) -> SecondOrderQuery:
+    """What the server asks; epsilon counts where the mechanism has one."""
+    told = epsilon if second_order_public_halves()[mechanism].takes_epsilon else None
+    return SecondOrderQuery(model=model.digest, mechanism=mechanism, epsilon=told, batch=batch)
+
+
+def private(of: Rated, *, items: int = 70) -> Rows:
+    """What devices hold that rated so, of a catalogue of so many items."""
+    return Rows(starts=of.starts, items=of.items, values=of.values, count=items)
+
+
+WILLING = Consent(mechanisms=frozenset(second_order_public_halves()), epsilon=None, own_h=True)  # Agrees to everything
+
+
+def cohort(
+    of: Rated,
+    first: int,
+    stop: int,
+    *,
+    keeper: LedgerClient | None = None,
+    secret: bytes = SECRET,
+    consent: Consent = WILLING,
+    items: int = 70,
+) -> PrivateCohort:
+    """Devices ``first`` to ``stop - 1`` of those that rated; by default they agree to everything."""
+    return PrivateCohort(private(of, items=items), secret, first, stop, consent=consent, keeper=keeper)
+
+
+def answer_of(cohort: PrivateCohort, device: int) -> DeviceAnswer | None:
+    """What the book says that a device has answered."""
+    cohort.answers.look()
+    return cohort.answers.get(device)
+
+
+def coins(devices: int, *, seed: int = 0, first: int = 0) -> Coins:
+    """Private coins of devices from ``first`` on, in one query."""
+    return Coins(as_words(reference.derive(seed, "devices")), first, devices, as_words(reference.derive(9, "query")))
+
+
+# Queries of anchor sensing, and the oracle's coins of turned signs.
+def pair_query(pool: list[int], *, items: int, centres: list[int] | None = None) -> Query:
+    held = None if centres is None else np.array(centres, np.int32)
+    design = AnchorSensing(items=items, rated=2)
+    return design.query(round_number=2, public_seed=PUBLIC, epsilon=None, pool=np.array(pool, np.int32), centres=held)
+
+
+def turned_query(classes: int, items: int, levels: int, draw: np.random.Generator) -> Query:
+    arrays = {
+        "prior": draw.integers(-2, 3, classes),
+        "lean": draw.integers(-1, 2, classes),
+        "guess": draw.integers(-3, 4, (2 * classes, items)),
+        "counts": draw.integers(-3, 4, (2 * classes, items)),
+        "sensed": draw.integers(0, levels + 1, items),
+    }
+    return Query(
+        design="anchor",
+        items=items,
+        round=5,
+        public_seed=PUBLIC,
+        epsilon=None,
+        parameters={"levels": float(levels)},
+        arrays={name: value.astype(np.int32) for name, value in arrays.items()},
+    )
+
+
+def oracle_coins(query: Query, device: int, item: int) -> tuple[int, bool]:
+    levels, stream = int(query.parameters["levels"]), public_stream(query, device)
+    bits = levels.bit_length() - 1
+    lanes = [reference.draw(stream, (item // 64) * (bits + 1) + k) >> item % 64 & 1 for k in range(bits + 1)]
+    number = int("0" + "".join(map(str, lanes[1:])), 2)
+    return 2 * lanes[0] - 1, number < int(query.arrays["sensed"][item])
+
+
+# Planted matrices for tests of completion, and dense formulas in plain numpy to hold it against.
+class PlantedRatings(NamedTuple):
+    """A low-rank matrix, and noisy ratings of some entries in compressed sparse rows."""
+
+    truth: Floats2
+    seen: Bools2
+    starts: Ints
+    items: Indices
+    values: Floats
+
+    def crowd(self, workers: int = 1) -> Crowd:
+        """All its users, public."""
+        return local_crowd(self.rows(), ThreadPoolExecutor(workers) if workers > 1 else None, workers)
+
+    def rows(self) -> Rows:
+        """Its ratings."""
+        return Rows(starts=self.starts, items=self.items, values=self.values, count=self.truth.shape[1])
+
+    def dense(self, mean: Floats) -> Floats2:
+        """Centred ratings, 0 where nothing was rated."""
+        found = np.zeros(self.truth.shape)
+        found[self.seen] = self.values - mean[self.items]
+        return found
+
+
+def planted(users: int, items: int, *, rank: int, share: float, noise: float = 0.3, seed: int = 0) -> PlantedRatings:
+    """Ratings of a planted matrix, each entry seen with probability ``share``; every user rates something."""
+    coins = np.random.default_rng(seed)
+    truth = coins.standard_normal((users, rank)) @ coins.standard_normal((rank, items))
+    seen = coins.random((users, items)) < share
+    seen[:, 0] |= ~seen.any(axis=1)
+    values = (truth + noise * coins.standard_normal(truth.shape))[seen]
+    starts = np.concatenate(([0], np.cumsum(seen.sum(axis=1)))).astype(np.int64)
+    return PlantedRatings(truth, seen, starts, np.nonzero(seen)[1].astype(np.int32), values)
+
+
+def fitted(of: PlantedRatings, fitting: Fitting, iterations: int, workers: int = 1) -> FittedModel:
+    """Fit all its users."""
+    crowd = of.crowd(workers)
+    return iterate(begin(crowd, fitting, lowest=-99, highest=99, scale=None), crowd, fitting, iterations)
+
+
+def features_of(vectors: Floats2, mean: Floats, *, kappa: float = 1.0, **changes: object) -> ItemFeatures:
+    """Features with everything else at plain values."""
+    rest = {"lowest": 0.5, "highest": 5.0, "scale": (1.0, 2.0, 3.0, 4.0, 5.0), "common_h": 0.5, **changes}
+    return ItemFeatures(mean=mean, vectors=vectors, kappa=kappa, **rest)  # type: ignore[arg-type] # test values
+
+
+def equation_2(of: PlantedRatings, mean: Floats, fit: Floats2, kappa: float) -> float:
+    """Equation 2's objective, ``|P(Y - X)|^2 + 2 kap |X|_*``."""
+    error = np.where(of.seen, of.dense(mean) - fit, 0)
+    return float(np.square(error).sum() + 2 * kappa * np.linalg.svd(fit, compute_uv=False).sum())
+
+
+def soft_impute(of: PlantedRatings, mean: Floats, kappa: float, iterations: int = 1200) -> Floats2:
+    """Equation 2's optimum by dense soft-thresholded singular values (Mazumder, Hastie and Tibshirani, 2010)."""
+    fit = np.zeros(of.truth.shape)
+    for _ in range(iterations):
+        left, values, right = np.linalg.svd(np.where(of.seen, of.dense(mean), fit), full_matrices=False)
+        fit = (left * np.maximum(values - kappa, 0)) @ right
+    return fit
+
+
+def complete_many(features: ItemFeatures, starts: Ints, items: Indices, values: Floats) -> Floats2:
+    """Completed rating vectors r of several users, shape (users, m)."""
+    rows = Rows(starts=starts, items=items, values=values, count=features.items)
+    return residuals(features, rows) + features.mean
+
+
+def complete(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
+    """The completed rating vector r of one user."""
+    row: Floats = complete_many(features, np.array([0, items.size]), items, values)[0]
+    return row

@@ -1,0 +1,366 @@
+"""Processes, disks and networks that fail at a point, and what is left after them."""
+
+import errno
+import functools
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+import ray
+import worlds
+from crash_points import PROVENANCE, lasting
+from runs import Command, Ended, holds_within, present
+
+from actors import durable_log
+from actors.device import Cohort
+from actors.keeper import Keeper, UnreachableError
+from benchmarks.victims import alive, below
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import BlindrecError
+from coordinator.protocol.messages import Release
+from coordinator.server.mechanisms import aggregate
+from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.rounds.learner import PosteriorLearner
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.server.statistics.statistic import Statistic
+from scenarios.store import record_log, whole_files
+from scenarios.store.record_log import RecordLog, count_records
+
+
+# The system's operations on files as `actors.durable_log` calls them, some of which fail.
+class Disk:
+    """A disk that fails at the operation of a number, and, as a full one does, at all later ones."""
+
+    def __init__(self, at: int = -1, number: int = errno.ENOSPC, *, later: bool = False) -> None:
+        self.at, self.number, self.later, self.done = at, number, later, list[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def _tried(self, what: str) -> None:
+        self.done.append(what)
+        here = len(self.done) - 1
+        if here == self.at or (self.later and 0 <= self.at < here):
+            raise OSError(self.number, os.strerror(self.number))
+
+    def open(self, path: Any, flags: int, mode: int = 0o777) -> int:
+        """Open a file."""
+        self._tried("open")
+        return os.open(path, flags, mode)
+
+    def write(self, held: int, content: memoryview) -> int:
+        """Write a half of it before it fails."""
+        try:
+            self._tried("write")
+        except OSError:
+            os.write(held, content[: len(content) // 2])
+            raise
+        return os.write(held, content)
+
+    def fsync(self, held: int) -> None:
+        """Wait for the disk."""
+        self._tried("fsync")
+        os.fsync(held)
+
+    def instead_of_the_system(self, patch: pytest.MonkeyPatch) -> None:
+        """Let the store call these; folders are made and files renamed by `pathlib`, which asks the system itself."""
+        patch.setattr(durable_log, "os", self)
+        for name in ("mkdir", "replace"):
+            patch.setattr(os, name, functools.partial(self._called, name, getattr(os, name)))
+
+    def _called(self, name: str, operation: Callable[..., None], *given: Any) -> None:
+        self._tried(name)
+        operation(*given)
+
+
+# Commands that end early, and what becomes of their folders: shared by the tests of all kinds of runs.
+TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb", "devices_per_second"}
+LAYOUT = TIMED | {"backend", "backend_reason", "workers", "actors", "devices_per_actor", "bytes_per_answer"}
+WAITING = """
+import signal, sys
+from scenarios.store.record_log import RecordLog
+from scenarios.cli import main
+keep = RecordLog.keep
+def waiting(self, record):
+    keep(self, record)
+    if self.codec.number(record) == int(sys.argv[1]):
+        signal.pause()
+RecordLog.keep = waiting
+main(sys.argv[2:])
+"""
+"""A command that waits once it has kept the record of the number that stands before it."""
+
+
+def stopped(blindrec: Command, after: int, *arguments: object) -> Ended:
+    """A command that Ctrl-C ends once it has kept so many records."""
+    keep, left = RecordLog.keep, [after]
+
+    def keeping(self: RecordLog[Any], record: Any) -> None:
+        keep(self, record)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RecordLog, "keep", keeping)
+        ended = blindrec(*arguments)
+    assert (ended.code, ended.out) == (3, ""), ended.err
+    return ended
+
+
+def on_a_full_disk(blindrec: Command, holds: int, *arguments: object) -> Ended:
+    """A command on a disk that holds so many records."""
+
+    def write(target: Path, content: bytes) -> None:
+        if target.name == f"{holds:06d}.npz":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        whole_files.write_bytes(target, content)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_log, "write_bytes", write)
+        return blindrec(*arguments)
+
+
+def killed_on_ray(out: Path, kept: int, *arguments: object) -> None:
+    """SIGKILL a command on Ray once it has kept so many records, and then all that it had started, if need be."""
+    words = map(str, (*arguments, "--backend", "ray", "--out", out))
+    command = [sys.executable, "-c", WAITING, str(kept - 1), *words]
+    started: dict[psutil.Process, str] = {}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert holds_within(120, lambda: count_records(out) == kept)
+            started = below(psutil.Process(process.pid))
+        finally:
+            process.kill()
+    assert any(name.startswith("ray::") for name in started.values())
+    if not holds_within(5, lambda: not alive(started)):
+        for one in alive(started):
+            one.kill()
+
+
+def left(folder: Path, without: Set[str]) -> dict[str, Any]:
+    """All files of a finished folder, as far as they last."""
+    found: dict[str, Any] = {}
+    for path in folder.rglob("*"):
+        if path.suffix == ".parquet":
+            found[path.name] = pd.read_parquet(path).drop(columns="seconds", errors="ignore").to_json()
+        else:
+            found[path.name] = lasting(json.loads(path.read_text()), without | PROVENANCE)
+    return found
+
+
+# Devices that answer in this process, settings of policies that ask them, and how often each was asked.
+SURE = 1 - 1e-6  # A confidence at which a wrong label is a false alarm of this suite's usual probability
+
+
+@dataclass(frozen=True)
+class Devices:
+    """One cohort, asked without a panel."""
+
+    cohort: Cohort
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+        release = self.cohort.answer(ask.query, ask.first, ask.stop)
+        return aggregate(ask.query, release), [release]
+
+
+def setting_of(*, items: int = 20, rated: int = 5, clusters: int = 2, sets: bool = False, **more: Any) -> Setting:
+    """A setting of sign sensing, or of MaxSense."""
+    design = MaxSense(items=items, rated=rated) if sets else SignSensing(items=items, rated=rated)
+    usual = {"epsilon": Fraction(1), "confidence": SURE, "public_seed": worlds.PUBLIC}
+    return Setting(design=design, clusters=clusters, **{**usual, **more})
+
+
+def answers(asks: Sequence[Ask]) -> Counter[int]:
+    """How often each device was asked."""
+    return Counter(device for ask in asks for device in range(ask.first, ask.stop))
+
+
+# Processes that die, without Ray: a stand-in for it runs each call at once, and lets processes die around it.
+Fate = Callable[[str], str]
+"""What becomes of a process when a method is called: "lives", "dies before", "dies in it" or "dies after"."""
+DEATHS = ("dies before", "dies in it", "dies after")
+
+
+@dataclass(eq=False)
+class Reference:
+    """What a call brought."""
+
+    value: Any = None
+    error: Exception | None = None
+
+
+@dataclass(eq=False)
+class Actor:
+    """A handle; a process that died is started anew at once, and knows nothing."""
+
+    start: Callable[[], Any]
+    fate: Fate = lambda _: "lives"
+    deaths: int = 0
+    process: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.process = self.start()
+
+    def __getattr__(self, name: str) -> Any:
+        def method(returns: int) -> Any:
+            return SimpleNamespace(remote=lambda *given: self.call(name, given, returns))
+
+        return SimpleNamespace(remote=method(1).remote, options=lambda *, num_returns: method(num_returns))
+
+    def call(self, name: str, given: Sequence[Any], returns: int) -> Any:
+        """Call a method of the process that is there now; where it dies in it, nobody gets to know what it did."""
+        answers = self._answers(name, given, returns)
+        return answers[0] if returns == 1 else answers
+
+    def _answers(self, name: str, given: Sequence[Any], returns: int) -> list[Reference]:
+        if failed := [one for one in given if isinstance(one, Reference) and one.error]:
+            return failed[:1] * returns
+        fate, answers = self.fate(name), [Reference(error=ray.exceptions.RayActorError())] * returns
+        if fate != "dies before":
+            try:
+                values = [one.value if isinstance(one, Reference) else one for one in given]
+                value = getattr(self.process, name)(*values)
+                done = [Reference(value=one) for one in (value if returns > 1 else [value])]
+            except BlindrecError as error:
+                done = [Reference(error=pickle.loads(pickle.dumps(error)))] * returns
+            answers = answers if fate == "dies in it" else done
+        if fate != "lives":
+            self.process, self.deaths = self.start(), self.deaths + 1
+        return answers
+
+
+def lives(_: str) -> str:
+    """Nobody dies."""
+    return "lives"
+
+
+def by_chance(seed: int, share: float = 0.03) -> Fate:
+    """Let each call be somebody's last with a probability."""
+    chance = random.Random(seed)
+    return lambda _: chance.choice(DEATHS) if chance.random() < share else "lives"
+
+
+def at(name: str, number: int, how: str) -> Fate:
+    """Let one call be somebody's last: that of a method, by its number."""
+    calls = iter(range(10**6))
+    return lambda called: how if called == name and next(calls) == number else "lives"
+
+
+def stand_in(patch: pytest.MonkeyPatch, *modules: str) -> None:
+    """Put the stand-in in Ray's place, in some modules; nobody waits before another attempt."""
+    instead = SimpleNamespace(get=_get, put=Reference, wait=_wait, exceptions=ray.exceptions)
+    for module in (*modules, *("coordinator.server.fleet." + name for name in ("calls", "querying"))):
+        patch.setattr(f"{module}.ray", instead)
+    patch.setattr("coordinator.server.fleet.panel.FIRST_PAUSE", 0)
+
+
+def _get(asked: Any) -> Any:
+    if isinstance(asked, list):
+        return [_get(one) for one in asked]
+    if asked.error:
+        raise asked.error
+    return asked.value
+
+
+def _wait(flying: list[Reference], num_returns: int, timeout: float = 0) -> tuple[list[Reference], list[Reference]]:
+    """What was called last is over first; of those that are asked for without waiting none is."""
+    over = flying[len(flying) - num_returns if timeout != 0 else len(flying) :]
+    return over, flying[: len(flying) - len(over)]
+
+
+# A policy that goes astray after some good rounds, and the devices that it asks.
+ITEMS, USERS = 20, 400
+DESIGN = SignSensing(items=ITEMS, rated=5)
+SETTING = Setting(design=DESIGN, epsilon=Fraction(1), public_seed=worlds.PUBLIC)
+LEARNER = PosteriorLearner(clusters=2, design=DESIGN)
+
+
+def devices(budget: Epsilon = Fraction(1)) -> Devices:
+    """All of them; without a budget they answer for ever."""
+    ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
+    return Devices(Cohort(ratings, worlds.SECRET, 0, USERS, budget))
+
+
+@dataclass(frozen=True)
+class Stray:
+    """Asks well for some rounds, a hundred devices each, and then makes of a good round what ``bad`` makes of it."""
+
+    bad: Callable[[Ask, ServerState], Any]
+    good: int
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        ask = present(SETTING.ask(state, users=100))
+        answer: Ask | None = ask if len(state.asked) < self.good else self.bad(ask, state)
+        return answer
+
+
+@dataclass(frozen=True)
+class AllAtOnce:
+    """Asks for all answers of a device at once, under its whole budget."""
+
+    setting: Setting
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        if state.asked:
+            return None
+        ask = present(self.setting.ask(state, users=state.devices))
+        return replace(
+            ask, query=replace(ask.query, epsilon=self.setting.answers_per_device * present(ask.query.epsilon))
+        )
+
+
+def query(**changes: Any) -> Callable[[Ask, ServerState], Ask]:
+    """Changes parts of the query, whatever their types."""
+    return lambda ask, _: replace(ask, query=replace(ask.query, **changes))
+
+
+def pool(*items: float, kind: Any = np.int32) -> Callable[[Ask, ServerState], Ask]:
+    """Asks about these items."""
+    return query(pool=np.array(items, kind))
+
+
+# A keeper that some devices cannot reach, and threads that get in each other's way.
+class Deaf:
+    """Does not answer for cohorts that begin below a device; for others it is the keeper behind it."""
+
+    def __init__(self, keeper: Keeper, below: int = 1 << 40) -> None:
+        self._keeper, self.below = keeper, below
+
+    def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
+        """As `Keeper.read`."""
+        return self.book(first, stop, since, ())
+
+    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        """As `Keeper.book`."""
+        if first < self.below:
+            raise UnreachableError("it does not answer")
+        return self._keeper.book(first, stop, known, lines)
+
+
+@contextmanager
+def hasty_threads() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)

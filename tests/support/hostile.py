@@ -1,0 +1,565 @@
+"""Messages, values and files that nobody should send."""
+
+import dataclasses
+import json
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import fields
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+
+import numpy as np
+import pytest
+import worlds
+from runs import Command, Ended
+
+from actors.device import AdviceRequest, Cohort
+from actors.host import DeviceHost, permit_of
+from actors.ratings import Ratings
+from actors.second_order.cohort import PrivateCohort
+from actors.voters import Client, ClientCohort, PlantedVoters, RatingVoters, TableVoters, VoterCohort
+from coordinator.protocol.ballots import Ballot, Offer, Service
+from coordinator.protocol.budget import Epsilon, PrivacyParameter, within
+from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.second_order import Announcement, SecondOrderRelease
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
+from coordinator.server.fleet.querying import Aggregator
+from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
+from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.mechanisms.toys import ItemQuery, Reveal
+
+# A hostile peer of every actor: ``python hostile.py CALLS SEED`` sends random and mutated messages.
+ITEMS, USERS, ROUNDS, OBJECTS = 12, 10, 6, 3
+BOUNDS = [(0, 4), (4, USERS)]
+FRESH = 400  # Calls after which all actors are new: else budgets and answers that are used up would refuse everything
+BUDGET = Fraction(40)
+WORLD = worlds.world(items=ITEMS, rated=4)
+RNG = np.random.default_rng(5)
+Books = dict[int, Any]  # What each device has spent
+
+
+class Target(NamedTuple):
+    """A method, good arguments for it, and what its devices have spent so far."""
+
+    name: str
+    call: Callable[..., object]
+    good: Sequence[tuple[Any, ...]]
+    books: Callable[[], object] = lambda: None
+    spent: Callable[[], Books] = dict
+    budget: Epsilon = None
+
+
+def queries() -> list[Query]:
+    """A query of every kind of design."""
+    closed: list[Any] = [
+        MaxSense(items=ITEMS, rated=4),
+        SignSensing(items=ITEMS, rated=4, vectors=4),
+        MultiMaxSense(items=ITEMS, rated=4, questions=3),
+        Pairwise(items=ITEMS),
+        Pairwise(items=ITEMS, agreement="positive", rated_public=True),
+    ]
+    reveals = (Reveal(name=name, items=ITEMS, most=4) for name in ("full-reveal", "curator-pairs"))
+    shown: list[Any] = [ItemQuery(items=ITEMS), *reveals]
+    first: dict[str, Any] = {"round_number": 0, "public_seed": worlds.PUBLIC}
+    return [
+        *(one.query(**first, epsilon=Fraction(1, 2)) for one in closed),
+        *(one.query(**first, epsilon=None) for one in shown),
+        worlds.maxsense_query(items=ITEMS, sensing=0.4, epsilon=Fraction(1, 3), pool=[0, 3, 4, 11]),
+        SignSensing(items=ITEMS, rated=4).query(**first, epsilon=Fraction(1), expected=np.full(ITEMS, 0.3)),
+    ]
+
+
+QUERIES = queries()
+MODEL = Model(cluster=np.arange(ITEMS, dtype=np.int32) % 3, score=np.arange(12.0), error=np.ones(ITEMS), clusters=3)
+FEATURES = worlds.features(items=ITEMS, rank=2)
+OF = worlds.rated(devices=USERS, items=ITEMS, each=5)
+
+
+def ledgers_of(host: Any) -> tuple[Callable[[], object], Callable[[], Books]]:
+    """Return how to look at a host's books: all of them, and what each device has spent."""
+
+    def books() -> object:
+        return [list(cohort.ledger._ranges) for cohort in host.cohorts]
+
+    def spent() -> Books:
+        stretches = [stretch for cohort in host.cohorts for stretch in cohort.ledger.spending()]
+        return {device: cost for first, stop, cost in stretches for device in range(first, stop)}
+
+    return books, spent
+
+
+def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
+    """Methods of devices."""
+    host = DeviceHost(partial(Cohort, budget=budget), ratings, WORLD.secret, BOUNDS)
+    permit = permit_of(WORLD.secret)
+    looks = (*ledgers_of(host), budget)
+    known = [query for query in QUERIES if budget is None or query.epsilon is not None]
+    blocks = [(query, first, stop) for query in known for first, stop in ((0, 4), (5, 9), (7, 7))]
+    return [
+        Target("DeviceHost.warm_up", host.warm_up, [(query,) for query in known], *looks),
+        Target("DeviceHost.ask, Cohort", host.ask, blocks, *looks),
+        Target("DeviceHost.inspect, Cohort", host.inspect, [(permit, AdviceRequest(MODEL, 5), 4, 9)], *looks),
+    ]
+
+
+def voter_targets() -> list[Target]:
+    """Methods of voters, and of clients."""
+    titles = np.tile(np.arange(OBJECTS, dtype=np.int32), (ROUNDS, 1))
+    plain = Service(client=0, recommender="p-rec", rounds=ROUNDS, objects=OBJECTS, epsilon=Fraction(1, 3), own_device=4)
+    taste = RNG.integers(OBJECTS, size=(2, ROUNDS), dtype=np.uint8)
+    group = np.arange(USERS, dtype=np.int32)
+    kinds = (
+        (PlantedVoters(client=group % 3 - 1, taste=taste, diverse=taste == 1, objects=OBJECTS, radius=2), plain),
+        (TableVoters(table=RNG.integers(3, size=(ROUNDS, USERS), dtype=np.uint8), group=group), plain),
+        (RatingVoters(rows=worlds.private(OF)), forged(plain, titles=titles)),
+    )
+    found = []
+
+    def after_entering(host: DeviceHost, ballot: Any, *rest: Any) -> object:
+        with suppress(Exception):  # else it is asked as it is
+            host.ask(ballot.service, *BOUNDS[0])
+            ballot = forged(ballot, stop=ballot.service.rounds)
+        return host.ask(ballot, *rest)
+
+    for voters, service in kinds:
+        host = DeviceHost(partial(VoterCohort, budget=Fraction(6)), voters, WORLD.secret, BOUNDS)
+        looks, name = (*ledgers_of(host), Fraction(6)), type(voters).__name__
+        host.ask(service, *BOUNDS[0])
+        ballot, some = Ballot(service=service, first=1, stop=4), np.array([0, 3], np.int32)
+        asked = (ballot, *BOUNDS[0])
+        first = VoterCohort(voters, WORLD.secret, *BOUNDS[0], Fraction(6))
+        first.enter(service)
+        found += [
+            Target(f"DeviceHost.ask to enter, {name}", host.ask, [(service, *one) for one in BOUNDS], *looks),
+            Target(f"DeviceHost.ask for votes, {name}", host.ask, [(*asked, some), (*asked, some[:1])], *looks),
+            Target(f"DeviceHost.ask for votes on all entered, {name}", partial(after_entering, host), [(*asked, some)]),
+            Target(f"VoterCohort.enter, {name}", first.enter, [(service,)], *looks),
+            Target(f"VoterCohort.vote, {name}", first.vote, [(ballot, some)], *looks),
+        ]
+    client = Client(7, taste.T == 0) if (taste.T == 0).any(axis=1).all() else Client(7, np.ones((ROUNDS, 2), np.bool_))
+    clients = DeviceHost(ClientCohort, {7: client}, WORLD.secret, [(0, 8)])
+    offer = Offer(client=7, round=3, recommendation=1)
+    return [
+        *found,
+        Target("DeviceHost.ask, ClientCohort", clients.ask, [(offer, 7, 8)]),
+        Target("Client.answer", client.answer, [(3, 1)]),
+    ]
+
+
+def private_targets() -> list[Target]:
+    """Methods of private devices; a model that was changed is announced and asked about, where it has a digest."""
+    kind: Any = partial(PrivateCohort, consent=worlds.WILLING)
+    host: Any = DeviceHost(kind, worlds.private(OF, items=ITEMS), worlds.SECRET, BOUNDS)
+    asked = [worlds.query(FEATURES, name) for name in second_order_public_halves()]
+    asked.append(forged(worlds.query(FEATURES, "pmc"), own_h=True))
+
+    def books() -> object:
+        return [(dict(one.answers._pinned), dict(one.answers._by_device)) for one in host.cohorts]
+
+    def answer(query: Any, first: Any, stop: Any, features: Any) -> object:
+        with suppress(Exception):  # else it arrives as it is
+            query = forged(query, model=features.digest)
+            host.cohorts[0].answers._pinned = dict.fromkeys(range(4), features.digest)
+            host.cohorts[0].answers._by_device = {}
+        told = host.ask(query, first, stop, features)
+        for release in told:
+            SecondOrderRelease.arrived(release).require(query, features)
+        return told
+
+    good = [(query, first, 4, FEATURES) for query in asked for first in (0, 3)]
+    return [
+        Target("DeviceHost.ask to take a model", host.ask, [(Announcement(model=FEATURES.digest), 5, 9)], books),
+        Target("DeviceHost.ask, PrivateCohort", answer, good, lambda: None),
+        Target("DeviceHost.ask, PrivateCohort, as it is", host.ask, good, books),
+    ]
+
+
+def server_targets() -> list[Target]:
+    """Methods of aggregators; a release of a query that was changed is made to name it, where it has an id."""
+    aggregator = Aggregator()
+    host = DeviceHost(partial(Cohort, budget=None), worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)])
+    pairs = [(query, host.ask(query, 0, 40), 0, 40) for query in QUERIES]
+    statistics = [aggregator.aggregate(*pair)[0] for pair in pairs]
+
+    def aggregate(query: Any, release: Any, first: int, stop: int) -> object:
+        with suppress(Exception):  # else it arrives as it is
+            release = forged(release, query_id=query.id)
+        return aggregator.aggregate(query, release, first, stop)
+
+    return [
+        Target("Aggregator.aggregate", aggregate, pairs),
+        Target("Aggregator.aggregate as it is", aggregator.aggregate, pairs),
+        Target("Aggregator.merge", aggregator.merge, [(one, one, one) for one in statistics]),
+    ]
+
+
+def targets() -> list[Target]:
+    """All methods of all actors, of which nothing was asked yet."""
+    rows = [{k: bool(k % 2) for k in range(j, ITEMS, 3)} for j in range(5)]
+    stored = worlds.stored_ratings(rows, [k % 5 for k in range(USERS)], ITEMS)
+    block = worlds.block_ratings(WORLD, users=USERS)
+    return [
+        *device_targets(block, BUDGET),
+        *device_targets(forged(block, rated_public=False), None),
+        *device_targets(stored, BUDGET),
+        *voter_targets(),
+        *private_targets(),
+        *server_targets(),
+    ]
+
+
+def gives_back(before: Books, after: Books) -> bool:
+    """Whether somebody has spent less than before; None is without limit."""
+    return any(after[device] is not None and (cost is None or after[device] < cost) for device, cost in before.items())
+
+
+def main(calls: int, seed: int) -> None:
+    """Send messages; see the module."""
+    coins = np.random.default_rng(seed)
+    answered, refused, at = Counter[str](), Counter[str](), list[Target]()
+    for call in range(calls):
+        if call % FRESH == 0:
+            at = targets()
+        target = at[int(coins.integers(len(at)))]
+        sent = list(target.good[int(coins.integers(len(target.good)))])
+        for place in picked([heavy(one) for one in sent], coins):
+            sent[place] = bad_part(sent[place], coins)
+        if coins.random() < 0.04:
+            sent = list(target.good[0])
+        books, spent = target.books(), target.spent()
+        try:
+            target.call(*sent)
+            answered[target.name] += 1
+        except BlindrecError as error:
+            refused[target.name] += 1
+            if target.books() != books or "\n" in str(error):
+                sys.exit(f"{target.name} charged what it refused ({error}): {sent!r}")
+        except Exception as error:
+            raise SystemExit(f"{target.name}: {type(error).__name__}: {error}\n{sent!r:.2000}") from error
+        if gives_back(spent, target.spent()):
+            sys.exit(f"{target.name} gave something back: {sent!r}")
+        if target.budget and not all(within(cost, target.budget) for cost in target.spent().values()):
+            sys.exit(f"{target.name} went beyond the budget: {sent!r}")
+    sys.stdout.write(json.dumps({"answered": answered, "refused": refused}))
+
+
+# Values that nobody means, and how a good message becomes a bad one: a field is replaced, as unpickling takes it.
+def forged_fraction(kind: type[Fraction], above: object, below: object) -> Fraction:
+    """A fraction that no constructor has seen."""
+    made: Any = object.__new__(kind)
+    made._numerator, made._denominator = above, below
+    return made  # type: ignore[no-any-return] # of this kind
+
+
+class Generous(Fraction):
+    """A cost that is above 0 when it is compared, and gives back when it is added."""
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
+    def __le__(self, other: object) -> bool:
+        return False
+
+    def __radd__(self, other: Any) -> Any:
+        return other - 100
+
+
+class Fickle(Query):
+    """A query with another id at every look."""
+
+    __slots__ = ()
+    looks = 0
+
+    @property
+    def id(self) -> bytes:
+        Fickle.looks += 1
+        return Fickle.looks.to_bytes(16, "big")
+
+
+class Number(int):
+    """A whole number of a class of its own."""
+
+    def __lt__(self, other: object) -> bool:
+        raise RuntimeError("a comparison that fails")
+
+
+class Text(str):
+    """A text of a class of its own."""
+
+    __slots__ = ()
+
+
+class Octets(bytes):
+    """Bytes that are equal to all others."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = bytes.__hash__
+
+
+class Names(dict[str, float]):
+    """A dictionary that says one thing, and another one."""
+
+    def items(self) -> Any:
+        return {"sensing": 0.5}.items()
+
+
+class Array(np.ndarray[Any, Any]):
+    """An array of a class of its own."""
+
+
+Table: TypeAlias = np.ndarray[Any, Any]
+SCALARS: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, 2, 3, -1, -2, 255, 256, 1000, 2**31 - 1, 2**31, 2**63, 2**64, -(2**63), 10**30),
+    *(0.0, -0.0, 0.5, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e308, -1e-300, 5e-324, 1e49),
+    *("", "x", "0", "maxsense", "sign", "exact", "sslp", "x" * 10_000, "a\nb", "\udc80", Text("maxsense")),
+    *(b"", bytes(15), bytes(16), bytes(17), b"\xff" * 16, Octets(bytes(16)), bytearray(16)),
+    *([], (), {}, set(), [1], (1.0, 2.0), (2.0, 1.0), (1.0, np.nan), {"sensing": np.nan}, {1: 1.0}, Names()),
+    *(object(), int, len, Ellipsis, 1j, Decimal(1), Decimal("nan"), Number(1), 10**5000),
+    *(np.int64(1), np.float32(1), np.float64(0.5), np.float64("nan"), np.bool_(1), np.zeros(3), np.zeros(())),
+)
+COSTS: tuple[Any, ...] = (
+    *(Fraction(-100), Fraction(0), Fraction(-1, 3), Fraction(1, 10**9), Fraction(1, 10**400), Fraction(10**400)),
+    *(Fraction(31), Fraction(1, 10**5000), Generous(1), Generous(-100), -50, 0.1, "1", Decimal("0.1")),
+    *(
+        forged_fraction(kind, *parts)
+        for kind in (Fraction, PrivacyParameter)
+        for parts in ((-100, 1), (1, -1), (100, -1), (2, 2), (0, 1), (1, 0), (1.5, 1), (True, 1), (None, None))
+    ),
+)
+
+
+def heavy(part: object) -> float:
+    """How often a part is changed: what holds more is changed more often."""
+    return 4.0 if dataclasses.is_dataclass(part) or isinstance(part, np.ndarray) else 1.0
+
+
+def picked(weights: Sequence[float], coins: np.random.Generator) -> list[int]:
+    """Places by weight: mostly one, now and then two."""
+    size = min(1 + int(coins.random() < 0.15), len(weights))
+    chances = np.array(weights) / sum(weights)
+    return [int(place) for place in coins.choice(len(weights), size=size, replace=False, p=chances)]
+
+
+def recast(good: Table, coins: np.random.Generator) -> object:
+    """The same numbers as another type."""
+    return good.astype(coins.choice(["i8", "f4", "f8", ">i4", ">f8", "?", "u4", "O", "i4", "c16", "S3"]))
+
+
+def reshaped(good: Table, coins: np.random.Generator) -> object:
+    """The same numbers in another shape, some of them only, or more of them."""
+    shapes = ((-1,), (1, -1), (-1, 1), (1, *good.shape), (*good.shape, 1))
+    cuts = (good[:-1], good[1:], good[:1], good[:0], np.concatenate([good, good]))
+    return (
+        good.reshape(shapes[coins.integers(len(shapes))]) if coins.random() < 0.5 else cuts[coins.integers(len(cuts))]
+    )
+
+
+def laid_out(good: Table, coins: np.random.Generator) -> object:
+    """The same numbers in another order, at an odd address, in a class of its own; or read-only, which is fine."""
+    read_only, odd = good.copy(), np.frombuffer(b"\0" + good.tobytes(), np.uint8)[1:].view(good.dtype)
+    read_only.setflags(write=False)
+    same = np.broadcast_to(good.ravel()[:1], good.shape) if good.size else good
+    ways = (good[::-1], np.repeat(good, 2, 0)[::2], good.T, np.asfortranarray(good), same, read_only)
+    others = (odd.reshape(good.shape), good.view(Array), np.ma.masked_array(good), good.tolist())
+    return (*ways, *others)[coins.integers(len(ways) + len(others))]
+
+
+def off(good: Table, coins: np.random.Generator) -> object:
+    """Some entries changed."""
+    other = good.copy()
+    real = good.dtype.kind == "f"
+    values: tuple[float, ...] = (-1, 0, 1, 2, 255, 2**31 - 1, -(2**31), good.size)
+    if real:
+        values = (*values, np.nan, np.inf, -np.inf, 1e308, 1e49, -1e49, 1e30, -1e-30, 1e-300)
+    for _ in range(min(int(coins.integers(1, 4)), other.size)):
+        place = tuple(int(coins.integers(size)) for size in other.shape)
+        value = values[coins.integers(len(values))]
+        other[place] = value if real or good.dtype.kind == "b" else np.array(value).astype(good.dtype)
+    return other
+
+
+def bad_array(good: Table, coins: np.random.Generator) -> object:
+    """An array that differs from a good one in its type, shape or order, or in some entries."""
+    return (recast, reshaped, reshaped, laid_out, off, off)[coins.integers(6)](good, coins)
+
+
+def bad_number(good: int, coins: np.random.Generator) -> object:
+    """A number beside a good one, or far away."""
+    return (good + 1, good - 1, -good, good + 2**32, 2 * good, float(good), np.int64(good), Number(good), str(good))[
+        coins.integers(9)
+    ]
+
+
+def bad_table(good: dict[str, float], coins: np.random.Generator) -> object:
+    """A dictionary with an entry more, less or changed."""
+    names = [*good, "sensing", "vectors", "kept", "set_size", "share", "most", "more"]
+    name = names[coins.integers(len(names))]
+    if coins.random() < 0.3:
+        return {key: value for key, value in good.items() if key != name}
+    return {**good, name: SCALARS[coins.integers(len(SCALARS))] if coins.random() < 0.7 else good.get(name, 1) + 1}
+
+
+def bad_bytes(good: bytes, coins: np.random.Generator) -> object:
+    """Bytes one of which differs, more or fewer of them, or of a class of its own."""
+    place = int(coins.integers(len(good) + 1))
+    return (good[:-1], good + b"\0", good[:place] + b"\xff" + good[place + 1 :], Octets(good))[coins.integers(4)]
+
+
+def bad_tuple(good: tuple[object, ...], coins: np.random.Generator) -> object:
+    """A tuple with one entry replaced."""
+    place = int(coins.integers(len(good)))
+    return (*good[:place], bad_part(good[place], coins), *good[place + 1 :])
+
+
+CHANGES: dict[type, Callable[[Any, np.random.Generator], object]] = {
+    Fraction: lambda _, coins: COSTS[coins.integers(len(COSTS))],
+    np.ndarray: bad_array,
+    dict: bad_table,
+    bytes: bad_bytes,
+    int: bad_number,
+    float: lambda good, coins: float(good * coins.choice([0, -1, 1e-30, 0.5, 2, 1e30, np.inf])),
+    tuple: bad_tuple,
+}
+"""How what a message holds is changed, by its type."""
+
+
+def bad_part(good: object, coins: np.random.Generator) -> object:
+    """Something in the place of a part of a message."""
+    if coins.random() < 0.8:
+        if dataclasses.is_dataclass(good):
+            return bad_message(good, coins)
+        for kind, change in CHANGES.items():
+            if isinstance(good, kind) and not isinstance(good, bool):
+                return change(good, coins)
+    return SCALARS[coins.integers(len(SCALARS))]
+
+
+def bad_message(good: Any, coins: np.random.Generator) -> object:
+    """A message with one or two fields replaced, or without one, or of another class; no constructor has seen it."""
+    names = [field.name for field in dataclasses.fields(good)]
+    if coins.random() < 0.03:
+        made = object.__new__(type(good))
+        for name in names[1:]:
+            object.__setattr__(made, name, getattr(good, name))
+        return made
+    if coins.random() < 0.03:
+        kind = (
+            Fickle if type(good) is Query else dataclasses.make_dataclass("Sub", [], bases=(type(good),), frozen=True)
+        )
+        made = object.__new__(kind)
+        for name in names:
+            object.__setattr__(made, name, getattr(good, name))
+        return made
+    parts = [getattr(good, name) for name in names]
+    changed = picked([heavy(part) for part in parts], coins)
+    return forged(good, **{names[place]: bad_part(parts[place], coins) for place in changed})
+
+
+# Input that nobody means, and what must become of it: an exit code, a few short lines, never a trace or a hang.
+HANGS = 60  # Seconds after which a call hangs; calls take milliseconds
+LINES, LONGEST = 3, 1200  # Of standard error: progress of a small run, or the line that says what is wrong
+
+TEXTS = (
+    "-1", "0", "nan", "inf", "-inf", "1e308", "1e-308", "1e400", "1/0", "0x10", "", " ", "½", "\u202e☃", "\udcff",
+    "a\0b", "\x1b[31m", "1,", "1;2", "1:2:0", "nan,nan", "9" * 19, "9" * 5000, "x" * 100_000, "../..",
+    "/dev/null/x", "--",
+)  # fmt: skip
+"""Values of flags. Processes cannot be given zero bytes; who calls `scenarios.cli.main` can."""
+
+
+class HungError(BaseException):
+    """A call took too long."""
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Break off what hangs."""
+
+    def late(*_: object) -> NoReturn:
+        raise HungError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(HANGS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def fault(blindrec: Command, arguments: list[str]) -> str:
+    """What is wrong with how a command ends; nothing, if it ends as it should."""
+    try:
+        with bounded():
+            ended: Ended = blindrec(*arguments)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return f"{_told(arguments)}: {type(error).__name__}: {str(error)[:200]}"
+    lines = ended.err.count("\n")
+    if ended.code not in (0, 2, 3):
+        return f"{_told(arguments)}: exit code {ended.code}"
+    if (
+        lines > LINES
+        or len(ended.err) > LONGEST
+        or (ended.code and not ended.err.splitlines()[-1].startswith("blindrec: "))
+    ):
+        return f"{_told(arguments)}: says {lines} lines, {len(ended.err)} characters: {ended.err[:200]}"
+    return ""
+
+
+def _told(arguments: list[str]) -> str:
+    return " ".join(repr(one)[:60] for one in arguments)
+
+
+def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
+    """Stop where a long computation would begin: what is fuzzed is the way there."""
+
+    def begun(*_: object, **__: object) -> NoReturn:
+        raise InputError("a run would begin")
+
+    for name in (
+        "scenarios.backends.selection.InProcess.run", "scenarios.backends.selection.InProcess.each",
+        "scenarios.backends.ray_instance.on_ray",
+        "scenarios.experiment.experiment.run_seeds", "scenarios.studies.planner.request.plan",
+        "scenarios.commands.job_commands.head_at",
+    ):  # fmt: skip
+        patch.setattr(name, begun)
+    patch.setattr("scenarios.studies.planner.request.learnable_of", lambda *_: [])
+    patch.delenv("RAY_ADDRESS", raising=False)
+    patch.chdir(scratch)
+
+
+def ratings_file(folder: Path) -> Path:
+    """A small file of ratings."""
+    rows = [f"{user},{item},{(user * item) % 5 + 1}\n" for user in range(30) for item in range(12) if (user + item) % 2]
+    (folder / "ratings.csv").write_text("user,item,rating\n" + "".join(rows), encoding="utf-8")
+    return folder / "ratings.csv"
+
+
+# Messages as an attacker sends them: made without their constructor, as unpickling makes them.
+T = TypeVar("T")
+
+
+def forged(message: T, **changes: object) -> T:
+    """A copy of a message with other fields, which nothing has checked."""
+    made: Any = object.__new__(type(message))
+    names = {field.name for field in fields(message)}  # type: ignore[arg-type] # messages are dataclasses
+    assert changes.keys() <= names
+    for name in names:
+        object.__setattr__(made, name, changes.get(name, getattr(message, name)))
+    return made  # type: ignore[no-any-return] # of the same type
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
