@@ -105,16 +105,18 @@ def recognise_text(file: DataFile, head: TextHead, columns: Columns | None) -> R
     above = head.number - 1
     if columns is not None and all(map(str.isdecimal, columns)):
         return _numbered(file, head, columns)
-    if (nameless := _nameless(head)) is not None:
-        names = _commented(head, nameless.delimiter, columns)
-        if not names and columns is not None:
-            raise InputError(f"{file.name} is {nameless.name}, which names no columns: leave out columns={columns}")
-        if not names:
-            return replace(nameless, above=above)
+    nameless, (delimiter, header) = _nameless(head), split_header(head.line)
+    delimiter = delimiter if nameless is None else nameless.delimiter
+    if not _names_columns(header, columns) and (names := _commented(head, delimiter, columns)):
         fields, time = choose_fields(names, columns, file.name)
-        label, mark = f"{_label(nameless.delimiter)} with named columns", nameless.delimiter
-        return RatingFormat(name=label, fields=fields, time=time, delimiter=mark, names=names, above=above)
-    delimiter, header = split_header(head.line)
+        label, quoted = f"{_label(delimiter)} with named columns", delimiter not in (DOTS, SPACES, "\t")
+        return RatingFormat(
+            name=label, fields=fields, time=time, delimiter=delimiter, names=names, above=above, quoted=quoted
+        )
+    if nameless is not None:
+        if columns is not None:
+            raise InputError(f"{file.name} is {nameless.name}, which names no columns: leave out columns={columns}")
+        return replace(nameless, above=above)
     if len(header) < 2 or len(header) < len(columns or "ab") or sum(map(_is_number, header)) * 2 > len(header):
         raise InputError(
             f"{file.name} is in no known format, its first line is {head.line[:60]!r}: give MovieLens, Jester, "
@@ -140,13 +142,16 @@ def _label(delimiter: str) -> str:
     return {SPACES: "space-separated", DOTS: "separated by ::"}.get(delimiter) or _DELIMITERS[delimiter]
 
 
+def _names_columns(names: Sequence[str], columns: Columns | None) -> bool:
+    """Return whether these are names of columns: those that are named, or two with a usual name."""
+    fields = columns or [name for name in names if _plain(name) in " ".join(_USUAL.values()).split()]
+    return len(fields) >= 2 and set(fields) <= {*names}
+
+
 def _commented(head: TextHead, delimiter: str, columns: Columns | None) -> Columns:
     """Return the names of columns that the last comment above a table holds; none where it holds something else."""
     names, width = tuple(_split(head.comment, delimiter)), len(_split(head.line, delimiter))
-    if len(names) != width:
-        return ()
-    fields = columns or [name for name in names if _plain(name) in " ".join(_USUAL.values()).split()]
-    return names if len(fields) >= 2 and set(fields) <= {*names} else ()
+    return names if len(names) == width and _names_columns(names, columns) else ()
 
 
 def _numbered(file: DataFile, head: TextHead, columns: Columns) -> RatingFormat:

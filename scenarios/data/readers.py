@@ -25,6 +25,7 @@ Place = Callable[[int], str]
 Reason = Callable[[int, int], str]
 """From a row, and how many characters of its text may be repeated, to what is wrong with it."""
 MOST_LINES = 10  # Bad lines that an error names
+BATCH = 256  # Rows of Parquet that are read at a time where texts have no dictionary
 LONGEST_ID = 1000  # Characters of an id; a longer text is none
 _LONG, _SHORT = 60, 12
 _NUMERIC = r"^\s*-?[0-9]{1,18}(\.0+)?\s*$"
@@ -513,23 +514,39 @@ def _read_parquet(
     with file.seekable() as opened, pyarrow.parquet.ParquetFile(opened) as parquet:
         schema = parquet.schema_arrow
         fields, time = choose_fields(schema.names, columns, file.name)
+        changes = _changes(parquet)
     time = time if times else ""
     names, bad = [*fields, *filter(None, [time])], Faults(file=file, unit="row")
     encoded = dict[str, pa.ChunkedArray]()
     # Texts stay as the file has them, each once: a few kilobytes may repeat one of megabytes in every row
     texts = [name for name in names if any(check(schema.field(name).type) for check in _TEXTS[1:])]
+    changes = changes.intersection(texts)
+    texts = [name for name in texts if name not in changes]
     with file.seekable() as opened, pyarrow.parquet.ParquetFile(opened, read_dictionary=texts) as parquet:
         require_rows(parquet, file.name)
         need_ratings(parquet.metadata.num_rows, file)
         with counted_step(f"reading {file.name}", len(names)) as over:
             for name in names:  # as they are and encoded, all columns at once would take twice the memory
-                column = parquet.read(columns=[name])[name]
+                column = _in_batches(parquet, name) if name in changes else parquet.read(columns=[name])[name]
                 where = f"'{name}' of {file.name}"
                 encoded[name] = _encode(column, where, name, bad, rating=name in fields[2:], time=name == time)
                 del column
                 over()
     form = RatingFormat(name="Parquet", fields=fields, time=time)
     return from_table(pa.table(encoded), form, bad, skip=skip, unrated=unrated)
+
+
+def _changes(parquet: Any) -> set[str]:
+    """Return the columns whose texts a Parquet file holds as changes of the one before, which has no dictionary."""
+    groups = [parquet.metadata.row_group(group) for group in range(parquet.metadata.num_row_groups)]
+    columns = [group.column(column) for group in groups for column in range(group.num_columns)]
+    return {one.path_in_schema for one in columns if any(name.startswith("DELTA") for name in one.encodings)}
+
+
+def _in_batches(parquet: Any, name: str) -> pa.ChunkedArray:
+    """Return a column as a dictionary that is made a few rows at a time: each may be a text of megabytes."""
+    batches = parquet.iter_batches(batch_size=BATCH, columns=[name])
+    return pa.chunked_array([batch.column(0).dictionary_encode() for batch in batches])
 
 
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)

@@ -84,6 +84,17 @@ def parquet(**types: str) -> bytes:
     return target.getvalue()
 
 
+def changes() -> bytes:
+    """Parquet whose texts are written as changes of the one before."""
+    target, encoding = io.BytesIO(), dict.fromkeys(NAMES[:2], "DELTA_BYTE_ARRAY") | dict.fromkeys(NAMES[2:], "PLAIN")
+    columns = dict(zip(NAMES, map(list, zip(*ROWS, strict=True)), strict=True))
+    table = pa.table(
+        {name: [str(one) for one in columns[name]] if name in NAMES[:2] else columns[name] for name in NAMES}
+    )
+    pa.parquet.write_table(table, target, use_dictionary=False, column_encoding=encoding)
+    return target.getvalue()
+
+
 TYPED = "user_id:token{0}item_id:token{0}rating:float{0}timestamp:float"
 DRESSES: dict[str, bytes] = {
     "csv": text(),
@@ -103,6 +114,8 @@ DRESSES: dict[str, bytes] = {
     "of a spreadsheet": b"sep=;\r\n" + text(";", end="\r\n"),
     "comments": b"# made by hand\n#\n\n" + text(),
     "named in a comment": text("\t", head="# userId\titemId\trating\ttimestamp"),
+    "names after a mark": text(head="#" + ",".join(NAMES)),
+    "an index after a mark": text(head="#," + ",".join(NAMES), row=lambda *one: [ROWS.index(one), *one]),
     "typed": text("\t", head=TYPED.format("\t")),
     "typed csv": text(head=TYPED.format(",")),
     "dots": text("::", head=""),
@@ -112,6 +125,7 @@ DRESSES: dict[str, bytes] = {
     "json lines with more": json_lines(text='two\nlines, "quoted"', likes=[1, 2], other=None),
     "parquet": parquet(),
     "parquet of floats": parquet(userId="float64", itemId="float32"),
+    "parquet of changes": changes(),
     "parquet of texts": parquet(userId="str", itemId="category", rating="str"),
     "float ids": text(row=lambda u, i, r, t: [f"{u}.0", f"{i}.0", r, t]),
     "decimal commas": text(";", row=lambda u, i, r, t: [u, i, f"{r},0", t]),
