@@ -169,6 +169,7 @@ def compare(
         bool,
         typer.Option("--lists", help="Write everybody's lists into --out, too; rows are learned once more for them."),
     ] = False,
+    details: Annotated[bool, typer.Option("--details", help="Print all rows, too.")] = False,
     output: Output,
     setting: Setting = None,
     helpers: With = None,
@@ -189,7 +190,13 @@ def compare(
         done = swept(sweep, opening, folder, console(), lasting=out is not None)
         if lists:
             write_lists(folder, sweep.settings, done.units)
-    output.deliver(sweep.family, done.result, lambda: sweep.show(printed(), done.result, "blindrec compare"))
+
+    def show() -> None:
+        sweep.show(printed(), done.result, "blindrec compare")
+        if details and done.result["answer"] is not None:
+            sweep.show_details(printed(), done.result, "blindrec compare")
+
+    output.deliver(sweep.family, done.result, show)
 
 
 compare.__doc__ = COMPARE_HELP

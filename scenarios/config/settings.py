@@ -48,6 +48,8 @@ Malicious = Annotated[
         description="Share of the devices that lies, by the coin of each; 0: nobody, reported as if some did [none]."
     ),
 ]
+Target = Literal["best", "popularity"]
+"""The list without privacy that shares of a target are about: the best one, or popularity."""
 SplitBy = Annotated[
     Literal["random", "time", "global-time"],
     Field(

@@ -409,8 +409,9 @@ def _ladder(record: Mapping[str, Any]) -> Pictures:
         for kind in (_LISTS, _PAIRS)
         if kind in {*points["list"]}
     ]
-    share = next(row["share"] for row in record["people"])
-    heading = f"{record['ratings']}: people until lists are worth {share:.0%} of plain popularity without privacy"
+    first = record["people"][0]
+    of = "the best list" if first.get("of") == "best" else "plain popularity"
+    heading = f"{record['ratings']}: people until lists are worth {first['share']:.0%} of {of} without privacy"
     heading += _relations(record["people"])
     alt = "People who are needed against epsilon, with intervals, bounds as arrows: a curve for each rung of trust."
     yield Picture("ladder", "The ladder of trust", alt, panels, points, heading=heading, size=(5.2, 4.4))

@@ -14,15 +14,14 @@ from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
+from scenarios.config.settings import Target
 from scenarios.show.tables import remark, short, show_table
-from scenarios.studies.crossing import over_seeds_and_people, people_for
+from scenarios.studies.crossing import is_close, over_seeds_and_people, people_for
 
 CURATOR, TWO_SERVERS, SHUFFLED, LOCAL, VOLUNTEERS = "curator", "two-servers", "shuffled", "local", "two-tier"
 LADDER = (LOCAL, SHUFFLED, TWO_SERVERS, CURATOR)
 """Rungs from no trust to most: the order in which the advice looks. Volunteers are never advised."""
 Case = Literal["enough", "undecided", "too few people", "out of reach", "no guarantee"]
-Target = Literal["best", "popularity"]
-"""The list without privacy that shares are about: the best one, or popularity."""
 ALWAYS, UNKNOWN = "always", "not known"
 
 
@@ -41,6 +40,7 @@ class RungText:
 
 
 _OPEN = "Every rating lies open."
+_OPEN_WARNING = "If the shuffler lies, every rating lies open."
 RUNGS = {
     CURATOR: RungText(
         name="a curator",
@@ -119,8 +119,8 @@ class MeasuredWorth(AnswerPart):
 class People(AnswerPart):
     """People that the target takes.
 
-    Where ``value`` is None, ``high`` are people who surely suffice or ``low`` are people who surely do not, and with
-    neither nothing is known. Beside a value, None is an end below ``least`` or beyond ``most``.
+    Where ``value`` is None, ``high`` are people who surely suffice and ``low`` are people who surely do not; without
+    either nothing is known. Beside a value, None is an end below ``least`` or beyond ``most``.
     """
 
     value: int | None
@@ -352,14 +352,16 @@ def people_needed(worth: Mapping[int, Floats], base: Floats, share: float, file_
     """
     ends = {"least": min(worth), "most": max(worth)}
     located = people_for(worth, base, share, file_error)
-    if located["users"] is not None and not located["at_most"]:
+    bracketed = located["users"] is not None and not located["at_most"]
+    if bracketed and is_close(located["few"], located["many"]):
         return People(value=located["users"], low=located["users_low"], high=located["users_high"], **ends)
     by_people = {people: reach_of(MeasuredWorth.of(values / base), share) for people, values in worth.items()}
     enough = [people for people, reaches in by_people.items() if reaches == "yes"]
     short_of = [people for people, reaches in by_people.items() if reaches == "no"]
-    if located["users"] is not None:
-        return People(value=None, low=None, high=min(enough, default=None), **ends)
-    return People(value=None, low=max(short_of, default=None), high=None, **ends)
+    # Between numbers of people far apart nothing is interpolated: the most that miss it and the fewest that reach it
+    low = None if located["at_most"] else max(short_of, default=None)
+    high = None if located["users"] is None else min(enough, default=None)
+    return People(value=None, low=low, high=high, **ends)
 
 
 # ---- Risk
@@ -422,6 +424,8 @@ def lie_text(rung: Rung) -> str:
 def people_text(needed: People) -> str:
     """Return how many people are needed: a point only where it is bracketed from both sides, else a bound."""
     if needed.value is None:
+        if needed.low is not None and needed.high is not None:
+            return f"{short(needed.low)} to {short(needed.high)}"
         if needed.high is not None:
             return f"< {short(needed.high)}"
         return UNKNOWN if needed.low is None else f"> {short(needed.low)}"
@@ -523,7 +527,10 @@ class AdviceGoal:
     ) -> tuple[Case, str, list[str]]:
         beside = []
         if enough and enough.text.warning:
-            beside.append(enough.text.warning.format(times_text(enough.rung.right_if_they_lie or 1.0)))
+            times = times_text(enough.rung.right_if_they_lie or 1.0)
+            beside.append(
+                _OPEN_WARNING if times == ALWAYS and enough.rung.key == SHUFFLED else enough.text.warning.format(times)
+            )
         if perhaps:
             names = " and ".join(
                 f"{step.text.subject.lower()} ({share_text(step.share, self.share)})" for step in perhaps[::-1]

@@ -62,6 +62,11 @@ def bracket(heights: Mapping[int, float], height: float) -> tuple[int | None, in
     return lower, None
 
 
+def is_close(lower: int | None, upper: int | None) -> bool:
+    """Return whether a crossing is bracketed within `BRACKET`, or is beyond what was measured."""
+    return lower is None or upper is None or upper <= BRACKET * lower or upper - lower <= 1
+
+
 def next_users(heights: Mapping[int, float], height: float, people: int) -> int | None:
     """Return the number of people to be measured next, or None where the crossing is bracketed closely enough.
 

@@ -548,14 +548,14 @@ def test_channels_of_few_inputs_are_bounded_as_matrices() -> None:
     half, fourth = COIN // 2, COIN // 4
     matrix = of_channel(MatrixChannel(((half, half), (fourth, 3 * fourth), (half, half))))
     assert (matrix.name, matrix.below) == (FINITE, None)
-    assert matrix.bound == FiniteChannel([[Fraction(1, 2)] * 2, [Fraction(1, 4), Fraction(3, 4)]])
+    assert matrix.bound == FiniteChannel(((Fraction(1, 2),) * 2, (Fraction(1, 4), Fraction(3, 4))))
     for ones, inputs in ((None, 8), (1, 4)):
         bits = IndependentBits(3, 3 * COIN // 4, COIN // 4, ones)
         bound = of_channel(bits).bound
         assert isinstance(bound, FiniteChannel)
         rows = [bits.chances(np.array(one)) for one in product((0, 1), repeat=3) if ones is None or sum(one) <= ones]
         assert len(rows) == inputs
-        assert bound.rows == rows
+        assert bound.rows == tuple(map(tuple, rows))
     assert of_channel(IndependentBits(5, 3 * COIN // 4, COIN // 4)) == Randomizer(AnyRandomizer(), CLONES)
     assert isinstance(of_channel(IndependentBits(4, 3 * COIN // 4, COIN // 4)).bound, FiniteChannel)
     with pytest.raises(InputError, match="tells two inputs apart for certain"):

@@ -20,7 +20,8 @@ SWEPT = ("none", "pmd", "pmc", "laplace")  # Mechanisms of the two-tier sweep
 ADVERSARY = "adversary --repeat 2 --rounds 40 --voters 16 "
 WIDE = "wide.csv --features features.csv "  # Items enough for lists of ten
 CROWD = "crowd.csv --features features.csv "  # And people enough for a forecast
-COMPARE = "compare " + WIDE
+OF_POPULARITY = "--worth 0.95 --of popularity "
+COMPARE = "compare " + WIDE + OF_POPULARITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,20 +255,21 @@ def _comparisons() -> dict[str, Case]:
             "--people-file people.csv"
         ),
         "compare, every rung": Case(
-            "compare wide.csv --trust-models ladder --epsilon 1,inf --scale 10 --held-out 0.3 --mechanisms "
-            "'chance,popularity,item kNN,SVD,popularity (Gaussian),popularity (Laplace),subset,set,set (few likes),"
-            "pairs'"
+            f"compare wide.csv {OF_POPULARITY}--trust-models ladder --epsilon 1,inf --scale 10 --held-out 0.3 "
+            "--mechanisms 'chance,popularity,item kNN,SVD,popularity (Gaussian),popularity (Laplace),subset,set,"
+            "set (few likes),pairs'"
         ),
         "compare, add-remove, delta 0": Case(
-            COMPARE + "--trust-models curator,two-servers --relation add-remove --delta 0 --epsilon 2 --scale 1,10"
+            COMPARE + "--trust-models curator,two-servers --relation add-remove --delta 0 --epsilon 2 --scale 1,10 "
+            "--mechanisms all"
         ),
         "compare, volunteers, directions, votes": Case(
-            "compare wide.csv --trust-models two-tier,local,public-rates,coordinator --epsilon 2 --scale 10 "
-            f"--public 0.3 --clients 2 --devices 2000 --mechanisms '{others}'"
+            f"compare wide.csv {OF_POPULARITY}--trust-models two-tier,local,public-rates,coordinator --epsilon 2 "
+            f"--scale 10 --public 0.3 --clients 2 --devices 2000 --mechanisms '{others}'"
         ),
         "compare, latest held out, by activity": Case(
-            "compare wide.csv --split-by time --trust-models none,local --epsilon 4 --scale 1 --by activity "
-            "--mechanisms popularity,set"
+            f"compare wide.csv {OF_POPULARITY}--split-by time --trust-models none,local --epsilon 4 --scale 1 "
+            "--by activity --mechanisms popularity,set"
         ),
     }
 

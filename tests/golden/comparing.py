@@ -8,6 +8,7 @@ from typing import Any
 LEFT_OUT = frozenset(
     {
         "actors",
+        "agreement_digest",  # of bounds whose last bits are the processor's
         "backend",
         "backend_reason",
         "bytes_per_answer",  # cohorts are padded to whole bytes

@@ -1,12 +1,11 @@
 """A comparison as a sweep: its units, their summary, and how both are shown."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich.console import Console
 
@@ -14,12 +13,15 @@ from coordinator.protocol.budget import default_delta
 from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
-from scenarios.show.tables import percent
-from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RATES, TRUST_MODELS, Comparison
+from scenarios.show.tables import percent, remark
+from scenarios.studies.answer import Answer, show_answer
+from scenarios.studies.compare.comparison_settings import COORDINATOR, EVERY_ROW, PUBLIC_RATES, Comparison
 from scenarios.studies.compare.people_groups import check_columns, people_remarks
-from scenarios.studies.compare.people_needed import FEWEST, as_forecast, forecast_row
+from scenarios.studies.compare.people_needed import FEWEST, as_forecast
 from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
+from scenarios.studies.compare.rungs import answer_of
+from scenarios.studies.compare.scales import epsilons_of, further_units
 from scenarios.studies.compare.scoring import (
     SERVED,
     TOP,
@@ -34,7 +36,6 @@ from scenarios.studies.compare.scoring import (
 )
 from scenarios.studies.compare.summary import show, summarize
 from scenarios.studies.compare.worlds import dated, feature_remarks, left_out, sampled, table_of
-from scenarios.studies.crossing import REACHED, refined
 from scenarios.studies.sweep.online_sweep import ClientsKey, ClientsMeasurement
 from scenarios.studies.sweep.sweeps import Sweep
 
@@ -58,6 +59,16 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         return self.settings.content()
 
     def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
+        """Print the answer, and where the rest lies; all rows where there is none."""
+        if result["answer"] is None:
+            self.show_details(console, result, title)
+            return
+        remark(console, *result["about_file"])
+        page = "A page: --out FOLDER, then blindrec report FOLDER"
+        more = f"All {len(result['rows'])} rows: --details, or --json FILE. {page}"
+        show_answer(console, Answer.model_validate(result["answer"]), more)
+
+    def show_details(self, console: Console, result: Mapping[str, Any], title: str) -> None:
         """Print a table for each trust model, and the coordinator's panel."""
         show(console, result, title)
         if result["coordinator"] is not None:
@@ -68,7 +79,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
     ) -> Mapping[CompareKey, Callable[[], CompareMeasurement]]:
         """Return every unit, seed by seed, so that an unfinished comparison says something about all rows.
 
-        Where a grid of numbers of people is done, the units follow that locate the number for a share of popularity.
+        Where a grid of numbers of people is done, the units follow that locate the number for the target.
         """
         settings, table = self.settings, table_of(self.settings)
         rows = [row for row in rows_of(settings).values() if row.fits(table)]
@@ -84,8 +95,10 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         ]
         every = {key: partial(measure, settings, key) for key in keys}
         few = settings.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
-        more = sorted(_refining(settings, rows, table.users, done).items(), key=lambda one: one[0].seed)
-        return every | {key: partial(measure, few if by_law else settings, key) for key, by_law in more}
+        more = sorted(further_units(settings, table.users, rows, done).items(), key=lambda pair: pair[0].seed)
+        return every | {
+            key: partial(measure, few if by_law else settings, key) for key, by_law in more if key not in every
+        }
 
     def order(self, keys: list[CompareKey]) -> list[CompareKey]:
         """Return units seed by seed, the long ones first, so that processors end together."""
@@ -127,17 +140,20 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         said = {name: row.remarks(self.settings) for name, row in rows.items()}
         public = [line for name, lines in said.items() if rows[name].trust_model == PUBLIC_RATES for line in lines]
         custom, (_, why) = check_custom(self.settings, table.users, table.count), served_in(self.settings)
+        answer = answer_of(self.settings, units, table)
+        about_file = [*table.remarks, *dated(self.settings), *sampled(self.settings)]
+        forecast = self.settings.of == "popularity" and self.settings.scale
         return {
+            "answer": None if answer is None else answer.model_dump(mode="json"),
+            "about_file": about_file,
             **summary,
-            "people": as_forecast(self.settings, summary["people"]),
+            "people": as_forecast(self.settings, summary["people"]) if forecast else summary["people"],
             "coordinator": panel_sweep(self.settings).summary(served) if served else None,
             **lines_skipped(self.settings, table),
             **left_out(self.settings),
             "warnings": [*summary["warnings"], *few, *public],
             "remarks": [
-                *table.remarks,
-                *dated(self.settings),
-                *sampled(self.settings),
+                *about_file,
                 *summary["remarks"],
                 *(
                     f"{name}: not measured: {row.hindrance(table)}"
@@ -172,53 +188,13 @@ def _left_out(hindered: Mapping[tuple[Any, ...], str]) -> list[str]:
 
 def _keys(settings: Comparison, row: Row, people: int, seed: int) -> Iterator[CompareKey]:
     """Yield the units of a row for a seed."""
-    epsilons = _epsilons(settings) if "epsilon" in row.asks else [""]
-    scales = settings.scale if "scale" in row.asks else (1,)
+    epsilons = epsilons_of(settings) if "epsilon" in row.asks else [""]
+    numbers = settings.grid(people) if "scale" in row.asks else [people]
     shares = [f"{share:g}" for share in settings.public] if "public" in row.asks else [""]
     for epsilon in epsilons:
-        for scale in (one for one in scales if row.reaches(people * one, settings)):
+        for users in (number for number in numbers if row.reaches(number, settings)):
             for share in shares:
-                yield CompareKey(row.trust_model, row.mechanism, epsilon, people * scale, share, seed)
-
-
-def _refining(
-    settings: Comparison, rows: Sequence[Row], people: int, done: Mapping[CompareKey, CompareMeasurement]
-) -> dict[CompareKey, bool]:
-    """Return further units, which locate numbers of people more closely, and whether their sums are sampled."""
-    seeds, more = range(settings.seed, settings.seed + settings.seeds), dict[CompareKey, bool]()
-    plain = [done.get(CompareKey("none", "popularity", "", people, "", seed)) for seed in seeds]
-    asking = [row for row in rows if row.asks == {"epsilon", "scale"} and row.trust_model in TRUST_MODELS]
-    asking = [row for row in asking if forecast_row(row.trust_model, row.mechanism) is None]
-    if not all(unit and unit.scores for unit in plain):
-        return more
-    height = REACHED * float(np.mean([unit.scores[0].ndcg for unit in plain if unit]))
-    by_row: dict[tuple[str, str, str], dict[int, dict[int, CompareMeasurement]]] = defaultdict(
-        lambda: defaultdict(dict)
-    )
-    hindered = hindrances(done)
-    for key, unit in done.items():
-        if key[:-1] in hindered:
-            continue
-        by_row[key[:3]][key.users][key.seed] = unit
-    for row in asking:
-        grid = [people * scale for scale in settings.scale if row.reaches(people * scale, settings)]
-        for epsilon in _epsilons(settings):
-            units = by_row[row.trust_model, row.mechanism, epsilon]
-            complete = {users: [of[seed] for seed in seeds] for users, of in units.items() if of.keys() >= {*seeds}}
-            if not grid or not {*grid} <= complete.keys():
-                continue
-            for variant in range(len(complete[grid[0]][0].scores)):  # without public features, and with them
-                worth = {
-                    users: float(np.mean([one.scores[variant].ndcg for one in of])) for users, of in complete.items()
-                }
-                for users in refined(grid, worth, height, people):
-                    keys = (CompareKey(row.trust_model, row.mechanism, epsilon, users, "", seed) for seed in seeds)
-                    more |= dict.fromkeys(keys, row.reaches(settings.devices + 1, settings))
-    return more
-
-
-def _epsilons(settings: Comparison) -> list[str]:
-    return ["inf" if one is None else str(one) for one in settings.epsilon]
+                yield CompareKey(row.trust_model, row.mechanism, epsilon, users, share, seed)
 
 
 def comparison(values: Mapping[str, Any]) -> CompareSweep:
@@ -226,7 +202,7 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
     settings = validated(Comparison, None, dict(values))
     names = {row.mechanism for row in registered_rows().values()} | set(SERVED)
     for name in settings.mechanisms or ():
-        if name not in names:
+        if name not in names | {EVERY_ROW}:
             raise InputError(f"mechanism {name!r} is unknown; {name_choices(name, sorted(names))}")
     if (people := table_of(settings).users) < FEWEST_COMPARED:
         count = f"{people} {'person' if people == 1 else 'people'}"
@@ -237,7 +213,7 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
         )
     check_columns(settings)
     check_custom(settings, table_of(settings).users, table_of(settings).count)
-    fewest = table_of(settings).users * settings.scale[0]
+    fewest = min(settings.grid(table_of(settings).users))
     if settings.delta is not None and not is_promise(settings.delta, fewest):
         raise InputError(
             f"delta is {settings.delta:g}; with {fewest:,} people it must be at most 1 / people, {1 / fewest:.2g}: at "

@@ -1,6 +1,5 @@
 """The settings of a comparison: a file, its split, privacy, numbers of people, and constants that are public."""
 
-import math
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -22,6 +21,7 @@ from scenarios.config.settings import (
     LikeFrom,
     Seed,
     SplitBy,
+    Target,
     Unrated,
     like_bar,
     names_among,
@@ -44,6 +44,13 @@ PUBLIC_RATES = "public-rates"
 """Nobody is trusted with ratings, but totals of everybody's are public, without noise: more than `local` knows. Rows of
 it are measured only where it is named, and are no part of what is compared: no curve, no number of people, no best."""
 COORDINATOR = "coordinator"  # A panel beside these, with a metric of its own
+EVERY_ROW = "all"  # Stands for all mechanisms in lists of them
+LADDER_ROWS = (
+    *("chance", "popularity", "item kNN", "SVD", "EASE", "popularity (Gaussian)", "pairs with EASE"),
+    *("set", "set (few likes)", "MaxSense", "pairs"),
+)
+"""Mechanisms that are measured where none is named: of each rung those that are best for some number of people, of
+volunteers those that learn from public ratings alone, and the lists without privacy."""
 EARLIER_NAMES = {
     "pairs, EASE": "pairs with EASE",
     "popularity, set": "popularity with set",
@@ -51,6 +58,8 @@ EARLIER_NAMES = {
 }
 """Rows whose names held commas: a list from Python may still name them so, a text with commas cannot."""
 EVERY_MODEL = (*TRUST_MODELS, PUBLIC_RATES, COORDINATOR)
+DECADES = tuple(10.0**power for power in range(-9, 11))
+"""Multiples of a file's people among which those are that are measured without ``--scale``."""
 SEEDS = 3  # With fewer splits an interval over splits says nothing: Student's has a factor of 12.7 for two
 PUBLIC = (
     *("likes", "counted", "sensed", "neighbours", "rank", "ridge"),
@@ -81,7 +90,7 @@ def _numbers(name: str, number: type[float], most: float, what: str) -> BeforeVa
     return BeforeValidator(read)
 
 
-_SCALES = _numbers("scale", int, math.inf, "whole numbers from 1 on; write it like 1,10,100")
+_SCALES = _numbers("scale", float, 1e9, "numbers above 0; write it like 0.1,1,10")
 _SHARES = _numbers("public", float, 1, "shares between 0 and 1; write it like 0.01,0.05")
 
 
@@ -128,7 +137,7 @@ class Comparison(BaseModel):
         default=0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
     )
     epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_epsilons)] = Field(
-        default="0.5,1,2,4,8", validate_default=True, description="Privacy in nats, by ',' [0.5,1,2,4,8]."
+        default="1", validate_default=True, description="Privacy in nats, by ',' [1]."
     )
     delta: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
@@ -140,23 +149,32 @@ class Comparison(BaseModel):
         description="Curator, two servers: neighbours replace one person's ratings, as in all other rows, or add or "
         "remove a person [replace].",
     )
-    scale: Annotated[tuple[int, ...], _SCALES] = Field(
-        default=(1, 10, 100, 1000),
-        description="People, as multiples of the file's, drawn with replacement [1,10,100,1000].",
+    worth: Annotated[float, Field(gt=0, le=2)] = Field(
+        default=0.9, description="The target: lists are to be worth this share of those of --of [0.9]."
+    )
+    of: Target = Field(
+        default="best",
+        description="What the target is a share of, without privacy: best (the best list), or popularity [best].",
+    )
+    scale: Annotated[tuple[float, ...], _SCALES] = Field(
+        default=(),
+        description="People, as multiples of the file's, drawn with replacement, such as 0.1,1,10 [steps of ten until "
+        "some reach the target and some miss it, on each rung].",
     )
     trust_models: Annotated[tuple[str, ...], BeforeValidator(_trust_models)] = Field(
-        default=(*TRUST_MODELS, COORDINATOR),
+        default=(*LADDER, "two-tier"),
         description=f"Some of {', '.join(EVERY_MODEL)}, by ','; {LADDER_NAME} for {', '.join(LADDER)} "
-        f"[all but {PUBLIC_RATES}].",
+        f"[{LADDER_NAME},two-tier].",
     )
     mechanisms: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
-        default=None, description="Rows to measure, by ',', such as set or EASE [all]."
+        default=None,
+        description=f"Rows to measure, by ',', such as set or EASE; {EVERY_ROW} for all [those that lead a rung].",
     )
     design: Annotated[tuple[OwnSettings, ...], BeforeValidator(lambda value: own_designs(parts_of(value)))] = Field(
         default=(), description=f"Custom mechanisms, each measured as one more row: {OWN}, by ','."
     )
     public: Annotated[tuple[float, ...], _SHARES] = Field(
-        default=(0.01, 0.05, 0.2), description="Two-tier: shares of people whose ratings are public [0.01,0.05,0.2]."
+        default=(0.01,), description="Two-tier: shares of people whose ratings are public [0.01]."
     )
     by: Annotated[tuple[str, ...], BeforeValidator(_by)] = Field(
         default=(),
@@ -224,6 +242,18 @@ class Comparison(BaseModel):
         """The least rating of a liked item, or None for above a person's mean; without ratings all is liked."""
         return like_bar(self.columns, self.like_from)
 
+    def users_at(self, people: int, scale: float) -> int:
+        """Return how many people a multiple of the file's are, at least one."""
+        return max(1, round(people * scale))
+
+    def grid(self, people: int) -> list[int]:
+        """Return the numbers of people that are measured first."""
+        return [self.users_at(people, scale) for scale in self.scale or (1,)]
+
+    def is_on_grid(self, people: int, users: int) -> bool:
+        """Return whether rows with so many people stand in tables; others were measured to locate a number alone."""
+        return users == people or users in {self.users_at(people, scale) for scale in self.scale or DECADES}
+
     def delta_of(self, people: int) -> float:
         """Return the delta of guarantees to so many people: as it was given, else the default for as many."""
         return default_delta(people) if self.delta is None else self.delta
@@ -247,4 +277,7 @@ class Comparison(BaseModel):
 
     def includes(self, trust_model: str, mechanism: str) -> bool:
         """Return whether a row is to be measured."""
-        return trust_model in self.trust_models and (self.mechanisms is None or mechanism in self.mechanisms)
+        if trust_model not in self.trust_models:
+            return False
+        named = LADDER_ROWS if self.mechanisms is None else self.mechanisms
+        return mechanism in named or EVERY_ROW in named

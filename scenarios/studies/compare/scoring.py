@@ -67,7 +67,7 @@ def check_custom(settings: Comparison, people: int, items: int) -> list[str]:
     """Check the channels of custom mechanisms at every epsilon, before anything is measured, and describe them."""
     remarks = []
     for custom, row in zip(settings.design, custom_rows(settings).values(), strict=True):
-        path, people_at_least = custom.half.name, people * settings.scale[0]
+        path, people_at_least = custom.half.name, min(settings.grid(people))
         if row.trust_model not in settings.trust_models:
             raise InputError(f"design is {path}, a row of trust model {row.trust_model}; add that to --trust-models")
         if not row.reaches(people_at_least, settings):
@@ -82,7 +82,7 @@ def check_custom(settings: Comparison, people: int, items: int) -> list[str]:
                 hows.append(checked[1].how)
         values = "".join(f", {name} {value}" for name, value in custom.values().items())
         remarks.append(f"{row.mechanism} is {path}{values}; its channel was {' or '.join(dict.fromkeys(hows))}")
-        if left := [f"{people * scale:,}" for scale in settings.scale if not row.reaches(people * scale, settings)]:
+        if left := [f"{users:,}" for users in settings.grid(people) if not row.reaches(users, settings)]:
             remarks.append(
                 f"{row.mechanism} is not measured with {', '.join(left)} people: it has no law to draw the sum of "
                 f"their answers from, and at most {settings.devices:,} devices answer; raise --devices"

@@ -45,7 +45,7 @@ from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
 from scenarios.studies.compare.who_pays import best_for_groups, show_who_pays, who_pays
 from scenarios.studies.compare.worlds import world_of
-from scenarios.studies.crossing import REACHED, among_files, over_seeds_and_people, people_for
+from scenarios.studies.crossing import among_files, is_close, over_seeds_and_people, people_for
 
 NEIGHBOURS_NOTES = {
     REPLACE: "every epsilon is about one person's ratings replaced by any others, in all trust models alike; how many "
@@ -95,7 +95,7 @@ def summarize(
     scores = [(key, one) for key, unit in units.items() for one in unit.scores]
     plain = {key.seed: one for key, one in scores if key[:2] == ("none", "popularity") and not one.features}
     # Others were measured for the numbers of people alone
-    groups = [of for of in grouped.values() if of[0][0].users % table.users == 0]
+    groups = [of for of in grouped.values() if settings.is_on_grid(table.users, of[0][0].users)]
     rows = [
         _row(of, plain) | _promised(settings, of[0][0], of[0][1]) | beside
         for of, beside in zip(groups, differences(groups, plain), strict=True)
@@ -122,8 +122,7 @@ def summarize(
         "neighbours": settings.relation,
         "delta": settings.delta,
         "people": [
-            {**row, **_relation(settings, row, row["users"] or row["most"])}
-            for row in _reached(settings, grouped, plain)
+            {**row, **_relation(settings, row, row["users"] or row["most"])} for row in _reached(settings, grouped)
         ],
         "warnings": [*resampled, *(relation if settings.relation == ADD_REMOVE else [])],
         "remarks": [
@@ -165,7 +164,7 @@ def _promised(settings: Comparison, key: CompareKey, unit: CompareMeasurement) -
 
 def _unmeasured(settings: Comparison, people: int) -> list[str]:
     """Say which rows are not measured with how many people, because their delta would promise nothing there."""
-    largest, delta = people * max(settings.scale), settings.delta
+    largest, delta = max(settings.grid(people)), settings.delta
     rows = registered_rows()
     named = [(name, rows[name]) for name in rows if settings.includes(*name.split(": "))]
     if without := [name for name, row in named if not row.offered(settings)]:
@@ -239,31 +238,46 @@ def _number(epsilon: str) -> float | str | None:
     return as_json(parse_epsilon(epsilon)) if epsilon else None
 
 
-def _reached(
-    settings: Comparison,
-    grouped: Mapping[tuple[Any, ...], Sequence[tuple[CompareKey, CompareMeasurement, ListScores]]],
-    plain: Mapping[int, ListScores],
-) -> list[dict[str, Any]]:
-    """Return how many people each mechanism needs for a share of plain popularity's NDCG; see `crossing.people_for`."""
+Grouped = Mapping[tuple[Any, ...], Sequence[tuple[CompareKey, CompareMeasurement, ListScores]]]
+"""Units of a row in all splits, by its name."""
+
+
+def _reached(settings: Comparison, grouped: Grouped) -> list[dict[str, Any]]:
+    """Return how many people each mechanism needs for the target; see `crossing.people_for`.
+
+    Without ``--scale`` only the best rows of a rung are measured closely enough: others are left out.
+    """
     curves: dict[tuple[Any, ...], dict[int, Floats]] = defaultdict(dict)
+    base = _base(settings, grouped)
     for (*_, features), units in grouped.items():
         key = units[0][0]
-        if key.epsilon and not key.public and key.trust_model != PUBLIC_RATES and plain:
+        if key.epsilon and not key.public and key.trust_model != PUBLIC_RATES and base is not None:
             name = key.trust_model, key.mechanism, features, _number(key.epsilon)
             curves[name][key.users] = _with_samples({of.seed: one for of, _, one in units})
-    if not curves:
+    if base is None or not curves:
         return []
-    names, height = ("trust_model", "mechanism", "features", "epsilon"), _with_samples(plain)
-    world = world_of(settings, settings.seed)
+    names, world = ("trust_model", "mechanism", "features", "epsilon"), world_of(settings, settings.seed)
     file_errors = {model: among_files(world.popularity, world.people, power) for model, power in POWERS.items()}
-    return [
+    rows = [
         {
             **dict(zip(names, name, strict=True)),
-            "share": REACHED,
-            **people_for(curve, height, REACHED, file_errors[name[0]]),
+            "share": settings.worth,
+            "of": settings.of,
+            **people_for(curve, base, settings.worth, file_errors[name[0]]),
         }
         for name, curve in curves.items()
     ]
+    return rows if settings.scale else [row for row in rows if is_close(row["few"], row["many"])]
+
+
+def _base(settings: Comparison, grouped: Grouped) -> Floats | None:
+    """Return the worth of the list without privacy that the target is a share of, None where that is not measured."""
+    plain = {
+        (name[1], name[-1]): _with_samples({key.seed: one for key, _, one in of})
+        for name, of in grouped.items()
+        if name[0] == "none" and (settings.of == "best" or (name[1] == "popularity" and not name[-1]))
+    }
+    return max(plain.values(), key=lambda worth: float(worth[:, 0].mean()), default=None)
 
 
 def _with_samples(scores: Mapping[int, ListScores]) -> Floats:
@@ -348,6 +362,11 @@ def mechanism_of(row: Mapping[str, Any]) -> str:
     return f"{row['mechanism']} + features" if row["features"] else str(row["mechanism"])
 
 
+def target_text(row: Mapping[str, Any]) -> str:
+    """Return the target of a number of people in words."""
+    return f"{100 * row['share']:g} % of {'plain popularity' if row['of'] == 'popularity' else 'the best list'}"
+
+
 def epsilon_text(value: float | str | None) -> str:
     """Return an epsilon as tables show it; nothing for None."""
     return "" if value is None else str(value) if isinstance(value, str) else f"{value:g}"
@@ -422,7 +441,7 @@ def _people(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         relation = (str(about[0]["neighbours"]), delta_text(row["delta"] for row in about)) if about else ("", "")
         cells = {row["epsilon"]: needed(row) for row in of}
         lines.append([name, *relation, *(cells.get(epsilon, "") for epsilon in epsilons)])
-    title = "people for 95 % of plain popularity, at each epsilon, each with its interval"
+    title = f"people for {target_text(rows[0])}, at each epsilon, each with its interval"
     columns = ("mechanism", "neighbours", "delta", *map(epsilon_text, epsilons))
     show_table(console, columns, lines, title=title, words=("mechanism", "neighbours"))
 

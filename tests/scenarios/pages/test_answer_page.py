@@ -28,7 +28,7 @@ def hostile() -> Answer:
         curve(TWO_SERVERS, {100: 0.05, 1000: worth(0.179, 0.01), 10_000: 0.19}, unguaranteed=[10_000]),
         curve(SHUFFLED, {1000: 0.19, 10_000: 0.19}, device=6.57),
         curve(LOCAL, {1000: 0.05, 10_000: 0.1}, mechanism=HOSTILE),
-        curve(LOCAL, {1000: 0.1, 10_000: 0.19}, mechanism=HOSTILE, epsilon=SECOND),
+        curve(LOCAL, {1000: 0.1, 5000: 0.17, 10_000: 0.19}, mechanism=HOSTILE, epsilon=SECOND),
         curve(VOLUNTEERS, {1000: 0.18}, epsilon=None, mechanism=HOSTILE),
     ]
     return answer(*curves, file=HOSTILE, best_name=HOSTILE, others=HOSTILE)

@@ -30,7 +30,7 @@ from scenarios.studies.answer import (
     times_text,
 )
 
-LOW = curve(LOCAL, {1000: 0.05, 10_000: 0.1, 100_000: 0.19})
+LOW = curve(LOCAL, {1000: 0.05, 10_000: 0.1, 50_000: 0.16, 100_000: 0.19})
 CASES: dict[str, tuple[list[Curve], str, str]] = {
     "nobody": (
         [curve(LOCAL, {100: 0.1, 1000: 0.19})],
@@ -46,7 +46,7 @@ CASES: dict[str, tuple[list[Curve], str, str]] = {
         (
             "A shuffler is enough to keep 90 % of your best list's worth: 95 % [95, 95] with your 1,000 people, at "
             "epsilon 1. If the shuffler lies, a guess is right up to 999 of 1,000 times. Trusting nobody misses "
-            "it with 25 % [25, 25], and would take 77k [77k, 77k] people."
+            "it with 25 % [25, 25], and would take 79k [79k, 79k] people."
         ),
     ),
     "curator, and two servers may do": (
@@ -55,8 +55,8 @@ CASES: dict[str, tuple[list[Curve], str, str]] = {
         (
             "It takes a curator to keep 90 % of your best list's worth: 95 % [95, 95] with your 1,000 people, at "
             "epsilon 1. If the curator lies, every rating lies open. Two servers (89 % [84, 94]) may do; more "
-            "splits (--seeds) would tell. Trusting nobody misses it with 25 % [25, 25], and would take 77k "
-            "[77k, 77k] people."
+            "splits (--seeds) would tell. Trusting nobody misses it with 25 % [25, 25], and would take 79k "
+            "[79k, 79k] people."
         ),
     ),
     "straddles": (
@@ -68,11 +68,11 @@ CASES: dict[str, tuple[list[Curve], str, str]] = {
         ),
     ),
     "too few": (
-        [LOW, curve(CURATOR, {1000: 0.16, 4000: 0.19})],
+        [LOW, curve(CURATOR, {1000: 0.16, 2000: 0.17, 4000: 0.19})],
         "too few people",
         (
             "Your 1,000 people are too few for 90 % of your best list's worth at epsilon 1: the most is 80 % [80, 80], "
-            "with a curator. A curator would take 2.5k [2.5k, 2.5k] people. Trusting nobody would take 77k [77k, 77k] "
+            "with a curator. A curator would take 2.8k [2.8k, 2.8k] people. Trusting nobody would take 79k [79k, 79k] "
             "people."
         ),
     ),
@@ -143,7 +143,8 @@ def test_shares_are_paired_by_split_and_sample() -> None:
         ({1000: 0.1, 2000: worth(0.17, 0.001)}, "> 2k"),
         ({1000: 0.1, 2000: worth(0.17, 0.02)}, "> 1k"),
         ({1000: worth(0.17, 0.02)}, "not known"),
-        ({1000: 0.1, 4000: 0.2}, "3k [3k, 3k]"),
+        ({1000: 0.1, 4000: 0.2}, "1k to 4k"),
+        ({1000: 0.1, 2000: 0.2}, "1.7k [1.7k, 1.7k]"),
     ],
 )
 def test_what_is_not_bracketed_is_a_bound_that_the_whole_interval_leaves(
@@ -202,7 +203,7 @@ def test_the_table_fits_and_says_what_lies_do() -> None:
     assert len(table) <= 15
     assert max(map(len, lines)) <= 100
     text = "\n".join(lines)
-    for part in ("both: always", "999 of 1,000", "nobody could", "74 of 100", "5.6k [5.6k, 5.6k]", "1 % volunteers"):
+    for part in ("both: always", "999 of 1,000", "nobody could", "74 of 100", "1k to 10k", "1 % volunteers"):
         assert part in text
     assert lines[-1] == "All cells: --details"
 

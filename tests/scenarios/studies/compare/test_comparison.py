@@ -26,7 +26,7 @@ COLUMNS = {"trust_model", "mechanism", "features", "epsilon", "users", "simulate
 COLUMNS |= {f"{name}{end}" for name in ("hit_rate", "ndcg", "recall") for end in ("", "_low", "_high")}
 HERE = ("--backend", "inprocess", "--like-from", 4, "--seeds", 3)
 FEW = (*HERE, "--neighbours", 5, "--rank", 3, "--ridge", 5, "--top", 20, "--likes", 8)
-PANEL = (*HERE, "--trust-models", "coordinator", "--clients", 4)
+PANEL = (*HERE, "--mechanisms", "all", "--trust-models", "coordinator", "--clients", 4)
 # The trace norm, a third of the time, is completed in `test_rows`
 MEASURED = {(row.trust_model, row.mechanism) for row in registered_rows().values() if row.mechanism != "trace norm"}
 MEASURED = {one for one in MEASURED if one[0] != PUBLIC_RATES}
@@ -97,7 +97,15 @@ def test_every_table_fits_into_80_columns(result: dict[str, Any]) -> None:
 @pytest.mark.parametrize("users", [None, 50])
 def test_more_people_do_not_help_where_a_curator_counts_few_likes(result: dict[str, Any], users: int | None) -> None:
     row = {"trust_model": "curator", "mechanism": "popularity", "features": False, "epsilon": 1.0, "users": users}
-    row |= {"at_most": False, "users_low": None, "users_high": None, "least": 50, "most": 2000}
+    row |= {
+        "at_most": False,
+        "users_low": None,
+        "users_high": None,
+        "least": 50,
+        "most": 2000,
+        "share": 0.9,
+        "of": "best",
+    }
     lines = at_80_columns(lambda console: show(console, {**result, "people": [row]}, "blindrec compare"))
     said = " ".join(line.strip() for line in lines)
     assert ("popularity counts 10 likes of each person" in said) is (users is None)
@@ -158,7 +166,7 @@ OUE, LIAR = "mechanisms:OUE", "mechanisms:Liar"
     ("flags", "words"),
     [
         (("--seeds", "2"), "seeds is 2; an interval over splits takes 3 or more of them; raise --seeds"),
-        (("--scale", "0"), "scale is '0', no list of whole numbers from 1 on"),
+        (("--scale", "0"), "scale is '0', no list of numbers above 0"),
         (("--epsilon", "1,1"), "epsilon is '1,1'; name each value once"),
         (("--public", "2"), "public is '2', no list of shares"),
         (("--trust-models", "god"), "trust model 'god' is unknown; choose among none, curator"),

@@ -287,7 +287,7 @@ def test_published_tables_are_of_the_rows_that_they_name() -> None:
 
 
 def offered(**settings: Any) -> set[str]:
-    return {*rows_of(Comparison(ratings=Path("none.csv"), trust_models=LADDER, **settings))}
+    return {*rows_of(Comparison(ratings=Path("none.csv"), trust_models=LADDER, mechanisms=("all",), **settings))}
 
 
 def test_delta_zero_leaves_laplace_noise_and_nothing_shuffled(ratings: Path, blindrec: Command) -> None:
@@ -353,7 +353,7 @@ def test_laplace_noise_of_pairs_is_for_all_their_totals(world: FileWorld) -> Non
 
 def test_rows_tables_and_pictures_say_relation_and_delta(ratings: Path, blindrec: Command) -> None:
     options = ("--trust-models", "ladder", "--mechanisms", "popularity,popularity (Laplace),set", "--epsilon", "1,2")
-    ways = ("--scale", "1,1000", "--relation", "add-remove", "--delta", "1e-5")
+    ways = ("--scale", "1,1000", "--relation", "add-remove", "--delta", "1e-5", "--details")
     file = ratings.with_name("result.json")
     ended = blindrec("compare", ratings, *FEW[:-1], file, *options, *ways)
     result = json.loads(file.read_text(encoding="utf-8"))

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 PEOPLE, ITEMS, EACH = 60, 40, 14
 HERE = ("--backend", "inprocess", "--workers", 1, "--json", "-")
 FORECAST = ("--trust-models", "none,local", "--mechanisms", "popularity,set,pairs", "--epsilon", 4, "--devices", 0)
+TARGET = ("--worth", 0.95, "--of", "popularity")
 COMPARED = ("--trust-models", "none", "--mechanisms", "popularity", "--seeds", 5)
 TIERS = ("--holdout", 0.2, "--mechanism", "none", "--public", 20, "--rank", 2, "--regularisation", 1, "--iterations", 1)
 ENDS = ("users", "users_low", "users_high")
@@ -57,7 +58,7 @@ def test_every_command_prints_the_same_worth_of_popularity_and_the_same_people(
     planned = blindrec("plan", "--ratings", log, "--epsilon", 4, *read, "--json", "-").result
     for result in (described, planned):
         assert {name: result[name] for name in SAME} == figures
-    others = blindrec("compare", log, *FORECAST, "--scale", "1,7", "--seeds", 5, *read, *HERE).result["people"]
+    others = blindrec("compare", log, *FORECAST, *TARGET, "--scale", "1,7", "--seeds", 5, *read, *HERE).result["people"]
     people = {row["mechanism"]: tuple(row[name] for name in ENDS) for row in others}
     assert people.keys() == {"set", "pairs"}
     assert all(number == float(f"{number:.2g}") for reach in people.values() for number in reach if number)

@@ -48,7 +48,11 @@ def result(tmp_path: Path) -> dict[str, Any]:
         units |= {CompareKey("public-rates", "directions", epsilon, 500, "", seed): unit(0.9) for seed in SEEDS}
     units |= {CompareKey("curator", "pairs with EASE", "1", 5_000_000, "", seed): unit(0.35) for seed in SEEDS}
     units |= {CompareKey("two-tier", "EASE", "", 50, "0.2", seed): unit(0.3) for seed in SEEDS}
-    wanted = Comparison(ratings=path, trust_models=(*TRUST_MODELS, PUBLIC_RATES))
+    models = (*TRUST_MODELS, PUBLIC_RATES)
+    scales = (1.0, 10.0, 100.0, 1e5)
+    wanted = Comparison(
+        ratings=path, trust_models=models, mechanisms=("all",), worth=0.95, of="popularity", scale=scales
+    )
     return summarize(wanted, units, table_of(wanted))
 
 

@@ -1,0 +1,111 @@
+"""The answer of a comparison: its rows as curves of rungs, beside the lists without privacy."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats
+from scenarios.data.datasets import RatingTable
+from scenarios.studies.answer import RUNGS, SHUFFLED, VOLUNTEERS, Answer, Curve, Study
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.people_needed import FEWEST
+from scenarios.studies.compare.row import is_promise
+from scenarios.studies.compare.scales import CHANCE
+from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
+from scenarios.studies.compare.summary import POWERS, mechanism_of
+from scenarios.studies.compare.worlds import world_of
+from scenarios.studies.crossing import among_files
+
+Units = Mapping[CompareKey, CompareMeasurement]
+
+
+def answer_of(settings: Comparison, units: Units, table: RatingTable) -> Answer | None:
+    """Return the answer, or None where no list without privacy or no rung was measured, or a file has few people."""
+    if table.users < FEWEST:
+        return None
+    worths, about = _worths(units, settings.seeds)
+    plain = {
+        name: values[table.users] for name, values in worths.items() if name[0] == "none" and table.users in values
+    }
+    popularity = plain.get(("none", "popularity", "", "", False))
+    curves = [_curve(settings, name, values, about) for name, values in worths.items() if _is_of_rung(settings, name)]
+    if popularity is None or not any(curve.epsilon is not None for curve in curves):
+        return None
+    best_name, best = max(
+        ((name, worth) for name, worth in plain.items() if name[1] != CHANCE), key=lambda pair: pair[1][:, 0].mean()
+    )
+    world = world_of(settings, settings.seed)
+    study = Study(
+        file=settings.ratings.name,
+        people=table.users,
+        items=table.count,
+        curves=curves,
+        best=best,
+        best_name=_name(best_name),
+        popularity=popularity,
+        file_error={model: among_files(world.popularity, world.people, power) for model, power in POWERS.items()},
+        volunteers=min(settings.public),
+    )
+    return study.answer(share=settings.worth, of=settings.of)
+
+
+Name = tuple[str, str, str, str, bool]
+"""Trust model, mechanism, epsilon, share of public people, and whether public features are used."""
+
+
+def _worths(
+    units: Units, splits: int
+) -> tuple[dict[Name, dict[int, Floats]], dict[tuple[Name, int], CompareMeasurement]]:
+    """Return NDCG of all rows that every split has measured, by number of people, shape (splits, 1 + samples)."""
+    scores: dict[Name, dict[int, dict[int, ListScores]]] = defaultdict(lambda: defaultdict(dict))
+    about: dict[tuple[Name, int], CompareMeasurement] = {}
+    for key, unit in units.items():
+        for of_variant in unit.scores:
+            name = (key.trust_model, key.mechanism, key.epsilon, key.public, of_variant.features)
+            scores[name][key.users][key.seed] = of_variant
+            about[name, key.users] = unit
+    worths = {
+        name: {
+            users: np.array([[of[seed].ndcg, *of[seed].resampled["ndcg"]] for seed in sorted(of)])
+            for users, of in by_people.items()
+            if len(of) == splits
+        }
+        for name, by_people in scores.items()
+    }
+    return worths, about
+
+
+def _is_of_rung(settings: Comparison, name: Name) -> bool:
+    model, _, epsilon, public, _ = name
+    if model == VOLUNTEERS:  # the others add nothing; of several shares of public people the smallest
+        return not epsilon and public == f"{min(settings.public):g}"
+    return model in RUNGS and epsilon not in {"", "inf"}
+
+
+def _curve(
+    settings: Comparison,
+    name: Name,
+    worth: Mapping[int, Floats],
+    about: Mapping[tuple[Name, int], CompareMeasurement],
+) -> Curve:
+    model, mechanism, epsilon, _, _ = name
+    row = rows_of(settings)[f"{model}: {mechanism}"]
+    deltas: dict[int, float] = {users: row.delta(settings, users) or 0.0 for users in worth}
+    relation: Any = row.neighbours(settings)
+    return Curve(
+        rung=model,
+        mechanism=_name(name),
+        epsilon=float(Fraction(epsilon)) if epsilon else None,
+        worth=worth,
+        delta=deltas if epsilon else dict.fromkeys(worth, 0.0),
+        device_epsilon={users: about[name, users].epsilon_local if model == SHUFFLED else None for users in worth},
+        neighbours=relation,
+        unguaranteed=frozenset(users for users in worth if epsilon and not is_promise(deltas[users], users)),
+    )
+
+
+def _name(name: Name) -> str:
+    return mechanism_of({"mechanism": name[1], "features": name[4]})
