@@ -189,7 +189,7 @@ def test_a_policy_that_spends_all_shares_at_once_ends_in_one_line_and_charges_no
         "epsilon": 1,
         "trust": "shuffled",
     }
-    settings |= {"policy": "straying:AllAtOnce", "answers_per_device": answers, "smallest_round": 20_000}
+    settings |= {"policy": "tests.support.faults:AllAtOnce", "answers_per_device": answers, "smallest_round": 20_000}
     with pytest.raises(PolicyError) as raised:
         blindrec.run(blindrec.Scenario(**settings), blindrec.InProcess(1), out=tmp_path / "out", progress=False)
     line = str(raised.value)

@@ -21,7 +21,7 @@ _SHOWN = re.compile(r"^# (\w+\.py)$", re.MULTILINE)
 def is_there(dotted: str) -> bool:
     """Whether a dotted name is a module of ours, or something in one; what looks like a file name is no module."""
     parts = dotted.split(".")
-    if parts[-1] in {"md", "py", "toml"}:
+    if parts[-1] in {"md", "py", "sbatch", "toml"}:
         return True
     for many in range(len(parts), 0, -1):
         place = ROOT.joinpath(*parts[:many])

@@ -243,8 +243,8 @@ def narrowed(rounds: int, diversity: int, radius: int) -> tuple[int, int]:
 def theorem_15(rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int, loss: float) -> float:
     """Return what epsilon any algorithm needs with D and R, by the paper's thresholds.
 
-    >>> theorem_15(1000, 2, 8, 4, 100, 120, 5.0), theorem_15(1000, 2, 8, 4, 150, 120, 5.0)  # no more above T/4
-    (0.3355, 0.38125)
+    >>> [round(theorem_15(1000, 2, 8, 4, wide, 120, 5.0), 6) for wide in (100, 150)]  # no more above T/4
+    [0.3355, 0.38125]
     """
     _check(rounds, objects, voters, peers, diversity, radius, loss)
     if loss > rounds / 69:
