@@ -1,5 +1,6 @@
-"""Pages of the reference that the site makes from the code: commands, mechanisms, columns, and errors of Ray."""
+"""Pages of the reference that the site makes from the code: commands, mechanisms, columns, errors of Ray, rooms."""
 
+import ast
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -158,6 +159,26 @@ def errors_page() -> str:
     )
 
 
+def rooms() -> dict[str, str]:
+    """Return what each folder of code is for, the first line of its ``__init__.py``."""
+    root = Path(__file__).parents[1]
+    paths = sorted(
+        path
+        for package in ("actors", "blindrec", "coordinator", "scenarios")
+        for path in (root / package).rglob("__init__.py")
+    )
+    documented = (
+        (path.parent.relative_to(root).as_posix(), ast.get_docstring(ast.parse(path.read_bytes()))) for path in paths
+    )
+    return {room: (text or "").split("\n")[0] for room, text in documented}
+
+
+def rooms_page() -> str:
+    """Return the page of all rooms."""
+    rows = [(f"`{room}`", subject) for room, subject in rooms().items()]
+    return f"# Rooms\n\n{_table(('room', 'subject'), rows)}\n"
+
+
 def pages() -> dict[str, str]:
     """Return all of these pages by their places on the site."""
     return {
@@ -165,6 +186,7 @@ def pages() -> dict[str, str]:
         "reference/mechanisms.md": mechanisms_page(),
         "reference/columns.md": columns_page(),
         "reference/errors-of-ray.md": errors_page(),
+        "reference/rooms.md": rooms_page(),
     }
 
 

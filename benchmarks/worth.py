@@ -472,7 +472,6 @@ def blocks(data: Mapping[str, Record]) -> Iterator[tuple[str, str, str]]:
         rungs = Rungs(data["ladder"])
         picture = "![People who are needed against epsilon, a curve for each rung of the ladder of trust]"
         yield README, "worth", f"{picture}({LADDER})\n\n{rungs.all_needed(SHOWN_RUNGS)}\n\n{rungs.of_rungs()}"
-        yield PAGE, "ladder needed", rungs.all_needed()
         yield LIARS, "ladder liars", rungs.liars()
 
 
@@ -482,7 +481,7 @@ def tables_page(data: Mapping[str, Record]) -> str:
     sections = {
         "MovieLens latest-small": [small.how(), small.without_privacy(), small.by_people(), small.needed()],
         "Two tiers, and a coordinator": [small.two_tiers(), small.coordinator()],
-        "The ladder of trust": [rungs.left(), BESIDE, rungs.beside_prototype()],
+        "The ladder of trust": [rungs.all_needed(), rungs.left(), BESIDE, rungs.beside_prototype()],
         "Jester": [jester.how(), jester.without_privacy(), jester.by_people(), jester.needed()],
     }
     parts = (f"## {title}\n\n" + "\n\n".join(texts) for title, texts in sections.items())
