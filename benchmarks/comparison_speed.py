@@ -83,6 +83,7 @@ def main(
             if not path.exists():
                 made(*FILES[name]).to_csv(path, index=False)
             flags = ["--trust-models", MODELS, "--epsilon", "1,4", "--scale", "1,10,100", "--like-from", "4"]
+            flags += ["--mechanisms", "all", "--public", "0.01,0.05,0.2", "--worth", "0.95", "--of", "popularity"]
             command = [sys.executable, "-m", "blindrec", "compare", str(path), *flags, "--seeds", str(seeds)]
             one = with_peak(partial(took, command, environment=environment))
             print(f"{name}:", ", ".join(f"{what} {number:,.0f}" for what, number in one.items()), os.getloadavg())

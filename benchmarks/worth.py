@@ -39,15 +39,17 @@ DATA, PICTURE, PAGE, README = "docs/worth.json", "docs/worth.png", "docs/explana
 LADDER, LIARS = "docs/ladder.png", "docs/explanation/lying.md"
 FILES: dict[str, dict[str, Any]] = {
     "small": {"like_from": 4.0, "epsilon": "1,2,4,inf", "scale": "1,10,100,1000,10000", "seeds": 5, "devices": 0}
-    | {"trust_models": "none,curator,two-tier,local,coordinator"},
+    | {"trust_models": "none,curator,two-tier,local,coordinator", "mechanisms": "all", "public": "0.01,0.05,0.2"},
     "ladder": {"like_from": 4.0, "epsilon": "0.5,1,2,4", "scale": "1,10,100,1000,10000", "seeds": 5, "devices": 0}
     | {
         "trust_models": "ladder",
         "mechanisms": "popularity,popularity (Gaussian),popularity (Laplace),pairs with EASE,subset,set,"
         "set (few likes),ones,pairs",
     },
-    "jester": {"rank": 8, "epsilon": "0.5,1,2,4", "trust_models": "none,curator,local", "seeds": 3, "devices": 0},
+    "jester": {"rank": 8, "epsilon": "0.5,1,2,4", "trust_models": "none,curator,local", "seeds": 3, "devices": 0}
+    | {"mechanisms": "all", "scale": "1,10,100,1000"},
 }
+TARGET: dict[str, Any] = {"worth": 0.95, "of": "popularity"}
 """What is measured of each file."""
 QUICK = {"epsilon": "1,4", "scale": "1,100,1000", "seeds": 3, "devices": 0}
 SLOW = ("trace norm", "PMC", "PMD")  # Rows that take most of the time; `--quick` leaves them out
@@ -104,7 +106,6 @@ PROTOTYPE: dict[tuple[str, float], tuple[float | None, ...]] = {
 """NDCG that a prototype of the ladder printed, by row and epsilon, of 610, 6,100, 61,000 and 610,000 people."""
 NEAR, STEEP, NEAR_STEEP = 0.015, (0.03, 0.13), 0.03  # How near ours should be, and where curves are steep
 POINTS = "Points"  # Under this name the picture holds the digest of what is drawn in it
-OFTEN = "†"  # Marks cells whose delta exceeds 1 / n
 SENTENCES = """\
 Where nobody is trusted, 95 % of what plain popularity is worth takes {sets} people at epsilon {low} and {more_sets} at
 epsilon {high} by the set mechanism, {pairs} and {more_pairs} by pairs of items. {curator}
@@ -228,7 +229,7 @@ class Tables:
         self.featured = any(row["features"] for row in self.rows)
 
     def _cell(self, plain: Record) -> str:
-        """Return NDCG, with features in brackets, and a mark where delta exceeds 1 / n."""
+        """Return NDCG, with features in brackets."""
         key = [plain[name] for name in ("trust_model", "mechanism", "epsilon", "users", "public")]
         also = [
             row
@@ -236,8 +237,7 @@ class Tables:
             if row["features"]
             and [row[name] for name in ("trust_model", "mechanism", "epsilon", "users", "public")] == key
         ]
-        text = _worth(plain["ndcg"]) + (f" ({_worth(also[0]['ndcg'])})" if also else "")
-        return text + (f" {OFTEN}" if (plain["delta"] or 0) * plain["users"] > 1 else "")
+        return _worth(plain["ndcg"]) + (f" ({_worth(also[0]['ndcg'])})" if also else "")
 
     def _of(self, model: str) -> list[Record]:
         return [row for row in self.rows if row["trust_model"] == model and not row["features"]]
@@ -377,8 +377,6 @@ class Tables:
         remarks = [f"{splits} splits", f"{sums} of answers is drawn from its law"]
         halves = sorted((row["ndcg_high"] - row["ndcg_low"]) / 2 for row in self.rows if row["epsilon"] is not None)
         remarks += [f"intervals reach ± {_worth(halves[len(halves) // 2])} in the median of cells that have an epsilon"]
-        if any((row["delta"] or 0) * row["users"] > 1 for row in self.rows):
-            remarks += [f"{OFTEN}: delta exceeds 1 / n, so that the guarantee is none for somebody"]
         return f"{self.people:,} people and {self.record['items']:,} items; {'; '.join(remarks)}."
 
 
@@ -544,7 +542,7 @@ def main(
     files |= {"jester": (jester, None)} if jester else {}
     with tempfile.TemporaryDirectory() as folder:
         for name, (ratings, features) in files.items():
-            options = FILES[name] | (QUICK | {"mechanisms": _fast()} if quick else {})
+            options = TARGET | FILES[name] | (QUICK | {"mechanisms": _fast()} if quick else {})
             data[name] = measured(ratings, features, options, (out or Path(folder)) / name)
     lines = json.dumps(data, indent=None, separators=(",", ":"), ensure_ascii=False)
     store.write_text(re.sub(r"(?<=[\[,])(?=\{\")", "\n", lines) + "\n", encoding="utf-8")

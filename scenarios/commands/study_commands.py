@@ -131,6 +131,10 @@ def _own(design: str | None, setting: Sequence[str]) -> dict[str, Any] | None:
 
 COMPARE_HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.
 
+It ends in a table: who is trusted, what lists are worth then, how many people it takes for the target (--worth, --of),
+how surely a guess about a person is right, and what is left if who is trusted lies; then what to do, by a rule that it
+prints. All rows stand behind --details. Numbers of people are measured in steps of ten until the target is bracketed.
+
 \b
   none      whoever learns has all ratings: popularity, item kNN, SVD, EASE, and a random list
   curator   a trusted curator publishes noisy counts of likes, or of pairs of items
@@ -143,11 +147,12 @@ COMPARE_HELP = """Compare what recommendations are worth under each trust model,
 
 Likes and dislikes are held out once, for all rows; devices rank what they have not rated, and the first ten are held
 against the likes held out. With --features a device weighs scores by features of what it likes itself: nothing is
-sent for that. With --scale more people are drawn from the file with replacement; the noise is that of so many people,
-and nobody in the file is protected.
+sent for that. Other numbers of people than the file's are drawn from it with replacement; the noise is that of so many
+people, and nobody in the file is protected.
 
 \b
-  blindrec compare ratings.csv --features movies.csv --epsilon 1,4 --scale 1,100 --figure worth.png
+  blindrec compare ratings.csv
+  blindrec compare ratings.csv --features movies.csv --epsilon 1,4 --worth 0.95 --of popularity --figure worth.png
   blindrec compare ratings.csv --trust-models none,local --mechanisms EASE,set --out worth
   blindrec compare ratings.csv --trust-models ladder --epsilon 0.5,1,2,4 --figure ladder.png
   blindrec compare ratings.csv --by activity,rarity --epsilon 1,4 --scale 1,100
