@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scenarios.show.palette import COLOURS
+from scenarios.show.palette import MARKERS as RUNG_MARKERS
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -38,6 +41,20 @@ def look(place: int) -> dict[str, Any]:
 def by_place(names: Iterable[str], **more: Any) -> dict[str, Style]:
     """Return the styles of lines that look different by their place among all; an empty name is in no legend."""
     return {name: {**look(place), "label": name or None, **more} for place, name in enumerate(dict.fromkeys(names))}
+
+
+def by_rung(labels: Iterable[str]) -> dict[str, Style]:
+    """Return the styles of curves of rungs: a colour and a marker a rung in every picture; others are by their place.
+
+    A label is a rung, or a rung, a colon and what it shows of it, which then has hollow markers.
+    """
+    styles = by_place(labels)
+    for label in styles:
+        rung = label.partition(":")[0]
+        if rung in RUNG_MARKERS:
+            hollow = {} if label == rung else {"mfc": "none"}
+            styles[label] = {"color": COLOURS[rung][0], "marker": RUNG_MARKERS[rung], "label": label, **hollow}
+    return styles
 
 
 @dataclass(frozen=True, slots=True)

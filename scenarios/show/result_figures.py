@@ -24,6 +24,7 @@ from scenarios.show.picture import (
     Style,
     Tables,
     by_place,
+    by_rung,
     epsilon_words,
     look,
     marks_of,
@@ -326,7 +327,7 @@ def _worth_by_people(record: Mapping[str, Any]) -> Pictures:
         heading += _relations(record["rows"])
         levels, curves = points[points["kind"] == "level"], points[points["kind"] == "curve"]
         epsilons = [one for one in dict.fromkeys(curves["epsilon"]) if one] or [""]
-        plain = by_place(label.replace(_FEATURES, "") for label in curves["label"])
+        plain = by_rung(label.replace(_FEATURES, "") for label in curves["label"])
         dash = {label: "--" if "features" in label else "-" for label in points["label"]}
         plain |= {f"{label}{_FEATURES}": how for label, how in plain.items()}
         looks = {label: {**plain[label], "linestyle": dash[label], "label": label} for label in curves["label"]}
@@ -394,7 +395,7 @@ def _ladder(record: Mapping[str, Any]) -> Pictures:
     if not {*map(_rung, points["label"])} - {"curator", "local"}:
         return  # no rung between these
     labels = sorted({*points["label"]}, key=lambda label: (record["rungs"].index(_rung(label)), label))
-    looks = by_place(labels)
+    looks = by_rung(labels)
     y = Axis("people who contribute", "y", "log", low=points["y"].min() / 3, high=3 * points[["y", "high"]].max().max())
     there = Reference(record["people_in_file"], {"color": "black", "linestyle": ":", "label": "people in the file"})
     panels = [

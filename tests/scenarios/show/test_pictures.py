@@ -15,7 +15,8 @@ from runs import faults, present
 
 from coordinator.protocol.errors import InputError
 from scenarios.show.drawing import draw_picture, readable
-from scenarios.show.picture import PALETTE, Axis, FigurePanel, Mark, Picture, Reference, by_place, look
+from scenarios.show.palette import COLOURS
+from scenarios.show.picture import PALETTE, Axis, FigurePanel, Mark, Picture, Reference, by_place, by_rung, look
 from scenarios.show.records import ENDINGS, FAMILIES, pictures_of, rendered
 
 CASES = (
@@ -283,3 +284,15 @@ def test_labels_are_plain_text() -> None:
     picture = Picture("a", "a", "a", [panel], heading="$\\alpha$ $_")
     assert rendered(picture, ".svg").startswith(b"<?xml")
     assert [readable(value) for value in (1e6, 2.5e7, 1e-9, 12.0)] == ["10⁶", "2.5\u00d710⁷", "10⁻⁹", "12"]
+
+
+def test_a_rung_has_one_colour_and_one_marker_in_every_picture() -> None:
+    every = by_rung(["local", "shuffled: ones", "shuffled", "coordinator", "two-tier"])
+    other = by_rung(["curator", "shuffled"])
+    assert every["shuffled"] == other["shuffled"]
+    assert every["shuffled: ones"]["color"] == every["shuffled"]["color"]
+    assert every["shuffled: ones"]["mfc"] == "none"
+    assert len({(look["color"], look["marker"]) for look in (*every.values(), other["curator"])}) == 5
+    assert {name: look["color"] for name, look in every.items() if name in COLOURS} == {
+        name: COLOURS[name][0] for name in ("local", "shuffled", "two-tier")
+    }
