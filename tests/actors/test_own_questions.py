@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -205,14 +206,15 @@ def test_a_release_must_bring_questions_where_devices_draw_them_and_nowhere_else
     query = query_of("maxsense")
     release = cohort().answer(query, FIRST, FIRST + 8)
     addressed = replace(query, own_questions=False)
-    with pytest.raises(InputError, match="lacks the questions"):
-        aggregate(query, replace(release, questions=None))
-    with pytest.raises(InputError, match="brings questions"):
-        aggregate(addressed, replace(release, query_id=addressed.id))
-    with pytest.raises(InputError, match="it must be 64 bytes"):
-        replace(release, questions=bytes(56))
-    with pytest.raises(InputError, match="own questions is 1"):
-        replace(query, own_questions=1)  # type: ignore[arg-type] # as anybody may send
+    refused: dict[str, Callable[[], object]] = {
+        "lacks the questions": lambda: aggregate(query, replace(release, questions=None)),
+        "brings questions": lambda: aggregate(addressed, replace(release, query_id=addressed.id)),
+        "it must be 64 bytes": lambda: replace(release, questions=bytes(56)),
+        "own questions is 1": lambda: replace(query, own_questions=1),  # type: ignore[arg-type] # as anybody may send
+    }
+    for words, call in refused.items():
+        with pytest.raises(InputError, match=words):
+            call()
 
 
 WORDS = 3000  # Questions that stand for all 2^64

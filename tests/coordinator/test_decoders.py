@@ -6,7 +6,9 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -114,28 +116,6 @@ def test_a_score_far_out_hides_no_cluster(far: float) -> None:
     assert kmeans_on_line(scores, 4).tolist() == [3, 3, 3, 2, 2, 2, 1, 1, 0]
 
 
-def test_scores_that_squares_forget_are_refused() -> None:
-    with pytest.raises(InputError, match="from 0 to 1e\\+14 lie too far apart for 4 clusters"):
-        kmeans_on_line(np.array([0.0, 1, 2, 10, 11, 12, 20, 21, 1e14]), 4)
-
-
-@pytest.mark.parametrize("broken", [math.nan, math.inf])
-def test_scores_that_are_no_number_are_refused(broken: float) -> None:
-    with pytest.raises(InputError, match="1 of 3 scores"):
-        kmeans_on_line(np.array([0.0, broken, 1.0]), 2)
-
-
-def test_an_unknown_decoder_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"^decoder 'best' is unknown; choose one of centred, paper$"):
-        decode(worlds.empty_statistic(5), sensing=0.5, clusters=2, decoder="best")
-
-
-@pytest.mark.parametrize("clusters", [-1, 0, 1, 6])
-def test_impossible_numbers_of_clusters_are_refused_by_name(clusters: int) -> None:
-    with pytest.raises(InputError, match=rf"^clusters is {clusters}; .*5$"):
-        decode(worlds.empty_statistic(5), sensing=0.5, clusters=clusters, decoder="paper")
-
-
 def test_nobody_answered_is_one_cluster_and_no_error() -> None:
     model = decode(worlds.empty_statistic(5), sensing=0.5, clusters=2, decoder="centred")
     assert model.cluster.tolist() == [0] * 5
@@ -235,8 +215,6 @@ def test_noise_for_a_user_added_loses_twice_epsilon_where_one_is_replaced() -> N
     for name in DESIGNS:
         noise = DiscreteLaplace(budget=Fraction(1), sensitivity=sensitivity_of(name, 6, 3, ADD_REMOVE))
         assert largest_loss(noise, changes(name, 6, 3, REPLACE)) == pytest.approx(2, rel=1e-12)
-    with pytest.raises(InputError, match="neighbours is 'swap'; choose replace or add-remove"):
-        item_sensitivity(3, neighbours="swap")
 
 
 def drawn(budget: Fraction) -> Ints:
@@ -273,17 +251,6 @@ def test_pairs_have_one_draw_each() -> None:
     assert np.array_equal(exact[above], totals[above])
     items, _ = noisy_totals(np.zeros(1770, np.int64), epsilon=Fraction(1, 100), sensitivity=10, seed=SEED)
     assert np.mean(items == noise) < 0.05  # two kinds of release do not share coins
-
-
-def test_what_cannot_be_used_is_named() -> None:
-    with pytest.raises(InputError, match="sensitivity is 0"):
-        DiscreteLaplace(budget=Fraction(1), sensitivity=pair_sensitivity(1, items=9, neighbours=REPLACE))
-    with pytest.raises(InputError, match="epsilon 1e-12 asks for noise"):
-        DiscreteLaplace(budget=Fraction(1, LARGEST_SCALE), sensitivity=2)
-    with pytest.raises(InputError, match="seed has 3 bytes"):
-        noisy_totals(np.zeros(2, np.int64), epsilon=None, sensitivity=1, seed=b"abc")
-    with pytest.raises(InputError, match=r"shape \(2, 3\)"):
-        noisy_symmetric(np.zeros((2, 3), np.int64), epsilon=None, sensitivity=1, seed=SEED)
 
 
 def test_hardly_any_noise() -> None:
@@ -416,3 +383,36 @@ def test_libraries_stay_on_one_thread_until_the_last_of_overlapping_contexts_end
         assert set(threads()) == {1}
         second.__exit__(None, None, None)
         assert threads() == before
+
+
+EMPTY, FAR = worlds.empty_statistic(5), np.array([0.0, 1, 2, 10, 11, 12, 20, 21, 1e14])
+REFUSED: list[tuple[str, Callable[[], object]]] = [
+    (r"from 0 to 1e\+14 lie too far apart for 4 clusters", lambda: kmeans_on_line(FAR, 4)),
+    ("1 of 3 scores", lambda: kmeans_on_line(np.array([0.0, math.nan, 1.0]), 2)),
+    ("1 of 3 scores", lambda: kmeans_on_line(np.array([0.0, math.inf, 1.0]), 2)),
+    (
+        r"^decoder 'best' is unknown; choose one of centred, paper$",
+        lambda: decode(EMPTY, sensing=0.5, clusters=2, decoder="best"),
+    ),
+    *(
+        (rf"^clusters is {many}; .*5$", partial(decode, EMPTY, sensing=0.5, clusters=many, decoder="paper"))
+        for many in (-1, 0, 1, 6)
+    ),
+    ("neighbours is 'swap'; choose replace or add-remove", lambda: item_sensitivity(3, neighbours="swap")),
+    (
+        "sensitivity is 0",
+        lambda: DiscreteLaplace(budget=Fraction(1), sensitivity=pair_sensitivity(1, items=9, neighbours=REPLACE)),
+    ),
+    ("epsilon 1e-12 asks for noise", lambda: DiscreteLaplace(budget=Fraction(1, LARGEST_SCALE), sensitivity=2)),
+    ("seed has 3 bytes", lambda: noisy_totals(np.zeros(2, np.int64), epsilon=None, sensitivity=1, seed=b"abc")),
+    (
+        r"shape \(2, 3\)",
+        lambda: noisy_symmetric(np.zeros((2, 3), np.int64), epsilon=None, sensitivity=1, seed=SEED),
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "call"), REFUSED)
+def test_what_cannot_be_used_is_named(words: str, call: Callable[[], object]) -> None:
+    with pytest.raises(InputError, match=words):
+        call()

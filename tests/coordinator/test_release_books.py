@@ -1,5 +1,6 @@
 """Folding of releases: each device once, in its own order, decoded as it was coded; what it does to features."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -133,20 +134,19 @@ def test_queries_differ_by_everything_and_name_what_they_need() -> None:
         asked("pmc", replace(FEATURES, kappa=2.0)),
     ]
     assert len({query.id for query in queries}) == len(queries)
-    with pytest.raises(InputError, match="not the announced one"):
-        queries[-1].require(FEATURES)
-    with pytest.raises(InputError, match="mechanism is 'pmx'"):
-        asked("pmx")
-    with pytest.raises(InputError, match="epsilon is inf"):
-        asked("laplace")
-    with pytest.raises(InputError, match="epsilon is 1 for pmc"):
-        asked("pmc", epsilon=Fraction(1))
-    with pytest.raises(InputError, match="own_h"):
-        asked("pmd", own_h=True)
-    for scale in (None, (3.0,)):
-        flat = replace(FEATURES, scale=scale)
-        with pytest.raises(InputError, match="K = 2"):
-            asked("pmd", flat).require(flat)
+    none, one = replace(FEATURES, scale=None), replace(FEATURES, scale=(3.0,))
+    refused: list[tuple[str, Callable[[], object]]] = [
+        ("not the announced one", lambda: queries[-1].require(FEATURES)),
+        ("mechanism is 'pmx'", lambda: asked("pmx")),
+        ("epsilon is inf", lambda: asked("laplace")),
+        ("epsilon is 1 for pmc", lambda: asked("pmc", epsilon=Fraction(1))),
+        ("own_h", lambda: asked("pmd", own_h=True)),
+        ("K = 2", lambda: asked("pmd", none).require(none)),
+        ("K = 2", lambda: asked("pmd", one).require(one)),
+    ]
+    for words, call in refused:
+        with pytest.raises(InputError, match=words):
+            call()
 
 
 def test_exact_releases_at_full_weight_count_as_public_rows() -> None:

@@ -115,13 +115,13 @@ def test_the_exhaustive_search_finds_the_same(voters: int, peers: int, objects: 
     assert worst_case_sim(voters, peers, rounds, objects) == pytest.approx(worst_case_tiny(tiny), rel=1e-12)
 
 
-def test_epsilons_that_would_not_end() -> None:
-    with pytest.raises(InputError, match="objects is 4"):
-        worst_case_sim(10, 2, 100, 4)
-    with pytest.raises(InputError, match="voters is 1000000, objects 2"):
-        worst_case_sim(10**6, 2, 100)
-    with pytest.raises(InputError, match="p-rec-sharp"):
-        worst_case_sim(10, 2, 100, 3, sharp=True)
+@pytest.mark.parametrize(
+    ("voters", "objects", "sharp", "words"),
+    [(10, 4, False, "objects is 4"), (10**6, 2, False, "voters is 1000000, objects 2"), (10, 3, True, "p-rec-sharp")],
+)
+def test_epsilons_that_would_not_end(voters: int, objects: int, sharp: bool, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        worst_case_sim(voters, 2, 100, objects, sharp=sharp)
 
 
 @pytest.mark.parametrize(
