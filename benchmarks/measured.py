@@ -1,7 +1,6 @@
 """Measured tables: docs/measured.json has every one, with the command that measured it and the day, and pages show it.
 
-``python -m benchmarks.measured`` makes from docs/worth.json and docs/adaptive-shuffled.json the tables and pictures of
-pages; the site makes its page of measured tables, and a CSV of each, from docs/measured.json. After a command was run
+``python -m benchmarks.measured`` makes from docs/worth.json the tables and pictures of pages; the site makes its page of measured tables, and a CSV of each, from docs/measured.json. After a command was run
 again, ``python -m benchmarks.measured NAME FILE`` takes the rows of a table from a file, a CSV or what the command
 printed with a Markdown table in it, and writes the day.
 """
@@ -16,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks import adaptive_shuffled, worth
+from benchmarks import worth
 from benchmarks.pages import ROOT
 
 DATA = "docs/measured.json"
@@ -94,11 +93,10 @@ def measured_anew(name: str, file: Path, command: str | None, root: Path) -> Non
 
 
 def write(root: Path = ROOT) -> None:
-    """Make tables and pictures of pages from the JSON files."""
-    for module in (worth, adaptive_shuffled):
-        data = json.loads((root / module.DATA).read_text(encoding="utf-8"))
-        if module.differing(data, root):
-            module.write(data, root)
+    """Make tables and pictures of pages from their JSON file."""
+    data = json.loads((root / worth.DATA).read_text(encoding="utf-8"))
+    if worth.differing(data, root):
+        worth.write(data, root)
 
 
 def main(

@@ -209,7 +209,7 @@ def test_rounds_are_no_smaller_than_the_promise_counts_on() -> None:
 MU = {0.5: 0.124, 1: 0.237, 2: 0.448}
 """Distance of two normal laws of which (epsilon, 1e-6) holds, as the page of the law has it."""
 BEST = {(100, 0.5): 1000, (100, 1): 500, (100, 2): 250, (300, 0.5): 2000, (300, 1): 2000, (300, 2): 1000}
-"""Of five sizes a factor of two apart, the one with which elimination took the fewest users: docs/adaptive-shuffled."""
+"""Of five sizes a factor of two apart, the one with which elimination took the fewest users: docs/measured.json."""
 
 
 @pytest.mark.parametrize(("items", "epsilon"), [*BEST, (1000, 0.5), (1000, 1), (1000, 2)])
