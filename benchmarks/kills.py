@@ -7,26 +7,29 @@ recommendations, model and what devices spent must be the same in all runs; else
 FILE`` each run is kept as soon as it has ended, and the same command goes on after the last one.
 """
 
+import json
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 import typer
 
 from benchmarks.families import FAMILIES, Family
-from benchmarks.kept_kills import Row, keep, read, table
 from benchmarks.killing import Cluster, Kill, RunRecord
 from coordinator.protocol.coins import derive
 
 ATTEMPTS = 3  # How often a run is repeated that ended before anything was killed
 EARLIEST, LATEST = 0.02, 0.95  # Earliest and latest share of a run at which something is killed
+MOMENTS = 5  # A run is divided into so many equal parts in the table
 COLUMNS = ("family", "kind", "seconds", "answers", "retries", "restarts", "resumed", "identical", "victim")
+
+Row = dict[str, Any]  # A disturbed run; see `rows`
 
 
 class Arena(Protocol):
@@ -131,6 +134,45 @@ def line(number: int, row: Row) -> str:
     ]
     cells += ["yes" if row["resumed"] else "no", "yes" if row["identical"] else "NO", row["victim"]]
     return f"| {number} | {' | '.join(str(cell) for cell in cells)} | {row['complaint']}".rstrip()
+
+
+def read(file: Path | None) -> list[Row]:
+    """Return the rows in a file, none if there is no file. What a crash left of a last line is removed from it."""
+    if file is None or not file.exists():
+        return []
+    content = file.read_bytes()
+    if torn := content[content.rfind(b"\n") + 1 :]:
+        with file.open("r+b") as opened:
+            opened.truncate(len(content) - len(torn))
+    return [json.loads(line) for line in content.splitlines()[: content.count(b"\n")]]
+
+
+def keep(file: Path | None, row: Row) -> None:
+    """Add a row to a file, if there is one."""
+    if file is not None:
+        with file.open("a", encoding="utf-8") as opened:
+            opened.write(json.dumps(row) + "\n")
+
+
+def table(rows: Iterable[Row]) -> list[str]:
+    """Return a table of runs by victim and moment: how many were identical, of how many in which something was killed.
+
+    The moment of a kill is the run's progress just before it, as a share of the whole run. Runs that were over before
+    anything could be killed stand in the last column, and only there.
+    """
+    groups: dict[tuple[str, str], list[list[bool]]] = {}
+    for row in rows:
+        cells = groups.setdefault((row["family"], row["kind"]), [[] for _ in range(MOMENTS + 1)])
+        place = min(int(MOMENTS * row["moment"]), MOMENTS - 1) if row["killed"] else MOMENTS
+        cells[place].append(row["identical"])
+    bounds = [f"{100 * part // MOMENTS} to {100 * (part + 1) // MOMENTS} %" for part in range(MOMENTS)]
+    heads = ["family", "victim", *bounds, "all", "over before"]
+    lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
+    for (family, kind), cells in sorted(groups.items()):
+        killed = [*cells[:MOMENTS], [one for cell in cells[:MOMENTS] for one in cell]]
+        shares = [f"{sum(cell)} of {len(cell)}" if cell else "" for cell in killed]
+        lines.append(" | ".join([family, kind, *shares, str(len(cells[MOMENTS]) or "")]))
+    return [f"| {line} |" for line in lines]
 
 
 def measure(kills: Sequence[Kill], arena: Arena, file: Path | None) -> list[Row]:

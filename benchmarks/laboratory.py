@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from benchmarks.kept_kills import keep, read
+from benchmarks.kills import keep, read
 from benchmarks.nearest_tests import PACKAGES, Imports
 
 ROOT: Final = Path(__file__).parents[1]

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 import pandas as pd
 import typer
 
-from benchmarks.kept_kills import keep, read
+from benchmarks.kills import keep, read
 from benchmarks.laboratory import ROOT, Laboratory
 from benchmarks.rivals.environments import default_folder, environment, outside
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from actors import durable_log
-from actors import durable_log as durable
 from benchmarks.faults.scheduler import Fault, KeeperDiedError, Killed, PowerCut, Scheduler
 from scenarios.store import manifest
 
@@ -53,7 +52,7 @@ class Disk:
     @contextmanager
     def instead_of_the_system(self) -> Iterator[None]:
         """Redirect all file operations of `actors.durable_log` to this disk."""
-        places: tuple[Any, ...] = (durable, durable_log, manifest)
+        places: tuple[Any, ...] = (durable_log, manifest)
         for module in places:
             module.os = self
         try:
@@ -148,8 +147,7 @@ class Disk:
 
     def whole(self) -> Image:
         """Return the disk's contents as processes see them."""
-        image = {path: None if path.is_dir() else path.read_bytes() for path in sorted(self.root.rglob("*"))}
-        return dict(image)
+        return {path: None if path.is_dir() else path.read_bytes() for path in sorted(self.root.rglob("*"))}
 
     def survivors(self) -> Image:
         """Return the contents that a power cut leaves."""

@@ -14,7 +14,7 @@ from actors.voters import Client, ClientCohort, PlantedVoters, VoterCohort
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Charging
-from benchmarks.faults.world import Straight, World, straight
+from benchmarks.faults.world import World, undisturbed
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.coins import derive
@@ -73,13 +73,6 @@ def _world(
 def votes(world: World, place: int) -> Bits2:
     """Return what every device votes for in a client's service, shape (rounds, devices)."""
     return all_votes(world.crews[VOTERS].holdings, SECRET, world.plan.clients[place].service)  # type: ignore[attr-defined]
-
-
-@cache
-def undisturbed(world: World) -> list[ServedClient]:
-    """Return how all clients are served without faults."""
-    served: list[ServedClient] = straight(world, Straight(world))
-    return served
 
 
 class OnlineWitness(Charging):

@@ -8,7 +8,6 @@ from unittest import mock
 from benchmarks.faults.scheduler import Scheduler
 from coordinator.server.completion import crowd, fitting
 from coordinator.server.online import service
-from coordinator.server.online import service as serving
 
 RATINGS_A_COHORT, ROUNDS_A_BALLOT = 8, 2
 """Limits so low that a few public users fill several cohorts, and a few rounds several ballots."""
@@ -32,7 +31,7 @@ def small(scheduler: Scheduler) -> Iterator[None]:
     places: list[tuple[Any, str, Any]] = [
         (crowd, "RATINGS_A_COHORT", RATINGS_A_COHORT),
         (service, "MOST_ROUNDS", ROUNDS_A_BALLOT),
-        (serving, "time", clock),
+        (service, "time", clock),
         (fitting, "time", clock),
     ]
     with ExitStack() as stack:

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,12 +13,12 @@ from actors.second_order.cohort import Consent, PrivateCohort
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Witness
-from benchmarks.faults.world import Straight, World, straight
+from benchmarks.faults.world import Straight, World, straight, undisturbed
 from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
-from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, CompletionOutcome
+from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.fleet.cohorts import cut
 from scenarios.backends.session import DeviceGroup
@@ -60,13 +60,6 @@ def _world(mechanism: str, epsilon: Fraction, *, batch: int, each: int) -> World
         weight=0.25,
     )
     return World(plan=plan, crews={PRIVATE: crew}, secret=SECRET)
-
-
-@cache
-def undisturbed(world: World) -> CompletionOutcome:
-    """Return how the course ends without faults."""
-    course: CompletionOutcome = straight(world, Straight(world))
-    return course
 
 
 _TRUTH: dict[tuple[bytes, bytes], list[bytes]] = {}

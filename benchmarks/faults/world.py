@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -100,3 +101,9 @@ class Straight:
 def straight(world: World, fleet: Straight, rounds: Sequence[Any] = ()) -> Any:
     """Return how a run ends without faults after its stored rounds."""
     return run_rounds(world.plan.begin(fleet), lambda _: None, rounds)
+
+
+@cache
+def undisturbed(world: World) -> Any:
+    """Return how a run whose devices are asked no queries ends without faults."""
+    return straight(world, Straight(world))

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.families import FAMILIES, End
-from benchmarks.kept_kills import read, table
 from benchmarks.killing import Kill, RunRecord
-from benchmarks.kills import ATTEMPTS, EARLIEST, LATEST, measure, plan, rows
+from benchmarks.kills import ATTEMPTS, EARLIEST, LATEST, measure, plan, read, rows, table
 
 RUN = ["run"]
 END: End = {"releases_sha256": "ab", "items.parquet": "cd", "spent_max": 3.0, "spent_mean": 3.0, "answered": 6}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.kept_kills import read
+from benchmarks.kills import read
 from benchmarks.laboratory import ROOT, hand_over
 from benchmarks.mutants import Mutant, died, ended, table
 
