@@ -1,7 +1,7 @@
 """Measured tables: docs/measured.json has every one, with the command that measured it and the day, and pages show it.
 
-``python -m benchmarks.measured`` makes from docs/worth.json the tables and pictures of pages; the site makes its page of
-measured tables, and a CSV of each, from docs/measured.json. After a command was run again, ``python -m
+``python -m benchmarks.measured`` makes from docs/worth.json the tables and pictures of pages; the site makes its page
+of measured tables, and a CSV of each, from docs/measured.json. After a command was run again, ``python -m
 benchmarks.measured NAME FILE`` takes the rows of a table from a file, a CSV or what the command printed with a Markdown
 table in it, and writes the day.
 """
