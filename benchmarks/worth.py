@@ -85,26 +85,6 @@ LIED_TO = ("curator: popularity", "two-servers: popularity", "shuffled: set", "s
 """Rows of the table of liars, all with sets of up to 50 likes but the curator's, of 10."""
 SHOWN = ("set", "pairs")  # Local rows of the sentences that read latest-small's tables
 SMALL = 1e-3  # Numbers below it keep four digits
-PROTOTYPE: dict[tuple[str, float], tuple[float | None, ...]] = {
-    ("local: set", 1): (0.004, 0.007, 0.075, 0.156),
-    ("shuffled: set", 0.5): (None, 0.136, None, None),
-    ("shuffled: set", 1): (0.011, 0.141, 0.159, 0.161),
-    ("shuffled: set", 4): (None, 0.145, None, None),
-    ("two-servers: popularity", 0.5): (0.005, 0.156, None, None),
-    ("two-servers: popularity", 1): (0.035, 0.160, 0.161, 0.161),
-    ("two-servers: popularity", 4): (0.145, 0.161, None, None),
-    ("local: pairs", 1): (None, 0.002, 0.032, 0.150),
-    ("shuffled: pairs", 0.5): (None, 0.040, 0.191, 0.259),
-    ("shuffled: pairs", 1): (None, 0.093, 0.190, 0.260),
-    ("shuffled: pairs", 2): (None, 0.105, 0.197, 0.259),
-    ("shuffled: pairs", 4): (None, 0.120, 0.196, 0.261),
-    ("two-servers: pairs with EASE", 0.5): (None, 0.002, 0.179, 0.264),
-    ("two-servers: pairs with EASE", 1): (0.003, 0.004, 0.229, 0.265),
-    ("two-servers: pairs with EASE", 2): (None, 0.054, 0.252, 0.266),
-    ("two-servers: pairs with EASE", 4): (None, 0.140, 0.261, 0.265),
-}
-"""NDCG that a prototype of the ladder printed, by row and epsilon, of 610, 6,100, 61,000 and 610,000 people."""
-NEAR, STEEP, NEAR_STEEP = 0.015, (0.03, 0.13), 0.03  # How near ours should be, and where curves are steep
 POINTS = "Points"  # Under this name the picture holds the digest of what is drawn in it
 SENTENCES = """\
 Where nobody is trusted, 95 % of what plain popularity is worth takes {sets} people at epsilon {low} and {more_sets} at
@@ -118,9 +98,6 @@ ALL_TABLES = """\
 What `python -m benchmarks.worth` measured, for [what is it worth?](worth.md). Cells are NDCG at 10, with public
 features of items in brackets; numbers of people are for 95 % of plain popularity, in brackets intervals of 95 %. A
 coordinator's differences are in per cent of the rounds, client by client; below 0 is better."""
-BESIDE = """\
-NDCG with its standard error beside what a prototype of the ladder printed; in bold where they are farther apart than
-they should be."""
 RUNG_SENTENCES = """\
 At epsilon 1 a list that is worth 95 % of plain popularity takes {local} people where nobody is trusted,
 {shuffled} with a shuffler{fewer_shuffled}, {servers} with two
@@ -182,16 +159,6 @@ def _worth(value: float) -> str:
 
 def _interval(row: Record) -> str:
     return f"{_worth(row['ndcg'])} [{_worth(row['ndcg_low'])}, {_worth(row['ndcg_high'])}]"
-
-
-def _beside(row: Record, other: float | None) -> str:
-    """Return ours with a standard error, and the prototype's; in bold where it is farther than it should be."""
-    if other is None:
-        return ""
-    error = (row["ndcg_high"] - row["ndcg_low"]) / 2 / 1.96
-    text = f"{_worth(row['ndcg'])} ± {_worth(error)} ({_worth(other)})"
-    near = NEAR_STEEP if STEEP[0] <= other <= STEEP[1] else NEAR
-    return text if abs(row["ndcg"] - other) <= near else f"**{text}**"
 
 
 def _in_words(row: Record) -> str:
@@ -419,16 +386,6 @@ class Rungs(Tables):
 
         return self._pivot("likes that one liar is worth (share)", LIED_TO, cell, 1000 * self.people, 1.0)
 
-    def beside_prototype(self) -> str:
-        """Return ours with a standard error beside the prototype's, cell by cell; those that are far are bold."""
-        users = [self.people * 10**power for power in range(4)]
-        lines = []
-        for (name, epsilon), theirs in PROTOTYPE.items():
-            of = {row["users"]: row for row in self.rows if (_name(row), row["epsilon"]) == (name, epsilon)}
-            cells = [_beside(of[one], other) for one, other in zip(users, theirs, strict=True)]
-            lines.append([name, f"{epsilon:g}", *cells])
-        return table(["NDCG, the prototype's in brackets", "epsilon", *(f"{one:,}" for one in users)], lines)
-
     def _fewer_than_local(self, other: Record) -> str:
         """Say how many times fewer people a row takes than the set mechanism."""
         ours = self._people("local", "set", other["epsilon"])
@@ -479,7 +436,7 @@ def tables_page(data: Mapping[str, Record]) -> str:
     sections = {
         "MovieLens latest-small": [small.how(), small.without_privacy(), small.by_people(), small.needed()],
         "Two tiers, and a coordinator": [small.two_tiers(), small.coordinator()],
-        "The ladder of trust": [rungs.all_needed(), rungs.left(), BESIDE, rungs.beside_prototype()],
+        "The ladder of trust": [rungs.all_needed(), rungs.left()],
         "Jester": [jester.how(), jester.without_privacy(), jester.by_people(), jester.needed()],
     }
     parts = (f"## {title}\n\n" + "\n\n".join(texts) for title, texts in sections.items())

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
-from scenarios.studies.answer import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS, Answer, Curve, Study, Target
+from scenarios.config.settings import Target
+from scenarios.studies.answer import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS, Answer, Curve, Study
 
 BEST = np.full((3, 5), 0.2)
 FILE = {LOCAL: 0.0, SHUFFLED: 0.0, TWO_SERVERS: 0.0, CURATOR: 0.0}

@@ -290,9 +290,11 @@ def test_rows_that_so_few_people_do_not_allow_are_left_out_with_a_remark(
     """With a hundredth of them public nobody is left to validate on; `PMC` and `trace norm` are there with a fifth."""
     ratings = tmp_path / "few.csv"
     write_movielens(ratings, planted_ratings(users=people, items=30, each=12))
-    models = ("--trust-models", "none,two-tier", "--mechanisms", "popularity,trace norm,PMC", "--scale", 1)
-    models += ("--public", "0.01,0.05,0.2")
-    result = blindrec("compare", ratings, "--epsilon", 1, "--backend", "inprocess", "--json", "-", *models).result
+    models = ("--trust-models", "none,two-tier", "--mechanisms", "popularity,trace norm,PMC")
+    sizes = ("--scale", 1, "--public", "0.01,0.05,0.2")
+    result = blindrec(
+        "compare", ratings, "--epsilon", 1, "--backend", "inprocess", "--json", "-", *models, *sizes
+    ).result
     shares = {(row["mechanism"], row["public"]) for row in result["rows"] if row["trust_model"] == "two-tier"}
     few = [share for share in (0.01, 0.05, 0.2) if round(share * people) < 2]
     assert shares == {
