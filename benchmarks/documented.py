@@ -142,12 +142,7 @@ def differing(page: str, template: str, output: str) -> str:
 def strangers(block: str, output: str, varies: Sequence[str] = ()) -> list[str]:
     """Return the lines of a printed block that a command does not print, in this order; rows may be left out.
 
-    Parameters
-    ----------
-    block, output : str
-        Text on the page, and output of the command.
-    varies : sequence of str
-        Beginnings of rows whose values depend on the machine and are not compared.
+    Rows that begin as one of ``varies`` depend on the machine, and are not compared.
     """
     now, lost = iter([_words(line) for line in output.splitlines()]), []
     for line in block.splitlines():

@@ -17,49 +17,23 @@ End = dict[str, Any]  # The part of a run's result that a kill must not change
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A command whose runs are disturbed.
+    """A command whose runs are disturbed."""
 
-    Attributes
-    ----------
-    command : tuple of str
-        The command with its flags, except for its size.
-    size : str
-        The flag for its size.
-    default : int
-        The default size.
-    far : callable
-        Returns the progress of the run in a folder.
-    whole : callable
-        Returns the progress of a finished run, from its result.
-    lasting : tuple of str
-        Keys of the result that must be the same.
-    table : str or None
-        A file in the folder that must be the same as well.
-    kinds : tuple of str
-        Actors that are killed, apart from the driver and a node; names of `benchmarks.victims.ACTORS`.
-    """
-
-    command: tuple[str, ...]
-    size: str
-    default: int
-    far: Callable[[Path], int]
-    whole: Callable[[dict[str, Any]], int]
-    lasting: tuple[str, ...]
-    table: str | None = None
-    kinds: tuple[str, ...]
+    command: tuple[str, ...]  # The command with its flags, except for its size
+    size: str  # The flag for its size
+    default: int  # The default size
+    far: Callable[[Path], int]  # Returns the progress of the run in a folder
+    whole: Callable[[dict[str, Any]], int]  # Returns the progress of a finished run, from its result
+    lasting: tuple[str, ...]  # Keys of the result that must be the same
+    table: str | None = None  # A file in the folder that must be the same as well
+    kinds: tuple[str, ...]  # Actors that are killed beside the driver and a node, of `benchmarks.victims.ACTORS`
 
     def flags(self, size: int) -> list[str]:
         """Return the command's arguments."""
         return [*self.command, self.size, str(size)]
 
     def end(self, out: Path) -> End:
-        """Return how the run in a folder ended.
-
-        Raises
-        ------
-        OSError
-            If it has not ended.
-        """
+        """Return how the run in a folder ended. An `OSError` says that it has not ended."""
         result = json.loads((out / "result.json").read_text())
         model = {} if self.table is None else {self.table: hashlib.sha256((out / self.table).read_bytes()).hexdigest()}
         return {name: result[name] for name in self.lasting} | model

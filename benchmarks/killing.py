@@ -43,31 +43,16 @@ class Kill(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A run that was disturbed, or the one that was not.
+    """A run that was disturbed, or the one that was not."""
 
-    Attributes
-    ----------
-    end : End or None
-        Result of the run; None if it did not end.
-    victim : str
-        What was killed; empty if the run had ended before.
-    seconds, answers : float, int
-        Time of the kill since the run's first progress, and its progress then: answers, clients or batches. Without a
-        kill, the progress is that of the whole run.
-    retries, restarts, resumed : int
-        Numbers of blocks or rounds asked again, of new coordinators, and of calls of `blindrec resume`.
-    complaint : str
-        The last line of a run that stopped.
-    """
-
-    end: End | None
-    victim: str = ""
-    seconds: float = 0.0
-    answers: int = 0
-    retries: int = 0
-    restarts: int = 0
-    resumed: int = 0
-    complaint: str = ""
+    end: End | None  # Result of the run; None if it did not end
+    victim: str = ""  # What was killed; empty if the run had ended before
+    seconds: float = 0.0  # From the run's first progress to the kill
+    answers: int = 0  # Progress at the kill, or of the whole run: answers, clients or batches
+    retries: int = 0  # Blocks or rounds asked again
+    restarts: int = 0  # New coordinators
+    resumed: int = 0  # Calls of `blindrec resume`
+    complaint: str = ""  # The last line of a run that stopped
 
 
 def _patiently(start: Callable[[], T]) -> T:
@@ -86,15 +71,7 @@ def _name(actor: psutil.Process) -> str:
 
 
 class Cluster:
-    """A Ray head with two CPUs, and a second node if one is to be killed.
-
-    Parameters
-    ----------
-    folder : Path
-        Where runs have their folders.
-    sizes : mapping of str to int
-        Size of the runs of each family.
-    """
+    """A Ray head with two CPUs, and a second node if one is to be killed."""
 
     def __init__(self, folder: Path, sizes: Mapping[str, int]) -> None:
         self._folder, self._sizes, self._number = folder, sizes, 0

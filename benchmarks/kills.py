@@ -52,14 +52,7 @@ def kinds_of(family: Family) -> tuple[str, ...]:
 def plan(names: Sequence[str], runs: int, seed: int) -> list[Kill]:
     """Return what is killed in each run, and when; with more runs, the first ones stay the same.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of families, which take turns. Within a family each kind is killed once before any is killed again.
-    runs : int
-        How many there are in all.
-    seed : int
-        Everything follows from it.
+    Families take turns; within one each kind is killed once before any is killed again.
     """
     return list(islice((next(kills) for kills in cycle([_kills(name, seed) for name in names])), runs))
 
@@ -75,12 +68,8 @@ def _kills(name: str, seed: int) -> Iterator[Kill]:
 def rows(kills: Sequence[Kill], arena: Arena, previous: Sequence[Row] = ()) -> Iterator[Row]:
     """Run each family once undisturbed, then once for each kill that is not among the kept rows; yield the results.
 
-    A run is ``identical`` if something was killed in it and it ended with the same releases, model and privacy spent.
-
-    Raises
-    ------
-    RuntimeError
-        If an undisturbed run did not end, or not as the kept rows say of it.
+    A run is ``identical`` if something was killed in it and it ended with the same releases, model and privacy
+    spent. A `RuntimeError` says that an undisturbed run did not end, or not as the kept rows say of it.
     """
     done = {tuple(row[name] for name in Kill._fields) for row in previous}
     wholes: dict[str, RunRecord] = {}

@@ -43,15 +43,6 @@ def run(tree: Path, files: Sequence[str], seconds: float) -> tuple[int, float, s
     """Run tests in a tree until one fails; return pytest's exit code, seconds of the processor, and which one failed.
 
     The exit code is below 0, that of a signal, if they took too long or the process died.
-
-    Parameters
-    ----------
-    tree : Path
-        Its files are imported, and none of this folder's.
-    files : sequence of str
-        From the tree.
-    seconds : float
-        Processor time that they may take.
     """
     log, end = tree.with_suffix(".log"), time.monotonic() + PATIENCE
     if not (child := os.fork()):
@@ -85,13 +76,7 @@ def _inside(tree: Path, files: Sequence[str], log: Path, seconds: float) -> int:
 
 
 class Laboratory:
-    """A copy of the project's tree with its compiled kernels, from which a mutant's copy is made each time.
-
-    Parameters
-    ----------
-    folder : Path
-        Where both lie, with what is known of the tests.
-    """
+    """A copy of the project's tree with its compiled kernels, from which a mutant's copy is made each time."""
 
     def __init__(self, folder: Path) -> None:
         self._clean, self._copy, self._known = folder / "clean", folder / "copy", folder / "tests.jsonl"

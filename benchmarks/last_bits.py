@@ -99,18 +99,10 @@ def _dispatched() -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorResults:
-    """The results of the cases on one processor.
+    """The results of the cases on one processor."""
 
-    Attributes
-    ----------
-    results : dict
-        Digests and rounded scores, by case.
-    models : dict
-        V of every announced model of a two-tier case before it was rounded to the grid, by case.
-    """
-
-    results: dict[str, dict[str, Any]]
-    models: dict[str, list[Floats2]] = field(repr=False)
+    results: dict[str, dict[str, Any]]  # Digests and rounded scores, by case
+    models: dict[str, list[Floats2]] = field(repr=False)  # V before it was rounded to the grid, by two-tier case
 
 
 def run_case(case: Case, models: list[Floats2]) -> dict[str, Any]:

@@ -25,22 +25,9 @@ BEGIN, YEARS = 1_577_836_800, 5
 def made(*, users: int, items: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return ratings, in the order of their times, and public features of items.
 
-    People have two favourite clusters of items, whose items they rate more often and higher; within a cluster items are
-    rated as often as 1 over their rank to the power 0.8.
-
-    Parameters
-    ----------
-    users, items : int
-        How many there are; at least `CLUSTERS` items.
-    seed : int
-        The same seed makes the same file.
-
-    Returns
-    -------
-    ratings : DataFrame
-        Columns customer, product, stars (0.5 to 5) and when.
-    features : DataFrame
-        Columns product and kind, which names its cluster, or another one of every fifth.
+    People have two favourite clusters of items, whose items they rate more often and higher; within a cluster items
+    are rated as often as 1 over their rank to the power 0.8. Columns are customer, product, stars (0.5 to 5) and
+    when, and of features product and kind: its cluster, or another one of every fifth.
     """
     coins = np.random.default_rng(seed)
     cluster = coins.permutation(np.arange(items) % CLUSTERS)

@@ -28,13 +28,7 @@ def _imported(source: str) -> set[str]:
 
 
 class Imports:
-    """Who imports whom in a tree.
-
-    Parameters
-    ----------
-    root : Path
-        Where the packages are.
-    """
+    """Who imports whom in a tree."""
 
     def __init__(self, root: Path) -> None:
         paths = [path.relative_to(root) for one in PACKAGES for path in (root / one).rglob("*.py")]
@@ -51,13 +45,7 @@ class Imports:
                 self._by[other].add(name)
 
     def distances(self, module: str) -> dict[str, int]:
-        """Return all modules that depend on the one in a file, each with the number of imports in between.
-
-        Parameters
-        ----------
-        module : str
-            The file, from the root; its own distance is 0.
-        """
+        """Return all modules that depend on the one in a file, each with the number of imports in between."""
         distances = {_name(Path(module)): 0}
         for name in (queue := list(distances)):
             fresh = sorted(self._by[name] - distances.keys())

@@ -34,13 +34,7 @@ COLUMNS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 
 
 def child(**options: int) -> dict[str, Any]:
-    """Return the figures of one run of `benchmarks.throughput`.
-
-    Raises
-    ------
-    RuntimeError
-        If it failed, with the end of its output.
-    """
+    """Return the figures of one run of `benchmarks.throughput`."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "figures.json"
         command = [sys.executable, "-m", "benchmarks.throughput", "--way", "reference", "--way", "ray"]

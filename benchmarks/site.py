@@ -194,10 +194,7 @@ def on_page_content(html: str, **_: Any) -> str:
 def on_post_build(config: MkDocsConfig) -> None:
     """Let a site load nothing from elsewhere.
 
-    Raises
-    ------
-    PluginError
-        One line for the first page or style sheet that would, and the addresses.
+    A `PluginError` names the first page or style sheet that would, and the addresses.
     """
     from mkdocs.exceptions import PluginError  # noqa: PLC0415 (same)
 

@@ -51,11 +51,6 @@ def took(
     """Run a command; return the seconds by the clock, and of processor time in all and by kind of process.
 
     Processes that were there before it do not count.
-
-    Raises
-    ------
-    subprocess.CalledProcessError
-        If it fails.
     """
     ctypes.CDLL(None).prctl(_BE_SUBREAPER, 1, 0, 0, 0)  # so that orphans become children of this process, and are seen
     before = set(psutil.Process().children(recursive=True))  # of the last command, and about to end

@@ -34,14 +34,7 @@ def alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 
 def actors_below(process: psutil.Process, *kinds: str) -> list[psutil.Process]:
-    """Return the processes of a run's actors that stem from ``process``, by their numbers.
-
-    Parameters
-    ----------
-    process : psutil.Process
-    *kinds : str
-        Some of `ACTORS`; none: all of them.
-    """
+    """Return the processes of a run's actors, of some kinds or all, that stem from ``process``, by their numbers."""
     names = tuple(ACTORS[kind] for kind in kinds or ACTORS)
     processes = [one for one, line in below(process).items() if line.startswith(names)]
     return sorted(processes, key=lambda one: one.pid)

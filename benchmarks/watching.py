@@ -14,17 +14,8 @@ EVERY, SHARE = 0.5, 0.02
 class Watched:
     """What was seen so far.
 
-    Parameters
-    ----------
-    children : bool
-        Whether all that this process started is watched as well.
-
-    Attributes
-    ----------
-    resident : int
-        Largest sum of resident sizes: pages that processes share count once for each [bytes].
-    proportional : int
-        Largest sum of proportional sizes: a shared page counts once in all [bytes].
+    Sizes are the largest sums [bytes]: in resident ones pages that processes share count once for each, in
+    proportional ones once in all.
     """
 
     def __init__(self, *, children: bool = True) -> None:
@@ -60,10 +51,6 @@ def watch(*, children: bool = True) -> Iterator[Watched]:
     """Watch this process, and its children if so wished, until the block ends.
 
     What a process does between its last sample and its end is not seen: look once more before work ends.
-
-    Yields
-    ------
-    Watched
     """
     seen, done = Watched(children=children), threading.Event()
 

@@ -182,13 +182,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 class Tables:
-    """The tables and sentences of one file's result.
-
-    Attributes
-    ----------
-    record : mapping
-        As `measured` returns it.
-    """
+    """The tables and sentences of one file's result."""
 
     def __init__(self, record: Record) -> None:
         self.record, self.people = record, int(record["people_in_file"])

@@ -23,13 +23,6 @@ class Disk:
 
     After a power cut a folder has the names, and a file the content, that it had when it was last synchronized. Of
     later changes some may survive: any of the changed names, and any beginning of what was added to a file.
-
-    Parameters
-    ----------
-    root : Path
-        Empty.
-    scheduler : Scheduler
-        Decides when an operation fails or is the last one of its process.
     """
 
     def __init__(self, root: Path, scheduler: Scheduler) -> None:

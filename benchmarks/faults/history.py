@@ -34,45 +34,19 @@ MEMORY = Path("/dev/shm")  # A folder in memory for a history's files; without o
 
 @dataclass(frozen=True)
 class HistoryResult:
-    """The result of a history.
-
-    Attributes
-    ----------
-    number : int
-        The history.
-    family : str
-        The family of its run.
-    fired : Counter
-        How often each kind of fault happened.
-    attempts : int
-        How often the run was begun or resumed.
-    cut_off : int
-        Answers that are missing because devices could not reach their keeper.
-    wrong : str
-        The first violated condition; empty if there is none.
-    trace : list of str
-        What happened.
-    """
+    """The result of a history."""
 
     number: int
-    family: str
-    fired: Counter[str]
-    attempts: int
-    cut_off: int
-    wrong: str
+    family: str  # The family of its run
+    fired: Counter[str]  # How often each kind of fault happened
+    attempts: int  # How often the run was begun or resumed
+    cut_off: int  # Answers that are missing because devices could not reach their keeper
+    wrong: str  # The first violated condition; empty if there is none
     trace: list[str]
 
 
 class History:
-    """One run in its own folder.
-
-    Parameters
-    ----------
-    number : int
-        Everything follows from it.
-    root : Path
-        An empty folder.
-    """
+    """One run in its own folder."""
 
     def __init__(self, number: int, root: Path) -> None:
         self._scheduler = Scheduler(number)

@@ -23,17 +23,8 @@ CUT = 8.0  # Most seconds for which a keeper cannot be reached
 class KeepersProcess:
     """The keeper's process. If it dies it is restarted from its log, and calls are repeated, as Ray does.
 
-    If it cannot be restarted, it is gone for good: devices cannot reach it, and the driver notices.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of its log.
-
-    Raises
-    ------
-    LedgerError
-        If it cannot be started.
+    If it cannot be restarted, it is gone for good: devices cannot reach it, and the driver notices. A `LedgerError`
+    says that it cannot be started.
     """
 
     def __init__(self, scheduler: Scheduler, disk: Disk, folder: Path) -> None:
@@ -54,12 +45,7 @@ class KeepersProcess:
             self._keeper = self._started()
 
     def require_there(self) -> None:
-        """Raise an error if it is gone; see `actors.keeper.require_there`.
-
-        Raises
-        ------
-        LostError
-        """
+        """Raise an error if it is gone; see `actors.keeper.require_there`."""
         if self._keeper is None:
             raise LostError("the process that keeps what devices have spent was lost")
 
@@ -165,24 +151,14 @@ class Process:
 
 @dataclass(eq=False)
 class Site:
-    """The address of a cohort's process; a new process is started if it died or is taken for dead.
+    """The address of a cohort's process; a new process is started if it died or is taken for dead."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the cohort, for the trace.
-    start : callable
-        Gets the devices' books and returns the cohort of a process, which is called like `actors.host.DeviceHost`.
-    watched : bool
-        Whether these are devices, whose answers the witness checks, and not the server's own cohorts.
-    """
-
-    name: str
-    start: Callable[[Process], Any]
+    name: str  # Name of the cohort, for the trace
+    start: Callable[[Process], Any]  # Takes the devices' books, and returns a cohort as `actors.host.DeviceHost`
     scheduler: Scheduler
     keeper: KeepersProcess
     witness: Witness
-    watched: bool = True
+    watched: bool = True  # Whether these are devices, and not the server's own cohorts
     cut_until: float = 0.0
 
     def __post_init__(self) -> None:

@@ -64,24 +64,12 @@ class Violation(Fault):
 
 @dataclass
 class Scheduler:
-    """Makes all random decisions of a history.
-
-    Attributes
-    ----------
-    number : int
-        The history.
-    now : float
-        Its clock [seconds].
-    fired : Counter
-        How often each kind of fault happened.
-    trace : list of str
-        What happened, in order.
-    """
+    """Makes all random decisions of a history."""
 
     number: int
-    now: float = 0.0
-    fired: Counter[str] = field(default_factory=Counter)
-    trace: list[str] = field(default_factory=list)
+    now: float = 0.0  # Its clock [seconds]
+    fired: Counter[str] = field(default_factory=Counter)  # How often each kind of fault happened
+    trace: list[str] = field(default_factory=list)  # What happened, in order
     calm: bool = False
     crashed: Callable[[type[Fault]], None] = lambda _: None
     _queue: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
@@ -118,13 +106,7 @@ class Scheduler:
         return True
 
     def crash(self, fault: type[Fault]) -> NoReturn:
-        """End all processes of the run, after an image of the disk was taken.
-
-        Raises
-        ------
-        Fault
-            `Killed` or `PowerCut`.
-        """
+        """End all processes of the run, after an image of the disk was taken."""
         self.crashed(fault)
         self.calm = True  # interrupted code may clean up without further faults
         raise fault

@@ -251,13 +251,7 @@ def blocks_of(cohorts: Cohorts, ask: Ask, size: int) -> list[Block]:
 
 
 class SimulatedFleet:
-    """The devices and processes that a coordinator can call; see `coordinator.server.rounds.conductor.Fleet`.
-
-    Parameters
-    ----------
-    devices : dict
-        The addresses of each kind of devices, which outlive coordinators.
-    """
+    """The devices and processes that a coordinator can call; see `coordinator.server.rounds.conductor.Fleet`."""
 
     def __init__(
         self,

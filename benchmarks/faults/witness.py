@@ -17,20 +17,6 @@ class Witness:
 
     A family defines how a line of a book is read (`line`), what may leave devices (`leaves`), what may be stored
     (`keeps`) and how runs end (`ends`). All of them raise a `Violation`.
-
-    Parameters
-    ----------
-    disk : Disk
-        Of the run.
-
-    Attributes
-    ----------
-    books : list of Path
-        Folders of the ledgers.
-    booked : set
-        The part of the ledgers that would survive a power cut.
-    said : set
-        Everything that left devices, which must be in ``booked``.
     """
 
     def __init__(self, disk: Disk) -> None:

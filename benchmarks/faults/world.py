@@ -19,29 +19,15 @@ from scenarios.store.record_log import RecordLog
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class World:
-    """A run that is disturbed in histories.
+    """A run that is disturbed in histories."""
 
-    Attributes
-    ----------
-    plan : Plan
-        The server's plan.
-    crews : dict of Crew
-        Its devices, by the name of their kind.
-    secret : bytes
-        The devices' master secret.
-    host_kind : type
-        The class of their hosts.
-    window, block, workers : int
-        Most calls in flight, devices in one call, and number of the server's own processes.
-    """
-
-    plan: ServerSpec[Any, Any]
-    crews: Mapping[str, DeviceGroup]
-    secret: bytes
-    host_kind: type[DeviceHost] = DeviceHost
-    window: int = 2
-    block: int = 8
-    workers: int = 2
+    plan: ServerSpec[Any, Any]  # The server's plan
+    crews: Mapping[str, DeviceGroup]  # Its devices, by the name of their kind
+    secret: bytes  # The devices' master secret
+    host_kind: type[DeviceHost] = DeviceHost  # The class of their hosts
+    window: int = 2  # Most calls in flight
+    block: int = 8  # Devices in one call
+    workers: int = 2  # The server's own processes
 
     def host(self, crew: DeviceGroup, bounds: tuple[int, int], books: LedgerClient) -> DeviceHost:
         """Return the cohort of a process of devices."""
@@ -64,14 +50,7 @@ class Family(Protocol):
 
 
 class Straight:
-    """Devices without faults; see `coordinator.server.rounds.conductor.Fleet`.
-
-    Parameters
-    ----------
-    world : World
-    queries : callable, optional
-        Gets the devices and returns the transport that carries queries to them.
-    """
+    """Devices without faults; see `coordinator.server.rounds.conductor.Fleet`."""
 
     def __init__(self, world: World, queries: Callable[[Cohorts], Transport] | None = None) -> None:
         keeper, self._queries = Keeper(), queries

@@ -34,17 +34,8 @@ def pinned(name: str) -> Path:
 def environment(name: str, folder: Path) -> Path:
     """Return the Python of a rival's environment, which is made if it is not there in full.
 
-    Parameters
-    ----------
-    name : str
-        The rival, which has a file of pinned versions.
-    folder : Path
-        Where environments are kept; the name tells rival, versions and Python, so that a change makes a new one.
-
-    Raises
-    ------
-    InputError
-        If it cannot be made; what is there of it is made anew the next time.
+    Its folder's name tells rival, versions and Python, so that a change makes a new one. What is there of one that
+    cannot be made (`InputError`) is made anew the next time.
     """
     key = f"{sys.version_info[:2]} {pinned(name).read_text(encoding='utf-8')}"
     home = (folder / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}").absolute()
@@ -68,10 +59,7 @@ def environment(name: str, folder: Path) -> Path:
 def outside(name: str, python: Path, script: str, job: dict[str, Any]) -> dict[str, Any]:
     """Run a script of `benchmarks.rivals.inside` with a rival's Python; return the JSON of its last line.
 
-    Raises
-    ------
-    InputError
-        If it fails, takes longer than `RUNNING`, or does not end with JSON.
+    It fails (`InputError`) if the script takes longer than `RUNNING` or does not end with JSON.
     """
     command = [str(python), "-m", f"benchmarks.rivals.inside.{script}", json.dumps(job)]
     remedy = f"remove {python.parents[1]} to have the environment made anew"

@@ -18,54 +18,24 @@ FALSE_ALARM = 1e-6  # Probability that two programs which release alike are told
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What the reports of users who all hold one value speak for.
+    """What the reports of users who all hold one value speak for."""
 
-    Attributes
-    ----------
-    users : int
-        Users who reported.
-    counts : ndarray of int64, shape (K,)
-        Reports that speak for each value.
-    """
-
-    users: int
-    counts: Ints
+    users: int  # Users who reported
+    counts: Ints  # Reports that speak for each value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equality:
-    """The verdict.
+    """The verdict."""
 
-    Attributes
-    ----------
-    own_value : float
-        Difference of the shares of reports that speak for the held value, over its standard error.
-    others : float
-        Sum of squares of the same for all other values.
-    freedom : int
-        How many these are.
-    equal : bool
-        Whether both tests pass.
-    """
-
-    own_value: float
-    others: float
-    freedom: int
-    equal: bool
+    own_value: float  # Difference of the shares of reports that speak for the held value, over its standard error
+    others: float  # Sum of squares of the same for all other values
+    freedom: int  # How many these are
+    equal: bool  # Whether both tests pass
 
 
 def compared(one: Counts, two: Counts, *, own_value: int, paired: bool = False) -> Equality:
-    """Compare two programs' counts.
-
-    Parameters
-    ----------
-    one, two : Counts
-        Of the same number of values.
-    own_value : int
-        The value that all users hold.
-    paired : bool
-        Whether the counts come in correlated pairs.
-    """
+    """Compare two programs' counts."""
     users = np.array([one.users, two.users])
     rate = (one.counts + two.counts) / users.sum()
     variance = rate * (1 - rate) * (1 / users).sum()

@@ -35,28 +35,14 @@ Outside = Callable[[str, str, Mapping[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is compared.
+    """What is compared."""
 
-    Attributes
-    ----------
-    items, rated : int
-        N and w; a device has one of ``items + 1`` private values, "none" among them.
-    epsilon : float
-        Privacy parameter of a report [nats].
-    users : int
-        Devices of ours whose reports are held against a rival's.
-    seconds : float
-        How long a pass of a rival lasts.
-    passes : int
-        Passes of a rival; the best one counts.
-    """
-
-    items: int
+    items: int  # A device has one of ``items + 1`` private values, "none" among them
     rated: int
-    epsilon: float
-    users: int = 200_000
-    seconds: float = 5.0
-    passes: int = 3
+    epsilon: float  # Privacy parameter of a report [nats]
+    users: int = 200_000  # Devices of ours whose reports are held against a rival's
+    seconds: float = 5.0  # How long a pass of a rival lasts
+    passes: int = 3  # Passes of a rival; the best one counts
 
 
 def _scenario(job: Job, name: str, **world: Any) -> Scenario:
@@ -88,10 +74,7 @@ def rivals_of(job: Job) -> tuple[str, ...]:
 def compare(job: Job, outside: Outside, announce: Callable[[str], None]) -> dict[str, Any]:
     """Time ours, the rivals and ours again, nothing at the same time; then hold reports against reports.
 
-    Raises
-    ------
-    InputError
-        If a rival's reports are not distributed as ours.
+    An `InputError` says that a rival's reports are not distributed as ours.
     """
     for name in OURS:
         _scenario(job, name, rated=job.rated, users=FEWEST_USERS)

@@ -36,13 +36,7 @@ def transformed(places: Counts) -> Counts:
 
 
 class Oracle:
-    """A client and a server whose ``aggregated_data`` are the counts.
-
-    Parameters
-    ----------
-    client, server
-        Of pure-ldp.
-    """
+    """A client and a server whose ``aggregated_data`` are the counts."""
 
     def __init__(self, client: Any, server: Any) -> None:
         self.client, self.server = client, server
