@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import mechanisms
@@ -71,10 +72,10 @@ def ended(process: subprocess.Popen[str]) -> Ended:
     return Ended(process.returncode, out, err)
 
 
-def answers(url: str) -> bool:
-    """Whether a dashboard is up; to whom it answers is its own matter."""
+def answers(port: int) -> bool:
+    """Whether a dashboard or a node's agent is up; to whom it answers, and what, is its own matter."""
     try:
-        return requests.get(f"{url}/api/version", timeout=2).status_code in (200, 401)
+        return requests.get(f"http://127.0.0.1:{port}/api/version", timeout=2).status_code < 500
     except requests.RequestException:
         return False
 
@@ -116,9 +117,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         with subprocess.Popen(whole, stdout=said, stderr=said, env=bare, cwd=folder) as process:
             mine = psutil.Process(process.pid)
             try:
-                url = f"http://127.0.0.1:{dashboard}"
-                assert holds_within(PATIENCE, lambda: answers(url))
-                yield Cluster(url, f"127.0.0.1:{port}", mine, place / "work", environment)
+                for server in (dashboard, agents[0]):  # the agent takes jobs, and may be up long after the dashboard
+                    assert holds_within(PATIENCE, partial(answers, server))
+                yield Cluster(f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{port}", mine, place / "work", environment)
             finally:
                 started = below(mine)
                 process.terminate()
