@@ -1,12 +1,12 @@
 """All families of runs; a history's number determines its family."""
 
-from benchmarks.faults.online import Online
-from benchmarks.faults.queries import Queries, behind_servers, behind_shuffler
-from benchmarks.faults.two_tier import TwoTier
+from benchmarks.faults.online import CLIENTS_SERVED
+from benchmarks.faults.queries import QUERIES, behind_servers, behind_shuffler
+from benchmarks.faults.two_tier import BATCHES
 from benchmarks.faults.world import Family, World
 from scenarios.store.manifest import RUN
 
-FAMILIES: dict[str, Family] = {one.name: one for one in (Queries(), Online(), TwoTier())}
+FAMILIES: dict[str, Family] = {one.name: one for one in (QUERIES, CLIENTS_SERVED, BATCHES)}
 
 
 def family_of(number: int) -> Family:

@@ -4,10 +4,11 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from benchmarks.faults.disk import Disk, Image
 from benchmarks.faults.driver import Driver, DriverFailed
@@ -15,10 +16,11 @@ from benchmarks.faults.families import family_of, world_of
 from benchmarks.faults.processes import KeepersProcess, Site
 from benchmarks.faults.scheduler import CoordinatorDiedError, Fault, Killed, PowerCut, Scheduler, Violation
 from benchmarks.faults.server import Edge, SimulatedFleet
-from benchmarks.faults.small import small
 from coordinator.protocol.agreement import intermediary_of
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
+from coordinator.server.completion import crowd, fitting
 from coordinator.server.fleet.cohorts import Cohorts
+from coordinator.server.online import service
 from coordinator.server.rounds.conductor import run_rounds
 from scenarios.backends.session import DeviceGroup
 from scenarios.store.journal import Journal
@@ -30,6 +32,37 @@ from scenarios.store.whole_files import locked_folder
 DISTURBED = 3  # Number of disturbed attempts; later ones have no faults
 MOST_COORDINATORS = 8
 MEMORY = Path("/dev/shm")  # A folder in memory for a history's files; without one histories only take longer
+
+
+RATINGS_A_COHORT, ROUNDS_A_BALLOT = 8, 2
+"""Limits so low that a few public users fill several cohorts, and a few rounds several ballots."""
+
+
+class _Clock:
+    """Replaces the module `time`."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def perf_counter(self) -> float:
+        """Return the history's time, so that stored times follow from its number."""
+        return self._scheduler.now
+
+
+@contextmanager
+def small(scheduler: Scheduler) -> Iterator[None]:
+    """Make cohorts and ballots small, and let clocks show the history's time."""
+    clock = _Clock(scheduler)
+    places: list[tuple[Any, str, Any]] = [
+        (crowd, "RATINGS_A_COHORT", RATINGS_A_COHORT),
+        (service, "MOST_ROUNDS", ROUNDS_A_BALLOT),
+        (service, "time", clock),
+        (fitting, "time", clock),
+    ]
+    with ExitStack() as stack:
+        for place in places:
+            stack.enter_context(mock.patch.object(*place))
+        yield
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import fields
 from fractions import Fraction
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from actors.voters import Client, ClientCohort, PlantedVoters, VoterCohort
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Charging
-from benchmarks.faults.world import World, undisturbed
+from benchmarks.faults.world import Family, World, undisturbed
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.coins import derive
@@ -137,21 +136,14 @@ class OnlineWitness(Charging):
                     )
 
 
-class Online:
-    """See `benchmarks.faults.world.Family`."""
-
-    name = ONLINE
-    worlds: Sequence[World] = (
+CLIENTS_SERVED = Family(
+    name=ONLINE,
+    worlds=(
         _world("p-rec", (None, None), epsilon=Fraction(1, 2), budget=Fraction(1), each=6, invited=DEVICES),
         _world("p-rec", (2, 7, None), epsilon=Fraction(1, 2), budget=Fraction(1), each=4),
         _world("multiplicative-weights", (0, 11), epsilon=Fraction(3, 4), budget=Fraction(1), each=6),
-    )
-    """A world in which budgets cover all services, or in which some voters stay away."""
-
-    def stored_rounds(self, out: Path) -> KeptClients:
-        """Return clients that were served."""
-        return KeptClients(out, 0)
-
-    def witness(self, world: World, disk: Disk) -> OnlineWitness:
-        """Return the witness."""
-        return OnlineWitness(world, disk)
+    ),
+    stored_rounds=partial(KeptClients, seed=0),
+    witness=OnlineWitness,
+)
+"""A world in which budgets cover all services, or in which some voters stay away."""

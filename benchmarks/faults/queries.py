@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.server import LAYOUT, SERVER_SECRETS, SharingHost, blocks_of, shuffle
 from benchmarks.faults.witness import Charging
-from benchmarks.faults.world import Straight, World, straight
+from benchmarks.faults.world import Family, Straight, World, straight
 from coordinator.aggregators.gathering import LocalShares, ShareServer
 from coordinator.protocol.agreement import Agreement, intermediary_of
 from coordinator.protocol.arrays import Bits2, Bools, Counts
@@ -274,24 +273,17 @@ class QueryWitness(Charging):
                 raise Violation(f"devices {sorted(differ - excused)} differ in round {ask.query.round} without a cause")
 
 
-class Queries:
-    """See `benchmarks.faults.world.Family`."""
-
-    name = RUN
-    worlds: Sequence[World] = (
+QUERIES = Family(
+    name=RUN,
+    worlds=(
         _world((HALF, 0, 24), (HALF, 0, 24), budget=Fraction(1), each=12, block=12, window=2),
         _world((MOST, 0, 24), (MOST, 4, 24), (HALF, 0, 18), budget=Fraction(3, 2), each=8, block=8, window=2),
         _world(
             (MOST, 0, 24), (HALF, 3, 20), (MOST, 0, 24), (HALF, 0, 24), budget=Fraction(5, 4), each=6, block=6, window=3
         ),
         _world((HALF, 0, 16), (MOST, 8, 24), (HALF, 0, 24), budget=Fraction(1), each=8, block=4, window=4),
-    )
-    """Worlds in which budgets cover all rounds, and others."""
-
-    def stored_rounds(self, out: Path) -> Journal:
-        """Return the journal."""
-        return Journal(out, 0)
-
-    def witness(self, world: World, disk: Disk) -> QueryWitness:
-        """Return the witness."""
-        return QueryWitness(world, disk)
+    ),
+    stored_rounds=partial(Journal, seed=0),
+    witness=QueryWitness,
+)
+"""Worlds in which budgets cover all rounds, and others."""

@@ -1,10 +1,8 @@
 """Small worlds of two tiers, and the conditions that must hold there."""
 
 import base64
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +11,7 @@ from actors.second_order.cohort import Consent, PrivateCohort
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Witness
-from benchmarks.faults.world import Straight, World, straight, undisturbed
+from benchmarks.faults.world import Family, Straight, World, straight, undisturbed
 from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rating_table import Rows
@@ -156,20 +154,13 @@ def _spelled(device: int, query_id: bytes, payload: bytes) -> tuple[int, str, st
     return device, query_id.hex(), base64.b64encode(payload).decode()
 
 
-class TwoTier:
-    """See `benchmarks.faults.world.Family`."""
-
-    name = TWO_TIER
-    worlds: Sequence[World] = (
+BATCHES = Family(
+    name=TWO_TIER,
+    worlds=(
         _world("pmc-rr", Fraction(1, 2), batch=3, each=2),
         _world("sslp", Fraction(1), batch=2, each=3),
         _world("privunit", Fraction(2), batch=4, each=6),
-    )
-
-    def stored_rounds(self, out: Path) -> KeptBatches:
-        """Return batches that answered."""
-        return KeptBatches(out, 0)
-
-    def witness(self, world: World, disk: Disk) -> BatchWitness:
-        """Return the witness."""
-        return BatchWitness(world, disk)
+    ),
+    stored_rounds=partial(KeptBatches, seed=0),
+    witness=BatchWitness,
+)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from actors.host import DeviceHost
 from actors.keeper import Keeper, LedgerClient
@@ -34,19 +34,14 @@ class World:
         return self.host_kind(crew.kind, crew.holdings, self.secret, [bounds], books)
 
 
-class Family(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
     """Runs of one kind."""
 
     name: str  # Its name on the command line and in the mark of a folder
     worlds: Sequence[World]
-
-    def stored_rounds(self, out: Path) -> RecordLog[Any]:
-        """Return the store of a run in a folder."""
-        ...
-
-    def witness(self, world: World, disk: Disk) -> Witness:
-        """Return the witness, which checks the run."""
-        ...
+    stored_rounds: Callable[[Path], RecordLog[Any]]  # The store of a run in a folder
+    witness: Callable[[World, Disk], Witness]
 
 
 class Straight:
