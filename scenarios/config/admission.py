@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -190,36 +192,64 @@ def _check_small(own: CustomMechanism, world: World, epsilon: Epsilon) -> None:
 
 
 ADDRESSES = 7_000_003  # Other addresses, at which a mechanism that does not know them must do the same
-TRIED = 24  # Devices that are tried there
+TRIED = 300  # Devices that are tried there
+BLOCKS = (0, 1, 8, 58, TRIED)  # Where smaller blocks begin: of sizes that share no factor, at places that share none
 
 
 def require_same_everywhere(own: CustomMechanism, query: Query) -> None:
-    """Refuse a custom mechanism that sketches or counts differently at other addresses, with the same coins."""
+    """Refuse a custom mechanism whose devices sketch or count by more than their ratings and coins.
+
+    They must do the same at other addresses, at other places of a block, and in blocks of other sizes.
+    """
     from actors.custom import RatedBlock, SketchCoins  # noqa: PLC0415 (loads what is compiled)
     from actors.seeds import Coins  # noqa: PLC0415
 
     question, random = question_of(query), np.random.default_rng(20261126)
     rated = random.integers(1, min(400, query.items) + 1, TRIED)
-    items = [np.sort(random.choice(query.items, count, replace=False)) for count in rated]
-    starts, likes = np.cumsum([0, *rated]), random.random(int(rated.sum())) < 0.5
+    items = np.concatenate([np.sort(random.choice(query.items, count, replace=False)) for count in rated])
+    starts, likes = np.cumsum([0, *rated]), random.random(items.size) < 0.5
     released = (
         random.integers(question.outputs, size=TRIED)
         if question.outputs
         else random.integers(2, size=(TRIED, question.bits)).astype(np.uint8)
     )
-    sketches, counts = [], []
-    for first in (0, ADDRESSES):
-        devices = np.arange(first, first + TRIED, dtype=np.int64)
+
+    def sketch(begin: int, end: int, address: int = 0) -> Any:
+        part = slice(starts[begin], starts[end])
         block = RatedBlock(
-            devices=devices, starts=starts, items=np.concatenate(items).astype(np.int32), likes=likes.copy()
+            devices=np.arange(begin, end, dtype=np.int64) + address,
+            starts=starts[begin : end + 1] - starts[begin],
+            items=items[part].astype(np.int32),
+            likes=likes[part].copy(),
         )
-        coins = SketchCoins(Coins(as_words(bytes(16)), 0, TRIED, query.words))
-        sketches.append(guarded(own.mechanism, "sketch", query.round, question, block, coins, private=True))
-        counts.append(guarded(own.mechanism, "count", query.round, question, released.copy(), devices))
-    for method, (one, other) in (("sketch", sketches), ("count", counts)):
-        if not np.array_equal(one, other):
-            name = where(own.mechanism, method, query.round)
+        coins = SketchCoins(Coins(as_words(bytes(16)), begin, end - begin, query.words))
+        sketches = guarded(own.mechanism, "sketch", query.round, question, block, coins, private=True)
+        if np.shape(sketches)[:1] != (end - begin,):
+            shape = f"it returned shape {np.shape(sketches)} for a block of {end - begin} devices"
+            raise own.fail("sketch", query.round, f"{shape}; return a sketch of each")
+        return sketches
+
+    def count(begin: int, end: int, address: int = 0) -> Any:
+        devices = np.arange(begin, end, dtype=np.int64) + address
+        return guarded(own.mechanism, "count", query.round, question, released[begin:end].copy(), devices)
+
+    for method, whole, elsewhere in (
+        ("sketch", sketch(0, TRIED), sketch(0, TRIED, ADDRESSES)),
+        ("count", count(0, TRIED), count(0, TRIED, ADDRESSES)),
+    ):
+        name = where(own.mechanism, method, query.round)
+        if not np.array_equal(whole, elsewhere):
             raise InputError(f"{name}: it depends on addresses. {by_address(type(own.mechanism).__name__)}")
+        blocks = list(pairwise(BLOCKS))
+        if method == "sketch":
+            alike = all(np.array_equal(whole[begin:end], sketch(begin, end)) for begin, end in blocks)
+        else:
+            alike = np.array_equal(whole, sum(np.asarray(count(begin, end)) for begin, end in blocks))
+        if not alike:
+            raise InputError(
+                f"{name}: it depends on a device's place in a block, or on the others in it; use each device's own "
+                "ratings and coins"
+            )
 
 
 _RUNS: dict[tuple[str, tuple[str, ...], World, Epsilon], tuple[CustomMechanism, ChannelCheck]] = {}

@@ -11,7 +11,7 @@ from dishonest import StatedLessNoise, likes
 from runs import Command, complains
 
 import blindrec
-from blindrec import Amplification, amplified, local_epsilon, matrix_channel
+from blindrec import Amplification, amplified, check, local_epsilon, matrix_channel
 from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.value_channels import kary_channel
 
@@ -83,6 +83,35 @@ def test_a_custom_mechanism_is_amplified_by_its_own_channel() -> None:
 def test_a_custom_mechanism_that_knows_addresses_is_refused(counts: bool, method: str) -> None:
     with complains(f"method {method}, round 0: it depends on addresses"):
         amplified(KnowsAddresses(leaks=False, counts=counts), 1000, epsilon=1)
+
+
+class KnowsBlocks(StatedLessNoise):
+    """It sketches, or counts, by the place of a device in its block, or by the block's size."""
+
+    by: str = "place"
+
+    def sketch(self, question: blindrec.Question, ratings: Any, coins: Any) -> Any:  # noqa: ARG002 (no coin)
+        devices = ratings.devices.size
+        return {
+            "place": np.arange(devices) % 2,
+            "size": np.full(devices, int(devices > 200)),
+            "others": np.full(devices, int(ratings.likes.mean() < 0.5)),
+        }.get(self.by, likes(ratings, 0))
+
+    def count(self, question: blindrec.Question, released: Any, devices: Any) -> Any:
+        weights = np.arange(devices.size) % 3 if self.by == "count" else None
+        return np.bincount(released, weights, minlength=question.outputs).astype(np.int64)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("by", ["place", "size", "others", "count"])
+def test_a_custom_mechanism_that_knows_blocks_is_refused(by: str) -> None:
+    """A device says the same wherever its runs put it: nothing but ratings and coins may decide."""
+    with complains("round 0: it depends on a device's place in a block"):
+        amplified(KnowsBlocks(leaks=False, by=by), 1000, epsilon=1)
+    if by != "count":
+        verdicts = {row.check: row.verdict for row in check(KnowsBlocks(leaks=False, by=by)).rows}
+        assert verdicts["layouts"] == "failed"
 
 
 def test_every_design_is_amplified_or_refused() -> None:
