@@ -1,7 +1,6 @@
 """Inverse questions: the smallest number of users, or the smallest epsilon, that meets a target, for all candidates."""
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -109,8 +108,9 @@ def candidates(
     ]
 
 
-SECONDS, FEWEST, MOST = 60.0, 3, 20  # most seconds of a simulation, and its fewest and most seeds
+FEWEST, MOST = 3, 20  # fewest and most seeds of a simulation
 USERS = 20_000  # devices of one seed
+MOST_SIMULATED = 1_000_000_000  # devices times items that are simulated at most: no clock, which makes other plans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +134,15 @@ def simulated(scenario: Scenario) -> Simulated | None:
     # Values are regressed on what users like; the contrast is the slope over the scatter around it, for one user.
     if half_in(scenario).moments(scenario.settings, known_world(scenario)) is not None:
         return None
-    begin, contrasts = time.monotonic(), list[float]()
+    contrasts = list[float]()
     likes = np.array(scenario.like)
     shares = np.full(len(likes), 1 / len(likes)) if scenario.class_shares is None else np.array(scenario.class_shares)
     level = 2 * (shares @ likes) - 1
     if np.allclose(level, level[0]):  # clusters are liked alike: there is nothing to regress on
         return None
-    while len(contrasts) < MOST and (len(contrasts) < FEWEST or time.monotonic() - begin < SECONDS):
-        sample = {"users": USERS, "seed": scenario.seed + len(contrasts)}
+    seeds = min(max(MOST_SIMULATED // (USERS * (scenario.items or 1)), FEWEST), MOST)
+    for seed in range(seeds):
+        sample = {"users": USERS, "seed": scenario.seed + seed}
         once = {"policy": "one-round", "answers_per_device": 1}
         ran = run(scenario.model_copy(update={**sample, **once}), InProcess(1))
         assert ran.population.truth is not None  # a block model
@@ -217,31 +218,33 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
     return Need(users=predicted_users(prediction, target) if prediction else None, predictor=prediction)
 
 
-TRIED = 20.0  # Seconds above which no larger run tries what a custom design's plan says
+FALSE_ALARM = 1e-6  # Probability that a run refuses a class whose items err no more often than is allowed
 
 
 def shortfall(scenario: Scenario, prediction: Predictor, users: int) -> str:
     """Return in words by how much runs of a custom design miss what is predicted for so many users; empty: they do not.
 
-    Runs of ten times as many users each go up to the planned number, or as far as seconds allow.
+    Runs of ten times as many users each go up to the planned number, or to `MOST_SIMULATED` devices times items. A run
+    allows an item half as many errors again as are predicted, and 0.01 more. A class whose N items err independently,
+    none more often than that, has no more wrong items than the upper `FALSE_ALARM` quantile of ``Bin(N, 1.5 (1 - a) +
+    0.01)``, a the predicted share of right ones, but for that probability (Hoeffding, 1956, of unequal chances).
     """
     # A prediction believes the class: its precision, or what 20,000 users tell, where a bias drowns in noise
     number, items = min(USERS, users), scenario.items or 1
     while True:
-        begin = time.monotonic()
         once = {"policy": "one-round", "answers_per_device": 1, "users": number, "seed": scenario.seed + MOST}
         ran = run(scenario.model_copy(update=once), InProcess(1))
         assert ran.population.truth is not None  # a block model
         right = clustering_scores(ran.outcome.model.cluster, ran.population.truth).accuracy
         expected = prediction.accuracy(number)
-        # Half as many wrong again, beside four deviations of a run's share, are no reason to doubt an honest class
-        if 1 - right > 1.5 * (1 - expected) + 4 * math.sqrt(expected * (1 - expected) / items) + 0.01:
+        allowed = scipy.stats.binom.isf(FALSE_ALARM, items, min(1.5 * (1 - expected) + 0.01, 1.0))
+        if round((1 - right) * items) > allowed:
             return (
                 f"a run with {number:,} users put {right:.3g} of the items right, where {expected:.3g} is predicted: "
                 "estimates are biased, or precision is less than is said; see blindrec check"
             )
         more = min(10 * number, users)
-        if more == number or (time.monotonic() - begin) * more / number > TRIED:
+        if more == number or more * items > MOST_SIMULATED:
             return ""
         number = more
 

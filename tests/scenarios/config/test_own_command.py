@@ -161,7 +161,7 @@ def test_a_plan_compares_it_by_what_its_class_predicts(blindrec: Command, no_pai
 def test_a_plan_simulates_what_predicts_nothing(
     blindrec: Command, no_pairs: None, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.studies.planner.least_users.SECONDS", 0.5)
+    monkeypatch.setattr("scenarios.studies.planner.least_users.MOST_SIMULATED", 0)
     mine = result(blindrec, *PLAN, "theirs.good:GRR")["designs"][0]
     assert mine["note"].startswith("simulated with ")
     assert mine["users_low"] < mine["users"] < (mine["users_high"] or 10**9)
@@ -181,7 +181,7 @@ def test_a_plan_simulates_nothing_where_clusters_are_liked_alike() -> None:
 
 
 def test_plans_recommend_no_claims(blindrec: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.studies.planner.least_users.SECONDS", 0.5)
+    monkeypatch.setattr("scenarios.studies.planner.least_users.MOST_SIMULATED", 0)
     monkeypatch.setattr("scenarios.studies.planner.plan.candidates", lambda *request: candidates(*request)[:1])
     made = result(blindrec, *PLAN, "bad:Large")
     assert (made["designs"][0]["channel"], made["recommended"]) == ("claimed, not checked", None)
