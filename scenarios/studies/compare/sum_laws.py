@@ -90,10 +90,15 @@ def group_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Gen
     """
     rates, counts = subset_rates(query), np.zeros(Pairs().values(query), np.int64)
     shares = shares_of(query, fold)
-    chances = rates.others + rates.contrast * shares
+    chances = _chance(rates.others + rates.contrast * shares)
     counts[: shares.size] = (coins.binomial if together(query) else coins.multinomial)(users, chances)
     one = CountStatistic(sums=counts, ones=0, devices=users, answered=users, refused=0)
     return of_group(group_of(query), one)
+
+
+def _chance(rounded: Floats) -> Floats:
+    """Return chances that rounding may have put a little below 0 or above 1."""
+    return np.clip(rounded, 0, 1)
 
 
 TENTH = 10  # The last place of a list
@@ -178,7 +183,7 @@ def pair_means(query: Query, fold: LikesFold) -> Floats:
 
 def pair_agreements(query: Query, means: Floats, users: int, coins: np.random.Generator) -> AnchorStatistic:
     """Draw how many answers agree with each pair's sign, where answers without noise do by `pair_means`."""
-    agreed: Ints = coins.binomial(users, (1 + bit_channel(query.epsilon).contrast * means) / 2)
+    agreed: Ints = coins.binomial(users, _chance((1 + bit_channel(query.epsilon).contrast * means) / 2))
     none = np.zeros(0, np.int64)
     return AnchorStatistic(
         pairs=agreed, sensed=none, scores=none, ones=users // 2, devices=users, answered=users, refused=0
@@ -217,7 +222,7 @@ def subset_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Ge
 def _named(query: Query, share: Floats, values: int, users: int, coins: np.random.Generator) -> CountStatistic:
     """Sample counts ``Binomial(n, q + (p - q) f)``; counts of values that are no items stay 0 and are not read."""
     rates, counts = subset_rates(query), np.zeros(values, np.int64)
-    counts[: pool_count(query)] = coins.binomial(users, rates.others + rates.contrast * share)
+    counts[: pool_count(query)] = coins.binomial(users, _chance(rates.others + rates.contrast * share))
     return CountStatistic(sums=counts, devices=users, answered=users, refused=0, ones=0)
 
 
@@ -232,8 +237,8 @@ def sensed_scores(query: Query, fold: LikesFold, users: int, coins: np.random.Ge
     wrong, base = (1 - channel.contrast) / 2, float(1 - silent.mean())
     ones = wrong + channel.contrast * (base + mean_of_likers(fold, silent))
     sensed: Ints = coins.binomial(users, sensing, query.items)
-    scores: Ints = coins.binomial(sensed, np.clip(ones, 0, 1))
-    answered_one = int(coins.binomial(users, wrong + channel.contrast * base))
+    scores: Ints = coins.binomial(sensed, _chance(ones))
+    answered_one = int(coins.binomial(users, float(np.clip(wrong + channel.contrast * base, 0, 1))))
     return ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=answered_one)
 
 
@@ -247,6 +252,6 @@ def sign_agreements(query: Query, fold: LikesFold, users: int, coins: np.random.
     tie = np.asarray(scipy.stats.binom.pmf((degrees - 1) // 2, degrees - 1, 0.5))
     signed = np.where(rated.values, 1.0, -1.0) * tie[rated.owners]
     mean = np.bincount(rated.items, weights=signed, minlength=rated.count) / rated.users
-    agreed: Ints = coins.binomial(users, (1 + bit_channel(query.epsilon).contrast * mean) / 2)
+    agreed: Ints = coins.binomial(users, _chance((1 + bit_channel(query.epsilon).contrast * mean) / 2))
     sensed = np.full(query.items, users, np.int64)
     return ScoreStatistic(sensed=sensed, scores=agreed, devices=users, answered=users, refused=0, ones=users // 2)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
-from scenarios.studies.compare.sum_laws import group_counts, shares_of
+from scenarios.studies.compare.sum_laws import group_counts, pair_agreements, shares_of
 from scenarios.studies.compare.worlds import FileWorld, world_of
 
 LOCAL = [row for row in registered_rows().values() if isinstance(row, LocalRow)]
@@ -145,3 +146,11 @@ def test_pairs_ask_for_numbers_of_likes_as_well_and_two_tiers_do_not(skewed: Fil
     assert design.counted_group == 0.05  # type: ignore[attr-defined] # it has such groups
     tiers = registered_rows()["two-tier: popularity with set"]
     assert tiers.advise(skewed, one).popularity.tolist() == tiers.advise(skewed, other).popularity.tolist()
+
+
+def test_a_chance_that_rounding_put_above_one_is_one() -> None:
+    """Without noise everybody agrees where all do: a mean may be above 1 by its last bits."""
+    query: Any = SimpleNamespace(epsilon=None)
+    means = np.array([1, -1]) * (1 + 2.0**-51)
+    agreed = pair_agreements(query, means, 1000, np.random.default_rng(0)).pairs
+    assert agreed.tolist() == [1000, 0]
