@@ -31,7 +31,7 @@ MOST_ANSWERS = 1 << 40  # Devices that answer, at most
 _FINENESS = 24  # Places of the grid in one standard deviation of a summand, tilted
 _COARSE = 6  # And of the one that tells which of many laws are not worth the fine one
 _REACH = 8  # Standard deviations of the tilted sum on either side that a circle holds; what lies beyond is counted, too
-_MOST_PLACES = 1 << 19  # Places that are transformed at most; where more were needed the grid is coarser, delta larger
+_MOST_PLACES = 1 << 18  # Places that are transformed at most; where more were needed the grid is coarser, delta larger
 _MOST_TERMS = 1 << 18  # Frequencies times values that are looked at one by one, at most: more are one transform
 _MOST_CIRCLE = 1 << 31  # Places of any circle at most: products of two of them are whole numbers of 64 bits
 _EVERY_SUM = 1 << 16  # A circle of up to so many places holds every sum there is
@@ -775,9 +775,9 @@ def _local(bound: ShufflerBound, local_epsilon: Fraction | float | None) -> floa
     if local_epsilon is None:
         raise InputError("the local epsilon is missing; give that of each device's randomizer")
     exact = _require("the local epsilon", local_epsilon)
-    return nearest if (nearest := float(exact)) >= exact else math.nextafter(nearest, math.inf)
+    return nearest if Fraction(nearest := float(exact)) >= exact else math.nextafter(nearest, math.inf)
 
 
 def _below(exact: Fraction) -> float:
     """Return the largest float that is not above a number."""
-    return nearest if (nearest := float(exact)) <= exact else math.nextafter(nearest, 0)
+    return nearest if Fraction(nearest := float(exact)) <= exact else math.nextafter(nearest, 0)

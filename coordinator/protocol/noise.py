@@ -18,18 +18,22 @@ import numpy as np
 
 from coordinator.protocol.amplification import Summand, require_chance, sum_law, transform_size
 from coordinator.protocol.arrays import Floats, Ints, Words
-from coordinator.protocol.budget import parse_epsilon
+from coordinator.protocol.budget import as_float, parse_epsilon
+from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.checked import MOST_ITEMS, require_whole, shown
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 
 MOST_NOISE_VALUES = 1 << 21  # Values that a law of noise enumerates at most
-LARGEST_DEVIATION = 1e5  # Of Gaussian and Skellam noise
+# Of Gaussian and Skellam noise; a smaller Gaussian is 0 but for chances of e^-32, which coins do not hold for long
+LEAST_DEVIATION, LARGEST_DEVIATION = 1 / 8, 1e5
 _COINS = 1 << 128
 _DIGITS, _NEVER = 60, Decimal(2) ** -132
 _SUMMED = 1e4  # Deviation of a sum of discrete Gaussians beyond which its losses are put on a grid
 _REACH = 14  # Standard deviations beyond which a law is cut off, which counts as revealed
 _FINENESS = 24  # Places of a grid in one standard deviation of a loss
+_ROUNDED = 1e-12  # Share by which a delta is raised for each summand, for what its chances round
+_DUST = 1e-15  # And by which an epsilon is lowered and losses are raised: several units in the last place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +119,9 @@ def _ratio(epsilon: Fraction | float, sensitivity: int) -> Decimal:
     """Return ``exp(-epsilon / sensitivity)``, correct to all digits."""
     exact = _require_epsilon(epsilon)
     require_whole("L1 sensitivity", sensitivity, 1, MOST_ITEMS)
+    if exact > LARGEST_EPSILON * sensitivity:  # chances of any noise that coins do not hold for long
+        most = LARGEST_EPSILON * sensitivity
+        raise InputError(f"epsilon of noise is {as_float(exact):g}; at sensitivity {sensitivity} give at most {most}")
     with localcontext(prec=_DIGITS):
         return (-Decimal(exact.numerator) / Decimal(exact.denominator) / sensitivity).exp()
 
@@ -206,7 +213,7 @@ def gaussian_delta(deviation: float, *, changes: int, epsilon: Fraction | float)
     '5.116e-04'
     """
     _require_deviation(deviation)
-    central = float(_require_epsilon(epsilon))
+    central = _central(epsilon)
     require_whole("coordinates that change", changes, 1, MOST_ITEMS)
     radius = math.ceil(_REACH * deviation) + _REACH
     places = np.arange(-radius, radius + 1)
@@ -239,18 +246,29 @@ def skellam_delta(deviation: float, *, changes: int, epsilon: Fraction | float) 
     which can only tell more.
     Source: Agarwal, Kairouz and Liu (2021) for the law; Doroshenko et al. (2022) for the splitting.
     """
-    from scipy.special import ive  # noqa: PLC0415 (laws are drawn from without it)
-
     _require_deviation(deviation)
-    central = float(_require_epsilon(epsilon))
+    central = _central(epsilon)
     require_whole("coordinates that change", changes, 1, MOST_ITEMS)
-    radius = math.ceil(_REACH * deviation) + 60
-    law = np.asarray(ive(np.abs(np.arange(-radius, radius + 2)), deviation**2), np.float64)
-    usable = np.flatnonzero(np.minimum(law[:-1], law[1:]) > 1e-250)
-    losses, chances = np.asarray(np.log(law[usable] / law[usable + 1]), np.float64), law[usable]
+    falls = _bessel_falls(deviation**2, math.ceil(_REACH * deviation) + 60)
+    # Losses of z = ..., -2, -1, 0, 1, ... and what P(z) is: P(-1) = P(1) is P(0) less one fall, whose loss is negative
+    losses, depth = np.append(-falls[::-1], falls), np.append(0, np.cumsum(falls))
+    law = np.exp(-np.append(depth[:0:-1], depth[:-1]))
+    usable = law > 0  # others are less than e^-745
+    losses, chances = losses[usable], law[usable] / law.sum()
     grid = 1 / (deviation * _FINENESS)
-    missing = changes * (max(0.0, 1 - float(chances.sum())) if usable.size < law.size - 1 else 0) + changes * 1e-40
-    return _lattice_delta([_on_grid(losses, chances, grid, changes)], grid, 0.0, central) + missing
+    rounded = _ROUNDED + _DUST * deviation
+    return _lattice_delta([_on_grid(losses, chances, grid, changes)], grid, 0.0, central, rounded) + changes * 1e-40
+
+
+def _bessel_falls(argument: float, count: int) -> Floats:
+    """Return ``ln(I_z(x) / I_(z + 1)(x))`` for z = 0, 1, ..., count - 1."""
+    # By the recurrence from above, whose terms are positive, and which forgets what it starts with
+    ratio = argument / (count + 0.5 + math.hypot(count + 1.5, argument))
+    ratios = [ratio]
+    for order in range(count, 0, -1):
+        ratio = argument / (2 * order + argument * ratio)
+        ratios.append(ratio)
+    return np.asarray(-np.log(ratios[:0:-1]), np.float64)
 
 
 def skellam_deviation(*, changes: int, epsilon: Fraction | float, delta: float) -> float:
@@ -273,12 +291,14 @@ def dummies_delta(coins: int, rate: float, *, likes: int, epsilon: Fraction | fl
     """
     from scipy.stats import binom  # noqa: PLC0415 (as above)
 
-    central = float(_require_epsilon(epsilon))
+    central = _central(epsilon)
     require_whole("dummies of an item", coins, 1, MOST_ITEMS**2)
     require_whole("likes of a person", likes, 1, MOST_ITEMS)
     if not 0 < rate < 1:
         raise InputError(f"rate of dummies is {shown(rate)}; give a chance between 0 and 1")
     deviation = math.sqrt(coins * rate * (1 - rate))
+    if deviation > LARGEST_DEVIATION:
+        raise InputError(f"dummies of an item deviate by {deviation:g}; up to {LARGEST_DEVIATION:g} are looked at")
     radius = _REACH * deviation + 60
     low, high = max(0, math.floor(coins * rate - radius)), min(coins, math.ceil(coins * rate + radius))
     counts = np.arange(low, high + 1)
@@ -290,6 +310,8 @@ def dummies_delta(coins: int, rate: float, *, likes: int, epsilon: Fraction | fl
     up = np.log((counts[rising] + 1) / (coins - counts[rising])) - odds
     down = np.log((coins - counts[falling] + 1) / counts[falling]) + odds
     missing = likes * float(2 * beyond + chances[~rising].sum() + chances[~falling].sum())
+    if missing >= 1:
+        return 1.0
     summands = [
         _on_grid(up, chances[rising], grid, likes),
         _on_grid(down, chances[falling], grid, likes),
@@ -339,15 +361,19 @@ def _on_grid(losses: Floats, chances: Floats, grid: float, count: int) -> Summan
     # With p of loss L and p exp(-L) of the other law: p1 + p2 = p at L1 <= L <= L2 and p1 exp(-L1) + p2 exp(-L2) = p
     # exp(-L). Whoever sees the two losses can merge them, so that they tell no less.
     below = np.floor(losses / grid)
-    share = np.minimum(np.expm1(below * grid - losses) / math.expm1(-grid), 1)
+    share = np.clip(np.expm1(below * grid - losses) / math.expm1(-grid), 0, 1)
     places = np.concatenate([below, below + 1]).astype(np.int64)
     lowest = int(places.min())
     law = np.bincount(places - lowest, np.concatenate([chances * (1 - share), chances * share])).astype(np.float64)
     return np.arange(lowest, lowest + law.size, dtype=np.int64), law, count
 
 
-def _lattice_delta(summands: Sequence[Summand], grid: float, offset: float, epsilon: float) -> float:
+def _lattice_delta(
+    summands: Sequence[Summand], grid: float, offset: float, epsilon: float, rounded: float = _ROUNDED
+) -> float:
     """Return ``sum of P(T) (1 - exp(epsilon - loss))_+`` for a loss of ``offset + grid T``, T a sum, from above."""
+    summands = [(places[chances > 0], chances[chances > 0], count) for places, chances, count in summands]
+    epsilon -= _DUST * (epsilon + offset)
     edge = (epsilon - offset) / grid
     if edge >= sum(count * int(places.max()) for places, _, count in summands):
         return 0.0
@@ -365,9 +391,11 @@ def _lattice_delta(summands: Sequence[Summand], grid: float, offset: float, epsi
     size = transform_size(2 * radius)
     law, error = sum_law(tilted, size)
     first, last = math.floor(edge) + 1, math.floor(mean) + size // 2 - 1
+    if last - first >= size:  # nearly all sums are above the edge
+        return 1.0
     sums = np.arange(first, max(last, first) + 1)
     gains = -np.expm1(epsilon - offset - grid * sums) * np.exp(log_mass - theta * sums)
-    delta = float(gains @ (law[sums % size] + error)) if sums.size <= size else 1.0
+    delta = float(gains @ (law[sums % size] + error))
     # What lies above the circle, by Chernoff's inequality; what wraps from below only adds.
     beyond = math.inf
     for steps in (0, 2, 4, 8, 14):
@@ -375,13 +403,14 @@ def _lattice_delta(summands: Sequence[Summand], grid: float, offset: float, epsi
         growth = sum(count * _tilted(places, chances, extra)[1] for places, chances, count in summands)
         beyond = min(beyond, math.exp(min(growth - extra * last, 700)))
     counts = sum(count for *_, count in summands)
-    return min(1.0, delta * math.exp(1e-9 + 4e-15 * counts) + beyond)
+    return min(1.0, delta * math.exp(1e-9 + rounded * counts) + beyond)
 
 
 def _tilted(places: Ints, chances: Floats, theta: float) -> tuple[Floats, float]:
     """Return a law tilted by ``exp(theta x)``, and the logarithm of the mass that it had."""
-    top = theta * float(places.max() if theta > 0 else places.min())
-    weights = chances * np.exp(theta * places - top)
+    logs = np.log(chances) + theta * places
+    top = float(logs.max())
+    weights = np.exp(logs - top)
     mass = float(weights.sum())
     return weights / mass, math.log(mass) + top
 
@@ -414,9 +443,11 @@ def _least(delta_of: Callable[[float], float], delta: float, start: float) -> fl
         high *= 2
         if high > LARGEST_DEVIATION:
             raise InputError(f"delta {delta:g} needs noise of deviation above {LARGEST_DEVIATION:g}; raise epsilon")
-    low = high / 2
-    while low > 1e-3 and delta_of(low) <= delta:
-        low, high = low / 2, low
+    if delta_of(LEAST_DEVIATION) <= delta:
+        return LEAST_DEVIATION
+    low = max(high / 2, LEAST_DEVIATION)
+    while delta_of(low) <= delta:
+        low, high = max(low / 2, LEAST_DEVIATION), low
     while high / low > 1 + 1e-5:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if delta_of(middle) <= delta else (middle, high)
@@ -430,8 +461,14 @@ def _require_epsilon(epsilon: Fraction | float) -> Fraction:
     return exact
 
 
+def _central(epsilon: Fraction | float) -> float:
+    """Return an epsilon [nats] as a float that is not above it."""
+    exact = min(_require_epsilon(epsilon), Fraction(1e300))
+    return nearest if Fraction(nearest := float(exact)) <= exact else math.nextafter(nearest, 0)
+
+
 def _require_deviation(deviation: float) -> None:
-    if type(deviation) not in {float, np.float64} or not 0 < deviation <= LARGEST_DEVIATION:
+    if type(deviation) not in {float, np.float64} or not LEAST_DEVIATION <= deviation <= LARGEST_DEVIATION:
         raise InputError(
-            f"deviation of noise is {shown(deviation)}; give a number above 0, up to {LARGEST_DEVIATION:g}"
+            f"deviation of noise is {shown(deviation)}; give a number from {LEAST_DEVIATION:g} to {LARGEST_DEVIATION:g}"
         )

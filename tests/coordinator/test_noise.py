@@ -1,8 +1,10 @@
 """Noise of sums: its laws, what they keep, and that it follows from a seed and a coordinate alone."""
 
 import math
+import tracemalloc
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +16,7 @@ from statistical import chi_square_fits
 
 from coordinator.protocol import noise as noise_module
 from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
@@ -34,6 +37,7 @@ from coordinator.protocol.noise import (
 
 SEED = derive(38, "noise of a test")
 DRAWS = 400_000
+TINY = Fraction(1, 10**400)  # Less than any float
 
 
 def laplace(values: Ints, ratio: float) -> Floats:
@@ -267,6 +271,44 @@ def test_a_tiny_delta_does_not_drown_in_rounding() -> None:
     assert skellam_deviation(changes=10, epsilon=1, delta=1e-15) == pytest.approx(deviation, rel=0.02)
 
 
+FAR: list[tuple[Callable[..., float], float, dict[str, Any]]] = [
+    (gaussian_delta, 0.125, {"changes": 1}),
+    (gaussian_delta, 0.125, {"changes": MOST_ITEMS}),
+    (gaussian_delta, 1e5, {"changes": 1}),
+    (gaussian_delta, 1e5, {"changes": MOST_ITEMS}),
+    (skellam_delta, 0.125, {"changes": 1}),
+    (skellam_delta, 1e5, {"changes": MOST_ITEMS}),
+    (partial(dummies_delta, 1), 5e-324, {"likes": 1}),
+    (partial(dummies_delta, 1000), 5e-324, {"likes": 1}),
+    (partial(dummies_delta, 1000), 0.5, {"likes": MOST_ITEMS}),
+    (partial(dummies_delta, 10**10), 1 - 2.0**-53, {"likes": 1}),
+]
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(("delta", "noise", "options"), FAR)
+def test_a_delta_of_whatever_a_query_may_say_ends_in_little_memory(
+    delta: Callable[..., float], noise: float, options: dict[str, Any]
+) -> None:
+    """A device and a server compute it of what they are sent; it falls in epsilon, however small or large."""
+    tracemalloc.start()
+    deltas = [delta(noise, **options, epsilon=epsilon) for epsilon in (TINY, 1.0, 800.0, 1 / TINY)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 1 >= deltas[0] >= deltas[1] >= deltas[2] >= deltas[3] >= 0
+    assert peak < 400e6
+
+
+@pytest.mark.parametrize("deviation", [0.15, 1.0, 30.0])
+def test_losses_of_skellam_noise_are_those_of_bessel_functions(deviation: float) -> None:
+    """And they are right where no library's function is: those of 1e5 are a normal law's but for a part in 1e9."""
+    falls = noise_module._bessel_falls(deviation**2, 500)[:40]
+    law = ive(np.arange(41), deviation**2)
+    assert falls == pytest.approx(np.log(law[:-1] / law[1:]), rel=1e-9)
+    wide = noise_module._bessel_falls(1e10, 1000)
+    assert wide == pytest.approx((np.arange(1000) + 0.5) / 1e10, rel=1e-9)
+
+
 # What is refused.
 
 
@@ -277,7 +319,10 @@ CALLS: list[tuple[Callable[[Any], object], str, list[Any]]] = [
     (lambda epsilon: dummies_delta(10, 0.5, likes=1, epsilon=epsilon), "epsilon.* is", [0, -1.0, math.inf]),
     (lambda delta: gaussian_deviation(changes=1, epsilon=1, delta=delta), NO_CHANCE, [0.0, 1.0, 1, math.nan]),
     (lambda delta: least_dummies(devices=9, likes=1, epsilon=1, delta=delta), NO_CHANCE, [0.0, 1.0, 1, math.nan]),
-    (discrete_gaussian, "deviation of noise is", [0.0, -1.0, math.nan, math.inf, 1]),
+    (discrete_gaussian, "deviation of noise is", [0.0, 5e-324, 0.07, -1.0, math.nan, math.inf, 1]),
+    (lambda deviation: gaussian_delta(deviation, changes=1, epsilon=1), "deviation of noise is", [5e-324, 0.12]),
+    (lambda coins: dummies_delta(coins, 0.5, likes=1, epsilon=1), "dummies of an item deviate by", [1 << 48]),
+    (lambda epsilon: discrete_laplace(epsilon, sensitivity=2), "sensitivity 2 give at most 60", [61, 10**400]),
     (lambda deviation: skellam_share(deviation, honest=1), "deviation of noise is", [0.0, -1.0, math.nan, math.inf, 1]),
     (lambda sensitivity: discrete_laplace(1, sensitivity=sensitivity), "L1 sensitivity is 0", [0]),
     (lambda honest: polya_share(1, sensitivity=1, honest=honest), "devices whose noise suffices is 0", [0]),
