@@ -218,33 +218,38 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
     return Need(users=predicted_users(prediction, target) if prediction else None, predictor=prediction)
 
 
-FALSE_ALARM = 1e-6  # Probability that a run refuses a class whose items err no more often than is allowed
+TRIED_ITEMS = 200  # Items of all seeds of one size, at least
+FALSE_ALARM = 1e-6  # Probability that runs of a size refuse a class whose items err no more often than is allowed
 
 
 def shortfall(scenario: Scenario, prediction: Predictor, users: int) -> str:
     """Return in words by how much runs of a custom design miss what is predicted for so many users; empty: they do not.
 
-    Runs of ten times as many users each go up to the planned number, or to `MOST_SIMULATED` devices times items. A run
-    allows an item half as many errors again as are predicted, and 0.01 more. A class whose N items err independently,
-    none more often than that, has no more wrong items than the upper `FALSE_ALARM` quantile of ``Bin(N, 1.5 (1 - a) +
-    0.01)``, a the predicted share of right ones, but for that probability (Hoeffding, 1956, of unequal chances).
+    Runs of ten times as many users each, of as many seeds as make 200 items together, go up to the planned number, or
+    to `MOST_SIMULATED` devices times items. An item may err half as often again as is predicted, and 0.01 more. A class
+    whose N items of all seeds err independently, none more often than that, has no more wrong ones than the upper
+    `FALSE_ALARM` quantile of ``Bin(N, 1.5 (1 - a) + 0.01)``, a the predicted share of right ones, but with that
+    probability a size (Hoeffding, 1956, of unequal chances).
     """
     # A prediction believes the class: its precision, or what 20,000 users tell, where a bias drowns in noise
     number, items = min(USERS, users), scenario.items or 1
+    seeds = math.ceil(TRIED_ITEMS / items)
     while True:
-        once = {"policy": "one-round", "answers_per_device": 1, "users": number, "seed": scenario.seed + MOST}
-        ran = run(scenario.model_copy(update=once), InProcess(1))
-        assert ran.population.truth is not None  # a block model
-        right = clustering_scores(ran.outcome.model.cluster, ran.population.truth).accuracy
-        expected = prediction.accuracy(number)
-        allowed = scipy.stats.binom.isf(FALSE_ALARM, items, min(1.5 * (1 - expected) + 0.01, 1.0))
-        if round((1 - right) * items) > allowed:
+        shares = list[float]()
+        for seed in range(MOST, MOST + seeds):
+            once = {"policy": "one-round", "answers_per_device": 1, "users": number, "seed": scenario.seed + seed}
+            ran = run(scenario.model_copy(update=once), InProcess(1))
+            assert ran.population.truth is not None  # a block model
+            shares.append(clustering_scores(ran.outcome.model.cluster, ran.population.truth).accuracy)
+        right, expected = float(np.mean(shares)), prediction.accuracy(number)
+        allowed = scipy.stats.binom.isf(FALSE_ALARM, seeds * items, min(1.5 * (1 - expected) + 0.01, 1.0))
+        if round((1 - right) * seeds * items) > allowed:
             return (
-                f"a run with {number:,} users put {right:.3g} of the items right, where {expected:.3g} is predicted: "
+                f"runs with {number:,} users put {right:.3g} of the items right, where {expected:.3g} is predicted: "
                 "estimates are biased, or precision is less than is said; see blindrec check"
             )
         more = min(10 * number, users)
-        if more == number or more * items > MOST_SIMULATED:
+        if more == number or seeds * more * items > MOST_SIMULATED:
             return ""
         number = more
 
