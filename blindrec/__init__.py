@@ -24,7 +24,19 @@ if TYPE_CHECKING:
     from scenarios.config.scenario import Scenario
     from scenarios.families.online.online_scenario import OnlineScenario
     from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
-    from scenarios.from_python import PlanResult, Result, RunResult, SweepResult, compare, plan, report, run, sweep
+    from scenarios.from_python import (
+        DataResult,
+        PlanResult,
+        Result,
+        RunResult,
+        SweepResult,
+        compare,
+        data,
+        plan,
+        report,
+        run,
+        sweep,
+    )
     from scenarios.studies.scrutiny.audit import audit
     from scenarios.studies.scrutiny.servers_audit import servers_audit
     from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
@@ -79,6 +91,7 @@ __all__ = [
     "Catalogue",
     "CoinsBlock",
     "Conformance",
+    "DataResult",
     "InProcess",
     "Likelihood",
     "Mechanism",
@@ -103,6 +116,7 @@ __all__ = [
     "audit",
     "check",
     "compare",
+    "data",
     "errors",
     "independent_bits",
     "local_epsilon",
@@ -131,11 +145,13 @@ _HOMES = {
     "scenarios.studies.scrutiny.shuffling": ("amplified", "local_epsilon"),
     "scenarios.studies.scrutiny.verdicts": ("Amplification", "Audit", "Conformance", "ServersAudit", "ShuffledAudit"),
     "scenarios.from_python": (
+        "DataResult",
         "PlanResult",
         "Result",
         "RunResult",
         "SweepResult",
         "compare",
+        "data",
         "plan",
         "report",
         "run",

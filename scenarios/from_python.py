@@ -1,4 +1,4 @@
-"""What a script or a notebook calls, `run`, `sweep`, `compare`, `plan`, `report`, and the results that these return."""
+"""What a script or a notebook calls, `run`, `sweep`, `compare`, `plan`, `data`, `report`, and their results."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError, name_choices
 from scenarios.backends.selection import BackendChoice, InProcess, opened
+from scenarios.config.frames import named
 from scenarios.config.settings import ExperimentScenario
 from scenarios.config.signals import InterruptedRunError
 from scenarios.experiment.experiment import Experiment, Record, finished_run
@@ -24,7 +25,7 @@ from scenarios.show.picture import Picture
 from scenarios.show.records import flat, pictures_of
 from scenarios.show.tables import lines_of, text_of
 from scenarios.store.whole_files import lasting_folder
-from scenarios.studies.plan_of_file import planned
+from scenarios.studies.plan_of_file import describe_file, planned
 from scenarios.studies.planner.plan import DesignPlan, recommendation
 from scenarios.studies.planner.request import PlanRequest
 from scenarios.studies.sweep.sweep_folder import Swept, swept
@@ -192,6 +193,33 @@ class PlanResult(Result):
         return f"PlanResult({self._told})"
 
 
+class DataResult(Result):
+    """What is in a file of ratings, and what private recommendations take among people like its own."""
+
+    def __init__(self, forecast: FileForecast, record: Mapping[str, Any]) -> None:
+        super().__init__(record)
+        self._words = forecast.words
+
+    def _pictures(self) -> tuple[Picture, ...]:
+        return pictures_of("data", self)
+
+    def frame(self, of: Literal["worth", "file"] = "worth") -> pd.DataFrame:
+        """Return a table: of what private lists are worth, a row each, or of what is in the file, one row."""
+        _check_table(of, ("worth", "file"))
+        if of == "worth":
+            return pd.DataFrame(self["worth"])
+        lists = ("worth", "advice", "remarks", "learnable")
+        return pd.DataFrame([flat({name: value for name, value in self.items() if name not in lists})])
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{self[name]:,} {name}" for name in ("ratings", "users", "items"))
+        return f"DataResult({counts}: {self._words})"
+
+    def _repr_html_(self) -> str:
+        counts = self.frame("file").T.to_html(header=False)
+        return f"<p>{html.escape(repr(self))}</p>{self.frame().to_html(index=False) if self['worth'] else ''}{counts}"
+
+
 class SweepResult(Result):
     """A sweep of any kind; by default the users U* that it takes in each setting."""
 
@@ -202,15 +230,28 @@ class SweepResult(Result):
     def _pictures(self) -> tuple[Picture, ...]:
         return pictures_of(self._swept.sweep.family, self, self._swept.plotted_tables())
 
-    def frame(self, of: Literal["settings", "seeds"] = "settings") -> pd.DataFrame:
-        """Return a table of the result, such as U*, one row a setting, decoder and criterion; or of every unit."""
-        _check_table(of, ("settings", "seeds"))
+    def frame(self, of: Literal["settings", "seeds", "answer"] = "settings") -> pd.DataFrame:
+        """Return a table of the result, such as U*, one row a setting, decoder and criterion; or of every unit.
+
+        A comparison that ends in an answer has that of ``"answer"``, too: what its command prints, in words.
+        """
         sweep = self._swept.sweep
+        answer = sweep.answer(self)
+        _check_table(of, ("settings", "seeds", *(["answer"] if answer is not None else [])))
+        if of == "answer" and answer is not None:
+            return answer
         return sweep.rows(self) if of == "settings" else sweep.table(self._swept.units)
 
     def __repr__(self) -> str:
         seeds = len({key.seed for key in self._swept.units})
         return f"SweepResult({self._swept.sweep.in_words(self.frame())}, {seeds} seeds)"
+
+    def _repr_html_(self) -> str:
+        if (answer := self._swept.sweep.answer(self)) is None:
+            return super()._repr_html_()
+        advice = [at["advice"]["headline"] for at in self["answer"]["by_epsilon"]]
+        words = "".join(f"<p>{html.escape(line)}</p>" for line in (*advice, repr(self)))
+        return f"{answer.to_html(index=False)}{words}"
 
 
 Numbers = str | Sequence[float]  # ``[0.9, 0.1]``, or as on the command line ``"0.9,0.1"``
@@ -220,6 +261,8 @@ def run(
     scenario: ExperimentScenario,
     backend: BackendChoice | None = None,
     *,
+    ratings: str | Path | pd.DataFrame | None = None,
+    columns: tuple[str, ...] | None = None,
     repeat: int = 1,
     out: str | Path | None = None,
     devices_per_actor: int | None = None,
@@ -233,6 +276,10 @@ def run(
         What is simulated, and under which privacy.
     backend : InProcess or Ray, optional
         Where; no answer depends on it. Default: in this process, on all its CPUs.
+    ratings : path or DataFrame, optional
+        Real ratings, in place of the scenario's own; a DataFrame has the columns that a file would have.
+    columns : tuple of str, optional
+        Names of its user, item and rating columns; default: the names that files have, such as ``userId``.
     repeat : int
         Run this many seeds, from the scenario's own on; the result holds their means.
     out : path, optional
@@ -257,6 +304,8 @@ def run(
     KeyboardInterrupt
         On Ctrl-C, or a notebook's stop button: the text says what ``out`` keeps.
     """
+    if ratings is not None:
+        scenario = _of_ratings(scenario, ratings, columns)
     experiment = experiment_of(scenario)
     running = finished_run(
         experiment,
@@ -311,8 +360,16 @@ def sweep(
     return _measured(load_sweep(grid, seeds=seeds, allow_code=allow_code), backend, out, progress=progress)
 
 
+def _of_ratings(
+    scenario: ExperimentScenario, ratings: str | Path | pd.DataFrame, columns: tuple[str, ...] | None
+) -> ExperimentScenario:
+    """Return a scenario about a file, or a frame, of ratings; what was given of it stays."""
+    values = {name: getattr(scenario, name) for name in scenario.model_fields_set} | {"ratings": ratings}
+    return type(scenario)(**values | ({} if columns is None else {"columns": columns}))
+
+
 def compare(
-    ratings: str | Path,
+    ratings: str | Path | pd.DataFrame,
     backend: BackendChoice | None = None,
     *,
     out: str | Path | None = None,
@@ -323,8 +380,9 @@ def compare(
 
     Parameters
     ----------
-    ratings : path
-        A file of ratings.
+    ratings : path or DataFrame
+        A file of ratings, or a DataFrame with the columns that it would have. A DataFrame stays in memory; its digest
+        is its name, so that the same call with the same folder goes on and that with another frame is refused.
     backend : InProcess or Ray, optional
         Where; default: in this process, on all its CPUs.
     out : path, optional
@@ -333,7 +391,8 @@ def compare(
         Whether to show progress.
     **settings
         Flags of the command by their names, such as ``features="movies.csv"``, ``epsilon=(1, 4)``, ``scale=(1, 100)``,
-        ``trust_models``, ``mechanisms`` and ``seeds``.
+        ``trust_models``, ``mechanisms`` and ``seeds``; ``columns`` names those of the ratings, and ``held_out`` is a
+        share, or a file or DataFrame of the pairs that are held out.
 
     Returns
     -------
@@ -365,7 +424,7 @@ def plan(
     success: float | None = None,
     accuracy: float | None = None,
     users: int | None = None,
-    ratings: str | Path | None = None,
+    ratings: str | Path | pd.DataFrame | None = None,
     columns: tuple[str, ...] | None = None,
     like_from: float | None = None,
     duplicates: Literal["last", "first", "mean"] | None = None,
@@ -400,7 +459,7 @@ def plan(
         Target: the probability that all items are right, and the share that is; default: a success of 0.95.
     users : int, optional
         Users there are.
-    ratings : path, optional
+    ratings : path or DataFrame, optional
         Forecast what private advice takes among people like this file's.
     columns, like_from, duplicates, bad_lines, unrated : optional
         Names of its user, item and rating columns; the rating from which on it is a like; which one counts of several;
@@ -432,8 +491,35 @@ def plan(
     """
     request: dict[str, Any] = dict(locals())  # All parameters: a request calls them the same
     own = None if request.pop("design") is None else {"design": design}
-    paths = {"ratings": _folder(ratings), "features": _folder(features)}
+    file = named(ratings) if isinstance(ratings, pd.DataFrame) else _folder(ratings)
+    paths = {"ratings": file, "features": _folder(features)}
     return PlanResult(*planned(PlanRequest(**request | paths, own=own)))
+
+
+def data(ratings: str | Path | pd.DataFrame, *, block_model: bool = False, **settings: Any) -> DataResult:
+    """Describe a file of ratings, and forecast what private lists take among people like its own: `blindrec data`.
+
+    Parameters
+    ----------
+    ratings : path or DataFrame
+        A file of ratings, or a DataFrame with the columns that it would have.
+    block_model : bool
+        Whether to add what a block model of the file's shape lets a server learn.
+    **settings
+        Flags of the command by their names: ``columns``, ``like_from``, ``held_out``, ``features`` and others.
+
+    Returns
+    -------
+    DataResult
+        ``frame()`` has what lists are worth, ``frame("file")`` what is in the file.
+
+    Raises
+    ------
+    InputError
+        If something cannot be used.
+    """
+    _, forecast, record = describe_file({"ratings": ratings, **settings}, block_model=block_model)
+    return DataResult(forecast, record)
 
 
 def report(*results: str | Path, out: str | Path, force: bool = False) -> Path:

@@ -30,6 +30,7 @@ from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.session import NAMED, A, BackendJob, Costs, O, Progress, R, T
 from scenarios.backends.share_servers import KINDS
 from scenarios.config.custom_halves import travelling
+from scenarios.config.frames import receive, sent
 
 POLL, POLL_AGAIN = 0.2, 0.02
 """Seconds between two calls of the coordinator, and the shorter time while it waits to have a round stored."""
@@ -183,6 +184,7 @@ class OnRay:
 
     def __init__(self, workers: int, *, metrics: bool = False, most: bool = False) -> None:
         self.workers, self.metrics, self._most = workers, metrics, most
+        self._frames: dict[str, Any] = {}  # References to DataFrames that units read, by name
 
     def choose_workers(self, plan: ServerSpec[Any, Any], answers: int) -> int:
         """Return the workers of a run; see `scenarios.backends.session.Backend.choose_workers`."""
@@ -224,7 +226,13 @@ class OnRay:
         # Tasks of a caller that stops early end with the session: cancelling one that has just finished aborts Ray
         # 2.60.
         _by_value(travelling())
-        task: Any = ray.remote(num_cpus=1)(function)
+        frames = self._stored(sent())
+
+        def unit(argument: A) -> R:
+            receive({name: ray.get(stored) for name, stored in frames.items()})
+            return function(argument)
+
+        task: Any = ray.remote(num_cpus=1)(unit if frames else function)
         waiting = iter(enumerate(arguments))
         flying: dict[Any, int] = {}
         losses = [0] * len(arguments)
@@ -244,6 +252,11 @@ class OnRay:
                     flying[task.remote(arguments[place])] = place
                 else:
                     yield place, result
+
+    def _stored(self, frames: Mapping[str, Any]) -> dict[str, Any]:
+        """Store frames once in a session; return references to them, by name."""
+        self._frames |= {name: ray.put(one) for name, one in frames.items() if name not in self._frames}
+        return {name: self._frames[name] for name in frames}
 
 
 class DeviceActors:

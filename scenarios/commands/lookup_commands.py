@@ -71,32 +71,18 @@ def data(
     **read: Any,
 ) -> None:
     """Show what is in a file of ratings, and what private recommendations take among people like its own."""
-    from scenarios.config.settings import validated
-    from scenarios.data.datasets import lines_skipped, tell
-    from scenarios.data.rating_split import describe
-    from scenarios.studies.compare.people_needed import SPLITS, forecast_of, show_forecast
-    from scenarios.studies.compare.worlds import feature_remarks, table_of
+    from scenarios.data.datasets import tell
+    from scenarios.studies.compare.people_needed import show_forecast
+    from scenarios.studies.plan_of_file import describe_file
     from scenarios.studies.planner.plan import show_learnable
-    from scenarios.studies.planner.request import learnable_of
 
-    settings = validated(Comparison, None, {"ratings": file, "seeds": SPLITS, **read})
-    table, like_from = table_of(settings), settings.liked_from
-    described = describe(table, like_from)
-    learnable = {"learnable": learnable_of(table, like_from)} if block_model else {}
-    forecast = forecast_of(settings)
-    record = {
-        **described,
-        **lines_skipped(settings, table),
-        "remarks": [*table.remarks, *feature_remarks(settings)],
-        **learnable,
-        **forecast.record(),
-    }
+    described, forecast, record = describe_file({"ratings": file, **read}, block_model=block_model)
 
     def show() -> None:
         show_description(Console(), described, f"blindrec data {file.name}")
         tell(record["remarks"], Console())
-        for rows in learnable.values():
-            show_learnable(Console(), rows)
+        if block_model:
+            show_learnable(Console(), record["learnable"])
         if plain := forecast.popularity:
             show_description(Console(), plain, "plain popularity without privacy: lists of ten of held-out likes")
         show_forecast(Console(), forecast)

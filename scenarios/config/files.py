@@ -23,6 +23,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError, ReadError, name_choices
 from coordinator.protocol.limits import memory_left, open_regular, read_whole, require_memory, size_of
+from scenarios.config.frames import FramePath, frame_at, is_frame, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,7 @@ MOST_ECHOED = 80  # Characters of a value that an error repeats
 MOST_TOLD = 900  # Characters of an error's whole line: what is wrong stands at its beginning, the remedy at its end
 LARGEST_WHOLE = (1 << 63) - 1  # Whole numbers beyond it, on either side, are refused; TOML promises no more either
 MOST_RUNS = 10**6  # Seeds of a command; sweeps hold a list of all that they run
+MAY_BE_FRAMES = ("ratings", "held_out")  # Settings that name a file, or from Python take a DataFrame in its place
 SEEDS = ("repeat", "seeds")  # Flags that say how many there are
 _WRITTEN = re.compile(r"([+-]?(?:\d{1,20}|\d{1,3}(?:,\d{3})+)(?:\.\d{1,20})?(?:[eE][+-]?\d{1,2})?)([kMG]?)")
 """A number, by people, and how many."""
@@ -138,7 +140,14 @@ def _matrix(value: Any) -> Any:
     return tuple(_numbers(row) for row in value.split(";")) if isinstance(value, str) else value
 
 
-def _path(value: Any, info: ValidationInfo) -> Path:
+def named_path(value: Any, info: ValidationInfo) -> Path:
+    """Read the name of a file, or hold a DataFrame in its place."""
+    if is_frame(value):
+        if info.field_name in MAY_BE_FRAMES:
+            return named(value)
+        raise ValueError(f"{info.field_name} is a DataFrame; write it to a file, and name that")
+    if isinstance(value, FramePath):
+        return value
     if not isinstance(value, (str, Path)):
         raise ValueError(f"{brief(value)} is no path; write it in quotes")  # noqa: TRY004 (pydantic reports it)
     return nameable(value, info.context or "file")
@@ -163,7 +172,7 @@ def _encodable(value: str, info: ValidationInfo) -> str:
 
 # Values of scenarios: epsilon, exactly, or None for no noise; numbers by ',' and their rows by ';'.
 Exact = Annotated[Epsilon, BeforeValidator(lambda value: None if value is None else parse_epsilon(value))]
-NamedPath = Annotated[Path, BeforeValidator(_path)]
+NamedPath = Annotated[Path, BeforeValidator(named_path)]
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Row = Annotated[tuple[Probability, ...], BeforeValidator(_numbers)]
 Matrix = Annotated[tuple[tuple[Probability, ...], ...], BeforeValidator(_matrix)]
@@ -219,7 +228,9 @@ def read_file(path: Path, what: str, remedy: str, most: int | None = None) -> by
 
 
 def file_sha256(path: Path, what: str) -> str:
-    """Return the digest of a file, by which runs and sweeps know it again."""
+    """Return the digest of a file, or of a frame in its place, by which runs and sweeps know it again."""
+    if frame := frame_at(path):
+        return frame[0]
     remedy, digest, left = "name another one", hashlib.sha256(), memory_left()
     try:
         with open_regular(a_file(path, what, remedy)) as file:

@@ -40,6 +40,10 @@ from scenarios.config.settings import (
     without_features,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+
 EXPECTED = 0.9  # Share of the devices that are expected to answer, if nothing else is said
 SMALLEST = 10  # A round of a policy that goes on need not ask more than one device in so many, if nothing else is said
 WITHHOLD, TELL = "withhold", "tell"
@@ -253,7 +257,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
             class_shares: str | Sequence[float] | None = ...,
             cluster_shares: str | Sequence[float] | None = ...,
             seed: int = ...,
-            ratings: str | Path | None = ...,
+            ratings: str | Path | pd.DataFrame | None = ...,
             **others: Any,
         ) -> None: ...
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import RowTable, starts_of
+from scenarios.config.frames import frame_at
 from scenarios.config.settings import TIMED, BadLines, Duplicates
-from scenarios.data.formats import Columns
+from scenarios.data.formats import PAIRS, Columns
 from scenarios.data.packed_files import open_data
 from scenarios.data.readers import RatingColumns, read_columns
 from scenarios.log import step
@@ -156,6 +157,35 @@ def read_ratings(
         raise InputError(f"no user of {path} has {min_ratings} ratings; lower --min-ratings")
     rows = table.where(np.repeat(frequent, table.degrees))
     return replace(rows, starts=starts_of(rows.degrees[frequent]), user_labels=table.user_labels[frequent])
+
+
+def marked_pairs(path: Path, table: RatingTable, columns: Columns | None, bad_lines: BadLines) -> Bools:
+    """Mark the ratings of a table whose (user, item) pairs a file holds; a pair that is not rated is refused."""
+    pairs = columns[:2] if columns else PAIRS
+    split = read_ratings(path, columns=pairs, duplicates="last", bad_lines=bad_lines)
+    users, items = _places(split.user_labels, table.user_labels), _places(split.item_labels, table.item_labels)
+    keys = np.repeat(np.arange(table.users, dtype=np.int64), table.degrees) * table.count + table.items
+    user, item = users[np.repeat(np.arange(split.users), split.degrees)], items[split.items]
+    pair = user * table.count + item
+    place = np.minimum(np.searchsorted(keys, pair), keys.size - 1)
+    unrated = np.flatnonzero((user < 0) | (item < 0) | (keys[place] != pair))
+    if unrated.size:
+        name = "the DataFrame" if frame_at(path) else f"'{path}'"
+        more = f", and {unrated.size - 1:,} more pairs" if unrated.size > 1 else ""
+        first = split.describe(int(unrated[0])).replace(" rated ", ", ", 1)
+        raise InputError(
+            f"held_out: {name} holds {first}{more}, which the ratings do not hold; every pair that is held out must be "
+            "rated: leave the others out"
+        )
+    marks = np.zeros(table.ratings, np.bool_)
+    marks[place] = True
+    return marks
+
+
+def _places(labels: NDArray[np.object_], among: NDArray[np.object_]) -> Ints:
+    """Return where each label is among others, -1 where it is not."""
+    places = pc.index_in(pa.array(labels, pa.string()), value_set=pa.array(among, pa.string()))
+    return np.asarray(places.fill_null(-1).to_numpy(), np.int64)
 
 
 def _assemble(raw: RatingColumns, duplicates: Duplicates) -> RatingTable:

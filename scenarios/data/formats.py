@@ -103,7 +103,7 @@ def first_object(file: DataFile, head: TextHead) -> dict[str, Any] | None:
 def recognise_text(file: DataFile, head: TextHead, columns: Columns | None) -> RatingFormat:
     """Recognise the format of a text file."""
     above = head.number - 1
-    if columns is not None and all(map(str.isdecimal, columns)):
+    if columns and all(map(str.isdecimal, columns)):
         return _numbered(file, head, columns)
     nameless, (delimiter, header) = _nameless(head), split_header(head.line)
     delimiter = delimiter if nameless is None else nameless.delimiter
@@ -114,7 +114,7 @@ def recognise_text(file: DataFile, head: TextHead, columns: Columns | None) -> R
             name=label, fields=fields, time=time, delimiter=delimiter, names=names, above=above, quoted=quoted
         )
     if nameless is not None:
-        if columns is not None:
+        if columns:
             raise InputError(f"{file.name} is {nameless.name}, which names no columns: leave out columns={columns}")
         return replace(nameless, above=above)
     if len(header) < 2 or len(header) < len(columns or "ab") or sum(map(_is_number, header)) * 2 > len(header):
@@ -200,13 +200,17 @@ def split_header(line: str) -> tuple[str, Columns]:
     return delimiter, tuple(typed[1] if (typed := _TYPES.fullmatch(name)) else name for name in names)
 
 
+PAIRS: Columns = ()
+"""Names of columns of a file that need not rate: its usual names, of the rating if there is one."""
+
+
 def choose_fields(header: Sequence[str], columns: Sequence[str] | None, name: str) -> tuple[Columns, str]:
     """Choose the user, item and rating columns out of ``header``, by the names given or by the usual ones."""
     present = ", ".join(header[:20])
     times = [column for column in header if _plain(column) in _TIMES]
     time = times[0] if len(times) == 1 else ""
-    if columns is None:
-        columns = _usual_fields(header, name)
+    if not columns:
+        columns = _usual_fields(header, name, pairs=columns is not None)
     elif not 2 <= len(set(columns)) == len(columns) <= 4:
         raise InputError(f"columns={columns}: give three different columns, of the user, item and rating")
     elif len(columns) == 4:
@@ -219,10 +223,12 @@ def choose_fields(header: Sequence[str], columns: Sequence[str] | None, name: st
     return tuple(columns), "" if time in columns else time
 
 
-def _usual_fields(header: Sequence[str], name: str) -> Columns:
+def _usual_fields(header: Sequence[str], name: str, *, pairs: bool) -> Columns:
     users, items, ratings = (
         [column for column in header if _plain(column) in usual.split()] for usual in _USUAL.values()
     )
+    if not ratings and pairs:
+        return tuple(_usual(what, header, name) for what in list(_USUAL)[:2])
     if not ratings and len(set(users)) == len(set(items)) == 1:
         raise InputError(
             f"no column of {name} has a usual name for the rating: name three columns of {', '.join(header[:20])}, or "

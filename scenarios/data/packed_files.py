@@ -24,6 +24,7 @@ from scenarios.config.files import (
     reason_of,
     require_unpacked,
 )
+from scenarios.config.frames import frame_at
 
 UNREADABLE = (*DAMAGED_ARCHIVE, lzma.LZMAError, zlib.error, pa.ArrowException)
 """What readers say of a file that is damaged, or no file of the kind that it begins as."""
@@ -93,10 +94,13 @@ class DataFile:
     packing: bytes = b""  # What a packed file begins with; empty for one that is not packed
     size: int = 0  # Bytes, unpacked
     head: bytes = field(default=b"", repr=False)  # What it begins with, unpacked
+    frame: pa.Buffer | None = field(default=None, repr=False)  # In the place of a file: Parquet in memory
 
     @property
     def name(self) -> str:
         """The name that messages give the file."""
+        if self.frame is not None:
+            return "the DataFrame"
         return f"'{self.path}'" if self.member is None else f"'{self.member}' in '{self.path}'"
 
     @property
@@ -106,6 +110,8 @@ class DataFile:
 
     def open(self) -> BinaryIO:
         """Open for reading from the start."""
+        if self.frame is not None:
+            return cast("BinaryIO", pa.BufferReader(self.frame))
         opened = open_regular(self.path) if self.member is None else open_member(self.path, self.member)
         if not self.packing:
             return opened
@@ -128,6 +134,8 @@ def unreadable(name: str, error: Exception) -> InputError:
 
 def open_data(path: Path, what: str = "ratings") -> DataFile:
     """Open the file of ratings, or of what else the name says, at ``path``, or the only one in a zip archive."""
+    if frame := frame_at(path):
+        return DataFile(path=path, size=frame[1].size, head=b"PAR1", frame=frame[1])
     if nameable(path, "file").is_dir():
         raise InputError(f"'{path}' is a directory: give the file of {what} inside it")
     if not path.exists():

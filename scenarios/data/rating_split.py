@@ -34,7 +34,7 @@ class Split:
     likes: Bools  # bool[train.ratings], judged on `train` alone
     holdout: Held  # Held-out likes, judged on `train` alone, ascending within each user
     test: Rows  # Everything that is held out, liked or not
-    held_out: float = 0  # As `hold_out` was asked
+    held_out: float = 0  # As `hold_out` was asked; of a split of somebody's own the share of all ratings
     split_by: str = RANDOM
     seed: int = 0  # The split's seed, by which lists of equally popular items are ordered
     left_out: int = 0  # People of the file who rated nothing before the date; they are not in the tables
@@ -137,13 +137,14 @@ def _times(table: RatingTable) -> Floats:
 def hold_out(
     table: RatingTable,
     *,
-    held_out: float,
+    held_out: float | Bools,
     like_from: float | None,
     seed: int,
     split_by: str = RANDOM,
     purpose: str = LIKES,
 ) -> Split:
     """Hold ratings out: the one protocol of every command that evaluates lists."""
+    # An array marks the ratings themselves, bool[table.ratings]: a split of somebody's own, the same for every seed.
     # ``held_out`` below 1 is a share. Where ``like_from`` is set, a rating's label is its own alone: of a person's
     # likes, and of its dislikes, the share is held out, rounded down, but at least one of two or more. Where it is not,
     # a label depends on the person's mean, which nobody may know before the split: the share of its ratings is held out
@@ -152,7 +153,7 @@ def hold_out(
     # or, for `TEST`, so many ratings. Training labels are judged by training ratings alone, and so are those of what is
     # held out. (A like that is chosen among likes by the mean of all ratings is one by the mean of the rest, too, which
     # is lower without it.)
-    if held_out < 0 or (held_out >= 1 and held_out != round(held_out)):
+    if not isinstance(held_out, np.ndarray) and (held_out < 0 or (held_out >= 1 and held_out != round(held_out))):
         raise InputError(f"held_out is {held_out:g}; give a share below 1, or a whole number of ratings of a person")
     with counted_step(f"splitting by seed {seed}", 4) as over:
         return _hold_out(table, held_out, like_from, seed, split_by, purpose, over)
@@ -160,7 +161,7 @@ def hold_out(
 
 def _hold_out(
     table: RatingTable,
-    held_out: float,
+    held_out: float | Bools,
     like_from: float | None,
     seed: int,
     split_by: str,
@@ -169,11 +170,13 @@ def _hold_out(
 ) -> Split:
     """Hold ratings out, and say after each quarter of the work that it is over."""
     people, items = table.users, table.count
-    if split_by == GLOBAL_TIME:
+    if isinstance(held_out, np.ndarray):
+        holdout: Bools = held_out
+    elif split_by == GLOBAL_TIME:
         if held_out >= 1:
             raise InputError(f"held_out is {held_out:g}, but a date holds out a share of all ratings; give one below 1")
         table, date = earlier(table, held_out)
-        holdout: Bools = _times(table) > date
+        holdout = _times(table) > date
     elif 0 < held_out < 1:
         late = _numbered(table, seed, split_by)
         over()
@@ -195,7 +198,7 @@ def _hold_out(
         likes=liked[~holdout],
         holdout=table.where(holdout & liked).valued(None),
         test=table.where(holdout).valued(table.values[holdout]),
-        held_out=held_out,
+        held_out=float(held_out.mean()) if isinstance(held_out, np.ndarray) else held_out,
         split_by=split_by,
         seed=seed,
         left_out=people - table.users,

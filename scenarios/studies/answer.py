@@ -572,17 +572,9 @@ def _nearest(steps: Sequence[LadderStep]) -> list[LadderStep]:
 
 def show_answer(console: Console, answer: Answer, more: str = "") -> None:
     """Print the table of each epsilon, its advice, and where the rest lies."""
-    setting = f"{answer.people:,} people, {answer.items:,} items, {answer.splits} random splits"
+    setting = f"{answer.people:,} people, {answer.items:,} items, {answer.splits} splits"
     for at in answer.by_epsilon:
-        columns = (
-            "who is trusted",
-            "NDCG at 10",
-            f"of {answer.of}",
-            f"people for {100 * answer.share:g} %",
-            "guess right",
-            "if they lie",
-        )
-        lines = [*(_line(answer, rung) for rung in at.rungs), *_without_privacy(answer)]
+        columns, lines = answer_table(answer, at)
         title = f"{answer.file}: {setting}; epsilon {at.epsilon:g}"
         show_table(console, columns, lines, title=title, words=columns[:1], compact=True)
         mechanisms = [f"{RUNGS[rung.key].short} {rung.cell.mechanism}" for rung in at.rungs if rung.cell]
@@ -597,6 +589,13 @@ def show_answer(console: Console, answer: Answer, more: str = "") -> None:
             "",
         )
     remark(console, *(line for line in (answer.others, more) if line))
+
+
+def answer_table(answer: Answer, at: AtEpsilon) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Return the names of the columns at an epsilon, and the lines; what a line has no more texts for is empty."""
+    people = f"people for {100 * answer.share:g} %"
+    columns = ("who is trusted", "NDCG at 10", f"of {answer.of}", people, "guess right", "if they lie")
+    return columns, [*(_line(answer, rung) for rung in at.rungs), *_without_privacy(answer)]
 
 
 def _line(answer: Answer, rung: Rung) -> list[str]:

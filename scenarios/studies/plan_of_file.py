@@ -11,12 +11,12 @@ from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped, read_for, tell
-from scenarios.data.rating_split import judge_likes
+from scenarios.data.rating_split import describe, judge_likes
 from scenarios.data.side_tables import descriptions_of
 from scenarios.log import console
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.planner.plan import DesignPlan
-from scenarios.studies.planner.request import PlanRequest, check_request, planned_for
+from scenarios.studies.planner.request import PlanRequest, check_request, learnable_of, planned_for
 
 if TYPE_CHECKING:
     from scenarios.studies.compare.people_needed import FileForecast
@@ -39,6 +39,28 @@ def planned(
     described = descriptions_of(request, table.item_labels)
     tell(remarks := [*table.remarks, *(described.remarks if described else ())], console())
     return made, {**result, **lines_skipped(request, table), "remarks": remarks}
+
+
+def describe_file(
+    values: Mapping[str, Any], *, block_model: bool
+) -> tuple[dict[str, Any], FileForecast, dict[str, Any]]:
+    """Return what is in a file of ratings, what private advice takes among people like its own, and all as JSON."""
+    # other plans need not wait for them
+    from scenarios.studies.compare.people_needed import SPLITS, forecast_of  # noqa: PLC0415
+    from scenarios.studies.compare.worlds import feature_remarks, split_remarks, table_of  # noqa: PLC0415
+
+    settings = validated(Comparison, None, {"seeds": SPLITS, **values})
+    table = table_of(settings)
+    described = describe(table, settings.liked_from)
+    forecast = forecast_of(settings)
+    record = {
+        **described,
+        **lines_skipped(settings, table),
+        "remarks": [*table.remarks, *split_remarks(settings), *feature_remarks(settings)],
+        **({"learnable": learnable_of(table, settings.liked_from)} if block_model else {}),
+        **forecast.record(),
+    }
+    return described, forecast, record
 
 
 def _forecast(request: PlanRequest) -> tuple[FileForecast, dict[str, Any]]:

@@ -14,7 +14,7 @@ from coordinator.protocol.errors import InputError, name_choices
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
 from scenarios.show.tables import percent, remark
-from scenarios.studies.answer import Answer, show_answer
+from scenarios.studies.answer import Answer, answer_table, show_answer
 from scenarios.studies.compare.comparison_settings import COORDINATOR, EVERY_ROW, PUBLIC_RATES, Comparison
 from scenarios.studies.compare.people_groups import check_columns, people_remarks
 from scenarios.studies.compare.people_needed import FEWEST, as_forecast
@@ -35,7 +35,15 @@ from scenarios.studies.compare.scoring import (
     show_panel,
 )
 from scenarios.studies.compare.summary import show, summarize
-from scenarios.studies.compare.worlds import dated, feature_remarks, left_out, sampled, table_of
+from scenarios.studies.compare.worlds import (
+    check_split,
+    dated,
+    feature_remarks,
+    left_out,
+    sampled,
+    split_remarks,
+    table_of,
+)
 from scenarios.studies.sweep.online_sweep import ClientsKey, ClientsMeasurement
 from scenarios.studies.sweep.sweeps import Sweep
 
@@ -57,6 +65,17 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values."""
         return self.settings.content()
+
+    def answer(self, result: Mapping[str, Any], /) -> pd.DataFrame | None:
+        """Return the answer's table of every epsilon, one below the other."""
+        if result["answer"] is None:
+            return None
+        answer = Answer.model_validate(result["answer"])
+        rows = list[dict[str, float | str]]()
+        for at in answer.by_epsilon:
+            columns, lines = answer_table(answer, at)
+            rows += [{"epsilon": at.epsilon, **dict(zip(columns, line, strict=False))} for line in lines]
+        return pd.DataFrame(rows).fillna("")
 
     def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
         """Print the answer, and where the rest lies; all rows where there is none."""
@@ -141,7 +160,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         public = [line for name, lines in said.items() if rows[name].trust_model == PUBLIC_RATES for line in lines]
         custom, (_, why) = check_custom(self.settings, table.users, table.count), served_in(self.settings)
         answer = answer_of(self.settings, units, table)
-        about_file = [*table.remarks, *dated(self.settings), *sampled(self.settings)]
+        about_file = [*table.remarks, *dated(self.settings), *sampled(self.settings), *split_remarks(self.settings)]
         forecast = self.settings.of == "popularity" and self.settings.scale
         return {
             "answer": None if answer is None else answer.model_dump(mode="json"),
@@ -211,6 +230,7 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
         raise InputError(
             f"the file has {table_of(settings).count} items; lists of ten say something among more than 20"
         )
+    check_split(settings)
     check_columns(settings)
     check_custom(settings, table_of(settings).users, table_of(settings).count)
     fewest = min(settings.grid(table_of(settings).users))

@@ -1,15 +1,16 @@
 """The settings of a comparison: a file, its split, privacy, numbers of people, and constants that are public."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from coordinator.protocol.budget import DELTA_IN_WORDS, Epsilon, default_delta, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES
 from coordinator.protocol.public_half import REPLACE
 from scenarios.config.custom_halves import OwnSettings
-from scenarios.config.files import NamedPath, brief, file_sha256
+from scenarios.config.files import NamedPath, brief, file_sha256, named_path
 from scenarios.config.mechanism_settings import own_designs
 from scenarios.config.settings import (
     OWN,
@@ -108,6 +109,17 @@ def _trust_models(value: Any) -> tuple[str, ...]:
     return names_among([model for models in named for model in models], EVERY_MODEL, "trust model")
 
 
+def _held_out(value: Any, info: ValidationInfo) -> Any:
+    """Return a share, or the name of a file of pairs."""
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        return named_path(value, info)
+    if not 0 < share < 1 or isinstance(value, bool):
+        raise InputError(f"held_out is {brief(value)}; give a share between 0 and 1, or a file of pairs user,item")
+    return share
+
+
 def _by(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(part) for part in parts_of(value)))
 
@@ -133,8 +145,10 @@ class Comparison(BaseModel):
     like_from: LikeFrom = None
     features: Features = None
     feature_columns: FeatureColumns = None
-    held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
-        default=0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
+    held_out: Annotated[float | Path, BeforeValidator(_held_out)] = Field(
+        default=0.2,
+        description="Share of everybody's likes, and of dislikes, that is held out, or a file of the pairs user,item "
+        "that are: a split of your own [0.2].",
     )
     epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_epsilons)] = Field(
         default="1", validate_default=True, description="Privacy in nats, by ',' [1]."
@@ -235,7 +249,27 @@ class Comparison(BaseModel):
     def _consistent(self) -> "Comparison":
         if self.features is None and self.feature_columns is not None:
             raise ValueError(without_features(self.feature_columns))
+        if (path := self.pairs_held_out) is not None and (self.split_by != "random" or self.min_ratings > 1):
+            name = "split_by" if self.split_by != "random" else "min_ratings"
+            value = getattr(self, name)
+            raise ValueError(f"{name} is {value}, but {path.name} says what is held out; give one of them")
         return self
+
+    @property
+    def pairs_held_out(self) -> Path | None:
+        """The file of pairs that are held out; None where a share is."""
+        return self.held_out if isinstance(self.held_out, Path) else None
+
+    @property
+    def share_held_out(self) -> float:
+        """The share that is held out, where no file says what is."""
+        assert not isinstance(self.held_out, Path)  # callers ask for a file first
+        return self.held_out
+
+    @property
+    def held_out_name(self) -> float | str:
+        """The share that is held out, or the name of the file of what is, as results have it."""
+        return self.held_out.name if isinstance(self.held_out, Path) else self.held_out
 
     @property
     def liked_from(self) -> float | None:
@@ -262,6 +296,8 @@ class Comparison(BaseModel):
         """Return the settings that every row depends on, as JSON values; they do not say which rows there are."""
         names = ("like_from", "held_out", "duplicates", "bad_lines", "min_ratings", "split_by", "devices", "clients")
         shared = {name: getattr(self, name) for name in (*names, *PUBLIC)}
+        if (pairs := self.pairs_held_out) is not None:
+            shared["held_out"] = file_sha256(pairs, "held-out file")
         files = {"ratings": self.ratings, "features": self.features}
         digests = {f"{name}_sha256": path and file_sha256(path, "file") for name, path in files.items()}
         columns = None if self.columns is None else list(self.columns)

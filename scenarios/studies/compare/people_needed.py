@@ -19,7 +19,6 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import LikedSet
-from scenarios.data.datasets import version_of
 from scenarios.data.rating_split import LikesFold
 from scenarios.log import counted_step
 from scenarios.show.intervals import named
@@ -31,7 +30,16 @@ from scenarios.studies.compare.rows.trusted import chance, popularity
 from scenarios.studies.compare.scoring import TOP, ListScores, score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import epsilon_text, mechanism_of
-from scenarios.studies.compare.worlds import FileWorld, descriptions, left_out, sampled, table_of, world_of
+from scenarios.studies.compare.worlds import (
+    FileWorld,
+    check_split,
+    descriptions,
+    left_out,
+    sampled,
+    table_of,
+    versions_of,
+    world_of,
+)
 from scenarios.studies.crossing import REACHED, among_files, crossings, over_seeds_and_people, rounded
 
 RUNGS = 10 ** np.arange(1, 10.25, 0.5)  # Numbers of people that are tried
@@ -127,7 +135,7 @@ class Forecast:
 
 
 def _forecast_of(settings: Comparison) -> Forecast:
-    return _forecast(settings, version_of(settings.ratings), version_of(settings.features))
+    return _forecast(settings, versions_of(settings))
 
 
 @lru_cache(maxsize=1)
@@ -258,6 +266,7 @@ def forecast_of(
     """Forecast private advice with so many people, by default as many as are in the file; or say why there is none."""
     table = table_of(settings)  # A file that cannot be read has no forecast that could say so
     descriptions(settings)  # nor has one with features that cannot be
+    check_split(settings)  # nor with a split of somebody's own that is of another file
     try:
         forecast = _checked(settings)
         epsilons = epsilons or tuple(map(parse_epsilon, EPSILONS))
@@ -408,7 +417,7 @@ def forecast_row(trust_model: str, mechanism: str) -> LocalRow | None:
 def _popularity_of(forecast: Forecast) -> dict[str, Any]:
     """Return what plain popularity is worth, as by every command, mean over splits, and how that was held out."""
     settings, scores = forecast.settings, [split.popular for split in forecast.splits]
-    protocol = {"held_out": settings.held_out, "split_by": settings.split_by, **left_out(settings)}
+    protocol = {"held_out": settings.held_out_name, "split_by": settings.split_by, **left_out(settings)}
     if sampled(settings):
         protocol["people_scored"] = scores[0].people
     names = ("hit_rate", "ndcg")

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.arrays import Bools, Floats, Ints
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.rating_table import RowTable
-from scenarios.data.datasets import RatingTable, read_for, version_of
+from scenarios.data.datasets import RatingTable, marked_pairs, read_for, version_of
 from scenarios.data.rating_split import GLOBAL_TIME, LikesFold, earlier, fold_of, hold_out, needs_times
 from scenarios.data.side_tables import ItemDescriptions, descriptions_of
 from scenarios.studies.compare.comparison_settings import Comparison
@@ -107,7 +107,7 @@ def world_of(settings: Comparison, seed: int) -> FileWorld:
     with _ONE:  # threads that begin together wait for the first
         settings = settings.model_copy(update=_ANY)
         world = _world_of_few if _read(settings).ratings <= SMALL else _world_of_many
-        return world(settings, seed, version_of(settings.ratings), version_of(settings.features))
+        return world(settings, seed, versions_of(settings))
 
 
 def _world(settings: Comparison, seed: int, *_: tuple[int, ...]) -> FileWorld:
@@ -115,7 +115,7 @@ def _world(settings: Comparison, seed: int, *_: tuple[int, ...]) -> FileWorld:
     fold = fold_of(
         hold_out(
             table,
-            held_out=settings.held_out,
+            held_out=_own_split(settings, table),
             like_from=settings.liked_from,
             seed=seed,
             split_by=settings.split_by,
@@ -124,6 +124,32 @@ def _world(settings: Comparison, seed: int, *_: tuple[int, ...]) -> FileWorld:
     described = descriptions(settings)
     features = None if described is None else described.features
     return FileWorld(fold=fold, matrix=matrix_of(fold.liked), features=features)
+
+
+def versions_of(settings: Comparison) -> tuple[int, ...]:
+    """Return numbers that change when somebody writes to a file of a comparison."""
+    files = settings.ratings, settings.features, settings.pairs_held_out
+    return tuple(number for file in files for number in version_of(file))
+
+
+def _own_split(settings: Comparison, table: RatingTable) -> float | Bools:
+    """Return the share that is held out, or marks of the ratings that a file holds out."""
+    if (path := settings.pairs_held_out) is None:
+        return settings.share_held_out
+    return marked_pairs(path, table, settings.columns, settings.bad_lines)
+
+
+def check_split(settings: Comparison) -> None:
+    """Refuse a file of what is held out that holds anything else than ratings of the comparison's."""
+    _own_split(settings, table_of(settings))
+
+
+def split_remarks(settings: Comparison) -> list[str]:
+    """Say what a split of somebody's own means for intervals."""
+    if settings.pairs_held_out is None:
+        return []
+    name, splits = settings.held_out_name, settings.seeds
+    return [f"{name} says what is held out, in all {splits} splits alike: intervals are over coins and people alone"]
 
 
 _world_of_few, _world_of_many = lru_cache(maxsize=8)(_world), lru_cache(maxsize=2)(_world)
@@ -142,7 +168,7 @@ def table_of(settings: Comparison) -> RatingTable:
         raise InputError(
             f"split_by is {settings.split_by}, but {settings.ratings} has no column of times; name it last in --columns"
         )
-    return earlier(table, settings.held_out)[0] if settings.split_by == GLOBAL_TIME else table
+    return earlier(table, settings.share_held_out)[0] if settings.split_by == GLOBAL_TIME else table
 
 
 def left_out(settings: Comparison) -> dict[str, int]:

@@ -86,6 +86,10 @@ unit), {rows} and every figure as a picture; all its points, bounds included, st
 
         return pd.DataFrame(result[self.rows_in])
 
+    def answer(self, result: Mapping[str, Any], /) -> pd.DataFrame | None:
+        """Return the answer that a result ends in as a table of texts; None where it has none."""
+        return None
+
     def plotted_tables(self, units: Mapping[K, M], result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         """Return tables that pictures show beside what the result holds, as `scenarios.show` takes them."""
         return {}

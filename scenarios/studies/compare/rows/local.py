@@ -33,14 +33,13 @@ from coordinator.server.statistics.statistic import merge
 from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
-from scenarios.data.datasets import version_of
 from scenarios.data.populations import Population, settle
 from scenarios.families.main.run import run
 from scenarios.studies.compare import sum_laws as laws
 from scenarios.studies.compare.advisors import pair_advice, pair_constants
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, Comparison
 from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Liar, Row, RowRequest
-from scenarios.studies.compare.worlds import FileWorld, world_of
+from scenarios.studies.compare.worlds import FileWorld, versions_of, world_of
 from scenarios.theory.liars import likes_of_liar, share_to_lift
 
 PRIOR = 1.0  # Likes and dislikes that are added to every item's public ones (a beta prior)
@@ -124,7 +123,7 @@ def model_of_sums(query: Query, sums: AnchorStatistic, rates: ItemRates, setting
 
 def limit_of(settings: Comparison, seed: int) -> tuple[Indices, Subspace]:
     """Return the pool and its directions in the limit of infinitely many answers without noise, with public rates."""
-    return _limit_of(settings, seed, version_of(settings.ratings))
+    return _limit_of(settings, seed, versions_of(settings))
 
 
 @lru_cache(maxsize=4)

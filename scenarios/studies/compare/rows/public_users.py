@@ -22,7 +22,7 @@ from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting
 from coordinator.server.decoding.estimates import PublicCounts
 from scenarios.backends.selection import InProcess
-from scenarios.data.datasets import RatingTable, version_of
+from scenarios.data.datasets import RatingTable
 from scenarios.data.populations import public_people
 from scenarios.families.two_tier import two_tier_seed as experiment
 from scenarios.families.two_tier.two_tier_run import follow
@@ -49,7 +49,7 @@ from scenarios.studies.compare.advisors import (
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import BY_PUBLIC, LearnedScores, RowRequest, Scorer, TabledRow
 from scenarios.studies.compare.rows.local import SET
-from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
+from scenarios.studies.compare.worlds import FileWorld, table_of, versions_of, world_of
 
 KAPPA = 1.0  # Pairs that are added to the counted ones of every two items: lifts of rare pairs are shrunk towards 1
 KAPPAS = (1 / 16, 1 / 4, KAPPA, 4.0, 16.0)
@@ -113,7 +113,7 @@ def pair_counts(likes: Any) -> NDArray[np.float32]:
 
 def chosen_kappa(settings: Comparison, public: float, seed: int) -> float:
     """Return the kappa of lifts, chosen on a fifth of public people's likes."""
-    return _chosen_kappa(settings, public, seed, version_of(settings.ratings))
+    return _chosen_kappa(settings, public, seed, versions_of(settings))
 
 
 @lru_cache(maxsize=64)
@@ -192,7 +192,7 @@ _ONE = threading.Lock()
 def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting, FittedModel]:
     """Return who is public, how their ratings are fitted, and them fitted; rank and kappa are validated."""
     with _LOCKS.setdefault((public, seed), threading.Lock()):  # of two rows at once the second waits for the first
-        return _settled(settings, public, seed, version_of(settings.ratings))
+        return _settled(settings, public, seed, versions_of(settings))
 
 
 @lru_cache(maxsize=2)
