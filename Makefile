@@ -45,7 +45,7 @@ other-tests: golden-tests         ## all others but those of a browser, on two p
 
 # Debian and Ubuntu have it as a package: `apt-get install chromium`. Without it these tests are skipped, and say so.
 browser-test: $(VENV)/.dev        ## a report in headless Chromium: no request, no complaint, prints, fits 1200 and 400 pixels
-	$(BIN)/python -m pytest -m browser -rs tests/scenarios/pages/test_in_browser.py
+	$(BIN)/python -m pytest -m browser -rs tests/scenarios/pages
 
 check: docs                       ## all but the tests; also before a commit, by .pre-commit-config.yaml
 	$(BIN)/ruff format --check .

@@ -92,9 +92,9 @@ def data(
 
 HELP = """Make a page to show of results: one HTML file that loads nothing; several results stand side by side.
 
-It shows runs, two-tier, online, sweeps, plans, comparisons, data and audits: what was asked, who is trusted, what
-epsilon means for one person, what was measured beside what was predicted, what it does not protect against, and the
-command that repeats it. Every number stands in the result's JSON, and the page says where.
+It shows runs, two-tier, online, sweeps, plans, comparisons (their answer first), data and audits: what was asked, who
+is trusted, how surely two histories of a person can be told apart, what was measured beside what was predicted, what
+it does not protect against, and the command that repeats it.
 
 \b
   blindrec report runs/a --out a.html

@@ -1,4 +1,4 @@
-"""The answer of a study on a page: markup, style sheet and scripts, which a policy allows by their digests alone."""
+"""The answer of a study on a page; style sheet and scripts of pages, which a policy allows by their digests."""
 
 import base64
 import hashlib
@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -67,7 +66,7 @@ def answer_section(answer: Answer, number: int, still: Markup) -> AnswerSection:
         data = script_json({**about, "least": min(people), "most": max(people)})
         still = Markup(_drawn(json.dumps(spec)))
     body = (
-        _templates()
+        templates()
         .get_template("answer.html")
         .render(answer=answer, number=number, texts=RUNGS, still=still, alt=ALT, data=data, interactive=interactive)
     )
@@ -90,20 +89,19 @@ def _drawn(spec: str) -> str:
     return drawn
 
 
-def answer_style() -> Markup:
-    """Return the style sheet: the palette as variables, for light, dark and print, and the rules of `answer.css`."""
+def page_style() -> Markup:
+    """Return the style sheet: the palette as variables, for light, dark and print, and the rules of `style.css`."""
     light, dark = ("".join(f"--{name}:{pair[theme]};" for name, pair in COLOURS.items()) for theme in (0, 1))
     schemes = (
         f":root{{color-scheme:light dark;{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
         f"@media print{{:root{{color-scheme:light;{light}}}}}\n"
     )
-    return Markup(schemes) + _source("answer.css")
+    return Markup(schemes) + _source("style.css")
 
 
 def _source(name: str) -> Markup:
     """Return a file among the templates as it is."""
-    templates = _templates()
-    return Markup(PackageLoader("scenarios.pages").get_source(templates, name)[0])
+    return Markup(PackageLoader("scenarios.pages").get_source(templates(), name)[0])
 
 
 def policy(style: str, scripts: Sequence[str]) -> str:
@@ -123,7 +121,8 @@ def script_json(value: object) -> Markup:
 
 
 @cache
-def _templates() -> Environment:
+def templates() -> Environment:
+    """Return the templates of pages, which escape whatever is no markup of theirs."""
     loader = PackageLoader("scenarios.pages")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters |= {"solid": solid, "share_parts": _share_parts, "facts": _facts, "risks": _risks, "dozen": _dozen}
@@ -171,10 +170,3 @@ def _dozen(at: AtEpsilon, answer: Answer) -> str:
     """Return how often a guess is right at most after twelve askings, with the largest delta of the answer."""
     delta = max(cell.delta for cell in answer.cells)
     return times_text(right_at_most(at.epsilon, delta, askings=12))
-
-
-def standalone(answer: Answer, still: Markup) -> str:
-    """Return a page of one answer alone, which loads nothing."""
-    section, style = answer_section(answer, 1, still), answer_style()
-    about: dict[str, Any] = {"section": section, "style": style, "policy": policy(style, section.scripts)}
-    return _templates().get_template("answer_page.html").render(answer=answer, **about)

@@ -16,6 +16,8 @@ COLOURS = MappingProxyType(
         "line": ("#c9d0d7", "#3a434d"),
         "grid": ("#e6eaee", "#2a323a"),
         "goal": ("#edf1f5", "#20272f"),
+        "warning": ("#6f1610", "#ffb4ab"),
+        "warned": ("#fdeceb", "#3b1512"),
     }
 )
 """Light and dark. Text in a rung's colour has a contrast of at least 4.6 with paper and panel, and no two rungs are

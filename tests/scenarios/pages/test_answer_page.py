@@ -10,8 +10,9 @@ from answers import answer, curve, worth
 from chromium import found, look
 from markupsafe import Markup
 
-from scenarios.pages.answer_page import _digest, answer_section, answer_style, policy, script_json, standalone
+from scenarios.pages.answer_page import _digest, answer_section, page_style, policy, script_json
 from scenarios.pages.answer_picture import resolved, specification
+from scenarios.pages.page import report_of
 from scenarios.show.palette import COLOURS
 from scenarios.studies.answer import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS, VOLUNTEERS, Answer
 
@@ -35,9 +36,12 @@ def hostile() -> Answer:
 
 
 @pytest.fixture(scope="module")
-def page(hostile: Answer) -> str:
-    """Its page."""
-    return standalone(hostile, Markup("<svg></svg>"))
+def page(hostile: Answer, subjects: list[Path], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a comparison that ends in it."""
+    record = json.loads((subjects[2] / "result.json").read_text()) | {"answer": hostile.model_dump(mode="json")}
+    file = tmp_path_factory.mktemp("hostile") / "result.json"
+    file.write_text(json.dumps(record))
+    return report_of([file])
 
 
 def test_scripts_are_those_of_the_policy_and_nothing_is_loaded(page: str) -> None:
@@ -119,6 +123,6 @@ def test_a_browser_draws_it_loads_nothing_and_switches_epsilon(page: str, tmp_pa
 
 
 def test_the_style_sheet_has_the_palette_for_light_dark_and_print() -> None:
-    sheet = answer_style()
+    sheet = page_style()
     for name, pair in COLOURS.items():
         assert [sheet.count(f"--{name}:{colour};") for colour in pair] == [2, 1]

@@ -12,8 +12,8 @@ from runs import Command, planted_ratings, write_movielens
 from statistical import binomial_bounds
 
 from coordinator.protocol.arrays import Floats
-from scenarios.pages.page import section_of_comparison
-from scenarios.pages.schema import SCHEMAS, Subject
+from scenarios.pages.page import best_of
+from scenarios.pages.promises import promises_of
 from scenarios.show.drawing import draw_picture
 from scenarios.show.records import pictures_of
 from scenarios.show.result_figures import BEATING, compared_points, ladder_points
@@ -70,10 +70,7 @@ def test_who_knows_public_totals_is_no_part_of_a_best_of_or_of_people_needed(res
     points = compared_points(result)
     assert "directions" not in {*points["mechanism"]}
     assert points["y"].max() < 0.9
-    subject = Subject(number=1, path=Path("one"), schema=SCHEMAS["compare"], documents={"result": result})
-    told = section_of_comparison(subject)
-    assert "directions" not in str(told.result)
-    assert 'mechanism">set<' in str(told.result)
+    assert "Best with an epsilon: local, set at epsilon" in best_of(result["rows"])
 
 
 def test_every_row_is_about_the_same_neighbours_and_has_the_delta_of_its_people(result: dict[str, Any]) -> None:
@@ -94,13 +91,11 @@ def broken(result: dict[str, Any]) -> dict[str, Any]:
 def test_a_cell_without_a_guarantee_is_not_drawn_and_no_best(result: dict[str, Any]) -> None:
     points = compared_points(broken(result))
     assert points.loc[points["label"] == "curator", "x"].tolist() == [5_000_000]
-    subject = Subject(number=1, path=Path("one"), schema=SCHEMAS["compare"], documents={"result": broken(result)})
-    assert "6,000,000" not in str(section_of_comparison(subject).result)
+    assert "6,000,000" not in best_of(broken(result)["rows"])
 
 
 def test_warnings_name_the_cells_that_they_hold_for(result: dict[str, Any]) -> None:
-    subject = Subject(number=1, path=Path("one"), schema=SCHEMAS["compare"], documents={"result": broken(result)})
-    (none,) = [one.about for one in section_of_comparison(subject).promises if one.kind == "none"]
+    (none,) = [one.about for one in promises_of("compare", broken(result)) if one.kind == "none"]
     assert none.split(", ") == [
         "none: popularity",
         *(f"{name} without noise (epsilon inf)" for name in ("local: set", "public-rates: directions")),
