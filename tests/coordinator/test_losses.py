@@ -91,6 +91,7 @@ def test_parts_of_a_sweep_that_are_lost_are_measured_again(monkeypatch: pytest.M
     monkeypatch.setattr("scenarios.backends.on_ray.ray.remote", lambda **_: lambda _: task)
     monkeypatch.setattr("scenarios.backends.on_ray.ray.wait", lambda flying, **_: (flying[:1], flying[1:]))
     monkeypatch.setattr("scenarios.backends.on_ray.result_of", got)
+    monkeypatch.setattr("scenarios.backends.on_ray.sent", dict)  # frames of other tests would start Ray
     assert sorted(OnRay(2).each(abs, [0, 1, 2])) == [(0, 0), (1, 10), (2, 20)]
     assert calls.count(1) > 1
     task.most = 10**6
