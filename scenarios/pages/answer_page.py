@@ -167,6 +167,7 @@ def _risks(rung: Rung) -> list[tuple[str, str]]:
 
 
 def _dozen(at: AtEpsilon, answer: Answer) -> str:
-    """Return how often a guess is right at most after twelve askings, with the largest delta of the answer."""
+    """Return how often a guess is right at most after twelve askings, by the largest delta and the widest relation."""
     delta = max(cell.delta for cell in answer.cells)
-    return times_text(right_at_most(at.epsilon, delta, askings=12))
+    relations = {cell.neighbours for cell in answer.cells if cell.epsilon is not None}
+    return times_text(max(right_at_most(at.epsilon, delta, neighbours=relation, askings=12) for relation in relations))

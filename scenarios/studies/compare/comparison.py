@@ -82,7 +82,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         if result["answer"] is None:
             self.show_details(console, result, title)
             return
-        remark(console, *result["about_file"])
+        remark(console, *result["about_file"], *result["about_answer"], *result["warnings"])
         page = "A page: --out FOLDER, then blindrec report FOLDER"
         more = f"All {len(result['rows'])} rows: --details, or --json FILE. {page}"
         show_answer(console, Answer.model_validate(result["answer"]), more)
@@ -161,10 +161,15 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         custom, (_, why) = check_custom(self.settings, table.users, table.count), served_in(self.settings)
         answer = answer_of(self.settings, units, table)
         about_file = [*table.remarks, *dated(self.settings), *sampled(self.settings), *split_remarks(self.settings)]
+        joined = [*feature_remarks(self.settings), *people_remarks(self.settings)]
+        hindering = {name: reason for name, row in rows.items() if (reason := row.hindrance(table))}
+        too_large = [f"{name}: not measured: {reason}" for name, reason in hindering.items()]
+        not_possible = _left_out(hindered)
         forecast = self.settings.of == "popularity" and self.settings.scale
         return {
             "answer": None if answer is None else answer.model_dump(mode="json"),
             "about_file": about_file,
+            "about_answer": [*joined, *too_large, *not_possible, *custom],
             **summary,
             "people": as_forecast(self.settings, summary["people"]) if forecast else summary["people"],
             "coordinator": panel_sweep(self.settings).summary(served) if served else None,
@@ -174,18 +179,13 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             "remarks": [
                 *about_file,
                 *summary["remarks"],
-                *(
-                    f"{name}: not measured: {row.hindrance(table)}"
-                    for name, row in rows.items()
-                    if row.hindrance(table)
-                ),
+                *too_large,
                 *few,
-                *_left_out(hindered),
+                *not_possible,
                 *(line for lines in said.values() for line in lines),
                 *custom,
                 *([why] if why else []),
-                *feature_remarks(self.settings),
-                *people_remarks(self.settings),
+                *joined,
             ],
         }
 

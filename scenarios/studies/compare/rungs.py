@@ -9,10 +9,12 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from scenarios.data.datasets import RatingTable
+from scenarios.families.two_tier.two_tier_scenario import NONE
 from scenarios.studies.answer import RUNGS, SHUFFLED, VOLUNTEERS, Answer, Curve, Study
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.people_needed import FEWEST
 from scenarios.studies.compare.row import is_promise
+from scenarios.studies.compare.rows.public_users import COMPLETIONS
 from scenarios.studies.compare.scales import CHANCE
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
 from scenarios.studies.compare.summary import POWERS, mechanism_of
@@ -31,7 +33,7 @@ def answer_of(settings: Comparison, units: Units, table: RatingTable) -> Answer 
         name: values[table.users] for name, values in worths.items() if name[0] == "none" and table.users in values
     }
     popularity = plain.get(("none", "popularity", "", "", False))
-    curves = [_curve(settings, name, values, about) for name, values in worths.items() if _is_of_rung(settings, name)]
+    curves = [_curve(settings, name, values, about) for name, values in worths.items() if is_of_rung(settings, name)]
     if popularity is None or not any(curve.epsilon is not None for curve in curves):
         return None
     best_name, best = max(
@@ -78,10 +80,12 @@ def _worths(
     return worths, about
 
 
-def _is_of_rung(settings: Comparison, name: Name) -> bool:
-    model, _, epsilon, public, _ = name
-    if model == VOLUNTEERS:  # the others add nothing; of several shares of public people the smallest
-        return not epsilon and public == f"{min(settings.public):g}"
+def is_of_rung(settings: Comparison, name: Name) -> bool:
+    """Return whether a row is a curve of the answer: of a rung with an epsilon, or of volunteers alone."""
+    model, mechanism, epsilon, public, _ = name
+    if model == VOLUNTEERS:  # of rows in which the others send nothing, with the smallest share of public people
+        sends = COMPLETIONS.get(mechanism, NONE) != NONE
+        return not epsilon and not sends and public == f"{min(settings.public):g}"
     return model in RUNGS and epsilon not in {"", "inf"}
 
 

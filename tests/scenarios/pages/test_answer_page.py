@@ -3,7 +3,9 @@
 import html
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from answers import answer, curve, worth
@@ -126,3 +128,13 @@ def test_the_style_sheet_has_the_palette_for_light_dark_and_print() -> None:
     sheet = page_style()
     for name, pair in COLOURS.items():
         assert [sheet.count(f"--{name}:{colour};") for colour in pair] == [2, 1]
+
+
+def test_twelve_askings_are_counted_under_the_widest_relation() -> None:
+    epsilon = 0.1
+    cells = {1000: 0.19}
+    relations: tuple[tuple[Literal["replace", "add-remove"], str], ...]
+    relations = ("replace", "77 of 100"), ("add-remove", "92 of 100")
+    for relation, times in relations:
+        made = replace(curve(CURATOR, cells, epsilon=epsilon), neighbours=relation, delta={1000: 0.0})
+        assert f"a guess right at most {times} times" in answer_section(answer(made), 1, Markup()).body

@@ -18,6 +18,7 @@ from scenarios.show.drawing import draw_picture
 from scenarios.show.records import pictures_of
 from scenarios.show.result_figures import BEATING, compared_points, ladder_points
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
+from scenarios.studies.compare.rungs import is_of_rung
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
 from scenarios.studies.compare.summary import RESAMPLED_NOTE, needed, summarize
 from scenarios.studies.compare.worlds import table_of
@@ -290,3 +291,12 @@ def test_a_coarse_grid_tells_what_a_fine_one_does(blindrec: Command, tmp_path: P
     low, high = other["users_low"] or 60, other["users_high"] or 600_000
     assert low <= one["users"] <= high
     assert one["users_low"] is None or one["users_low"] < one["users"]
+
+
+def test_volunteers_are_rows_in_which_the_others_send_nothing() -> None:
+    settings = Comparison(ratings=Path("none.csv"), public=(0.01, 0.2))
+    names = ("EASE", "trace norm", "PMC", "PMD", "lifts with set")
+    epsilons = {name: "1" if name == "lifts with set" else "" for name in names}
+    kept = {name for name in names if is_of_rung(settings, ("two-tier", name, epsilons[name], "0.01", False))}
+    assert kept == {"EASE", "trace norm"}
+    assert not is_of_rung(settings, ("two-tier", "EASE", "", "0.2", False))
