@@ -34,6 +34,7 @@ from scenarios.config.frames import receive, sent
 
 POLL, POLL_AGAIN = 0.2, 0.02
 """Seconds between two calls of the coordinator, and the shorter time while it waits to have a round stored."""
+_LAST_WORDS = 5.0  # Seconds that hosts have to end before the keeper does
 ROOM = 600.0  # Seconds in which a run's actors must have started
 PATIENCE = 60.0
 """Seconds without an answer after which the user is informed, and a cluster with too few CPUs is given up."""
@@ -307,8 +308,12 @@ class DeviceActors:
 
     def end(self) -> None:
         """End all actors."""
-        for actor in (*self._hosts(), self.keeper.actor):
-            ray.kill(actor)
+        hosts = self._hosts()
+        for host in hosts:
+            ray.kill(host)
+        # A host that outlives the keeper is about to book, and says on the terminal that it will try for ever
+        ray.wait([host.__ray_ready__.remote() for host in hosts], num_returns=len(hosts), timeout=_LAST_WORDS)
+        ray.kill(self.keeper.actor)
         self._holdings = {}
 
     def _hosts(self) -> list[Any]:
