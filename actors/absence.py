@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from actors.seeds import ABSENCE, private_coins
 from coordinator.protocol.arrays import Bits, Words
 
 _WORDS = 1 << 64
@@ -36,8 +37,6 @@ class Absence:
         """Return which devices from ``first`` on answer in time, 0 or 1 each; None where all do."""
         if not self.missing:
             return None
-        from actors.seeds import ABSENCE, private_coins  # noqa: PLC0415 (compiled; settings are read without)
-
         coins = private_coins(master, first, count, ABSENCE, query_id, 0)
         return (coins >= np.uint64(min(round(self.missing * _WORDS), _WORDS - 1))).astype(np.uint8)
 

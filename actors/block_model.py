@@ -7,11 +7,10 @@ device uses a new stamp, so that nothing has to be cleared.
 from typing import NamedTuple
 
 import numpy as np
-from numba import uint8, uint32, uint64
 
 from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Counts, Indices, Indices2, Ints, Words
-from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined
+from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined, uint8, uint32, uint64
 from coordinator.protocol.hashing import draw, zeros_below
 from coordinator.protocol.public_draws import sense
 from coordinator.protocol.sensing import SensingTable

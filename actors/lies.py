@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numba import int64, uint8, uint64
 
 from actors.custom import device_half
 from actors.mechanisms import pairwise
@@ -25,7 +24,7 @@ from coordinator.protocol import public_draws
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats2, Indices, Indices2, Ints, Words, Words2
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel, unary_channel
 from coordinator.protocol.checked import require_array, require_whole
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import compiled, int64, uint8, uint64
 from coordinator.protocol.custom import CustomMechanism, admitted
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import below, draw, ones

@@ -5,12 +5,11 @@ thousands of bits a device that would take longer than drawing them.
 """
 
 import numpy as np
-from numba import int64, uint8, uint32, uint64
 
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bools, Indices, Indices2, Words, Words32
 from coordinator.protocol.channels import UnaryChannel
-from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined
+from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined, int64, uint8, uint32, uint64
 from coordinator.protocol.hashing import ones, siphash1
 from coordinator.protocol.value_channels import SubsetChannel
 

@@ -9,10 +9,9 @@ All functions work on many devices at once, which the compiler turns into vector
 from typing import NamedTuple
 
 import numpy as np
-from numba import uint64
 
 from coordinator.protocol.arrays import Words, Words2
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import compiled, uint64
 from coordinator.protocol.hashing import device_streams, siphash1, siphash4
 from coordinator.protocol.messages import Query
 

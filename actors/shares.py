@@ -6,12 +6,11 @@ Both shares follow from (device, query): whoever asks again, in whatever blocks,
 import hmac
 
 import numpy as np
-from numba import uint32, uint64
 
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Indices2, Words, Words2, Words32
 from coordinator.protocol.coins import derive
-from coordinator.protocol.compiled import borrowing, compiled
+from coordinator.protocol.compiled import borrowing, compiled, uint32, uint64
 from coordinator.protocol.errors import PermitError
 from coordinator.protocol.hashing import LOW, hide, siphash1
 from coordinator.protocol.mechanisms.totals import SharedVector

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numba import int64, uint64
 
 from actors.device_half import DeviceBlock
 from actors.keeper import LedgerClient
@@ -16,7 +15,7 @@ from coordinator.protocol.ballots import Ballot, Offer, Service, Votes, check_el
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.compiled import ZERO, compiled
+from coordinator.protocol.compiled import ZERO, compiled, int64, uint64
 from coordinator.protocol.errors import BlockError, InputError, LedgerError
 from coordinator.protocol.hashing import below, siphash1, siphash4
 from coordinator.protocol.rating_table import Rows

@@ -37,6 +37,7 @@ print(json.dumps(told), file=sys.stderr)
 """
 NUMERICAL = ("numba", "scipy", "pandas", "sklearn", "ray")
 LIGHT = {
+    "actors.block_model": NUMERICAL,  # its kernels are compiled when they are called
     "coordinator.protocol.mechanisms": NUMERICAL,
     "coordinator.server.fleet.panel": ("ray",),
     "coordinator.server.mechanisms": NUMERICAL,

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import int32, int64, uint64
 
 from actors.block_model import BlockModel, Opinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, Sketch
@@ -11,7 +10,7 @@ from actors.mechanisms.sign import centres_of, places_in
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
-from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined
+from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined, int32, int64, uint64
 from coordinator.protocol.hashing import below, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
 from coordinator.protocol.messages import Query

@@ -1,14 +1,13 @@
 """MaxSense and Multi-MaxSense on devices: whether some item of a public set was liked; compiled."""
 
 import numpy as np
-from numba import uint8
 
 from actors import block_model
 from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Words
-from coordinator.protocol.compiled import ZERO, borrowing, compiled
+from coordinator.protocol.compiled import ZERO, borrowing, compiled, uint8
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import random_order
 from coordinator.protocol.sensing import items_of, sensing_of

@@ -1,7 +1,6 @@
 """Frequency oracles on devices: one random item a device, by its private coins, and each oracle's encoding of it."""
 
 import numpy as np
-from numba import int64
 
 from actors.block_model import BlockModel, StoredOpinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, PackedHalf, Sketch
@@ -10,7 +9,7 @@ from actors.packed_releases import release_subsets, release_unary
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Indices2, Words
-from coordinator.protocol.compiled import ZERO, compiled
+from coordinator.protocol.compiled import ZERO, compiled, int64
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, pool_of, sides
 from coordinator.protocol.mechanisms.oracles import Oue as PublicOue

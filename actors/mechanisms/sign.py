@@ -1,14 +1,13 @@
 """Sign sensing on devices: signed sums of a device's ratings, and which signed sign vector it names; compiled."""
 
 import numpy as np
-from numba import int64
 
 from actors.block_model import Opinions
 from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words, read_only
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import compiled, int64
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms.sign import Sign as PublicSign
 from coordinator.protocol.mechanisms.sign import to_bits

@@ -1,7 +1,6 @@
 """Ratings in the clear, on devices: item queries and reveals. Neither is private."""
 
 import numpy as np
-from numba import uint64
 
 from actors.block_model import DISLIKED, LIKED
 from actors.device_half import DeviceHalf, PackedHalf, Sketch
@@ -9,7 +8,7 @@ from actors.packed_releases import as_bytes, room_for
 from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2, Words
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.compiled import compiled, inlined, uint64
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import item_queries, random_subset, reveals
 from coordinator.protocol.rating_table import Likes

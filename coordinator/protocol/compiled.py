@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache, cached_property, update_wrapper
 from typing import Any, ParamSpec, TypeVar, cast
 
-import numba
 import numpy as np
+
+int32, int64, uint8, uint16, uint32, uint64 = np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64
+"""Types of numbers in kernels, which numba takes for its own."""
 
 
 def private_options(**options: bool) -> dict[str, bool]:
@@ -20,9 +23,6 @@ def private_options(**options: bool) -> dict[str, bool]:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_BORROWING = private_options(_nrt=False)  # counts no references
-# C code calls no kernel, and its entry would take a tenth of the time to compile
-_NO_ENTRY = private_options(no_cfunc_wrapper=True)
 
 ZERO = cast("int", np.int64(0))
 """Where kernels begin to count: what is called with a written 0 is compiled twice, for that number and for any."""
@@ -40,16 +40,57 @@ def borrowing(function: Callable[P, R]) -> Callable[P, R]:
     # Otherwise numba counts references to each array that a function is given or takes a row of, with an atomic
     # addition in every call. Loops over devices, and what they call, are borrowing: where a call is one device's, those
     # additions took as long as a third of its work.
-    return _compile(function, **_BORROWING)
+    return _compile(function, _nrt=False)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Compile into each of its callers what borrows arrays, too, so that a loop around it can become vector code."""
     # LLVM puts it there, not numba: it is typed once and not anew in each caller, which takes half the time to compile
     # and gives the same machine code or better.
-    return _compile(function, **_BORROWING, forceinline=True)
+    return _compile(function, _nrt=False, forceinline=True)
 
 
 def _compile(function: Callable[P, R], **options: bool) -> Callable[P, R]:
-    settings: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", **_NO_ENTRY, **options}
-    return cast("Callable[P, R]", numba.njit(**settings)(function))
+    return cast("Callable[P, R]", Kernel(function, options))
+
+
+class Kernel:
+    """A function that is compiled when it, or a kernel that calls it, is first called, and loads numba only then."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, bool]) -> None:
+        update_wrapper(self, function)
+        self.py_func, self._options = function, options
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """What numba compiles it with."""
+        import numba  # noqa: PLC0415 (kernels stand beside settings, which load nothing numerical)
+
+        _tell_numba()
+        settings: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+        # C code calls no kernel, and its entry would take a tenth of the time to compile
+        settings |= private_options(no_cfunc_wrapper=True, **self._options)
+        return numba.njit(**settings)(self.py_func)
+
+    @property
+    def signatures(self) -> list[Any]:
+        """What it was compiled for."""
+        return list(self.dispatcher.signatures) if "dispatcher" in vars(self) else []
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function."""
+        return self.dispatcher(*arguments)
+
+    def __reduce__(self) -> str:
+        return self.py_func.__qualname__
+
+
+@cache
+def _tell_numba() -> None:
+    """Let kernels call kernels: numba looks a global of another type up here."""
+    from numba.core import types  # noqa: PLC0415 (as above)
+    from numba.extending import typeof_impl  # noqa: PLC0415
+
+    @typeof_impl.register(Kernel)
+    def _(kernel: Kernel, _: Any) -> Any:
+        return types.Dispatcher(kernel.dispatcher)

@@ -19,6 +19,7 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixChannel
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import LOCAL, PublicHalf
 from coordinator.protocol.value_channels import value_bits
@@ -107,8 +108,6 @@ class Question:
         devices : ndarray of int64, shape (n,)
             Their addresses, ascending.
         """
-        from coordinator.protocol.hashing import device_streams  # noqa: PLC0415 (compiled code)
-
         if not devices.size:
             return np.empty(0, np.uint64)
         first = int(devices[0])

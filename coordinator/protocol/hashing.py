@@ -1,10 +1,9 @@
 """Hashes under every coin, compiled: SipHash, public streams, uniform numbers, ones in words, and words of shares."""
 
 import numpy as np
-from numba import uint32, uint64
 
 from coordinator.protocol.arrays import Bits, Counts, Words, Words2, Words32
-from coordinator.protocol.compiled import borrowing, compiled, inlined
+from coordinator.protocol.compiled import borrowing, compiled, inlined, uint32, uint64
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _A = np.uint64(0xBF58476D1CE4E5B9)

@@ -8,6 +8,7 @@ from coordinator.protocol import checked
 from coordinator.protocol.arrays import Bools2, Floats, Floats2, Indices, Ints, read_only
 from coordinator.protocol.checked import LARGEST, MOST_ITEMS, Checked
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import tastes_of, weigh_chances
 from coordinator.protocol.rating_table import Likes
 
 
@@ -105,8 +106,6 @@ def likely(tastes: Tastes, rated: Likes, exponents: dict[int, float] | None = No
     # The probability of a rating is the public share to the power of `powers`. Its expected value is the public mean
     # and the prediction ``V u``, where u is the ridge regression of the device's own ratings, less their means, on V.
     # ``exponents`` keeps the powers by numbers of ratings, where more devices follow.
-    from coordinator.protocol.features import tastes_of, weigh_chances  # noqa: PLC0415 (compiled)
-
     centred = np.where(rated.values, 1.0, -1.0) - tastes.liked[rated.items]
     own = tastes_of(read_only(tastes.vectors), tastes.ridge, 0.0, rated.starts, read_only(rated.items), centred)
     different, place = np.unique(rated.degrees, return_inverse=True)  # powers of these alone: they took half the time

@@ -23,6 +23,7 @@ from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.checked import MOST_ITEMS, require_whole, shown
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import device_streams
 
 MOST_NOISE_VALUES = 1 << 21  # Values that a law of noise enumerates at most
 # Of Gaussian and Skellam noise; a smaller Gaussian is 0 but for chances of e^-32, which coins do not hold for long
@@ -60,8 +61,6 @@ class NoiseLaw:
         return noise - self._draw(derive(seed, "noise to subtract"), first, count) if self.two_sided else noise
 
     def _draw(self, seed: bytes, first: int, count: int) -> Ints:
-        from coordinator.protocol.hashing import device_streams  # noqa: PLC0415 (compiled)
-
         coins = device_streams(as_words(derive(seed, "upper halves")), first, count)
         noise = np.searchsorted(self.high, coins, side="right").astype(np.int64)
         below = np.searchsorted(self.high, coins, side="left")

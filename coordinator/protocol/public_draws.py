@@ -4,11 +4,10 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-from numba import int64, uint8, uint32, uint64
 
 from coordinator.protocol.arrays import Bits2, Bools, Counts, Floats, Indices, Indices2, Ints, Words, Words2
 from coordinator.protocol.coins import as_words, derive
-from coordinator.protocol.compiled import borrowing, compiled, inlined
+from coordinator.protocol.compiled import borrowing, compiled, inlined, int64, uint8, uint32, uint64
 from coordinator.protocol.hashing import LOW, below, device_streams, draw, siphash1
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import DRAWN, SensingTable

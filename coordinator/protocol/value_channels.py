@@ -22,6 +22,7 @@ from coordinator.protocol.channels import (
 )
 from coordinator.protocol.checked import require_whole
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.public_draws import release_values
 
 PADDED, CHOSEN = "padded", "chosen"
 """Parameters of queries: values that are a device's own, exactly, and values in a release."""
@@ -83,8 +84,6 @@ class KaryChannel(ExactChannel):
 
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
         """Return the released bits of a block of devices, whose private values are whole numbers below ``values``."""
-        from coordinator.protocol.public_draws import release_values  # noqa: PLC0415 (compiled)
-
         value = np.ascontiguousarray(private.reshape(len(private)), np.int32)
         if value.size and not 0 <= value.min() <= value.max() < self.values:
             raise InputError(f"a sketch is no whole number from 0 to {self.values - 1}, the channel's private values")

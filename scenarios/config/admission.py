@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from actors.custom import RatedBlock, SketchCoins
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Floats, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import COIN, CoinOf, Likelihood, LogRatio, MatrixChannel
@@ -201,9 +203,6 @@ def require_same_everywhere(own: CustomMechanism, query: Query) -> None:
 
     They must do the same at other addresses, at other places of a block, and in blocks of other sizes.
     """
-    from actors.custom import RatedBlock, SketchCoins  # noqa: PLC0415 (loads what is compiled)
-    from actors.seeds import Coins  # noqa: PLC0415
-
     question, random = question_of(query), np.random.default_rng(20261126)
     rated = random.integers(1, min(400, query.items) + 1, TRIED)
     items = np.concatenate([np.sort(random.choice(query.items, count, replace=False)) for count in rated])

@@ -12,6 +12,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.limits import size_of
 from scenarios.data.formats import DOTS, SPACES, RatingFormat
 from scenarios.data.packed_files import DataFile
+from scenarios.data.quotes import split_records
 
 BLOCK = 1 << 24  # Bytes that are read at a time
 LONGEST = 1 << 20  # Bytes of a record in quotes; a longer one has a quote that nothing closes
@@ -94,8 +95,6 @@ def whole_records(opened: BinaryIO, form: RatingFormat, name: str) -> Iterator[t
         block = rest + part
         rest = b""
         if form.quoted and b'"' in block:
-            from scenarios.data.quotes import split_records  # noqa: PLC0415 (compiled; most files have no quotes)
-
             data = np.frombuffer(block, np.uint8)
             starts, wrong, end = split_records(data, ord(form.delimiter), LONGEST, last)
             block, rest = block[:end], block[end:]

@@ -14,7 +14,6 @@ import pytest
 from thoroughness import sample
 
 from coordinator import name_kernels_folder
-from coordinator.protocol import compiled as decorators
 from coordinator.protocol.arrays import Ints, Ints2
 from coordinator.protocol.compiled import borrowing, compiled, inlined, private_options
 
@@ -37,7 +36,7 @@ def made(many: int) -> Ints:
 
 def fresh(kind: Callable[..., Any], function: Callable[..., Any]) -> Any:
     """Compiles as a decorator does, without the cache, which knows one kind of each function."""
-    return numba.jit(**kind(function).targetoptions)(function)
+    return numba.jit(**kind(function).dispatcher.targetoptions)(function)
 
 
 def references(function: Any) -> int:
@@ -59,7 +58,6 @@ def test_where_numba_has_no_such_option_kernels_give_the_same(monkeypatch: pytes
     borrowed = [fresh(kind, sum_of_row)(table, 2) for kind in (borrowing, inlined)]
     monkeypatch.delattr("numba.core.options.DefaultOptions._nrt")
     assert private_options(_nrt=False) == {}
-    monkeypatch.setattr(decorators, "_BORROWING", private_options(_nrt=False))
     counting = [fresh(kind, sum_of_row) for kind in (borrowing, inlined)]
     assert [function(table, 2) for function in counting] == borrowed == [38, 38]
     assert all(references(function) for function in counting)
@@ -78,7 +76,8 @@ import os
 import numpy as np
 from actors import block_model as kernels
 from coordinator.protocol import hashing
-print(len(hashing.device_streams(np.zeros(2, np.uint64), 0, 3)), sum(hashing.device_streams.stats.cache_hits.values()))
+kernel = hashing.device_streams
+print(len(kernel(np.zeros(2, np.uint64), 0, 3)), sum(kernel.dispatcher.stats.cache_hits.values()))
 """
 
 

@@ -1,14 +1,13 @@
 """PMC and PMD, as a device does them: a sign vector or its opposite, and one of K candidate vectors; compiled."""
 
 import numpy as np
-from numba import int64, uint64
 
 from actors.second_order.mechanisms import SecondOrderDevice, packed
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Floats, Floats2, Words, Words2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.compiled import compiled, inlined, int64, uint64
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.hashing import below
 from coordinator.protocol.second_order import SecondOrderQuery

@@ -3,13 +3,12 @@
 import math
 
 import numpy as np
-from numba import int64, uint64
 
 from actors.second_order.mechanisms import SecondOrderDevice, packed
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Halves, Indices2, Ints, Ints2, Words, Words2
 from coordinator.protocol.channels import BitChannel, bit_channel
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import compiled, int64, uint64
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.hashing import below, draw, siphash1
 from coordinator.protocol.public_draws import candidates_key, gaussian, gaussian_levels

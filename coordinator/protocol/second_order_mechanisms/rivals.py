@@ -9,6 +9,7 @@ from coordinator.protocol import second_order_channels
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.checked import require_whole
+from coordinator.protocol.public_draws import candidate
 from coordinator.protocol.public_half import REPLACE
 from coordinator.protocol.second_order_channels import unpack_moment
 from coordinator.protocol.second_order_mechanisms import (
@@ -71,8 +72,6 @@ class PrivUnit(SecondOrderPublic):
 
     def released_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
         """Return the unbiased estimate that a named candidate stands for."""
-        from coordinator.protocol.public_draws import candidate  # noqa: PLC0415 (settings load nothing compiled)
-
         channel, answer = self.channel(query, features), int.from_bytes(payload, "little")
         direction = candidate(query.id, device, answer // 2, channel.dimension) / channel.length
         return unpack_moment(-direction if answer % 2 else direction, features.rank)

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Unpack, cast
 
 import numpy as np
-from numba import int64, uint64
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints2, Words
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import as_words, derive
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import compiled, int64, uint64
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import LOW, device_streams, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEVELS, SENSED

@@ -10,6 +10,7 @@ from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import OF_RATED
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.public_draws import pairs_among, streams_of, values_of
 from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
 
@@ -64,8 +65,6 @@ def of_group(group: str, one: CountStatistic) -> GroupStatistic:
 
 def reported(query: Query, release: Release, outputs: int) -> Indices:
     """Return the whole number that each device of a block reports, int32, shape (devices,); 0 where it is silent."""
-    from coordinator.protocol.public_draws import values_of  # noqa: PLC0415 (compiled)
-
     release.require(query)
     values = np.empty(release.count, np.int32)
     values_of(release.unpacked(), values)
@@ -143,8 +142,6 @@ class PairStatistic(Statistic):
 
 def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
     """Return the statistic of one block's release; see `coordinator.server.statistics.scores.aggregate_scores`."""
-    from coordinator.protocol.public_draws import pairs_among, streams_of  # noqa: PLC0415 (compiled)
-
     release.require(query)
     check_items(query.items)
     public = release.public_pairs()

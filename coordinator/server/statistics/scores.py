@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import uint16, uint32, uint64
 
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Halves, Ints, Ints2, Words
 from coordinator.protocol.coins import round_key
-from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined
+from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined, uint16, uint32, uint64
 from coordinator.protocol.hashing import ones, zeros_below
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import item_queries, random_order, sense, streams_of

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import uint64
 
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints, Words, Words2
-from coordinator.protocol.compiled import borrowing
+from coordinator.protocol.compiled import borrowing, uint64
 from coordinator.protocol.hashing import draw
 from coordinator.protocol.mechanisms.anchor import LEVELS, SENSED
 from coordinator.protocol.mechanisms.sets import pairs_of

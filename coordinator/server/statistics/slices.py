@@ -1,10 +1,9 @@
 """Counting columns of bits, or listed numbers, in packed releases with bit slices; compiled."""
 
 import numpy as np
-from numba import uint64
 
 from coordinator.protocol.arrays import Bits, Ints, Words, Words2
-from coordinator.protocol.compiled import borrowing, compiled, inlined
+from coordinator.protocol.compiled import borrowing, compiled, inlined, uint64
 from coordinator.protocol.hashing import ones
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.value_channels import is_listed, value_bits

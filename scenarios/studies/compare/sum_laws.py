@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy
-from numba import uint32
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import compiled, uint32
 from coordinator.protocol.mechanisms.oracles import pool_of, values_of
 from coordinator.protocol.mechanisms.oracles import pool_size as pool_count
 from coordinator.protocol.mechanisms.sets import Pairs, Set, pairs_of, ranges_of, together

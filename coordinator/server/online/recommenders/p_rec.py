@@ -7,13 +7,11 @@ those of the spec's section 2, the lean rule and the sharp weighting are ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coordinator.protocol.arrays import Floats
 from coordinator.server.online.recommenders import RULES, Limits, NamedRecommender, Promise, Unweighted
-
-if TYPE_CHECKING:
-    from coordinator.server.online.weighting import Weighting
+from coordinator.server.online.weighting import Weighting
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,6 @@ def _by_weight(
     """Return a recommender by weight."""
 
     def weighting(rounds: int, objects: int) -> Weighting:
-        from coordinator.server.online.weighting import Weighting  # noqa: PLC0415 (settings need not load numba)
-
         return Weighting(rounds=rounds, objects=objects, sharp=sharp)
 
     def build(promise: Promise) -> ByWeight:
