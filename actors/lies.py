@@ -29,11 +29,11 @@ from coordinator.protocol.custom import CustomMechanism, admitted
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import below, draw, ones
 from coordinator.protocol.mechanisms import half_of
-from coordinator.protocol.mechanisms.anchor import GUESS, LEVELS, SENSED
-from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, sides, values_of
+from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, values_of
 from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.mechanisms.sign import to_bits
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import GUESS, LEVELS, SENSED, sides
 from coordinator.protocol.rating_table import RowTable
 from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.protocol.value_channels import SubsetChannel

@@ -22,8 +22,8 @@ from benchmarks.reference_pages import rooms
 from coordinator.aggregators.gathering import ShareServer
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.rounds.rounds import QueryRounds
-from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.shuffler import Shuffler
 from scenarios.backends import on_ray
 from scenarios.families.main import run as main_run

@@ -12,8 +12,8 @@ from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
 from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined, int32, int64, uint64
 from coordinator.protocol.hashing import below, draw
-from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
 from coordinator.protocol.public_draws import item_coins, level_bits
 
 

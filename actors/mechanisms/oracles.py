@@ -11,10 +11,11 @@ from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Indices2, Words
 from coordinator.protocol.compiled import ZERO, compiled, int64
 from coordinator.protocol.hashing import below
-from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, pool_of, sides
+from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns
 from coordinator.protocol.mechanisms.oracles import Oue as PublicOue
 from coordinator.protocol.mechanisms.oracles import Subset as PublicSubset
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import pool_of, sides
 from coordinator.protocol.public_draws import buckets_of, signs_of
 
 

@@ -9,8 +9,8 @@ from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bools
-from coordinator.protocol.mechanisms.pairwise import AGREEMENTS, OF_RATED
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import AGREEMENTS, OF_RATED
 from coordinator.protocol.public_draws import pairs_among
 
 _AGREE: dict[str, Callable[[Bits, Bits], Bools]] = {

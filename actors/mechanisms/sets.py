@@ -12,9 +12,9 @@ from coordinator.protocol.arrays import Bits, Bits2, Counts, Indices, Indices2, 
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of
-from coordinator.protocol.mechanisms.oracles import pool_of, pool_size
 from coordinator.protocol.mechanisms.sets import ranges_of, together
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import pool_of, pool_size
 from coordinator.protocol.value_channels import PADDED, SubsetChannel
 
 

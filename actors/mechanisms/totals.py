@@ -8,9 +8,9 @@ from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.mechanisms.oracles import pool_size
 from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import pool_size
 
 
 @compiled

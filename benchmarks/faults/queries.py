@@ -24,6 +24,7 @@ from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.shares import SIDES, SeedShare, ShareRoll, WordShare
+from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
 from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import Cohorts, cut
@@ -35,7 +36,6 @@ from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.transcript import Sealed, digest
-from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.backends.session import DeviceGroup
 from scenarios.backends.share_servers import KINDS, servers_here
 from scenarios.store.journal import Journal

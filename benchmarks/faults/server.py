@@ -19,6 +19,7 @@ from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.shares import SIDES, secret_of
+from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.protocol.trust import OPENER, TWO_SERVERS, OpeningBook, Openings, ShuffledRound
 from coordinator.server.fleet.cohorts import Cohorts, Layout, cut, side_by_side
 from coordinator.server.fleet.handed_rounds import SumQuerying, read_shuffled
@@ -27,7 +28,6 @@ from coordinator.server.mechanisms import aggregate, require_answer
 from coordinator.server.rounds.conductor import Block, Check, Transport
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed
-from coordinator.server.statistics.statistic import Statistic, merge
 from coordinator.shuffler import Shuffler
 from scenarios.backends.share_servers import KINDS
 

@@ -14,15 +14,15 @@ from coordinator.protocol.channels import COIN, IndependentBits, Likelihood
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.statistics.counts import CountStatistic
+from coordinator.protocol.statistics.statistic import Statistic, device_counts, no_answer
 from coordinator.protocol.value_channels import value_bits
 from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, query_of
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf
-from coordinator.server.statistics.counts import CountStatistic
-from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
 if TYPE_CHECKING:
+    from coordinator.protocol.moments.sign_moments import SignMoments
     from coordinator.server.decoding.estimates import Estimates
-    from coordinator.server.moments.sign_moments import SignMoments
     from coordinator.server.rounds.learner import Learner
 
 KMEANS = "k-means"  # Name of the decoder that clusters the class's values
@@ -112,7 +112,7 @@ class CustomDesign:
 
     def signal(self) -> SignMoments | None:
         """Return the contrast of one answer, from which predictions follow; None if the class does not give it."""
-        from coordinator.server.moments.sign_moments import SignMoments  # noqa: PLC0415 (loads numerical libraries)
+        from coordinator.protocol.moments.sign_moments import SignMoments  # noqa: PLC0415 (loads numerical libraries)
 
         query = self.query(round_number=0, public_seed=bytes(16), epsilon=self.world.epsilon)
         precision = custom.guarded(self.own.mechanism, "precision", 0, custom.question_of(query), self.world.rated)

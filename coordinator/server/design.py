@@ -13,10 +13,10 @@ from coordinator.protocol.messages import Query
 if TYPE_CHECKING:
     import numpy as np
 
+    from coordinator.protocol.moments.blocks import BlockParameters
+    from coordinator.protocol.moments.emulation import EmulatedDevices
     from coordinator.server.decoding.estimates import Estimates, PublicCounts
     from coordinator.server.decoding.line import Curator
-    from coordinator.server.moments.blocks import BlockParameters
-    from coordinator.server.moments.emulation import EmulatedDevices
 
 MOST_ROUNDS = 10_000  # Number of rounds after which a policy is assumed never to stop
 

@@ -18,13 +18,13 @@ from coordinator.protocol.public_half import REPLACE
 from coordinator.server.design import Decoding, Design, LearnerOptions, PoolDesign, World
 
 if TYPE_CHECKING:
+    from coordinator.protocol.statistics.counts import CountStatistic
+    from coordinator.protocol.statistics.statistic import Statistic
     from coordinator.server.decoding.curator import DiscreteLaplace
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
-    from coordinator.server.statistics.counts import CountStatistic
-    from coordinator.server.statistics.statistic import Statistic
 
 
 class NoSignal:

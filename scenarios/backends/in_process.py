@@ -12,6 +12,7 @@ from coordinator.protocol.agreement import Agreement, intermediary_of
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.mechanisms import half_of as public_half_of
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.protocol.trust import OPENER, TWO_SERVERS, Openings
 from coordinator.server.fleet.cohorts import Cohorts, Layout, LocalHosts, calls, require_round, spread_here
 from coordinator.server.fleet.handed_rounds import read_shuffled
@@ -19,7 +20,6 @@ from coordinator.server.mechanisms import aggregate, load_decoder, no_release
 from coordinator.server.rounds.conductor import Transport, run_rounds
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
-from coordinator.server.statistics.statistic import Statistic, merge
 from coordinator.shuffler import Shuffler
 from scenarios.backends.session import A, BackendJob, Costs, O, Progress, R, T
 

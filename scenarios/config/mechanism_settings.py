@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError, name_choices
-from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
+from coordinator.protocol.pools import AGREEMENTS
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, TRUST_TWO_SERVERS, ServerHalf, Settings
 from scenarios import PACKAGES

@@ -15,13 +15,13 @@ from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.statistics.counts import CountStatistic, GroupStatistic, PairStatistic
+from coordinator.protocol.statistics.scores import ScoreStatistic
+from coordinator.protocol.statistics.signs import AnchorStatistic
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.trust import read_opening, require_agreement
 from coordinator.server.rounds.rounds import ANEW, Round
 from coordinator.server.rounds.state import Ask
-from coordinator.server.statistics.counts import CountStatistic, GroupStatistic, PairStatistic
-from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.signs import AnchorStatistic
-from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.files import read_object
 from scenarios.config.mechanism_settings import code_digest
 from scenarios.store.manifest import AGREEMENTS, FOLDER, digest, openings_of

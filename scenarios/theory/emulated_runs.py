@@ -14,14 +14,14 @@ from scipy.special import ndtr, ndtri
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.messages import Release
+from coordinator.protocol.moments.blocks import BlockParameters, curator_signal
+from coordinator.protocol.moments.emulation import EmulatedDevices, draw_pairs, draw_reveals, draw_totals, draw_votes
+from coordinator.protocol.statistics.counts import PairStatistic
+from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.decoding.line import decode_shares
 from coordinator.server.design import EmulatedDesign
 from coordinator.server.mechanisms.toys import round_users
-from coordinator.server.moments.blocks import BlockParameters, curator_signal
-from coordinator.server.moments.emulation import EmulatedDevices, draw_pairs, draw_reveals, draw_totals, draw_votes
 from coordinator.server.rounds.state import Ask
-from coordinator.server.statistics.counts import PairStatistic
-from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.metrics import best_matching
 
 P = ParamSpec("P")

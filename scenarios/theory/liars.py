@@ -21,21 +21,22 @@ from actors.lies import ANSWERS
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, pool_size, values_of
+from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, values_of
 from coordinator.protocol.messages import Query
+from coordinator.protocol.moments.blocks import PairMoments, SketchMoments
+from coordinator.protocol.moments.count_moments import FrequencyMoments
+from coordinator.protocol.moments.sign_moments import SignMoments, sign_contrast
+from coordinator.protocol.pools import pool_size
+from coordinator.protocol.statistics.counts import Rates
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.decoding.posterior import believe
 from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms.oracles import FrequencyHalf, subset_rates
-from coordinator.server.moments.blocks import PairMoments, SketchMoments
-from coordinator.server.moments.count_moments import FrequencyMoments
-from coordinator.server.moments.sign_moments import SignMoments, sign_contrast
 from coordinator.server.rounds.setting import most_moved
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR
-from coordinator.server.statistics.counts import Rates
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores

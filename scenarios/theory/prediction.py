@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.blocks import SketchMoments
+from coordinator.protocol.moments.blocks import SketchMoments
 from scenarios.data.metrics import best_matching
 
 ROOT = math.sqrt(2 * math.pi)

@@ -18,15 +18,15 @@ from coordinator.protocol.arrays import Bools, Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.moments.blocks import BlockParameters, PairMoments, SketchMoments
+from coordinator.protocol.moments.count_moments import FrequencyMoments
+from coordinator.protocol.moments.probabilities import hypergeometric_masses
+from coordinator.protocol.moments.sign_moments import SignMoments, pair_contrast
 from coordinator.server.anchor.anchor_queries import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK, SENSING_LEVELS, AnchorSensing
 from coordinator.server.anchor.policy import CLEAR, LEVELS_TRIED, PAIR_AGAIN, PAIR_GROWTH, PAIRS_COUNT, SURE, TRIAL
 from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe
-from coordinator.server.moments.blocks import BlockParameters, PairMoments, SketchMoments
-from coordinator.server.moments.count_moments import FrequencyMoments
-from coordinator.server.moments.probabilities import hypergeometric_masses
-from coordinator.server.moments.sign_moments import SignMoments, pair_contrast
 from coordinator.server.server_half import (
     FIXED,
     GROUPS,

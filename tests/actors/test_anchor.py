@@ -20,9 +20,9 @@ from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query
+from coordinator.protocol.moments.sign_moments import pair_contrast
+from coordinator.protocol.statistics.signs import AnchorStatistic
 from coordinator.server.mechanisms import aggregate
-from coordinator.server.moments.sign_moments import pair_contrast
-from coordinator.server.statistics.signs import AnchorStatistic
 
 UNIT = 32
 

@@ -21,8 +21,8 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.mechanisms.oracles import OneItem
-from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import AGREEMENTS
 from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.mechanisms import server_halves as servers_know
 from coordinator.server.mechanisms.maxsense import MaxSense

@@ -27,9 +27,9 @@ from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms import check_question, public_halves
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.rounds.transcript import digest
-from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.config.mechanism_settings import server_half
 from scenarios.studies.scrutiny.mechanism import Size, every_rating, stored, subject_of
 

@@ -15,8 +15,8 @@ from thoroughness import examples
 from actors.device import PIECE, Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.pools import AGREEMENTS
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.rounds.transcript import digest

@@ -28,6 +28,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
+from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.decoding.curator import (
     LARGEST_SCALE,
     DiscreteLaplace,
@@ -43,7 +44,6 @@ from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.mechanisms.toys import Reveal
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import Ask, ServerState, absorb, total
-from coordinator.server.statistics.scores import ScoreStatistic
 
 
 def test_scores_and_standard_errors_are_the_documented_formulas() -> None:

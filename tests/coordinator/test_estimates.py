@@ -16,12 +16,12 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
+from coordinator.protocol.moments.blocks import mean_product
+from coordinator.protocol.moments.sign_moments import optimal_best_count
+from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.decoding.estimates import Estimates, read_sets, read_signs
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense
-from coordinator.server.moments.blocks import mean_product
-from coordinator.server.moments.sign_moments import optimal_best_count
-from coordinator.server.statistics.scores import ScoreStatistic
 
 EPSILON = Fraction(4)
 CLASSES = worlds.world(items=20, rated=8, like=((0.9, 0.2), (0.6, 0.05)), shares=(0.3, 0.7))

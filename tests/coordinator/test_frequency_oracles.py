@@ -20,12 +20,12 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import buckets_of, count_supports, gather, odd, signs_of, transform
+from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.protocol.value_channels import kary_channel
 from coordinator.server.decoding.estimates import popularity
 from coordinator.server.design import PoolDesign, World
 from coordinator.server.mechanisms import aggregate, server_halves
 from coordinator.server.mechanisms.oracles import FrequencyDesign, FrequencyHalf, FrequencySettings, design_fields
-from coordinator.server.statistics.counts import CountStatistic
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 

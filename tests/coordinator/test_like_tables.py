@@ -16,6 +16,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.statistics.signs import AnchorStatistic
 from coordinator.server.anchor import policy as two_class
 from coordinator.server.anchor.anchor_queries import SENSING_LEVELS, AnchorSensing, Tables, history_of, spectral_start
 from coordinator.server.anchor.like_tables import (
@@ -55,7 +56,6 @@ from coordinator.server.rounds.policies import PolicyOptions
 from coordinator.server.rounds.rounds import Outcome, Round, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound
-from coordinator.server.statistics.signs import AnchorStatistic
 
 ITEMS, RATED, EPSILON = 40, 10, Fraction(2)
 DESIGN = AnchorSensing(items=ITEMS, rated=RATED)

@@ -23,11 +23,7 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.value_channels import subset_channel
-from coordinator.server.design import World
-from coordinator.server.mechanisms import server_halves
-from coordinator.server.mechanisms.oracles import Grr
-from coordinator.server.moments.blocks import (
+from coordinator.protocol.moments.blocks import (
     BlockParameters,
     SketchMoments,
     maxsense_moments,
@@ -35,7 +31,7 @@ from coordinator.server.moments.blocks import (
     mean_product_in_a_set,
     multi_maxsense_moments,
 )
-from coordinator.server.moments.count_moments import (
+from coordinator.protocol.moments.count_moments import (
     best_sizes,
     item_share,
     liked_shares,
@@ -43,8 +39,12 @@ from coordinator.server.moments.count_moments import (
     rated_shares,
     set_shares,
 )
-from coordinator.server.moments.probabilities import binomial_mass, hypergeometric_masses, root_between
-from coordinator.server.statistics.counts import Rates
+from coordinator.protocol.moments.probabilities import binomial_mass, hypergeometric_masses, root_between
+from coordinator.protocol.statistics.counts import Rates
+from coordinator.protocol.value_channels import subset_channel
+from coordinator.server.design import World
+from coordinator.server.mechanisms import server_halves
+from coordinator.server.mechanisms.oracles import Grr
 
 SPLIT = np.array([[0.9, 0.1]])
 

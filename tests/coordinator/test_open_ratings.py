@@ -20,14 +20,14 @@ from coordinator.protocol.coins import round_key
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import random_subset, reveals
+from coordinator.protocol.statistics.counts import PairStatistic
+from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.decoding.line import decode_shares
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, Reveal, UntilLearned, toy_share
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.rounds import Outcome, Round, conduct
-from coordinator.server.statistics.counts import PairStatistic
-from coordinator.server.statistics.scores import ScoreStatistic
 
 ITEMS = 10
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=5)

@@ -19,9 +19,22 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import Tastes, likely, powers, scores
 from coordinator.protocol.mechanisms import check_question
-from coordinator.protocol.mechanisms.oracles import pool_of
-from coordinator.protocol.mechanisms.sets import MOST_ITEMS, pairs_of, ranges_of
+from coordinator.protocol.mechanisms.sets import MOST_ITEMS, ranges_of
 from coordinator.protocol.messages import Model
+from coordinator.protocol.moments.count_moments import best_subset, sizes_for
+from coordinator.protocol.pools import pairs_of, pool_of
+from coordinator.protocol.statistics.counts import (
+    PAIRED,
+    RANKED,
+    SHARED,
+    SIZED,
+    SIZED_TOP,
+    CountStatistic,
+    GroupStatistic,
+    Rates,
+    of_group,
+)
+from coordinator.protocol.statistics.statistic import merge
 from coordinator.protocol.value_channels import subset_channel
 from coordinator.server.decoding.estimates import number_shares, range_shares, shares
 from coordinator.server.decoding.pair_model import (
@@ -41,21 +54,8 @@ from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of, server_halves
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import CountedSet, GroupedSets, Groups, LikedPairs
-from coordinator.server.moments.count_moments import best_subset, sizes_for
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import ServerState, absorb
-from coordinator.server.statistics.counts import (
-    PAIRED,
-    RANKED,
-    SHARED,
-    SIZED,
-    SIZED_TOP,
-    CountStatistic,
-    GroupStatistic,
-    Rates,
-    of_group,
-)
-from coordinator.server.statistics.statistic import merge
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 

@@ -16,15 +16,15 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
+from coordinator.protocol.moments.blocks import BlockParameters, curator_signal, pair_agreement
+from coordinator.protocol.moments.emulation import draw_pairs, draw_totals
+from coordinator.protocol.pools import AGREEMENTS
 from coordinator.protocol.public_draws import pairs_among
+from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.server.decoding.line import decode_pairs
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.moments.blocks import BlockParameters, curator_signal, pair_agreement
-from coordinator.server.moments.emulation import draw_pairs, draw_totals
-from coordinator.server.statistics.counts import PairStatistic
 
 LIKE = ((0.9, 0.3), (0.2, 0.8))
 SHARES = (0.25, 0.75)

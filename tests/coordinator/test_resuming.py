@@ -15,6 +15,7 @@ from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Release
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense
@@ -24,7 +25,6 @@ from coordinator.server.rounds.policies import Eliminate, Fixed
 from coordinator.server.rounds.rounds import Outcome, Round, conduct, require_same
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
-from coordinator.server.statistics.statistic import Statistic
 
 ITEMS, USERS, BUDGET = 20, 1500, Fraction(2)
 SIGN, SETS = SignSensing(items=ITEMS, rated=5), MaxSense(items=ITEMS, rated=5)

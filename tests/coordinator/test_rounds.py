@@ -28,6 +28,8 @@ from actors.device import Cohort
 from actors.host import DeviceHost
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.statistics.scores import ScoreStatistic
+from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.server.decoding.line import decode
 from coordinator.server.design import Decoding, World
 from coordinator.server.fleet.cohorts import Cohorts, Layout
@@ -43,8 +45,6 @@ from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round, conduct
 from coordinator.server.rounds.state import Ask, RunProgress, ServerState, Spending, absorb, total
 from coordinator.server.rounds.transcript import Sealed, chain, digest, seal, size_of
-from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.config.scenario import Scenario
 
 WORLD = worlds.world(items=12, rated=6, like=((1.0, 0.0),))

@@ -32,6 +32,7 @@ from coordinator.protocol.errors import AgreementError, InputError, LostError, P
 from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanisms.totals import HONEST, Totals
 from coordinator.protocol.messages import Query
+from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
     WORDS_SERVER,
@@ -48,7 +49,6 @@ from coordinator.protocol.trust import TWO_SERVERS, BookActor, Openings
 from coordinator.server.design import World
 from coordinator.server.fleet.handed_rounds import SumQuerying
 from coordinator.server.mechanisms.totals import LikeTotals, TotalsHalf, TotalsSettings
-from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.rounds.state import Ask
 
 SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6

@@ -19,15 +19,14 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.mechanisms.sign import sign_words
+from coordinator.protocol.mechanisms.sign import count_agreements, sign_words
 from coordinator.protocol.messages import Query
+from coordinator.protocol.moments.sign_moments import optimal_best_count, sign_contrast
+from coordinator.protocol.statistics.scores import aggregate_scores
+from coordinator.protocol.statistics.slices import column_counts, subset_counts
 from coordinator.protocol.value_channels import choice_channel
 from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.mechanisms.oracles import Subset
-from coordinator.server.moments.sign_moments import optimal_best_count, sign_contrast
-from coordinator.server.statistics.scores import aggregate_scores
-from coordinator.server.statistics.signs import count_agreements
-from coordinator.server.statistics.slices import column_counts, subset_counts
 
 
 @settings(max_examples=examples(30))

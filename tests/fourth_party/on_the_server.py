@@ -8,9 +8,9 @@ import numpy as np
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.design import Decoding, World
 from coordinator.server.server_half import ServerHalf, Settings
-from coordinator.server.statistics.statistic import Statistic
 
 
 @dataclass(frozen=True, kw_only=True)

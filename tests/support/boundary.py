@@ -23,6 +23,8 @@ from coordinator.protocol.budget import PrivacyParameter
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.item_models import ItemToItem
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.statistics.scores import ScoreStatistic
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server import mechanisms
 from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.anchor.like_tables import TableLearner
@@ -42,8 +44,6 @@ from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound, Ask, Centred, Counts, Readings, RunProgress, ServerState
 from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS, TWO_ROUNDS, ServerHalf
-from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.statistic import Statistic
 from scenarios.backends import in_process as together
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.studies.scrutiny import checks

@@ -33,13 +33,13 @@ from benchmarks.victims import alive, below
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Release
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.statistics.statistic import Statistic
 from scenarios.store import record_log, whole_files
 from scenarios.store.record_log import RecordLog, count_records
 

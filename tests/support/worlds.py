@@ -21,18 +21,18 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, on_grid
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.rating_table import Likes, Rows, RowTable, starts_of
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from coordinator.protocol.sensing import sensing_table
+from coordinator.protocol.statistics.counts import PairStatistic
+from coordinator.protocol.statistics.scores import ScoreStatistic
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.value_channels import ChoiceChannel
 from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.completion.crowd import Crowd, local_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
-from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.statistics.counts import PairStatistic
-from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.statistic import Statistic
 
 # The project's objects, built from the oracle's worlds.
 SECRET = reference.derive(0, "devices")

@@ -21,11 +21,9 @@ import numpy as np
 from coordinator.protocol.checked import require_array
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
 from coordinator.protocol.public_half import OneBit
 
-LEVELS = "levels"  # Parameter of queries about turned signs: levels of an item's sensing coin, a power of two
-PRIOR, GUESS, COUNTS, LEAN, SENSED = ("prior", "guess", "counts", "lean", "sensed")
-"""Public arrays of queries about turned signs, int32, shapes (K,), (2 K, N), (2 K, N), (K,) and (N,)."""
 MOST_CLASSES, MOST_LEVELS, MOST_POOL = 64, 64, 1024
 """User classes, levels of a sensing coin, and items of a pool of pairs, at most."""
 

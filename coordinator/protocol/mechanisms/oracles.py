@@ -5,14 +5,12 @@ j-th item is a random one of those that it liked, and M if it liked none. One th
 random item was liked, M + j if it was disliked, and 2 M if it rated none.
 """
 
-import numpy as np
-
 from coordinator.protocol import amplification
-from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import UnaryChannel, unary_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import SIDES, pool_size, sides
 from coordinator.protocol.public_half import PublicHalf, require_whole_parameter
 from coordinator.protocol.value_channels import (
     CHOSEN,
@@ -22,23 +20,6 @@ from coordinator.protocol.value_channels import (
     subset_channel,
     subset_form,
 )
-
-SIDES = "sides"  # Parameter of every query: values an item, 1 or 2
-
-
-def sides(query: Query) -> int:
-    """Return how many values stand for an item: 1, liked; 2, liked or disliked."""
-    return int(query.parameters[SIDES])
-
-
-def pool_size(query: Query) -> int:
-    """Return the number of items M that are asked about."""
-    return query.items if query.pool is None else query.pool.size
-
-
-def pool_of(query: Query) -> Indices:
-    """Return the items that are asked about, ascending, int32."""
-    return np.arange(query.items, dtype=np.int32) if query.pool is None else query.pool
 
 
 def values_of(query: Query) -> int:

@@ -2,10 +2,8 @@
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import AGREEMENTS, OF_RATED
 from coordinator.protocol.public_half import OneBit
-
-AGREEMENTS = ("rated-equal", "equal", "positive")  # The three readings of the agreement bit (spec section 3)
-OF_RATED = "-of-rated"  # How the names end of queries about pairs among a device's public rated items
 
 
 class Pairwise(OneBit):

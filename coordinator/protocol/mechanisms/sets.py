@@ -1,8 +1,9 @@
 """The set mechanism in public: all that a device liked, or pairs of it, padded, and a subset."""
 
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.oracles import SIDES, OneItem, Subset, pool_size
+from coordinator.protocol.mechanisms.oracles import OneItem, Subset
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import SIDES, pairs_of, pool_size
 from coordinator.protocol.public_half import require_whole_parameter
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 
@@ -36,11 +37,6 @@ TOGETHER = "together"
 MOST_RANGES = 10  # Ranges of numbers of likes at most: 0, 1, 2 to 3, 4 to 7 and so on, and 256 or more
 MOST_ITEMS = 400  # Items whose pairs are asked about at most: 79,800 pairs
 MOST_LIKES = 50  # Likes that a device keeps at most for pairs: it lists 1,225 pairs then
-
-
-def pairs_of(items: int) -> int:
-    """Return the number of pairs of so many items."""
-    return items * (items - 1) // 2
 
 
 def ranges_of(items: int) -> int:

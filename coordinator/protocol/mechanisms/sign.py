@@ -12,10 +12,13 @@ A device's answer is a signed vector: the bit of its sign first, then the vector
 import numpy as np
 
 from coordinator.protocol.amplification import TwoLevels
-from coordinator.protocol.arrays import Bits2, Bools, Ints
+from coordinator.protocol.arrays import Bits2, Bools, Ints, Words
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.public_draws import streams_of
 from coordinator.protocol.public_half import PublicHalf
+from coordinator.protocol.statistics.scores import ScoreStatistic, score_statistic
+from coordinator.protocol.statistics.signs import agreements
 from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
 MOST_VECTORS = 64
@@ -42,6 +45,26 @@ def from_bits(bits: Bits2) -> tuple[Bools, Ints]:
     """Return the sign and the vector's number of every answer."""
     shifts = np.arange(bits.shape[1] - 1)[::-1]
     return bits[:, 0].astype(np.bool_), (bits[:, 1:].astype(np.int64) << shifts).sum(axis=1)
+
+
+def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
+    """Return the statistic of one block's release, regenerating the signs; see `mechanisms.aggregate`."""
+    # ``sensed`` holds the answering devices, for every item of the pool; ``scores`` those of them that named a vector
+    # whose sign of the item is +1, so that ``sum_u H_ui S_u = 2 scores - sensed``.
+    release.require(query)
+    assert query.pool is not None  # a device answers no other
+    answered = release.answered_mask()
+    agreed = count_agreements(query, streams_of(query, release), release.unpacked(), answered)
+    return score_statistic(query, release, np.stack([np.full_like(agreed, answered.sum()), agreed]))
+
+
+def count_agreements(query: Query, streams: Words, bits: Bits2, answered: Bools) -> Ints:
+    """Return how many devices named a vector whose sign of an item is +1, int64, one count an item of the pool."""
+    # Shapes: ``streams``, ``answered`` (devices,); ``bits`` (devices, answer bits).
+    assert query.pool is not None  # a device answers no other
+    positive, vector = from_bits(bits)
+    pool = query.pool.size
+    return agreements(streams, positive, answered, pool, vector * sign_words(pool))
 
 
 class Sign(PublicHalf):

@@ -10,9 +10,9 @@ from coordinator.protocol.arrays import Bools
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import ExactChannel, Likelihood
 from coordinator.protocol.errors import InputError, WithheldError
-from coordinator.protocol.mechanisms.oracles import pool_size
-from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES, TOGETHER, pairs_of, together
+from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES, TOGETHER, together
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import pairs_of, pool_size
 from coordinator.protocol.public_half import ADD_REMOVE, REPLACE, PublicHalf, require_whole_parameter
 from coordinator.protocol.shares import WORD_BYTES, require_readable
 from coordinator.protocol.value_channels import PADDED

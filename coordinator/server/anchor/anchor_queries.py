@@ -11,10 +11,11 @@ from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, MOST_POOL, PRIOR, SENSED
+from coordinator.protocol.mechanisms.anchor import MOST_POOL
 from coordinator.protocol.messages import Query
+from coordinator.protocol.moments.sign_moments import pair_contrast
+from coordinator.protocol.pools import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
 from coordinator.server.design import RoundTerms, query_of
-from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import AnchorRound
 from coordinator.server.server_half import check_shape
 

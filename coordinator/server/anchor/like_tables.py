@@ -12,13 +12,13 @@ import scipy
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices2
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
-from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, SENSED
 from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.moments.sign_moments import pair_contrast
+from coordinator.protocol.pools import COUNTS, GUESS, LEAN, LEVELS, SENSED
 from coordinator.server.anchor import anchor_queries
 from coordinator.server.decoding.posterior import Posterior, fit, joint, on_a_grid
 from coordinator.server.decoding.threads import k_means, one_thread
 from coordinator.server.design import RoundTerms
-from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import AnchorRound
 
 GUESS_UNIT = 256  # Steps of a rating's log-likelihood in a guess

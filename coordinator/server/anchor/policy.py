@@ -13,8 +13,9 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled, int64, uint64
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import LOW, device_streams, draw
-from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEVELS, SENSED
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
+from coordinator.protocol.moments.sign_moments import sign_contrast
+from coordinator.protocol.pools import COUNTS, GUESS, LEVELS, SENSED
 from coordinator.server.anchor.anchor_queries import (
     NEXT_LOOK,
     AnchorHistory,
@@ -29,7 +30,6 @@ from coordinator.server.anchor.like_tables import STANDS_OUT, TELLS, TableBelief
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels, unsure
 from coordinator.server.design import RoundTerms
-from coordinator.server.moments.sign_moments import sign_contrast
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.setting import Setting, information_to_decide, users_on_grid
 from coordinator.server.rounds.state import AnchorRound, Ask, ServerState

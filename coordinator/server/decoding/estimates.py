@@ -8,12 +8,12 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.mechanisms.oracles import pool_of, pool_size, sides
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
-from coordinator.server.moments.count_moments import LIKED, item_share
-from coordinator.server.moments.sign_moments import reach, sign_contrast
-from coordinator.server.statistics.counts import CountStatistic, Rates
-from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.protocol.moments.count_moments import LIKED, item_share
+from coordinator.protocol.moments.sign_moments import reach, sign_contrast
+from coordinator.protocol.pools import pool_of, pool_size, sides
+from coordinator.protocol.statistics.counts import CountStatistic, Rates
+from coordinator.protocol.statistics.scores import ScoreStatistic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

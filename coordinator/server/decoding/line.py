@@ -11,10 +11,10 @@ from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
+from coordinator.protocol.statistics.counts import PairStatistic
+from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.decoding.curator import item_sensitivity, noisy_symmetric, noisy_totals, pair_sensitivity
 from coordinator.server.decoding.threads import k_means, one_thread
-from coordinator.server.statistics.counts import PairStatistic
-from coordinator.server.statistics.scores import ScoreStatistic
 
 
 def decode_pairs(statistic: PairStatistic, *, clusters: int, decoder: str) -> Model:

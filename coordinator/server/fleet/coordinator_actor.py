@@ -12,6 +12,7 @@ from ray.util.metrics import Gauge
 from coordinator.protocol.agreement import Agreement, intermediary_of
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.trust import TWO_SERVERS
 from coordinator.server.fleet.calls import RayHosts, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side
@@ -22,7 +23,6 @@ from coordinator.server.mechanisms import load_decoder
 from coordinator.server.rounds.conductor import ServerSpec, run_rounds
 from coordinator.server.rounds.state import Ask, RunProgress
 from coordinator.server.rounds.transcript import Sealed
-from coordinator.server.statistics.statistic import Statistic
 
 
 class ServersQuerying:

@@ -10,13 +10,13 @@ from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.errors import LostError, WithheldError
 from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
 from coordinator.protocol.shares import PublishedSum, RollError, ShareRoll, digest_of_published, opened
+from coordinator.protocol.statistics.counts import CountStatistic
+from coordinator.protocol.statistics.statistic import Statistic, merge, no_answer
 from coordinator.protocol.trust import OpeningError, ShuffledRound
 from coordinator.server.fleet.cohorts import Layout, calls
 from coordinator.server.mechanisms import aggregate, no_release, of_published
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
-from coordinator.server.statistics.counts import CountStatistic
-from coordinator.server.statistics.statistic import Statistic, merge, no_answer
 
 Both = Callable[[str, Sequence[tuple[Any, ...]]], Sequence[Any]]
 """Calls a method of both servers, the server of words first, with arguments for each; returns both results."""

@@ -12,13 +12,13 @@ from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.server.fleet.calls import Flight, carry, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of, require_round
 from coordinator.server.fleet.panel import BlockRequest, Panel
 from coordinator.server.mechanisms import aggregate, no_release, require_answer
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
-from coordinator.server.statistics.statistic import Statistic, merge
 
 CPUS = 0.5  # CPUs that Ray reserves for an aggregator; each block takes a worker's time on the devices' side and here
 

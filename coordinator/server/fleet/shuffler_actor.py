@@ -10,6 +10,7 @@ from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.trust import OPENER, BookActor, ShuffledRound
 from coordinator.server.fleet.calls import RayHosts, in_a_line, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of
@@ -19,7 +20,6 @@ from coordinator.server.mechanisms import require_answer
 from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed
-from coordinator.server.statistics.statistic import Statistic
 from coordinator.shuffler import Shuffler
 
 LOOK = 0.2  # Seconds between two looks at how many devices have answered the shuffler

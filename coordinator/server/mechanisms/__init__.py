@@ -8,10 +8,10 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import RoomError, by_name, declared
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.statistics.counts import CountStatistic
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.custom import server_half
 from coordinator.server.server_half import ServerHalf
-from coordinator.server.statistics.counts import CountStatistic
-from coordinator.server.statistics.statistic import Statistic
 
 
 @cache

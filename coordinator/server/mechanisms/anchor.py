@@ -13,13 +13,13 @@ from coordinator.server.design import LearnerOptions, World
 from coordinator.server.server_half import ANCHOR, POSTERIOR, ServerHalf, Settings
 
 if TYPE_CHECKING:
+    from coordinator.protocol.moments.sign_moments import AnchorMoments
+    from coordinator.protocol.statistics.signs import AnchorStatistic
     from coordinator.server.anchor.anchor_queries import AnchorSensing
     from coordinator.server.anchor.policy import RoundLearner
-    from coordinator.server.moments.sign_moments import AnchorMoments
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
-    from coordinator.server.statistics.signs import AnchorStatistic
 
 
 class AnchorSettings(Settings):
@@ -96,12 +96,12 @@ class AnchorHalf(ServerHalf):
         return RoundLearner(anchors=anchors, clusters=world.clusters)
 
     def aggregate(self, query: Query, release: Release) -> AnchorStatistic:
-        from coordinator.server.statistics.signs import aggregate_anchor
+        from coordinator.protocol.statistics.signs import aggregate_anchor
 
         return aggregate_anchor(query, release)
 
     def moments(self, settings: Settings, world: World) -> AnchorMoments | None:
-        from coordinator.server.moments.sign_moments import AnchorMoments
+        from coordinator.protocol.moments.sign_moments import AnchorMoments
 
         return None if world.block is None else AnchorMoments(ratings=2 * world.block.like - 1)
 

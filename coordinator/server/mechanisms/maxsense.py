@@ -19,10 +19,10 @@ from coordinator.server.design import Decoding, RoundTerms, World, query_of
 from coordinator.server.server_half import POOLED, POSTERIOR, SETS, NoSignal, ServerHalf, Settings, Theta, check_shape
 
 if TYPE_CHECKING:
+    from coordinator.protocol.moments.blocks import SketchMoments
+    from coordinator.protocol.moments.emulation import EmulatedDevices
+    from coordinator.protocol.statistics.scores import ScoreStatistic
     from coordinator.server.decoding.estimates import Estimates
-    from coordinator.server.moments.blocks import SketchMoments
-    from coordinator.server.moments.emulation import EmulatedDevices
-    from coordinator.server.statistics.scores import ScoreStatistic
 
 
 class MaxSenseSettings(Settings):
@@ -85,7 +85,7 @@ class MaxSense:
         return np.full(pool, rate)
 
     def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
-        from coordinator.server.moments.emulation import draw_sets
+        from coordinator.protocol.moments.emulation import draw_sets
 
         return draw_sets(query, crowd, coins)
 
@@ -104,7 +104,7 @@ class MaxSenseHalf(ServerHalf):
         return MaxSense(items=world.items, rated=world.rated, theta=settings.theta)
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        from coordinator.server.statistics.scores import aggregate_scores
+        from coordinator.protocol.statistics.scores import aggregate_scores
 
         return aggregate_scores(query, release)
 
@@ -114,7 +114,7 @@ class MaxSenseHalf(ServerHalf):
         return decode(statistic, sensing=query.parameters["sensing"], clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: MaxSenseSettings, world: World) -> SketchMoments | NoSignal | None:
-        from coordinator.server.moments.blocks import maxsense_moments
+        from coordinator.protocol.moments.blocks import maxsense_moments
 
         sensing = settings.theta / world.rated
         if world.block is None:
@@ -198,7 +198,7 @@ def _signal(design: MultiMaxSense, world: World, decoder: str) -> float:
 
 
 def _moments(design: MultiMaxSense, world: World) -> SketchMoments:
-    from coordinator.server.moments.blocks import multi_maxsense_moments
+    from coordinator.protocol.moments.blocks import multi_maxsense_moments
 
     assert world.block is not None
     epsilon = as_float(world.epsilon)
@@ -262,7 +262,7 @@ class MultiMaxSenseHalf(ServerHalf):
         return settings.at(world, settings.shares(world))
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        from coordinator.server.statistics.scores import aggregate_partition
+        from coordinator.protocol.statistics.scores import aggregate_partition
 
         return aggregate_partition(query, release)
 

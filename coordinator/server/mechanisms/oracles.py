@@ -16,28 +16,20 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import COIN, odds_within, unary_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
-from coordinator.protocol.mechanisms.oracles import (
-    BUCKETS,
-    MOST_BUCKETS,
-    MOST_ROWS,
-    ROWS,
-    SIDES,
-    columns,
-    sides,
-    values_of,
-)
+from coordinator.protocol.mechanisms.oracles import BUCKETS, MOST_BUCKETS, MOST_ROWS, ROWS, columns, values_of
 from coordinator.protocol.mechanisms.oracles import Subset as PublicSubset
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.pools import SIDES, sides
+from coordinator.protocol.statistics.counts import CountStatistic, Rates, counted, reported
 from coordinator.protocol.value_channels import CHOSEN, SubsetChannel, kary_channel
 from coordinator.server.design import Decoding, RoundTerms, World, query_of
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf, Settings, check_shape
-from coordinator.server.statistics.counts import CountStatistic, Rates, counted, reported
 
 if TYPE_CHECKING:
     from coordinator.protocol.amplification import SetDesign
+    from coordinator.protocol.moments.blocks import BlockParameters
+    from coordinator.protocol.moments.count_moments import FrequencyMoments
     from coordinator.server.decoding.estimates import Estimates
-    from coordinator.server.moments.blocks import BlockParameters
-    from coordinator.server.moments.count_moments import FrequencyMoments
 
 
 KMEANS = "k-means"  # Name of the decoder that clusters the estimates
@@ -155,7 +147,7 @@ class FrequencyHalf(ServerHalf):
         return Model(cluster=kmeans_on_line(value, how.clusters), score=value, error=error, clusters=how.clusters)
 
     def moments(self, settings: FrequencySettings, world: World) -> FrequencyMoments | None:
-        from coordinator.server.moments.count_moments import FrequencyMoments
+        from coordinator.protocol.moments.count_moments import FrequencyMoments
 
         if world.block is None:
             return None
@@ -166,7 +158,7 @@ class FrequencyHalf(ServerHalf):
 
     def shares(self, query: Query, block: BlockParameters) -> tuple[Floats, Floats | None]:
         """Return the probabilities that a user's value is one item of each cluster, liked and (if asked) disliked."""
-        from coordinator.server.moments.count_moments import liked_shares, rated_shares
+        from coordinator.protocol.moments.count_moments import liked_shares, rated_shares
 
         return (liked_shares(block), None) if sides(query) == 1 else rated_shares(block)
 
@@ -206,7 +198,7 @@ class Oue(FrequencyDesign):
     @staticmethod
     def supports(query: Query, release: Release) -> Ints:
         """Return how many devices have a 1 for each value."""
-        from coordinator.server.statistics.slices import column_counts
+        from coordinator.protocol.statistics.slices import column_counts
 
         release.require(query)
         return column_counts(release)
@@ -319,7 +311,7 @@ def subset_rates(query: Query) -> Rates:
 
 def subset_supports(query: Query, release: Release) -> Ints:
     """Return how many devices named each value, dummies behind what is asked about."""
-    from coordinator.server.statistics.slices import subset_counts
+    from coordinator.protocol.statistics.slices import subset_counts
 
     half = public_half(query.design)
     assert isinstance(half, PublicSubset)  # of no other query

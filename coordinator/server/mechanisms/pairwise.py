@@ -10,14 +10,14 @@ from pydantic import Field
 
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.pairwise import AGREEMENTS, OF_RATED
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.pools import AGREEMENTS, OF_RATED
+from coordinator.protocol.statistics.counts import PairStatistic, aggregate_pairs, check_items
 from coordinator.server.design import Decoding, RoundTerms, World, query_of
 from coordinator.server.server_half import SETS, ServerHalf, Settings
-from coordinator.server.statistics.counts import PairStatistic, aggregate_pairs, check_items
 
 if TYPE_CHECKING:
-    from coordinator.server.moments.blocks import PairMoments
+    from coordinator.protocol.moments.blocks import PairMoments
 
 
 class PairwiseSettings(Settings):
@@ -96,7 +96,7 @@ class PairwiseHalf(ServerHalf):
         return decode_pairs(statistic, clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: PairwiseSettings, world: World) -> PairMoments | None:
-        from coordinator.server.moments.blocks import PairMoments, pair_agreement
+        from coordinator.protocol.moments.blocks import PairMoments, pair_agreement
 
         if world.block is None:
             return None

@@ -15,14 +15,10 @@ from pydantic import Field
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.oracles import SIDES, pool_of, pool_size
-from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES, TOGETHER, Pairs, pairs_of, together
+from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES, TOGETHER, Pairs, together
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, query_of
-from coordinator.server.mechanisms import oracles
-from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, ServerHalf, Settings, check_shape
-from coordinator.server.statistics.counts import (
+from coordinator.protocol.pools import SIDES, pairs_of, pool_of, pool_size
+from coordinator.protocol.statistics.counts import (
     PAIRED,
     RANKED,
     SHARED,
@@ -32,10 +28,14 @@ from coordinator.server.statistics.counts import (
     counted,
     of_group,
 )
+from coordinator.protocol.value_channels import CHOSEN, PADDED
+from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, query_of
+from coordinator.server.mechanisms import oracles
+from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, ServerHalf, Settings, check_shape
 
 if TYPE_CHECKING:
-    from coordinator.server.moments.blocks import BlockParameters
-    from coordinator.server.moments.count_moments import FrequencyMoments
+    from coordinator.protocol.moments.blocks import BlockParameters
+    from coordinator.protocol.moments.count_moments import FrequencyMoments
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import GroupPromise, Setting
@@ -112,7 +112,7 @@ class GroupedSets(ABC):
         self, likes: tuple[float, ...], pool_items: int, epsilon: Epsilon, padded: int, subset_size: int
     ) -> tuple[int, int, int]:
         """Return the sizes of a query about single items, for devices that like so many of them, if that is known."""
-        from coordinator.server.moments.count_moments import best_sizes, sizes_for
+        from coordinator.protocol.moments.count_moments import best_sizes, sizes_for
 
         if likes:
             return 1, *sizes_for(likes, pool_items, epsilon=epsilon, padded=padded, subset_size=subset_size)
@@ -318,7 +318,7 @@ class LikedPairs(GroupedSets):
         self, *, pool: Indices | None = None, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return a query about the pairs of ``pool``, by default of the first M items, sized by shares of ``likes``."""
-        from coordinator.server.moments.count_moments import best_subset
+        from coordinator.protocol.moments.count_moments import best_subset
 
         if pool is None and self.ranks_first:
             pool = np.arange(self.top, dtype=np.int32)
@@ -338,7 +338,7 @@ class LikedPairs(GroupedSets):
 
     def _sizes(self, likes: tuple[float, ...], epsilon: Epsilon) -> tuple[int, int]:
         """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""
-        from coordinator.server.moments.count_moments import sizes_for
+        from coordinator.protocol.moments.count_moments import sizes_for
 
         return sizes_for(likes, self.top, together=2, epsilon=epsilon, subset_size=self.subset_size, most=MOST_LIKES)
 
@@ -410,7 +410,7 @@ class PairsHalf(ServerHalf):
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
         """Return the moments of the group that ranks all items, for each cluster; clusters follow from it alone."""
-        from coordinator.server.moments.count_moments import FrequencyMoments, set_shares
+        from coordinator.protocol.moments.count_moments import FrequencyMoments, set_shares
 
         if world.block is None or (isinstance(settings, PairsSettings) and settings.counted_group):
             return None
@@ -463,7 +463,7 @@ class LikedSet(oracles.Subset):
 
     def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
         """Return the sizes of sets and subsets."""
-        from coordinator.server.moments.count_moments import best_sizes
+        from coordinator.protocol.moments.count_moments import best_sizes
 
         own, subset_size = best_sizes(
             values - 1, rated=self.rated, epsilon=epsilon, padded=self.padded, subset_size=self.subset_size
@@ -472,7 +472,7 @@ class LikedSet(oracles.Subset):
 
     def line(self, query: Query) -> tuple[float, float]:
         """Return slope and offset of an item's expected estimate, as a function of how much users like it."""
-        from coordinator.server.moments.count_moments import LIKED, set_share
+        from coordinator.protocol.moments.count_moments import LIKED, set_share
 
         padded = int(query.parameters[PADDED])
         return set_share(pool_size(query), items=self.items, rated=self.rated, likes=LIKED, padded=padded), 0.0
@@ -519,7 +519,7 @@ class SetHalf(oracles.FrequencyHalf):
         return None if settings.counted_group else super().moments(settings, world)
 
     def shares(self, query: Query, block: BlockParameters) -> tuple[Floats, None]:
-        from coordinator.server.moments.count_moments import set_shares
+        from coordinator.protocol.moments.count_moments import set_shares
 
         return set_shares(block, int(query.parameters[PADDED])), None
 

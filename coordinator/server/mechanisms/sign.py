@@ -17,10 +17,10 @@ from coordinator.server.design import RoundTerms, World, query_of
 from coordinator.server.server_half import POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 
 if TYPE_CHECKING:
+    from coordinator.protocol.moments.emulation import EmulatedDevices
+    from coordinator.protocol.moments.sign_moments import SignMoments
+    from coordinator.protocol.statistics.scores import ScoreStatistic
     from coordinator.server.decoding.estimates import Estimates
-    from coordinator.server.moments.emulation import EmulatedDevices
-    from coordinator.server.moments.sign_moments import SignMoments
-    from coordinator.server.statistics.scores import ScoreStatistic
 
 
 class SignSettings(Settings):
@@ -64,7 +64,7 @@ class SignSensing:
         self, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return the query of one round; ``pool`` holds the items that have signs, by default all."""
-        from coordinator.server.moments.sign_moments import optimal_best_count
+        from coordinator.protocol.moments.sign_moments import optimal_best_count
 
         centres = None
         if expected is not None and self.centred and self.vectors == 1:
@@ -118,12 +118,12 @@ class SignHalf(ServerHalf):
         return SignSensing(items=world.items, rated=world.rated, vectors=settings.vectors, centred=centred)
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        from coordinator.server.statistics.signs import aggregate_signs
+        from coordinator.protocol.mechanisms.sign import aggregate_signs
 
         return aggregate_signs(query, release)
 
     def moments(self, settings: SignSettings, world: World) -> SignMoments:
-        from coordinator.server.moments.sign_moments import SignMoments
+        from coordinator.protocol.moments.sign_moments import SignMoments
 
         design = self.design(settings, world)
         query = design.query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)

@@ -37,11 +37,11 @@ from coordinator.server.mechanisms.toys import CuratorSettings
 from coordinator.server.server_half import ONE_ROUND, TRUST_TWO_SERVERS, TWO_ROUNDS, ServerHalf, SumMoments
 
 if TYPE_CHECKING:
+    from coordinator.protocol.statistics.counts import CountStatistic, GroupStatistic
+    from coordinator.protocol.statistics.statistic import Statistic
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, ServerState
-    from coordinator.server.statistics.counts import CountStatistic, GroupStatistic
-    from coordinator.server.statistics.statistic import Statistic
 
 SERVERS, DEVICES = "servers", "devices"
 CHOICE, LEAST_CHOICE = 4, 10  # One part in so many of epsilon is that of likes, which choose the items that are paired
@@ -298,15 +298,15 @@ class PairTotalsHalf(SharesHalf):
 
     def of_published(self, query: Query, totals: CountStatistic) -> GroupStatistic:
         """Return totals of items apart from those of pairs."""
-        from coordinator.server.statistics.counts import PAIRED, RANKED, of_group
+        from coordinator.protocol.statistics.counts import PAIRED, RANKED, of_group
 
         return of_group(RANKED if together(query) == 1 else PAIRED, totals)
 
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
         """Return the items' popularity by the first round, clustered, and EASE on the second round's noisy pairs."""
+        from coordinator.protocol.statistics.counts import PAIRED, RANKED
         from coordinator.server.decoding.pair_model import from_sums, gram_matrix
         from coordinator.server.decoding.threads import one_thread
-        from coordinator.server.statistics.counts import PAIRED, RANKED
 
         items, pairs = statistic.of(RANKED), statistic.of(PAIRED)
         model = _by_totals(items.sums, PairVector().deviation(queries[0], items.answered), how)
@@ -337,7 +337,7 @@ def _by_totals(sums: Ints, error: float, how: Decoding) -> Model:
 
 def _like_moments(world: World, design: SharedTotals, most: int, epsilon: Epsilon, delta: float) -> SumMoments | None:
     """Return the moments of a total of each cluster of at most so many likes a device, and of the noise."""
-    from coordinator.server.moments.count_moments import set_shares
+    from coordinator.protocol.moments.count_moments import set_shares
 
     if world.block is None:
         return None

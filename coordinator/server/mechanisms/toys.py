@@ -16,17 +16,17 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.public_half import ADD_REMOVE
+from coordinator.protocol.statistics.counts import PairStatistic, check_items
 from coordinator.server import server_half
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
 from coordinator.server.design import Decoding, RoundTerms, World, query_of
-from coordinator.server.statistics.counts import PairStatistic, check_items
 
 if TYPE_CHECKING:
+    from coordinator.protocol.statistics.scores import ScoreStatistic
+    from coordinator.protocol.statistics.statistic import Statistic
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, ServerState
-    from coordinator.server.statistics.scores import ScoreStatistic
-    from coordinator.server.statistics.statistic import Statistic
 
 
 DRY_ROUNDS = 16  # Number of rounds of item queries without a yes after which the next rounds are doubled
@@ -85,8 +85,8 @@ class UntilLearned:
     def _unlearned(self, state: ServerState) -> Indices:
         if not state.round_number:
             return np.arange(self.design.items, dtype=np.int32)
+        from coordinator.protocol.statistics.scores import ScoreStatistic
         from coordinator.server.rounds.state import total
-        from coordinator.server.statistics.scores import ScoreStatistic
 
         statistic = total(state)
         assert isinstance(statistic, ScoreStatistic)
@@ -130,7 +130,7 @@ class ItemQueryHalf(ToyHalf):
         return UntilLearned(design=cast("ItemQuery", setting.design), public_seed=setting.public_seed)
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        from coordinator.server.statistics.scores import aggregate_item_queries
+        from coordinator.protocol.statistics.scores import aggregate_item_queries
 
         return aggregate_item_queries(query, release)
 
@@ -185,7 +185,7 @@ class RevealHalf(server_half.ServerHalf):
     bounded = False
 
     def aggregate(self, query: Query, release: Release) -> Statistic:
-        from coordinator.server.statistics.scores import aggregate_revealed
+        from coordinator.protocol.statistics.scores import aggregate_revealed
 
         return aggregate_revealed(query, release)
 
@@ -266,7 +266,7 @@ class CuratorPairsHalf(CuratorHalf):
         return Reveal(name=self.name, items=world.items, most=world.rated)
 
     def aggregate(self, query: Query, release: Release) -> PairStatistic:
-        from coordinator.server.statistics.scores import aggregate_revealed_pairs
+        from coordinator.protocol.statistics.scores import aggregate_revealed_pairs
 
         return aggregate_revealed_pairs(query, release)
 
@@ -276,7 +276,7 @@ class CuratorPairsHalf(CuratorHalf):
         return decode_pair_totals(statistic, how.trusted(), clusters=how.clusters)
 
     def moments(self, settings: CuratorSettings, world: World) -> server_half.PairTotals | None:
-        from coordinator.server.moments.blocks import pair_agreement
+        from coordinator.protocol.moments.blocks import pair_agreement
 
         if world.block is None:
             return None

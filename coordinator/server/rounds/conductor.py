@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.rounds.state import Ask, RunProgress
 from coordinator.server.rounds.transcript import Sealed
-from coordinator.server.statistics.statistic import Statistic
 
 R = TypeVar("R")  # What is stored of a finished round
 O_co = TypeVar("O_co", covariant=True)  # The result of all rounds

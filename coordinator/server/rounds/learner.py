@@ -8,12 +8,12 @@ from typing import Any, Protocol
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import Decoding, PoolDesign
 from coordinator.server.rounds.policies import policy_name
 from coordinator.server.rounds.setting import beliefs
 from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, total
-from coordinator.server.statistics.statistic import Statistic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError, WithheldError
 from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.rounds.conductor import Fleet, Transport, run_rounds
@@ -19,7 +20,6 @@ from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.policies import PurityCheck, complaint_about, in_a_line, next_ask, policy_name
 from coordinator.server.rounds.state import Ask, Policy, RunProgress, ServerState, Spending
 from coordinator.server.rounds.transcript import chain, digest, size_of, transcripts_of
-from coordinator.server.statistics.statistic import Statistic
 
 ANEW = "start in a new folder"  # Advice for a run that cannot be resumed
 

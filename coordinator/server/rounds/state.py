@@ -11,13 +11,13 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, within
-from coordinator.protocol.mechanisms.anchor import PRIOR, SENSED
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pools import PRIOR, SENSED
+from coordinator.protocol.statistics.scores import ScoreStatistic
+from coordinator.protocol.statistics.signs import AnchorStatistic
+from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.design import PoolDesign
-from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.signs import AnchorStatistic
-from coordinator.server.statistics.statistic import Statistic, merge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,9 @@ from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.totals import HONEST, SharedVector, trusted_servers
 from coordinator.protocol.messages import Query
 from coordinator.protocol.shares import WORD_BYTES
+from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.rounds.state import Ask
 from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, TRUST_TWO_SERVERS, TWO_ROUNDS, UNTIL_LEARNED
-from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
 from scenarios.config.custom_halves import OwnSettings

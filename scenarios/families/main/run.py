@@ -22,6 +22,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.shares import SIDES, secret_of
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.fleet.cohorts import Layout, plan_layout
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.mechanisms.totals import IDEAL
@@ -29,7 +30,6 @@ from coordinator.server.rounds.policies import policy_name
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, require_same
 from coordinator.server.rounds.state import total
 from coordinator.server.server_half import ANCHOR, ELIMINATE, FIXED, ONE_ROUND, TRUST_TWO_SERVERS
-from coordinator.server.statistics.statistic import Statistic
 from scenarios.backends.session import (
     Backend,
     BackendJob,

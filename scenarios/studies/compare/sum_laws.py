@@ -9,17 +9,18 @@ import scipy
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.compiled import compiled, uint32
-from coordinator.protocol.mechanisms.oracles import pool_of, values_of
-from coordinator.protocol.mechanisms.oracles import pool_size as pool_count
-from coordinator.protocol.mechanisms.sets import Pairs, Set, pairs_of, ranges_of, together
+from coordinator.protocol.mechanisms.oracles import values_of
+from coordinator.protocol.mechanisms.sets import Pairs, Set, ranges_of, together
 from coordinator.protocol.messages import CENTRE_UNIT, Query
+from coordinator.protocol.pools import pairs_of, pool_of
+from coordinator.protocol.pools import pool_size as pool_count
+from coordinator.protocol.statistics.counts import CountStatistic, GroupStatistic, of_group
+from coordinator.protocol.statistics.scores import ScoreStatistic
+from coordinator.protocol.statistics.signs import AnchorStatistic
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.value_channels import PADDED
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import group_of
-from coordinator.server.statistics.counts import CountStatistic, GroupStatistic, of_group
-from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.signs import AnchorStatistic
-from coordinator.server.statistics.statistic import Statistic
 from scenarios.data.rating_split import LikesFold
 
 

@@ -10,9 +10,9 @@ from coordinator.protocol.budget import as_json
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.moments.blocks import PairMoments
+from coordinator.protocol.moments.probabilities import root_between
 from coordinator.protocol.trust import TWO_SERVERS
-from coordinator.server.moments.blocks import PairMoments
-from coordinator.server.moments.probabilities import root_between
 from coordinator.server.server_half import FIXED, ONE_ROUND, TRUST_TWO_SERVERS
 from scenarios.config.central_promise import check_shuffled
 from scenarios.config.run_spec import RunSpec

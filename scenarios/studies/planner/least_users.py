@@ -14,9 +14,9 @@ from scipy.special import logit
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.moments.probabilities import root_between
+from coordinator.protocol.moments.sign_moments import AnchorMoments, SignMoments
 from coordinator.server.custom import KMEANS
-from coordinator.server.moments.probabilities import root_between
-from coordinator.server.moments.sign_moments import AnchorMoments, SignMoments
 from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL, ServerHalf
 from scenarios.backends.selection import InProcess
 from scenarios.config.mechanism_settings import designs, server_half, variants

@@ -18,7 +18,7 @@ from scipy.special import ndtr
 
 from coordinator.protocol.budget import as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.sign_moments import sign_contrast
+from coordinator.protocol.moments.sign_moments import sign_contrast
 from scenarios.config.scenario import Scenario
 from scenarios.show.tables import name_of, remark, titled
 from scenarios.studies.planner.least_users import Candidate, Target, candidates

@@ -26,11 +26,11 @@ from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_half import PublicHalf
 from coordinator.protocol.shares import SEEDS_SERVER, SIDES, WORDS_SERVER, SeedShare, WordShare
+from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.server.custom import CustomDesign
 from coordinator.server.design import PoolDesign
 from coordinator.server.fleet.cohorts import cut
 from coordinator.server.mechanisms import aggregate
-from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.backends.selection import InProcess
 from scenarios.config.admission import add_draws, improbable_count
 from scenarios.config.custom_halves import OwnSettings

@@ -20,6 +20,8 @@ from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.statistics.scores import ScoreStatistic
+from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.protocol.trust import TWO_SERVERS
 from coordinator.server.design import EmulatedDesign
 from coordinator.server.fleet.cohorts import cut
@@ -28,8 +30,6 @@ from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ANCHOR, GROUPS
-from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import NoStore, RoundStore, stop_if_abandoned
 from scenarios.config.mechanism_settings import all_settings

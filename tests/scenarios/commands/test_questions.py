@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from runs import complains, here, of_file, planted_ratings, small, write_movielens
 
+from coordinator.protocol.moments.blocks import BlockParameters, multi_maxsense_moments
 from coordinator.server.mechanisms.maxsense import MultiMaxSense, MultiMaxSenseSettings
-from coordinator.server.moments.blocks import BlockParameters, multi_maxsense_moments
 from scenarios.config.run_spec import load_scenario
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import block_parameters, known_world, populate, settle, settled

@@ -11,7 +11,7 @@ from runs import alike, complains, here, present, small
 from coordinator.protocol.amplification import TwoLevels, shuffled_epsilon
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.mechanisms import half_of as public_half
-from coordinator.server.moments.sign_moments import sign_contrast
+from coordinator.protocol.moments.sign_moments import sign_contrast
 from scenarios.config import central_promise
 from scenarios.config.central_promise import RoundSize, smallest_round
 from scenarios.config.run_spec import RunSpec, half_in

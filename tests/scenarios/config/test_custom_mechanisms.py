@@ -16,11 +16,11 @@ from coordinator.protocol.custom import UNCHECKED, Mechanism, MechanismError, ad
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
+from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.server.custom import KMEANS, CustomDesign, estimated
 from coordinator.server.design import Decoding, World
 from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.server_half import POOLED
-from coordinator.server.statistics.counts import CountStatistic
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
 
 HONEST = (mechanisms.OUE, mechanisms.GRR, mechanisms.LocalHashing)

@@ -13,10 +13,10 @@ from faults import LAYOUT, killed_on_ray, left, stopped
 from runs import Command, small, tree
 
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.rounds import Round
 from coordinator.server.rounds.state import Ask
-from coordinator.server.statistics.statistic import Statistic
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds
 from scenarios.config.mechanism_settings import variants
@@ -79,7 +79,9 @@ def test_rounds_come_back_as_they_were(kind: dict[str, Any], tmp_path: Path) -> 
 
 def test_every_statistic_can_be_kept() -> None:
     kept = {type(rounds_of(design=one)[0].statistic).__name__ for one in (*server_halves(), mechanisms.OUE())}
-    ours = (kind for kind in Statistic.__subclasses__() if kind.__module__.startswith("coordinator.server.statistics"))
+    ours = (
+        kind for kind in Statistic.__subclasses__() if kind.__module__.startswith("coordinator.protocol.statistics")
+    )
     assert kept == {kind.__name__ for kind in ours}
 
 

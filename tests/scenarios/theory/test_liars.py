@@ -14,11 +14,11 @@ from actors.lies import ANSWERS, RATINGS, Collusion
 from actors.lying import LyingCohort
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
+from coordinator.protocol.statistics.counts import CountStatistic
+from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.decoding.estimates import popularity
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.oracles import FrequencyHalf
-from coordinator.server.statistics.counts import CountStatistic
-from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settle

@@ -10,8 +10,8 @@ from worlds import block_model
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.moments.blocks import SketchMoments, maxsense_moments
 from coordinator.server.decoding.line import kmeans_on_line
-from coordinator.server.moments.blocks import SketchMoments, maxsense_moments
 from scenarios.theory.prediction import ScoreMixture, mixture_accuracy, mixture_exact, mixture_of_scores, sampled_cuts
 
 EQUAL: Ints = np.array([500, 500])

@@ -19,17 +19,17 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.item_models import LEAST_SCORE, likely, typical_error
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
+from coordinator.protocol.moments.sign_moments import pair_contrast
 from coordinator.protocol.rating_table import Likes
+from coordinator.protocol.statistics.signs import AnchorStatistic
+from coordinator.protocol.statistics.statistic import merge
 from coordinator.protocol.value_channels import PADDED
 from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.decoding.pair_model import Subspace, agreed, pair_matrix, subspace, tastes_of_pairs
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms import aggregate
-from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import GROUPS
-from coordinator.server.statistics.signs import AnchorStatistic
-from coordinator.server.statistics.statistic import merge
 from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario

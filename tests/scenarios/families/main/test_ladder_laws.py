@@ -7,9 +7,9 @@ from runs import here, small
 from thoroughness import size
 
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.moments.count_moments import set_shares
 from coordinator.protocol.value_channels import PADDED
 from coordinator.server.mechanisms.oracles import subset_rates
-from coordinator.server.moments.count_moments import set_shares
 from scenarios.data.populations import block_parameters
 from scenarios.families.main.run import MainResult
 

@@ -8,7 +8,7 @@ import pytest
 from runs import present
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.statistics.counts import GroupStatistic
+from coordinator.protocol.statistics.counts import GroupStatistic
 from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled

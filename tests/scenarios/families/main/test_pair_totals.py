@@ -21,9 +21,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.totals import CHANGES, PairVector, with_diagonal
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import gaussian_deviation
+from coordinator.protocol.statistics.counts import PAIRED, RANKED, GroupStatistic
 from coordinator.server.decoding.pair_model import from_sums, gram_matrix
 from coordinator.server.mechanisms.totals import LikedPairTotals
-from coordinator.server.statistics.counts import PAIRED, RANKED, GroupStatistic
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds
 from scenarios.config.run_spec import RunSpec

@@ -20,11 +20,11 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import DELTA
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
+from coordinator.protocol.moments.count_moments import best_subset
 from coordinator.protocol.noise import dummies_delta, gaussian_deviation, least_dummies
 from coordinator.protocol.value_channels import PADDED, subset_channel
 from coordinator.server.mechanisms.oracles import SHARE
 from coordinator.server.mechanisms.sets import LikedSet
-from coordinator.server.moments.count_moments import best_subset
 from scenarios.data.rating_split import LikesFold
 from scenarios.show.records import pictures_of
 from scenarios.studies.compare.advisors import pair_design

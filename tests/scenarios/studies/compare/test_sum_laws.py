@@ -15,10 +15,10 @@ from statistical import binomial_bounds, normal_radius
 from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.statistics.counts import SIZED, SIZED_TOP, GroupStatistic
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import CountedSet
-from coordinator.server.statistics.counts import SIZED, SIZED_TOP, GroupStatistic
 from scenarios.config.run_spec import RunSpec
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, RowRequest

@@ -19,15 +19,15 @@ from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.moments.blocks import BlockParameters, maxsense_moments
+from coordinator.protocol.moments.emulation import EmulatedDevices, given_sensed
+from coordinator.protocol.statistics.scores import ScoreStatistic
+from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.decoding.estimates import contrasts_of
 from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms import aggregate
-from coordinator.server.moments.blocks import BlockParameters, maxsense_moments
-from coordinator.server.moments.emulation import EmulatedDevices, given_sensed
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import digest
-from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import liked_share, populate

@@ -17,8 +17,8 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import CENTRE_UNIT
+from coordinator.protocol.moments.probabilities import binomial_mass, hypergeometric_masses
 from coordinator.protocol.value_channels import choice_channel
-from coordinator.server.moments.probabilities import binomial_mass, hypergeometric_masses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

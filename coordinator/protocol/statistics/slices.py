@@ -6,8 +6,8 @@ from coordinator.protocol.arrays import Bits, Ints, Words, Words2
 from coordinator.protocol.compiled import borrowing, compiled, inlined, uint64
 from coordinator.protocol.hashing import ones
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.statistics.statistic import no_answer
 from coordinator.protocol.value_channels import is_listed, value_bits
-from coordinator.server.statistics.statistic import no_answer
 
 # Bit-sliced counters: a word of a plane holds the same binary digit of the counts of 64 columns, so that five logical
 # operations add a row to 64 counts. Rows come in pairs. A full adder adds both to plane 0, ``a ^ b ^ plane``, and gives

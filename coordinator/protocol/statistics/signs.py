@@ -5,17 +5,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints, Words, Words2
+from coordinator.protocol.arrays import Bools, Floats, Ints, Words, Words2
 from coordinator.protocol.compiled import borrowing, uint64
 from coordinator.protocol.hashing import draw
-from coordinator.protocol.mechanisms.anchor import LEVELS, SENSED
-from coordinator.protocol.mechanisms.sets import pairs_of
-from coordinator.protocol.mechanisms.sign import from_bits, sign_words
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.pools import LEVELS, SENSED, pairs_of
 from coordinator.protocol.public_draws import sensed_planes, streams_of, word_coins
-from coordinator.server.statistics.scores import ScoreStatistic, score_statistic
-from coordinator.server.statistics.slices import carry_on, planes_for, read_out
-from coordinator.server.statistics.statistic import Statistic, device_counts
+from coordinator.protocol.statistics.slices import carry_on, planes_for, read_out
+from coordinator.protocol.statistics.statistic import Statistic, device_counts
 
 _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -43,26 +40,6 @@ def _add_up(
         _add_pair(streams, lanes, flips, heard, 2 * pair, planes[0], waiting[1 - (pair & 1)])
         carry_on(pair, planes, waiting)
     read_out(pairs, planes, waiting, counts)
-
-
-def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
-    """Return the statistic of one block's release, regenerating the signs; see `mechanisms.aggregate`."""
-    # ``sensed`` holds the answering devices, for every item of the pool; ``scores`` those of them that named a vector
-    # whose sign of the item is +1, so that ``sum_u H_ui S_u = 2 scores - sensed``.
-    release.require(query)
-    assert query.pool is not None  # a device answers no other
-    answered = release.answered_mask()
-    agreed = count_agreements(query, streams_of(query, release), release.unpacked(), answered)
-    return score_statistic(query, release, np.stack([np.full_like(agreed, answered.sum()), agreed]))
-
-
-def count_agreements(query: Query, streams: Words, bits: Bits2, answered: Bools) -> Ints:
-    """Return how many devices named a vector whose sign of an item is +1, int64, one count an item of the pool."""
-    # Shapes: ``streams``, ``answered`` (devices,); ``bits`` (devices, answer bits).
-    assert query.pool is not None  # a device answers no other
-    positive, vector = from_bits(bits)
-    pool = query.pool.size
-    return agreements(streams, positive, answered, pool, vector * sign_words(pool))
 
 
 def agreements(streams: Words, positive: Bools, answered: Bools, places: int, lanes: Ints | int = 0) -> Ints:

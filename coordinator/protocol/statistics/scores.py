@@ -12,9 +12,9 @@ from coordinator.protocol.hashing import ones, zeros_below
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import item_queries, random_order, sense, streams_of
 from coordinator.protocol.sensing import SensingTable, sensing_of
-from coordinator.server.statistics.counts import PairStatistic, check_items
-from coordinator.server.statistics.slices import part_of, words_of
-from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
+from coordinator.protocol.statistics.counts import PairStatistic, check_items
+from coordinator.protocol.statistics.slices import part_of, words_of
+from coordinator.protocol.statistics.statistic import Statistic, device_counts, no_answer
 
 FLUSH = 65_535  # Devices after which half a word of counts could overflow
 

@@ -9,8 +9,8 @@ from scipy.special import expit, logit
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
-from coordinator.server.moments.probabilities import NEGLIGIBLE, hypergeometric_masses, root_between
+from coordinator.protocol.moments.probabilities import NEGLIGIBLE, hypergeometric_masses, root_between
+from coordinator.protocol.pools import AGREEMENTS
 
 
 def mean_product(factors: Floats, sizes: Ints, subset_size: int) -> float:

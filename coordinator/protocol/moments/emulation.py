@@ -14,7 +14,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
-from coordinator.server.moments.blocks import BlockParameters, BlockSignal, mean_product, nearest_root
+from coordinator.protocol.moments.blocks import BlockParameters, BlockSignal, mean_product, nearest_root
 
 MANY = 10.0
 """From so many expected answers of either kind about every pair on, their numbers are drawn from the normal law."""

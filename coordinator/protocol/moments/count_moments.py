@@ -11,8 +11,8 @@ from scipy.special import binom
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.server.moments.blocks import BlockParameters, mean_product
-from coordinator.server.moments.probabilities import binomial_mass
+from coordinator.protocol.moments.blocks import BlockParameters, mean_product
+from coordinator.protocol.moments.probabilities import binomial_mass
 
 LIKED = 0.5  # Assumed share of likes among ratings if it is unknown
 NODES = 64  # Most nodes of the integral, which is exact up to twice as many ratings of a user

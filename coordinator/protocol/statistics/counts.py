@@ -8,10 +8,10 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.pairwise import OF_RATED
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.pools import OF_RATED
 from coordinator.protocol.public_draws import pairs_among, streams_of, values_of
-from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
+from coordinator.protocol.statistics.statistic import Statistic, device_counts, no_answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,7 @@ class PairStatistic(Statistic):
 
 
 def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
-    """Return the statistic of one block's release; see `coordinator.server.statistics.scores.aggregate_scores`."""
+    """Return the statistic of one block's release; see `coordinator.protocol.statistics.scores.aggregate_scores`."""
     release.require(query)
     check_items(query.items)
     public = release.public_pairs()
