@@ -1,11 +1,12 @@
-"""Whether a forecast's interval holds: files of a few of a file's people, each compared with the whole file.
+"""Whether an answer's intervals hold: files of a few of a file's people, each compared with the whole file.
 
-``python -m benchmarks.forecasts FILE [--people N] [--files N] [--epsilon E] [--like-from L]``. A forecast tells how
-many people like a file's private advice takes for 95 % of plain popularity; see
-`scenarios.studies.compare.people_needed`.
+``python -m benchmarks.forecasts FILE [--people N] [--files N] [--epsilon E] [--like-from L]``. An answer tells how many
+people like a file's a list takes for 95 % of plain popularity; see `scenarios.studies.plan_of_file`.
 """
 
+import math
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +14,13 @@ import numpy as np
 import pandas as pd
 import typer
 
-from coordinator.protocol.budget import Epsilon, parse_epsilon
+from scenarios.backends.selection import InProcess, opened
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.show.tables import short
-from scenarios.studies.compare import people_needed
-from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare import rungs
+from scenarios.studies.plan_of_file import describe_file
 
+WHOLE = 12  # Splits of the whole file, whose number stands for the true one
 LEVELS = {"95 %": 1.0, "75 %": 1.150 / 1.960}
 """How far intervals of a level reach, of that of 95 % on the logarithm of people."""
 
@@ -31,11 +33,21 @@ def written(table: RatingTable, people: np.ndarray, path: Path) -> Path:
     return path
 
 
-def forecast_of(file: Path, like_from: float | None, epsilon: Epsilon) -> dict[str, tuple[float, float, float]]:
-    """Return the people for 95 %, with their interval, by mechanism."""
-    settings = Comparison(ratings=file, like_from=like_from, seeds=people_needed.SPLITS)
-    made = people_needed.forecast_of(settings, epsilons=(epsilon,))
-    return {row.mechanism: row.needed for row in made.rows if row.needed is not None}
+Reach = tuple[float, float | None, float | None]
+
+
+def people_for(file: Path, like_from: float | None, epsilon: str, seeds: int = 3) -> dict[str, Reach]:
+    """Return the people that each rung takes for 95 %, with their interval, where the number is located."""
+    settings = {"ratings": file, "like_from": like_from, "epsilon": epsilon, "seeds": seeds}
+    _, _, record = describe_file(settings, partial(opened, InProcess()), block_model=False)
+    every = record["answer"]["by_epsilon"][0]["rungs"] if record["answer"] else []
+    needed = {rung["key"]: rung["needed"] for rung in every if rung["needed"] and rung["needed"]["value"]}
+    return {key: (one["value"], one["low"], one["high"]) for key, one in needed.items()}
+
+
+def in_words(reach: Reach) -> str:
+    """Return a number of people with its interval."""
+    return f"{short(reach[0])} [{', '.join('' if end is None else short(end) for end in reach[1:])}]"
 
 
 def main(
@@ -46,20 +58,20 @@ def main(
     like_from: Annotated[float | None, typer.Option(help="A rating from which on an item is liked.")] = None,
 ) -> None:
     """Print the whole file's numbers, each small file's, and how many intervals hold."""
-    people_needed.FEWEST = 0  # What is forecast of fewer people is measured here
-    spent, table, hits = parse_epsilon(epsilon), read_ratings(file), dict[tuple[str, str], list[bool]]()
-    whole = forecast_of(file, like_from, spent)
-    print("whole file:", {name: [short(one) for one in reach] for name, reach in whole.items()}, flush=True)
+    rungs.FEWEST = 0  # What is said of fewer people is measured here
+    table, hits = read_ratings(file), dict[tuple[str, str], list[bool]]()
+    whole = people_for(file, like_from, epsilon, WHOLE)
+    print("whole file:", {name: in_words(reach) for name, reach in whole.items()}, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(files):
             some = np.random.default_rng(number).choice(table.users, people, replace=False)
-            reaches = forecast_of(written(table, some, Path(folder) / f"{number}.csv"), like_from, spent)
+            reaches = people_for(written(table, some, Path(folder) / f"{number}.csv"), like_from, epsilon)
             for name, (middle, low, high) in reaches.items():
-                for level, share in LEVELS.items():
-                    ends = (middle * (end / middle) ** share for end in (low, high))
-                    covers = hits.setdefault((name, level), [])
-                    covers.append(next(ends) <= whole[name][0] <= next(ends))
-            print(f"{number}:", {name: [short(one) for one in reach] for name, reach in reaches.items()}, flush=True)
+                for level, share in LEVELS.items() if name in whole else ():
+                    least = 0.0 if low is None else middle * (low / middle) ** share
+                    most = math.inf if high is None else middle * (high / middle) ** share
+                    hits.setdefault((name, level), []).append(least <= whole[name][0] <= most)
+            print(f"{number}:", {name: in_words(reach) for name, reach in reaches.items()}, flush=True)
     for (name, level), covers in hits.items():
         print(f"{name}: {sum(covers)} of {len(covers)} intervals of {level} hold the whole file's number")
 

@@ -127,7 +127,8 @@ _COMMANDS: list[tuple[str, dict[str, str]]] = [
         "demo": "Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1.",
     }),
     ("lookup_commands", {
-        "data": "Show what is in a file of ratings, and what private recommendations take among people like its own.",
+        "data": "Show what is in a file of ratings, and what lists are worth to people like its own, on each rung "
+        "of trust.",
         "bounds": "Print how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, "
         "and which binds.",
     }),

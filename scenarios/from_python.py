@@ -6,7 +6,7 @@ import html
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError, name_choices
 from scenarios.backends.selection import BackendChoice, InProcess, opened
+from scenarios.backends.session import Backend
 from scenarios.config.frames import named
 from scenarios.config.settings import ExperimentScenario
 from scenarios.config.signals import InterruptedRunError
@@ -25,7 +26,7 @@ from scenarios.show.picture import Picture
 from scenarios.show.records import flat, pictures_of
 from scenarios.show.tables import lines_of, text_of
 from scenarios.store.whole_files import lasting_folder
-from scenarios.studies.plan_of_file import describe_file, planned
+from scenarios.studies.plan_of_file import FileAnswer, describe_file, planned
 from scenarios.studies.planner.plan import DesignPlan, recommendation
 from scenarios.studies.planner.request import PlanRequest
 from scenarios.studies.sweep.sweep_folder import Swept, swept
@@ -33,8 +34,6 @@ from scenarios.studies.sweep.sweeps import Sweep, load_sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from scenarios.studies.compare.people_needed import FileForecast
 
 
 _MOST_ROWS = 20
@@ -170,21 +169,21 @@ class RunResult(Result):
 
 
 class PlanResult(Result):
-    """A plan: what each design needs, or of a file of ratings what private advice takes among its people."""
+    """A plan: what each design needs, or of a file of ratings what lists are worth to people like its own."""
 
-    def __init__(self, made: DesignPlan | FileForecast, record: Mapping[str, Any]) -> None:
+    def __init__(self, made: DesignPlan | FileAnswer, record: Mapping[str, Any]) -> None:
         super().__init__(record)
         self._told = recommendation(made) if isinstance(made, DesignPlan) else made.words
 
     def _pictures(self) -> tuple[Picture, ...]:
         return pictures_of("plan", self)
 
-    def frame(self, of: Literal["designs", "bounds", "worth"] | None = None) -> pd.DataFrame:
-        """Return a table: of the designs, one row a design and decoder, or of the lower bounds; of a file its worth.
+    def frame(self, of: Literal["designs", "bounds", "rows"] | None = None) -> pd.DataFrame:
+        """Return a table: of the designs, one row a design and decoder, or of the lower bounds; of a file its rows.
 
         The first of these that there is, unless one is named.
         """
-        there = [name for name in ("designs", "bounds", "worth") if name in self]
+        there = [name for name in ("designs", "bounds", "rows") if name in self]
         name = of or there[0]
         _check_table(name, there)
         return pd.DataFrame(self[name]).astype({"epsilon": float, "users": float} if name == "designs" else {})
@@ -194,30 +193,35 @@ class PlanResult(Result):
 
 
 class DataResult(Result):
-    """What is in a file of ratings, and what private recommendations take among people like its own."""
+    """What is in a file of ratings, and what lists are worth on each rung to people like its own."""
 
-    def __init__(self, forecast: FileForecast, record: Mapping[str, Any]) -> None:
+    def __init__(self, answer: FileAnswer, record: Mapping[str, Any]) -> None:
         super().__init__(record)
-        self._words = forecast.words
+        self._answer = answer
 
     def _pictures(self) -> tuple[Picture, ...]:
         return pictures_of("data", self)
 
-    def frame(self, of: Literal["worth", "file"] = "worth") -> pd.DataFrame:
-        """Return a table: of what private lists are worth, a row each, or of what is in the file, one row."""
-        _check_table(of, ("worth", "file"))
-        if of == "worth":
-            return pd.DataFrame(self["worth"])
-        lists = ("worth", "advice", "remarks", "learnable")
+    def frame(self, of: Literal["rows", "file", "answer"] = "rows") -> pd.DataFrame:
+        """Return a table: of what lists are worth, a row each; of what is in the file, one row; or the answer's."""
+        sweep = self._answer.sweep
+        answer = None if sweep is None else sweep.answer(self)
+        _check_table(of, ("rows", "file", *(["answer"] if answer is not None else [])))
+        if of == "rows":
+            return pd.DataFrame(self["rows"])
+        if of == "answer" and answer is not None:
+            return answer
+        lists = ("answer", "rows", "people", "remarks", "warnings", "learnable")
         return pd.DataFrame([flat({name: value for name, value in self.items() if name not in lists})])
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{self[name]:,} {name}" for name in ("ratings", "users", "items"))
-        return f"DataResult({counts}: {self._words})"
+        return f"DataResult({counts}: {self._answer.words})"
 
     def _repr_html_(self) -> str:
         counts = self.frame("file").T.to_html(header=False)
-        return f"<p>{html.escape(repr(self))}</p>{self.frame().to_html(index=False) if self['worth'] else ''}{counts}"
+        answer = self.frame("answer").to_html(index=False) if self["answer"] else ""
+        return f"<p>{html.escape(repr(self))}</p>{answer}{counts}"
 
 
 class SweepResult(Result):
@@ -433,6 +437,7 @@ def plan(
     features: str | Path | None = None,
     feature_columns: tuple[str, ...] | None = None,
     worth: float | None = None,
+    of: Literal["best", "popularity"] | None = None,
     block_model: bool = False,
     design: str | None = None,
     trust: Literal["local", "shuffled", "two-servers"] | None = None,
@@ -460,7 +465,7 @@ def plan(
     users : int, optional
         Users there are.
     ratings : path or DataFrame, optional
-        Forecast what private advice takes among people like this file's.
+        Say what lists are worth on each rung to people like this file's, of whom there are ``users``.
     columns, like_from, duplicates, bad_lines, unrated : optional
         Names of its user, item and rating columns; the rating from which on it is a like; which one counts of several;
         whether lines that cannot be read are an error or left out; a number that stands for no rating.
@@ -468,8 +473,9 @@ def plan(
         Public features of its items, which devices weigh scores by.
     feature_columns : tuple of str, optional
         Its columns of words; default: all but numbers, dates and those of more than 500 words.
-    worth : float, optional
-        Share of what plain popularity is worth that advice is to reach; default: 0.95.
+    worth, of : optional
+        Of a file, the share that lists are to be worth of those of ``"popularity"`` or of the ``"best"`` list without
+        privacy; default: 0.95 of popularity.
     block_model : bool
         Whether to plan for a block model of the file's shape instead, which says nothing of its lists.
     design : str, optional
@@ -493,11 +499,11 @@ def plan(
     own = None if request.pop("design") is None else {"design": design}
     file = named(ratings) if isinstance(ratings, pd.DataFrame) else _folder(ratings)
     paths = {"ratings": file, "features": _folder(features)}
-    return PlanResult(*planned(PlanRequest(**request | paths, own=own)))
+    return PlanResult(*planned(PlanRequest(**request | paths, own=own), _here))
 
 
 def data(ratings: str | Path | pd.DataFrame, *, block_model: bool = False, **settings: Any) -> DataResult:
-    """Describe a file of ratings, and forecast what private lists take among people like its own: `blindrec data`.
+    """Describe a file of ratings, and say what lists are worth to people like its own, as `blindrec data` does.
 
     Parameters
     ----------
@@ -506,20 +512,20 @@ def data(ratings: str | Path | pd.DataFrame, *, block_model: bool = False, **set
     block_model : bool
         Whether to add what a block model of the file's shape lets a server learn.
     **settings
-        Flags of the command by their names: ``columns``, ``like_from``, ``held_out``, ``features`` and others.
+        Flags of the command by their names: ``columns``, ``like_from``, ``epsilon``, ``features`` and others.
 
     Returns
     -------
     DataResult
-        ``frame()`` has what lists are worth, ``frame("file")`` what is in the file.
+        ``frame("answer")`` has the answer, ``frame()`` every row, and ``frame("file")`` what is in the file.
 
     Raises
     ------
     InputError
         If something cannot be used.
     """
-    _, forecast, record = describe_file({"ratings": ratings, **settings}, block_model=block_model)
-    return DataResult(forecast, record)
+    _, answer, record = describe_file({"ratings": ratings, **settings}, _here, block_model=block_model)
+    return DataResult(answer, record)
 
 
 def report(*results: str | Path, out: str | Path, force: bool = False) -> Path:
@@ -555,6 +561,10 @@ def _measured(
     with lasting_folder(_folder(out)) as folder, _interruptible(out):
         opening, lasting = opened(backend or InProcess()), out is not None
         return SweepResult(swept(sweep, opening, folder, _console(progress), lasting=lasting))
+
+
+def _here() -> AbstractContextManager[Backend]:
+    return opened(InProcess())
 
 
 def _folder(path: str | Path | None) -> Path | None:

@@ -1,17 +1,20 @@
 """The commands that run nothing: `bounds`, `data`, what is in a file of ratings, and `report`, a page of results."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Table
 
 from coordinator.protocol.budget import as_float, as_json, parse_epsilon
+from scenarios.backends.selection import InProcess, opened
 from scenarios.commands.flags import Output, with_fields
 from scenarios.log import console
-from scenarios.show.tables import failing, remark, show_description
+from scenarios.show.tables import failing, printed, remark, show_description
 from scenarios.studies.compare.comparison_settings import Comparison
 
 
@@ -56,36 +59,48 @@ def bounds(
 
 _READ = (
     *("columns", "duplicates", "bad_lines", "unrated", "min_ratings", "like_from", "held_out", "split_by"),
-    *("features", "feature_columns"),
+    *("features", "feature_columns", "epsilon", "people", "worth", "of"),
 )
+_DEFAULTS = {
+    "worth": "The target: lists are to be worth this share of those of --of [0.95].",
+    "of": "What the target is a share of, without privacy: popularity, or best (the best list) [popularity].",
+}
 
 
-@with_fields({name: Comparison.model_fields[name] for name in _READ})
+@with_fields(
+    {name: Comparison.model_fields[name] for name in _READ}
+    | {
+        name: FieldInfo(annotation=Comparison.model_fields[name].annotation, description=line)
+        for name, line in _DEFAULTS.items()
+    }
+)
 def data(
     file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
     *,
     block_model: Annotated[
         bool, typer.Option("--block-model", help="Add what a block model of the file's shape lets a server learn.")
     ] = False,
+    details: Annotated[bool, typer.Option("--details", help="Print all rows, too.")] = False,
     output: Output,
     **read: Any,
 ) -> None:
-    """Show what is in a file of ratings, and what private recommendations take among people like its own."""
+    """Show what is in a file of ratings, and what lists are worth to people like its own, on each rung of trust.
+
+    The answer is that of `blindrec compare`, with the rows that take seconds.
+    """
     from scenarios.data.datasets import tell
-    from scenarios.studies.compare.people_needed import show_forecast
     from scenarios.studies.plan_of_file import describe_file
     from scenarios.studies.planner.plan import show_learnable
 
-    described, forecast, record = describe_file({"ratings": file, **read}, block_model=block_model)
+    opening = partial(opened, InProcess())
+    described, answer, record = describe_file({"ratings": file, **read}, opening, block_model=block_model)
 
     def show() -> None:
         show_description(Console(), described, f"blindrec data {file.name}")
         tell(record["remarks"], Console())
         if block_model:
             show_learnable(Console(), record["learnable"])
-        if plain := forecast.popularity:
-            show_description(Console(), plain, "plain popularity without privacy: lists of ten of held-out likes")
-        show_forecast(Console(), forecast)
+        answer.show(printed(), details=details)
 
     output.deliver("data", record, show)
 

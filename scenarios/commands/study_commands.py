@@ -1,6 +1,7 @@
 """The commands of studies: `blindrec plan`, what designs need, and `blindrec compare`, what trust models are worth."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from scenarios.config.identity import import_helpers, read_settings
 from scenarios.config.mechanism_settings import all_settings, own_designs, shared_settings
 from scenarios.config.scenario import MOST_USERS as MOST_SIMULATED
 from scenarios.config.scenario import Scenario
+from scenarios.config.settings import Target
 from scenarios.experiments import MAIN_JOB
 from scenarios.log import console
 from scenarios.show.records import STDOUT
@@ -38,15 +40,16 @@ _PLANNED = {
 } | {name: all_settings()[name] for name in (*shared_settings(), *OF_SUMS)}
 
 
-_TARGETS: tuple[tuple[str, type, str], ...] = (
+_TARGETS: tuple[tuple[str, Any, str], ...] = (
     ("items", int, "Items N of the catalogue [200]."),
     ("rated", int, "Items w that a user rated [20]."),
     ("epsilon", str, "Privacy in nats; inf for none [1, or sought: --users]."),
     ("success", float, "P(all items right) to reach [0.95]."),
     ("accuracy", float, "Share of items right to reach, instead or as well."),
     ("users", int, "Users there are: shows what they achieve."),
-    ("ratings", Path, "Forecast what private advice takes among a file's people."),
-    ("worth", float, "Share of plain popularity's NDCG that advice is to reach [0.95]."),
+    ("ratings", Path, "What lists are worth on each rung to people like a file's; --users: as many."),
+    ("worth", float, "Of a file: lists are to be worth this share of those of --of [0.95]."),
+    ("of", Target, "Of a file: popularity, or best (the best list without privacy) [popularity]."),
 )
 
 
@@ -61,6 +64,7 @@ def plan(
     malicious: Annotated[float | None, typer.Option(help="Share of users that lies: what designs need then.")] = None,
     cost: Annotated[bool, typer.Option("--cost", help="Time the recommended design here, and scale.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Run the recommended design at the planned users.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Of a file: print all rows, too.")] = False,
     repeat: Annotated[int, typer.Option(help="Seeds of the check.")] = 5,
     seed: Annotated[int | None, typer.Option(help="First seed of the check [0].")] = None,
     place: BackendFlags,
@@ -70,8 +74,8 @@ def plan(
     """Compute how many users each design needs, and which to use, from exact moments and before anything is run.
 
     With --users and no --epsilon it looks for the smallest epsilon instead. Designs that do not protect all that a
-    device holds are shown for comparison, never recommended. For a file it forecasts how many people like its own
-    private advice takes; with --block-model it plans for a block model of its shape, which says nothing of its lists.
+    device holds are shown for comparison, never recommended. For a file it says what `blindrec data` says of lists;
+    with --block-model it plans for a block model of its shape, which says nothing of them.
     """
     from scenarios.studies.plan_of_file import planned
     from scenarios.studies.planner.plan import DesignPlan, check_plan, measure_cost, show_check, show_cost, show_plan
@@ -92,13 +96,11 @@ def plan(
         block_model=block_model,
         **{**world, "columns": names_of_columns(world["columns"]), "bad_lines": world["bad_lines"] or "refuse"},
     )
-    made, result = planned(request, {"malicious": malicious, "cost": cost, "check": check})
+    opening = partial(place.session, lambda: 0.0, sharing=True)
+    made, result = planned(request, opening, {"malicious": malicious, "cost": cost, "check": check})
     screen = Console(quiet=output.json == STDOUT)
     if not isinstance(made, DesignPlan):
-        from scenarios.studies.compare.people_needed import show_forecast
-
-        show_forecast(screen, made)
-        output.deliver("plan", result, lambda: None)
+        output.deliver("plan", result, partial(made.show, printed(), details=details))
         return
     show_plan(screen, made, f"blindrec plan: {made.target.words}", result["not_for"])
     if malicious is not None:

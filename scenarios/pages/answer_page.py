@@ -86,7 +86,10 @@ def _drawn(spec: str) -> str:
     import vl_convert  # noqa: PLC0415 (an extra)
 
     drawn: str = vl_convert.vegalite_to_svg(json.loads(spec), vl_version=VEGA_LITE)
-    return drawn
+    # What it shows is told to those who cannot see it, as of the other pictures
+    words = f"<title>{ALT.split(';', maxsplit=1)[0]}</title><desc>{ALT}</desc>"
+    head, rest = drawn.split(">", 1)
+    return f'{head} role="img">{words}{rest}'
 
 
 def page_style() -> Markup:

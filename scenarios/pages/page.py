@@ -67,7 +67,6 @@ _COLUMNS = {
     "hit_rate recall coverage liar_likes liar_share",
     "who_pays": "by group trust_model mechanism features epsilon users people ndcg to_popularity",
     "designs": "design decoder users epsilon accuracy exact users_here trust_model private neighbours delta note",
-    "worth": "epsilon mechanism features people people_to_beat here users_here",
     "learnable": "epsilon design decoder users accuracy users_here",
 }
 """Columns of tables that have more than a page shows."""
@@ -148,7 +147,7 @@ class ReportSection:
     def headline(self) -> str:
         """What it is of and what was found, in a few sentences."""
         family, record = self.subject.family, self.record
-        if family == "plan" and "worth" in record:
+        if family == "plan" and "answer_not" in record:
             family = "data"
         text = _HEADLINES[family].format_map(_Known({"sweep": "users that it takes", **record}))
         if audits := record.get("audits") or record.get("mechanisms") if family == "audit" else None:
@@ -164,7 +163,7 @@ class ReportSection:
             text += recommended.format_map(best) if best else " No design that protects all of a device reaches it."
         if family == "compare":
             text += f" {best_of(record['rows'])}"
-        return " ".join([text, *(f"{row['words']}." for row in record.get("advice", []))])
+        return text
 
     def beside(self, key: str) -> list[str]:
         """Return the keys of what stands beside a result."""

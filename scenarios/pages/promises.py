@@ -138,10 +138,10 @@ def promises_of(family: str, record: Mapping[str, Any]) -> list[PrivacyPromise]:
     """Return what a result promises: one promise, or one a kind of its rows."""
     if family in ("run", "online", "two-tier"):
         return [promised(record)]
-    if family == "compare":
+    if family == "compare" or record.get("rows"):
         return merged((_kind_of_row(row), _named(row)) for row in record["rows"])
-    if family == "data" or "worth" in record:
-        return [PrivacyPromise("local", "What the recipe's mechanisms would promise at each epsilon")]
+    if family == "data" or "answer_not" in record:
+        return [PrivacyPromise("local", "Nothing can be said of people like the file's")]
     if family == "plan":
         best = record["recommended"]
         return [promised(best) if best else PrivacyPromise("local", "Designs that may be recommended")]

@@ -25,7 +25,7 @@ _KEYS = {
     "rows people_in_file": "compare",
     "designs recommended target": "plan",
     "format ratings_per_user": "data",
-    "worth worth_not": "plan",
+    "rows answer_not": "plan",
     "recommender loss": "online",
     "mechanism rmse private": "two-tier",
     "design policy answered": "run",

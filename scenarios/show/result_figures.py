@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from scenarios.show.picture import (
@@ -215,25 +214,9 @@ def data(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001
 
 
 def _worth_of(record: Mapping[str, Any]) -> Pictures:
-    """Yield the people that private advice takes, where a record says it."""
-    if not any(row["people"] and row["epsilon"] != "inf" for row in record.get("worth") or ()):
-        return
-    table = pd.DataFrame(record["worth"])
-    columns = {"x": "epsilon", "y": "people", "low": "people_low", "high": "people_high"}
-    points = pd.DataFrame({name: table[column].astype(float) for name, column in columns.items()})
-    points["label"] = table["mechanism"] + table["features"].map({True: _FEATURES, False: ""})
-    points = points[np.isfinite(points["x"]) & points["y"].notna()]
-    there = Reference(table["users_here"].iloc[0], {"color": "black", "linestyle": ":", "label": "people there are"})
-    panel = FigurePanel(
-        points=points,
-        x=Axis("epsilon [nats]", "x", "log", ticks="value"),
-        y=Axis("people who contribute", "y", "log"),
-        looks=by_place(points["label"]),
-        title=f"until advice is worth {record['worth'][0]['worth']:.3g} of plain popularity, forecast",
-        references=[there],
-    )
-    alt = "People like those of the file who are needed, with intervals, against epsilon; beside those there are."
-    yield Picture("worth", "What recommendations take", alt, [panel])
+    """Yield what lists are worth by people, where a record of a file has an answer."""
+    if answer := record.get("answer"):
+        yield from _worth_by_people({**record, "ratings": answer["file"], "people_in_file": record["users"]})
 
 
 _AUDITED = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import os
 import re
 import sys
 import time
@@ -127,7 +128,7 @@ def finite(value: float) -> float | str | None:
     return "inf" if math.isinf(value) else value
 
 
-WIDTH = 170  # Columns of tables that no terminal limits
+WIDTH = 100  # Columns of what goes to no terminal; the columns of wider tables stand below each other
 WORDS = 16  # Columns that words take where there is little room; they go on in the next line, and numbers never do
 GAP, EDGES = 3, 2  # Columns between two of a table's, and at its ends
 Value = float | str | None
@@ -136,8 +137,8 @@ _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def printed() -> Console:
-    """Return the console of results: as wide as the terminal, or wide enough for any table."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH)
+    """Return the console of results: as wide as the terminal, or as `WIDTH` or the variable COLUMNS say."""
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
 
 
 def show_table(

@@ -1,40 +1,93 @@
-"""A plan for a block model, or for a file of ratings what private advice takes among people like its own."""
+"""A plan for a block model, or of a file of ratings what lists are worth on each rung to people like its own."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from coordinator.protocol.budget import parse_epsilon
+from rich.console import Console
+
 from coordinator.protocol.errors import InputError
+from scenarios.backends.session import Backend
 from scenarios.config.settings import validated
-from scenarios.data.datasets import lines_skipped, read_for, tell
+from scenarios.data.datasets import RatingTable, lines_skipped, read_for, tell
 from scenarios.data.rating_split import describe, judge_likes
 from scenarios.data.side_tables import descriptions_of
 from scenarios.log import console
-from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.show.tables import remark
+from scenarios.store.whole_files import lasting_folder
+from scenarios.studies.answer import Answer, show_answer
 from scenarios.studies.planner.plan import DesignPlan
 from scenarios.studies.planner.request import PlanRequest, check_request, learnable_of, planned_for
 
 if TYPE_CHECKING:
-    from scenarios.studies.compare.people_needed import FileForecast
+    from scenarios.studies.compare.comparison import CompareSweep
+
+QUICK = (
+    *("chance", "popularity", "popularity (Gaussian)", "pairs with EASE"),
+    *("set", "set (few likes)", "MaxSense", "pairs"),
+)
+"""Rows that are measured here: of each rung those that lead it, none of which learns from everybody's ratings."""
+WHOLE = ("item kNN", "SVD", "EASE")  # Those that do: the best list without privacy is one of them
+_DATED = ("people_left_out", "items_unseen")
+TARGET = {"worth": 0.95, "of": "popularity"}
+Opening = Callable[[], AbstractContextManager[Backend]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FileAnswer:
+    """What lists are worth on each rung to people like a file's; or why nothing can be said."""
+
+    sweep: CompareSweep | None = None
+    result: Mapping[str, Any] | None = None
+    others: str = ""  # What was not measured, and the command that does
+    why_not: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What to do at each epsilon, or why nothing can be said."""
+        if self.result is None:
+            return f"nothing can be said: {self.why_not}"
+        return " ".join(at["advice"]["headline"] for at in self.result["answer"]["by_epsilon"])
+
+    def record(self) -> dict[str, Any]:
+        """Return it as `--json` prints it."""
+        if self.result is None:
+            return {"answer": None, "answer_not": self.why_not, "rows": []}
+        names = {"answer", "rows", "people", "level", "warnings", "splits", "held_out", "split_by", *_DATED}
+        return {name: value for name, value in self.result.items() if name in names} | {"answer_not": None}
+
+    def show(self, console: Console, *, details: bool) -> None:
+        """Print the answer, and every row if that is asked for."""
+        if self.sweep is None or self.result is None:
+            remark(console, self.words)
+            return
+        remark(console, *self.result["about_answer"], *self.result["warnings"])
+        more = f"All {len(self.result['rows'])} rows: --details. {self.others}"
+        show_answer(console, Answer.model_validate(self.result["answer"]), more)
+        if details:
+            self.sweep.show_details(console, self.result, "every row")
 
 
 def planned(
-    request: PlanRequest, options: Mapping[str, Any] = MappingProxyType({})
-) -> tuple[DesignPlan | FileForecast, dict[str, Any]]:
-    """Return the plan, or of a file, unless the block model of its shape is requested, a forecast; and their JSON.
+    request: PlanRequest, opening: Opening, options: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[DesignPlan | FileAnswer, dict[str, Any]]:
+    """Return the plan, or of a file, unless the block model of its shape is requested, an answer; and their JSON.
 
     ``options`` are what a study of block models is asked for beside the request.
     """
     if request.worth is not None and not 0 < request.worth < math.inf:
         raise InputError(f"worth is {request.worth:g}; it must be above 0, like 0.95 of what plain popularity is worth")
     check_request(request, options)
-    made, result = planned_for(request) if request.ratings is None or request.block_model else _forecast(request)
     if request.ratings is None:
-        return made, result
+        return planned_for(request)
+    made, result = planned_for(request) if request.block_model else _of_file(request, opening)
     table = read_for(request)
     described = descriptions_of(request, table.item_labels)
     tell(remarks := [*table.remarks, *(described.remarks if described else ())], console())
@@ -42,37 +95,73 @@ def planned(
 
 
 def describe_file(
-    values: Mapping[str, Any], *, block_model: bool
-) -> tuple[dict[str, Any], FileForecast, dict[str, Any]]:
-    """Return what is in a file of ratings, what private advice takes among people like its own, and all as JSON."""
+    values: Mapping[str, Any], opening: Opening, *, block_model: bool
+) -> tuple[dict[str, Any], FileAnswer, dict[str, Any]]:
+    """Return what is in a file of ratings, what lists are worth to people like its own, and all as JSON."""
     # other plans need not wait for them
-    from scenarios.studies.compare.people_needed import SPLITS, forecast_of  # noqa: PLC0415
+    from scenarios.studies.compare.comparison_settings import Comparison  # noqa: PLC0415
     from scenarios.studies.compare.worlds import feature_remarks, split_remarks, table_of  # noqa: PLC0415
 
-    settings = validated(Comparison, None, {"seeds": SPLITS, **values})
+    given = {name: value for name, value in values.items() if value is not None}
+    settings = validated(Comparison, None, given)
     table = table_of(settings)
     described = describe(table, settings.liked_from)
-    forecast = forecast_of(settings)
+    answer = answer_of_file(given, table, opening)
     record = {
         **described,
         **lines_skipped(settings, table),
         "remarks": [*table.remarks, *split_remarks(settings), *feature_remarks(settings)],
         **({"learnable": learnable_of(table, settings.liked_from)} if block_model else {}),
-        **forecast.record(),
+        **answer.record(),
     }
-    return described, forecast, record
+    return described, answer, record
 
 
-def _forecast(request: PlanRequest) -> tuple[FileForecast, dict[str, Any]]:
-    from scenarios.studies.compare.people_needed import SPLITS, WORTH, forecast_of  # noqa: PLC0415 (other plans need not wait for it)
+def answer_of_file(values: Mapping[str, Any], table: RatingTable, opening: Opening) -> FileAnswer:
+    """Return what a comparison says with the rows that take seconds; or why it says nothing."""
+    from scenarios.studies.compare.comparison import comparison  # noqa: PLC0415 (as above)
+    from scenarios.studies.compare.comparison_settings import LADDER  # noqa: PLC0415
+    from scenarios.studies.compare.rungs import too_small, why_no_answer  # noqa: PLC0415
+    from scenarios.studies.compare.worlds import world_of  # noqa: PLC0415
+    from scenarios.studies.sweep.sweep_folder import swept  # noqa: PLC0415
+
+    given = {**TARGET, **values}
+    rows = (*QUICK, *WHOLE) if given["of"] == "best" else QUICK
+    if why := too_small(table):
+        return FileAnswer(why_not=why)
+    sweep = comparison({"trust_models": LADDER, "mechanisms": rows, **given})
+    try:
+        world_of(sweep.settings, sweep.settings.seed)
+    except InputError as error:  # nobody has a like to hold out
+        return FileAnswer(why_not=str(error))
+    with lasting_folder(None) as folder:
+        done = swept(sweep, opening(), folder, console(), lasting=False)
+    if done.result["answer"] is None:
+        return FileAnswer(why_not=why_no_answer(sweep.settings, done.units, table))
+    rest = "Volunteers" if given["of"] == "best" else "Volunteers, and the best list without privacy"
+    return FileAnswer(
+        sweep=sweep, result={**done.result, "splits": sweep.settings.seeds}, others=f"{rest}: {_command(values)}"
+    )
+
+
+def _command(values: Mapping[str, Any]) -> str:
+    """Return the command that compares the same file in full."""
+    rest = {name: value for name, value in values.items() if name not in {"ratings", *TARGET}}
+    flags = (
+        f"--{name.replace('_', '-')} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for name, value in rest.items()
+    )
+    return shlex.join(["blindrec", "compare", Path(str(values["ratings"])).name]) + "".join(f" {one}" for one in flags)
+
+
+def _of_file(request: PlanRequest, opening: Opening) -> tuple[FileAnswer, dict[str, Any]]:
+    from scenarios.studies.compare.comparison_settings import Comparison  # noqa: PLC0415 (other plans need not wait)
 
     files = ("ratings", "columns", "like_from", "duplicates", "bad_lines", "unrated", "features", "feature_columns")
-    names = (*files, "held_out", "split_by")
-    settings = validated(Comparison, None, {"seeds": SPLITS, **{name: getattr(request, name) for name in names}})
-    several = request.epsilon is None and request.users is not None
-    epsilons = () if several else (parse_epsilon(1 if request.epsilon is None else request.epsilon),)
-    table = read_for(request)
+    values = {name: getattr(request, name) for name in (*files, "held_out", "split_by", "epsilon", "worth", "of")}
+    values = {name: value for name, value in {**values, "people": request.users}.items() if value is not None}
+    table, settings = read_for(request), validated(Comparison, None, values)
     likes = int(judge_likes(table, settings.liked_from).sum())
-    made = forecast_of(settings, epsilons=epsilons, users=request.users, share=request.worth or WORTH)
+    made = answer_of_file(values, table, opening)
     counts = {"ratings": table.ratings, "likes": likes, "users": table.users, "items": table.count}
     return made, {**counts, **made.record()}

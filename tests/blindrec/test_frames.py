@@ -61,7 +61,9 @@ def test_what_is_in_a_frame_is_what_is_in_its_file(file: Path, frame: pd.DataFra
     ours = face.data(frame, block_model=True)
     theirs = blindrec("data", file, "--block-model", "--json", "-").result
     assert {**lasting(dict(ours), set()), "format": "MovieLens CSV"} == theirs
-    assert repr(ours).startswith("DataResult(600 ratings, 40 users, 30 items: the file has 40 people")
+    assert repr(ours).startswith(
+        "DataResult(600 ratings, 40 users, 30 items: nothing can be said: the file has 40 people"
+    )
     assert ours.frame("file")["ratings_per_user.median"].tolist() == [15.0]
     assert ours.frame().empty
     assert "600 ratings" in ours._repr_html_()
@@ -71,8 +73,8 @@ def test_what_is_in_a_frame_is_what_is_in_its_file(file: Path, frame: pd.DataFra
 
 
 def test_a_comparison_shows_its_answer(tmp_path: Path) -> None:
-    """Of 400 people and one rung; the table is the terminal's, and a paper's."""
-    rows = pd.DataFrame(planted_ratings(users=400, items=30, each=15), columns=["user", "item", "rating"])
+    """Of 520 people and one rung; the table is the terminal's, and a paper's."""
+    rows = pd.DataFrame(planted_ratings(users=520, items=30, each=15), columns=["user", "item", "rating"])
     result = face.compare(rows, HERE, progress=False, **{**FEW, "mechanisms": "popularity,EASE,set"})
     table = result.frame("answer")
     assert table["who is trusted"].tolist()[0] == "nobody"

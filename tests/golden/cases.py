@@ -242,7 +242,7 @@ def _theory() -> dict[str, Case]:
         "data, items enough for lists": Case("data " + WIDE),
         "data, people enough for a forecast": Case("data " + CROWD),
         "plan, ratings": Case("plan --ratings ratings.csv --block-model --epsilon 2"),
-        "plan, ratings, worth": Case(f"plan --ratings {CROWD}--epsilon 4 --like-from 4"),
+        "plan, ratings, worth": Case(f"plan --ratings {CROWD}--epsilon 4 --like-from 4 --backend inprocess"),
     }
 
 

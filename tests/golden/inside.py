@@ -97,7 +97,7 @@ def told(command: str, folder: Path, backend: str) -> dict[str, Any]:
     if not out:
         raise AssertionError(f"blindrec {command} told nothing and ended with {code}: {err}")
     found = {"command": command, "exit": code, "result": json.loads(out)}
-    if words[0] == "compare":  # columns, each on one line
+    if words[0] in {"compare", "data", "plan"}:  # columns, each on one line
         for name in {"rows", "who_pays", "people"} & set(found["result"]):
             rows: list[dict[str, Any]] = found["result"][name]
             found["result"][name] = {key: [row[key] for row in rows] for key in (rows or [{}])[0]}

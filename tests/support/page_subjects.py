@@ -58,7 +58,11 @@ def made(folder: Path) -> list[Path]:
     command("compare", ratings, *FEW, *models, *here, "--scale", "1,5", "--seeds", 3, "--out", folder / "compare")
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     for name, file in RECORDS.items():
-        (folder / f"{file}.json").write_text(json.dumps(golden[name].get("result", golden[name])), encoding="utf-8")
+        record = golden[name].get("result", golden[name])
+        for of in {"rows", "people"} & record.keys():  # which golden results hold as columns
+            if columns := record[of]:
+                record[of] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        (folder / f"{file}.json").write_text(json.dumps(record), encoding="utf-8")
     audits = {"audit": AUDIT, "leak": LEAK, "audits": {"held": False, "audits": [AUDIT, {**LEAK, "exact": "inf"}]}}
     for name, record in audits.items():
         (folder / f"{name}.json").write_text(json.dumps(record), encoding="utf-8")

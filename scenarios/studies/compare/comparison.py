@@ -17,10 +17,9 @@ from scenarios.show.tables import percent, remark
 from scenarios.studies.answer import Answer, answer_table, show_answer
 from scenarios.studies.compare.comparison_settings import COORDINATOR, EVERY_ROW, PUBLIC_RATES, Comparison
 from scenarios.studies.compare.people_groups import check_columns, people_remarks
-from scenarios.studies.compare.people_needed import FEWEST, as_forecast
 from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
-from scenarios.studies.compare.rungs import answer_of
+from scenarios.studies.compare.rungs import answer_of, why_no_answer
 from scenarios.studies.compare.scales import epsilons_of, further_units
 from scenarios.studies.compare.scoring import (
     SERVED,
@@ -50,9 +49,6 @@ from scenarios.studies.sweep.sweeps import Sweep
 FEWEST_COMPARED = 20  # People of a file; of fewer a fifth of the likes is a handful, and one person most of it
 LONG = ("trace norm", "EASE", "PMC", "PMD")
 """Mechanisms whose units take longest; of the first the others take what public people's ratings say."""
-
-
-_FEW_PEOPLE = f"the file has {{}} people; fewer than {FEWEST} say little of people like them, and are no advice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +110,9 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         ]
         every = {key: partial(measure, settings, key) for key in keys}
         few = settings.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
-        more = sorted(further_units(settings, table.users, rows, done).items(), key=lambda pair: pair[0].seed)
+        why_not = why_no_answer(settings, done, table)  # then more people are nobody's question
+        further = {} if why_not and not settings.scale else further_units(settings, table.users, rows, done)
+        more = sorted(further.items(), key=lambda pair: pair[0].seed)
         return every | {
             key: partial(measure, few if by_law else settings, key) for key, by_law in more if key not in every
         }
@@ -154,24 +152,23 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             for key, unit in units.items()
             if key.trust_model == COORDINATOR
         }
-        few = [_FEW_PEOPLE.format(table.users)] if table.users < FEWEST else []
         rows = rows_of(self.settings)
         said = {name: row.remarks(self.settings) for name, row in rows.items()}
         public = [line for name, lines in said.items() if rows[name].trust_model == PUBLIC_RATES for line in lines]
         custom, (_, why) = check_custom(self.settings, table.users, table.count), served_in(self.settings)
-        answer = answer_of(self.settings, units, table)
+        why_not = why_no_answer(self.settings, units, table)
+        answer = answer_of(self.settings, units, table) if why_not is None else None
+        few = [f"{why_not}: this is no advice"] if why_not else []
         about_file = [*table.remarks, *dated(self.settings), *sampled(self.settings), *split_remarks(self.settings)]
         joined = [*feature_remarks(self.settings), *people_remarks(self.settings)]
         hindering = {name: reason for name, row in rows.items() if (reason := row.hindrance(table))}
         too_large = [f"{name}: not measured: {reason}" for name, reason in hindering.items()]
         not_possible = _left_out(hindered)
-        forecast = self.settings.of == "popularity" and self.settings.scale
         return {
             "answer": None if answer is None else answer.model_dump(mode="json"),
             "about_file": about_file,
             "about_answer": [*joined, *too_large, *not_possible, *custom],
             **summary,
-            "people": as_forecast(self.settings, summary["people"]) if forecast else summary["people"],
             "coordinator": panel_sweep(self.settings).summary(served) if served else None,
             **lines_skipped(self.settings, table),
             **left_out(self.settings),

@@ -175,6 +175,9 @@ class Comparison(BaseModel):
         description="People, as multiples of the file's, drawn with replacement, such as 0.1,1,10 [steps of ten until "
         "some reach the target and some miss it, on each rung].",
     )
+    people: Annotated[int, Field(ge=1, le=10**10)] | None = Field(
+        default=None, description="People there are, of whom the file's are a sample [those of the file]."
+    )
     trust_models: Annotated[tuple[str, ...], BeforeValidator(_trust_models)] = Field(
         default=(*LADDER, "two-tier"),
         description=f"Some of {', '.join(EVERY_MODEL)}, by ','; {LADDER_NAME} for {', '.join(LADDER)} "
@@ -253,6 +256,8 @@ class Comparison(BaseModel):
             name = "split_by" if self.split_by != "random" else "min_ratings"
             value = getattr(self, name)
             raise ValueError(f"{name} is {value}, but {path.name} says what is held out; give one of them")
+        if self.people is not None and self.scale:
+            raise ValueError(f"people is {self.people}, and scale names numbers of people, too; give one of them")
         return self
 
     @property
@@ -277,8 +282,8 @@ class Comparison(BaseModel):
         return like_bar(self.columns, self.like_from)
 
     def users_at(self, people: int, scale: float) -> int:
-        """Return how many people a multiple of the file's are, at least one."""
-        return max(1, round(people * scale))
+        """Return how many people a multiple of those there are is, at least one; the file has so many."""
+        return max(1, round((self.people or people) * scale))
 
     def grid(self, people: int) -> list[int]:
         """Return the numbers of people that are measured first."""

@@ -12,27 +12,58 @@ from scenarios.data.datasets import RatingTable
 from scenarios.families.two_tier.two_tier_scenario import NONE
 from scenarios.studies.answer import RUNGS, SHUFFLED, VOLUNTEERS, Answer, Curve, Study
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.people_needed import FEWEST
 from scenarios.studies.compare.row import is_promise
 from scenarios.studies.compare.rows.public_users import COMPLETIONS
 from scenarios.studies.compare.scales import CHANCE
-from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
+from scenarios.studies.compare.scoring import TOP, CompareKey, CompareMeasurement, ListScores, rows_of
 from scenarios.studies.compare.summary import POWERS, mechanism_of
 from scenarios.studies.compare.worlds import world_of
-from scenarios.studies.crossing import among_files
+from scenarios.studies.crossing import among_files, over_seeds_and_people
 
 Units = Mapping[CompareKey, CompareMeasurement]
+FEWEST = 400  # People whose lists can be scored, for an answer; see docs/explanation/worth.md
+_POPULARITY, _CHANCE = ("none", "popularity", "", "", False), ("none", CHANCE, "", "", False)
 
 
-def answer_of(settings: Comparison, units: Units, table: RatingTable) -> Answer | None:
-    """Return the answer, or None where no list without privacy or no rung was measured, or a file has few people."""
-    if table.users < FEWEST:
+def too_small(table: RatingTable) -> str | None:
+    """Return why nothing can be said of a file, before anything is measured; None where something may be."""
+    if table.count <= 2 * TOP:
+        return f"the file has {table.count} items; lists of ten say something among more than {2 * TOP}"
+    return _too_few(table.users)
+
+
+def _too_few(people: int, which: str = "") -> str | None:
+    count = f"{people:,} {'person' if people == 1 else 'people'}{which}"
+    return f"the file has {count}, and fewer than {FEWEST} say little of people like them" if people < FEWEST else None
+
+
+def why_no_answer(settings: Comparison, units: Units, table: RatingTable) -> str | None:
+    """Return why a comparison says nothing of people like a file's; None where it does."""
+    if why := too_small(table):
+        return why
+    scored = [one.people for key, unit in units.items() if key[:2] == _POPULARITY[:2] for one in unit.scores]
+    if scored and (why := _too_few(min(scored), " with likes to hold out")):
+        return why
+    worths, _ = _worths(units, settings.seeds)
+    plain, random = (worths.get(name, {}).get(table.users) for name in (_POPULARITY, _CHANCE))
+    if plain is None or random is None:
         return None
+    gap = plain - random
+    if over_seeds_and_people(gap[:, 0].tolist(), list(gap[:, 1:]))[1] > 0:
+        return None
+    return (
+        f"popularity (NDCG {plain[:, 0].mean():.3f}) is not surely better than random lists "
+        f"({random[:, 0].mean():.3f}) among the file's people; worth is told as shares of lists without privacy"
+    )
+
+
+def answer_of(settings: Comparison, units: Units, table: RatingTable, others: str = "") -> Answer | None:
+    """Return the answer, or None where no list without privacy or no rung was measured."""
     worths, about = _worths(units, settings.seeds)
     plain = {
         name: values[table.users] for name, values in worths.items() if name[0] == "none" and table.users in values
     }
-    popularity = plain.get(("none", "popularity", "", "", False))
+    popularity = plain.get(_POPULARITY)
     curves = [_curve(settings, name, values, about) for name, values in worths.items() if is_of_rung(settings, name)]
     if popularity is None or not any(curve.epsilon is not None for curve in curves):
         return None
@@ -42,7 +73,7 @@ def answer_of(settings: Comparison, units: Units, table: RatingTable) -> Answer 
     world = world_of(settings, settings.seed)
     study = Study(
         file=settings.ratings.name,
-        people=table.users,
+        people=settings.users_at(table.users, 1.0),
         items=table.count,
         curves=curves,
         best=best,
@@ -50,6 +81,7 @@ def answer_of(settings: Comparison, units: Units, table: RatingTable) -> Answer 
         popularity=popularity,
         file_error={model: among_files(world.popularity, world.people, power) for model, power in POWERS.items()},
         volunteers=min(settings.public),
+        others=others,
     )
     return study.answer(share=settings.worth, of=settings.of)
 
@@ -84,7 +116,7 @@ def is_of_rung(settings: Comparison, name: Name) -> bool:
     """Return whether a row is a curve of the answer: of a rung with an epsilon, or of volunteers alone."""
     model, mechanism, epsilon, public, _ = name
     if model == VOLUNTEERS:  # of rows in which the others send nothing, with the smallest share of public people
-        sends = COMPLETIONS.get(mechanism, NONE) != NONE
+        sends = COMPLETIONS.get(mechanism, NONE) != NONE or settings.people is not None  # of the file's, not of others
         return not epsilon and not sends and public == f"{min(settings.public):g}"
     return model in RUNGS and epsilon not in {"", "inf"}
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from coordinator.protocol.trust import LOCAL
 from scenarios.studies.compare.comparison_settings import TRUST_MODELS, Comparison
-from scenarios.studies.compare.people_needed import forecast_row
 from scenarios.studies.compare.row import BY_PEOPLE, Row
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement
 from scenarios.studies.crossing import next_users, refined
@@ -80,9 +80,9 @@ class RungScales:
             yield from ((row, n, row.reaches(self.settings.devices + 1, self.settings)) for row, n in search(users))
 
     def decades(self) -> list[int]:
-        """Return numbers of people in steps of ten from the file's own, until some reach the target and some not."""
+        """Return numbers of people in steps of ten from those there are, until some reach the target and some not."""
         visited: dict[int, float] = {}
-        users: int | None = self.people
+        users: int | None = self.settings.users_at(self.people, 1.0)
         while users is not None and (best := self.leader(self.rows, users)) is not None:
             visited[users] = best[0]
             users = self._beyond(visited)
@@ -115,18 +115,38 @@ class RungScales:
             best[number] = leader
 
     def of_each_row(self, users: Sequence[int]) -> Iterator[tuple[Row, int]]:
-        """Yield the same of every row for itself, but of those whose number `data` and `plan` forecast, too."""
+        """Yield the same of every row for itself; for a share of popularity some numbers beyond the grid, too.
+
+        Those are of rows that trust nobody, whose numbers are the largest; sums are drawn from laws in a tenth of a
+        second.
+        """
+        beyond = self.settings.of == "popularity"
         for row in self.rows:
-            if self.settings.of == "popularity" and forecast_row(row.trust_model, row.mechanism) is not None:
-                continue
             numbers = [number for number in users if row.reaches(number, self.settings)]
             means = {number: self.means(row, number) for number in numbers}
             if not numbers or any(worth is None for worth in means.values()):
                 continue
             for variant in range(len(means[numbers[0]] or ())):
-                yield from (
-                    (row, number) for number in refined(numbers, self._worth(row, variant), self.height, self.people)
-                )
+                worth = self._worth(row, variant)
+                grid = [*numbers, *(self._beside(row, numbers, worth) if beyond and row.trust_model == LOCAL else ())]
+                yield from ((row, number) for number in grid[len(numbers) :])
+                if worth[grid[-1]] is not None:
+                    yield from ((row, number) for number in refined(grid, worth, self.height, self.people))
+
+    def _beside(self, row: Row, numbers: Sequence[int], worth: Mapping[int, float | None]) -> Iterator[int]:
+        """Yield numbers of people in steps of ten beyond a grid that lies on one side of the target, up to the last."""
+        reaches = [(worth[number] or 0) >= self.height for number in numbers]
+        if any(reaches) and not all(reaches):
+            return
+        users = min(numbers) if all(reaches) else max(numbers)
+        while True:
+            users = round(users / 10) if all(reaches) else 10 * users
+            users += users % self.people == 0  # as beside other numbers: grids have the multiples
+            if not (FEWEST <= users <= MOST and row.reaches(users, self.settings)):
+                return
+            yield users
+            if worth[users] is None or ((worth[users] or 0) >= self.height) != all(reaches):
+                return
 
     def _worth(self, row: Row, variant: int) -> Mapping[int, float | None]:
         measured: dict[int, float | None] = defaultdict(lambda: None)

@@ -98,7 +98,7 @@ def learnable_of(table: RatingTable, like_from: float | None) -> list[dict[str, 
 
 _THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")  # settings that a file of ratings determines
 # Settings that are about files alone, and of these what is about lists, which a block model has not
-_LISTS = ("held_out", "split_by", "features", "feature_columns", "worth")
+_LISTS = ("held_out", "split_by", "features", "feature_columns", "worth", "of")
 _FILES = ("like_from", "duplicates", "bad_lines", "unrated", "block_model")
 _MODELS = ("success", "accuracy", "delta", "expected_answers", "own_questions")  # Settings about block models alone
 
@@ -111,14 +111,14 @@ class PlanRequest:
     accuracy: float | None = None
     # Number of users there are; without an epsilon the smallest epsilon is found for which they are enough
     users: int | None = None
-    # A file of whose people to forecast what advice takes, or for the block model of whose shape to plan, and how it is
+    # A file of whose people to say what lists are worth, or for the block model of whose shape to plan, and how it is
     # read; see `scenarios.data.datasets.read_ratings`
     ratings: Path | None = None
     block_model: bool = False
     columns: tuple[str, ...] | None = None
     like_from: float | None = None
     # Of a file, too: which rating counts where one was given again, what becomes of lines that cannot be read, public
-    # features of items, and the share of plain popularity that advice is to keep
+    # features of items, and the share of a list without privacy that lists are to be worth
     duplicates: Duplicates = None
     bad_lines: BadLines = "refuse"
     unrated: float | None = None
@@ -127,6 +127,7 @@ class PlanRequest:
     held_out: float | None = None  # as by a comparison
     split_by: str | None = None
     worth: float | None = None
+    of: Target | None = None
     items: int | None = None  # The world, in all forms that `scenarios.config.scenario.Scenario` takes
     rated: int | None = None
     epsilon: Any = None

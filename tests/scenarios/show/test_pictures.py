@@ -66,15 +66,6 @@ def subjects() -> Iterator[tuple[str, str, dict[str, Any], dict[str, pd.DataFram
         case = golden()[name]
         family = case["command"].split()[0]
         yield name, family, case["result"], tables_of(case)
-    people = ("people", "people_low", "people_high")
-    worth: list[dict[str, Any]] = [
-        {"epsilon": epsilon, "mechanism": name, "features": features, "worth": 0.95, "users_here": 610}
-        | {one: many / epsilon if name == "set" else None for one, many in zip(people, (1e6, 5e5, 3e6), strict=True)}
-        for epsilon in (0.5, 1.0, 4.0)
-        for name in ("set", "pairs")
-        for features in (False, True)
-    ]
-    yield "data, worth", "data", {**golden()["data"]["result"], "worth": worth}, {}
     yield "audit of one", "audit", AUDIT[0], {}
     yield "audit of all", "audit", {"audits": AUDIT}, {}
     swept = golden()["sweep, users"]["result"]

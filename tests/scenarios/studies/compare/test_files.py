@@ -306,7 +306,7 @@ def test_rows_that_so_few_people_do_not_allow_are_left_out_with_a_remark(
         f"two-tier: {name} ({100 * share:.1f} % public)" in left for name in ("trace norm", "PMC") for share in few
     )
     assert "rank and regularisation are validated on 2 or more; raise --public" in left
-    assert any(f"the file has {people} people; fewer than 400" in line for line in result["warnings"])
+    assert any(f"the file has {people} people, and fewer than 400" in line for line in result["warnings"])
 
 
 def test_of_fewer_than_twenty_people_nothing_is_said(blindrec: Command, tmp_path: Path) -> None:

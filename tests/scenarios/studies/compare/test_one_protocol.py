@@ -9,17 +9,14 @@ from runs import Command, present, refused
 
 from scenarios.data.datasets import read_ratings
 from scenarios.data.rating_split import Split, hold_out
-from scenarios.studies.compare import people_needed
+from scenarios.studies.compare import rungs
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 PEOPLE, ITEMS, EACH = 60, 40, 14
 HERE = ("--backend", "inprocess", "--workers", 1, "--json", "-")
-FORECAST = ("--trust-models", "none,local", "--mechanisms", "popularity,set,pairs", "--epsilon", 4, "--devices", 0)
-TARGET = ("--worth", 0.95, "--of", "popularity")
 COMPARED = ("--trust-models", "none", "--mechanisms", "popularity", "--seeds", 5)
 TIERS = ("--holdout", 0.2, "--mechanism", "none", "--public", 20, "--rank", 2, "--regularisation", 1, "--iterations", 1)
-ENDS = ("users", "users_low", "users_high")
 SAME = ("popularity_hit_rate", "popularity_ndcg", "held_out", "split_by")
 
 
@@ -46,7 +43,8 @@ def test_every_command_prints_the_same_worth_of_popularity_and_the_same_people(
     flags: tuple[str, ...], log: Path, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The people are few, and by design no item is much more popular than others
-    monkeypatch.setattr(people_needed, "_checked", people_needed._forecast_of)
+    monkeypatch.setattr(rungs, "_too_few", lambda *_: None)
+    monkeypatch.setattr("scenarios.studies.compare.comparison.why_no_answer", lambda *_: None)
     read = (*flags, "--columns", "who,what,stars,when")
     compared = blindrec("compare", log, *COMPARED, *read, "--out", tmp_path / "out", *HERE).result
     units = pd.read_parquet(tmp_path / "out" / "units.parquet").set_index("seed")
@@ -55,16 +53,14 @@ def test_every_command_prints_the_same_worth_of_popularity_and_the_same_people(
     figures |= {"held_out": 0.2, "split_by": compared["split_by"]}
     assert 0 < mean["hit_rate"] < 1
     described = blindrec("data", log, *read, "--json", "-").result
-    planned = blindrec("plan", "--ratings", log, "--epsilon", 4, *read, "--json", "-").result
+    planned = blindrec("plan", "--ratings", log, *read, *HERE).result
+    three = blindrec("compare", log, *COMPARED[:-1], 3, *read, *HERE).result["rows"][0]
     for result in (described, planned):
-        assert {name: result[name] for name in SAME} == figures
-    others = blindrec("compare", log, *FORECAST, *TARGET, "--scale", "1,7", "--seeds", 5, *read, *HERE).result["people"]
-    people = {row["mechanism"]: tuple(row[name] for name in ENDS) for row in others}
-    assert people.keys() == {"set", "pairs"}
-    assert all(number == float(f"{number:.2g}") for reach in people.values() for number in reach if number)
-    for rows in ([row for row in described["worth"] if row["epsilon"] == 4], planned["worth"]):
-        forecast = {row["mechanism"]: (row["people"], row["people_low"], row["people_high"]) for row in rows}
-        assert {name: forecast[name] for name in people} == people
+        plain = next(row for row in result["rows"] if row["mechanism"] == "popularity")
+        assert {name: plain[name] for name in ("hit_rate", "ndcg")} == {
+            name: three[name] for name in ("hit_rate", "ndcg")
+        }
+        assert {name: result[name] for name in SAME[2:]} == {name: figures[name] for name in SAME[2:]}
     for seed in (0, 3):
         unit = units.loc[seed].to_dict()
         figures |= {"popularity_hit_rate": float(unit["hit_rate"]), "popularity_ndcg": float(unit["ndcg"])}
