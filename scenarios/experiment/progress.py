@@ -130,6 +130,7 @@ def duration(seconds: float) -> str:
 
 EVERY = 1.0  # Seconds between two reports to a folder
 LATELY = 30.0  # Seconds over which the rate is measured
+FIRST = 4  # Units of a sweep that say nothing of the rate of the others
 _HERE = ("at", "pid", "born", "host")  # Fields that are reported to folders only: the log has its own time
 
 
@@ -197,33 +198,42 @@ class SeedProgress:
 
         self._reporter, self._total, self._unit = reporter, total, unit
         self._begin = self._said = time.monotonic()
-        # Units of a sweep last long and differ: their rate is the mean since it began, with so many done ``before``
-        self._past = deque[tuple[float, int]]([] if before is None else [(self._begin, before)])
-        self._lately = LATELY if before is None else math.inf
+        # Units of a sweep last long and differ: their rate is the mean since the first ones, which waited for files and
+        # kernels; what was done ``before`` it began is no part of that
+        self._past = deque[tuple[float, int]]()
+        self._lately, self._first = (LATELY, 0) if before is None else (math.inf, FIRST)
         self._last = RunProgress()
+        self._left: float | None = None
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until all planned units are done, as the last report has it; None where that is not known."""
+        return self._left
 
     def report(self, tally: RunProgress) -> None:
         """Report a tally: to the log whenever a round is over, to log and folder where a second has passed."""
         now, over = time.monotonic(), tally.rounds != self._last.rounds
         self._last = tally
+        rate = self._rate(now, tally.count)
+        self._left = None
+        if tally.planned is not None and (rate > 0 or tally.count >= self._total):
+            self._left = round(max(0, self._total - tally.count) / rate, 1) if rate else 0.0
         if not (due := now - self._said >= EVERY) and not over:
             return
         self._said = now if due else self._said
-        self._reporter.report("round" if over else "progress", self._snapshot(now), folder=due)
+        self._reporter.report("round" if over else "progress", self._snapshot(now, rate), folder=due)
 
     def end(self) -> None:
         """Report the end."""
         now = time.monotonic()
-        self._reporter.report("over", self._snapshot(now), folder=now - self._begin >= EVERY)
+        self._reporter.report(
+            "over", self._snapshot(now, self._rate(now, self._last.count)), folder=now - self._begin >= EVERY
+        )
 
-    def _snapshot(self, now: float) -> ProgressSnapshot:
-        tally = self._last
-        rate, left = self._rate(now, tally.count), None
-        if tally.planned is not None and (rate > 0 or tally.count >= self._total):
-            left = round(max(0, self._total - tally.count) / rate, 1) if rate else 0.0
+    def _snapshot(self, now: float, rate: float) -> ProgressSnapshot:
         seconds = round(now - self._begin, 3)
         return self._reporter.snapshot(
-            **asdict(tally), unit=self._unit, total=self._total, seconds=seconds, rate=rate, left=left
+            **asdict(self._last), unit=self._unit, total=self._total, seconds=seconds, rate=rate, left=self._left
         )
 
     def _rate(self, now: float, count: int) -> float:
@@ -231,7 +241,7 @@ class SeedProgress:
         self._past.append((now, count))
         while len(self._past) > 2 and now - self._past[1][0] >= self._lately:
             self._past.popleft()
-        then, before = self._past[0]
+        then, before = self._past[min(self._first, len(self._past) - 1)]
         return float(f"{max(0, count - before) / (now - then):.4g}") if now > then else 0.0
 
 

@@ -37,7 +37,7 @@ def counted(reporter: ProgressReporter, done: int, total: int, *, before: int) -
         console.print(f"{before} of {total} units were done before; going on", highlight=False)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
     lines = not report.shows_bars(console)
-    begin = said = time.monotonic()
+    said = time.monotonic()
     bars = nullcontext() if lines else moving_bar()
     with bars, Progress(TextColumn("units"), *columns, console=console, transient=True, disable=lines) as bar:
         task = bar.add_task("units", total=total, completed=done)
@@ -49,8 +49,8 @@ def counted(reporter: ProgressReporter, done: int, total: int, *, before: int) -
             bar.advance(task)
             if lines and not verbose() and time.monotonic() - said >= report.EVERY:
                 said = time.monotonic()
-                left = (said - begin) / (now - done) * (total - now)
-                console.print(f"{now} of {total} units done, about {left:,.0f} s left", highlight=False)
+                left = "" if course.left is None else f", about {course.left:,.0f} s left"
+                console.print(f"{now} of {total} units done{left}", highlight=False)
                 spoke(said)
 
         yield over

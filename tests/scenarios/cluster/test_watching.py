@@ -153,7 +153,23 @@ def test_time_left_of_a_sweep_follows_from_all_units_since_it_began(monkeypatch:
     course = progress.SeedProgress(of, 1202, "units", 0)
     for count in range(1, 303):
         course.report(RunProgress(count=count, planned=1202, rounds=count))
-    assert told[-1].left == pytest.approx(900 * 90 / 302, rel=0.01)
+    assert told[-1].left == pytest.approx(900 * 90 / 298, rel=0.01)
+
+
+def test_time_left_of_a_sweep_that_goes_on_counts_neither_what_was_done_nor_the_wait_for_its_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """600 of 1,000 units were done; the first ones wait a minute for files and kernels, then each takes a second."""
+    clock = iter([0.0, *(60.0 + place for place in range(20))])
+    monkeypatch.setattr("scenarios.experiment.progress.time.monotonic", lambda: next(clock))
+    of = progress.ProgressReporter(kind="sweep", run="", console=Console(file=StringIO()))
+    monkeypatch.setattr(progress.ProgressReporter, "report", lambda *_, **__: None)
+    course, left = progress.SeedProgress(of, 1000, "units", 600), list[float | None]()
+    for count in range(601, 621):
+        course.report(RunProgress(count=count, planned=1000, rounds=count))
+        left.append(course.left)
+    assert left[: progress.FIRST + 1] == [None] * (progress.FIRST + 1)
+    assert left[progress.FIRST + 1 :] == pytest.approx([1000 - count for count in range(606, 621)])
 
 
 def test_watching_that_is_interrupted_says_that_the_run_goes_on(

@@ -95,7 +95,7 @@ def test_a_sweep_holds_its_folder(swept: Command, whole: Path, tmp_path: Path, m
 def test_progress_is_told_in_lines(swept: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
     said = swept("--out", tmp_path / "sweep", "--seeds", 1).err.splitlines()
-    assert said[0].startswith("1 of 2 units done, about ")
+    assert said[0].startswith("1 of 2 units done")
     assert said[1] == "2 of 2 units done, about 0 s left"
 
 
