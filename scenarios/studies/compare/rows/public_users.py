@@ -108,7 +108,8 @@ def lifted(likes: Any, popularity: Floats, kappa: float, counts: NDArray[np.floa
 
 def pair_counts(likes: Any) -> NDArray[np.float32]:
     """Return how many people like each two items, float32, shape (M, M)."""
-    return co_liked(likes).astype(np.float32)
+    counts: NDArray[np.float32] = co_liked(likes).astype(np.float32)
+    return counts
 
 
 def chosen_kappa(settings: Comparison, public: float, seed: int) -> float:
