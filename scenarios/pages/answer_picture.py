@@ -141,6 +141,7 @@ class _Chart:
         cells = alt.Chart(of["cells"]).transform_filter(self.shown)
         lead = cells.transform_filter("datum.leads")
         single = lead.transform_filter(f"datum.rung == '{VOLUNTEERS}' || datum.people == {self.answer.people}")
+        names = alt.Chart(of["names"]).transform_filter(self.shown).encode(x, y, text="text:N")
         hover = alt.selection_point(
             name="hover",
             on="pointerover",
@@ -175,10 +176,8 @@ class _Chart:
             .mark_point(size=200, strokeWidth=2)
             .encode(x, y, self.hue, tooltip=tips, opacity=alt.condition(hover, alt.value(1), alt.value(0)))
             .add_params(hover),
-            alt.Chart(of["names"])
-            .transform_filter(self.shown)
-            .mark_text(align="right", dx=-9, **bold)
-            .encode(x, y, self.hue, text="text:N"),
+            names.mark_text(align="right", dx=-9, stroke=colour("paper"), strokeWidth=4, strokeJoin="round", **bold),
+            names.mark_text(align="right", dx=-9, **bold).encode(self.hue),  # on paper, also where curves pass
         )
 
     def needs(self) -> "altair.LayerChart":
