@@ -223,8 +223,8 @@ def gaussian_delta(deviation: float, *, changes: int, epsilon: Fraction | float)
     if deviation * math.sqrt(changes) > _SUMMED:  # Too many sums to look at one by one: a grid, as elsewhere
         grid = 1 / (deviation * _FINENESS)
         coarse = _on_grid((2 * places + 1) / (2 * square), summand[1], grid, changes)
-        return _lattice_delta([coarse], grid, 0.0, central) + changes * 1e-40
-    return _lattice_delta([summand], 1 / square, changes / (2 * square), central) + changes * 1e-40
+        return lattice_delta([coarse], grid, 0.0, central) + changes * 1e-40
+    return lattice_delta([summand], 1 / square, changes / (2 * square), central) + changes * 1e-40
 
 
 def gaussian_deviation(*, changes: int, epsilon: Fraction | float, delta: float) -> float:
@@ -256,7 +256,7 @@ def skellam_delta(deviation: float, *, changes: int, epsilon: Fraction | float) 
     losses, chances = losses[usable], law[usable] / law.sum()
     grid = 1 / (deviation * _FINENESS)
     rounded = _ROUNDED + _DUST * deviation
-    return _lattice_delta([_on_grid(losses, chances, grid, changes)], grid, 0.0, central, rounded) + changes * 1e-40
+    return lattice_delta([_on_grid(losses, chances, grid, changes)], grid, 0.0, central, rounded) + changes * 1e-40
 
 
 def _bessel_falls(argument: float, count: int) -> Floats:
@@ -315,7 +315,7 @@ def dummies_delta(coins: int, rate: float, *, likes: int, epsilon: Fraction | fl
         _on_grid(up, chances[rising], grid, likes),
         _on_grid(down, chances[falling], grid, likes),
     ]
-    return min(1.0, _lattice_delta(summands, grid, 0.0, central) + missing)
+    return min(1.0, lattice_delta(summands, grid, 0.0, central) + missing)
 
 
 class Dummies(NamedTuple):
@@ -367,7 +367,7 @@ def _on_grid(losses: Floats, chances: Floats, grid: float, count: int) -> Summan
     return np.arange(lowest, lowest + law.size, dtype=np.int64), law, count
 
 
-def _lattice_delta(
+def lattice_delta(
     summands: Sequence[Summand], grid: float, offset: float, epsilon: float, rounded: float = _ROUNDED
 ) -> float:
     """Return ``sum of P(T) (1 - exp(epsilon - loss))_+`` for a loss of ``offset + grid T``, T a sum, from above."""
