@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -22,6 +23,7 @@ from scenarios.config.settings import ExperimentScenario
 from scenarios.config.signals import InterruptedRunError
 from scenarios.experiment.experiment import Experiment, Record, finished_run
 from scenarios.experiments import experiment_of
+from scenarios.log import width_of
 from scenarios.show.picture import Picture
 from scenarios.show.records import flat, pictures_of
 from scenarios.show.tables import lines_of, text_of
@@ -572,7 +574,7 @@ def _folder(path: str | Path | None) -> Path | None:
 
 
 def _console(progress: bool) -> Console:
-    return Console(stderr=True, quiet=not progress)
+    return Console(stderr=True, quiet=not progress, width=width_of(sys.stderr))
 
 
 @contextmanager

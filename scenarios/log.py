@@ -5,8 +5,10 @@ import logging
 import math
 import os
 import sys
+import textwrap
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -100,13 +102,88 @@ class _Remarks:
         """Do nothing: lines are logged as they come."""
 
 
+WIDTH = 100  # Columns of what goes to no terminal
+
+
+def width_of(stream: Any) -> int | None:
+    """Return how wide a stream's lines are: `WIDTH`, or None where the terminal or the variable COLUMNS says it."""
+    return None if stream.isatty() or "COLUMNS" in os.environ else WIDTH
+
+
 def console() -> Any:
     """Return what commands write remarks to: standard error, or the log of a verbose command."""
     from rich.console import Console  # noqa: PLC0415 (most commands end before they say anything)
 
     if not verbose():
-        return Console(stderr=True)
+        return Console(stderr=True, width=width_of(sys.stderr))
     return Console(file=_Remarks(), width=10**6, color_system=None, force_terminal=False)  # type: ignore[arg-type] # writes
+
+
+def write_line(console: Any, line: str) -> None:
+    """Write a line in plain letters, folded between words: a path or a digest stays whole."""
+    from rich.text import Text  # noqa: PLC0415 (as above)
+
+    lines = textwrap.wrap(line, console.width, break_long_words=False, break_on_hyphens=False)
+    console.print(Text("\n".join(lines)), overflow="ignore", crop=False)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words.
+
+    >>> duration(7261.2), duration(75), duration(0.4)
+    ('2 h 1 min', '1 min 15 s', '0 s')
+    """
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {left} s" if minutes else f"{left} s"
+
+
+def left_text(seconds: float | None) -> str:
+    """Return the time left as the end of a line; nothing where it is over or not known."""
+    return "" if not seconds else f", about {duration(seconds)} left"
+
+
+LATELY = 30.0  # Seconds over which the rate is measured where parts of the work are alike
+
+
+class WorkClock:
+    """Predicts how long the rest of some work takes, from what this process did since it began.
+
+    What an earlier process did counts as done, and never as done now. Parts that last differently are given in the
+    seconds that each is expected to take, over all the time (``window`` infinite).
+    """
+
+    def __init__(self, window: float = LATELY) -> None:
+        self._window = window
+        self._past = deque[tuple[float, float]]()  # When, and how much was done then
+        self._restored = 0.0
+
+    def begin(self, now: float, done: float = 0.0) -> None:
+        """Count from now on, with so much done before."""
+        self._past = deque([(now, done)])
+
+    def count(self, now: float, done: float, restored: float = 0.0) -> None:
+        """Take in how much is done by now, and how much of it was read from the folder of an interrupted run."""
+        if restored != self._restored:
+            self._restored = restored
+            self._past.clear()
+        self._past.append((now, done))
+        while len(self._past) > 2 and now - self._past[1][0] >= self._window:
+            self._past.popleft()
+
+    @property
+    def rate(self) -> float:
+        """What is done in a second; 0 where that is not known yet."""
+        (then, before), (now, done) = self._past[0], self._past[-1]
+        return max(0.0, done - before) / (now - then) if now > then else 0.0
+
+    def left(self, rest: float) -> float | None:
+        """Return how long the rest takes [s]; None where that is not known."""
+        if rest <= 0:
+            return 0.0
+        return rest / self.rate if self.rate > 0 else None
 
 
 # Seconds of silence after which a command says that it goes on; each time twice as many, up to a minute
@@ -133,9 +210,9 @@ class _Silence:
             self.spoke, quiet = now, min(2 * quiet, max(QUIET, _LONGEST))
             if not self.bars:
                 current = [words() for words in self.steps[-1:]]
-                parts = [f"blindrec {command}", *filter(None, current), f"{now - begin:.0f} s so far"]
+                parts = [f"blindrec {command}", *filter(None, current), f"{duration(now - begin)} so far"]
                 with suppress(OSError, ValueError):  # a closed standard error ends no command
-                    screen.print(", ".join(parts), highlight=False, markup=False, soft_wrap=True)
+                    write_line(screen, ", ".join(parts))
 
 
 _silence = _Silence()
@@ -149,13 +226,15 @@ def spoke(now: float) -> None:
 @contextmanager
 def step(words: str, share: Callable[[], float] | None = None) -> Iterator[None]:
     """Let the lines of a silent command name what it does meanwhile and, by the share that is over, the time left."""
-    begin = time.monotonic()
+    clock = WorkClock(math.inf)
+    clock.begin(time.monotonic())
 
     def line() -> str:
         over = 0.0 if share is None else share()
         if not 0 < over < 1:
             return words
-        return f"{words}, {over:.0%} done, about {(time.monotonic() - begin) * (1 - over) / over:,.0f} s left"
+        clock.count(time.monotonic(), over)
+        return f"{words}, {over:.0%} done{left_text(clock.left(1 - over))}"
 
     _silence.steps.append(line)
     try:

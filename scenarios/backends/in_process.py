@@ -57,13 +57,23 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
         fleet = LocalFleet(job, cast, threads if workers > 1 else None)
         start = time.perf_counter()
         process = job.plan.begin(fleet)
-        fleet.report = lambda count: progress(replace(process.progress(), count=count))
+        restored = 0
+
+        def report(count: int) -> None:
+            progress(replace(process.progress(), count=count, restored=restored))
+
+        fleet.report = report
 
         def keep(over: R) -> None:
             job.records.keep(over)
             fleet.report_progress(0)
 
-        outcome = run_rounds(process, keep, job.records)
+        for stored in job.records:
+            process.replay(stored)
+            restored = fleet.count
+        if restored:
+            report(restored)
+        outcome = run_rounds(process, keep)
         seconds = time.perf_counter() - start
     return job.finish(outcome, LocalExperimenterView(keeper, cast), Costs(seconds=seconds))
 
@@ -84,7 +94,7 @@ class LocalFleet:
     """The devices and hosts that a server can call in this process; see `coordinator.server.rounds.conductor.Fleet`."""
 
     def __init__(self, job: BackendJob[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None) -> None:
-        self._job, self._cast, self._threads, self._count = job, cast, threads, 0
+        self._job, self._cast, self._threads, self.count = job, cast, threads, 0
         self.report: Callable[[int], None] = lambda _: None  # Called with the number of answers or rounds so far
 
     def hosts(self, kind: str) -> LocalHosts:
@@ -133,8 +143,8 @@ class LocalFleet:
 
     def report_progress(self, count: int) -> None:
         """Count answers, and report the sum."""
-        self._count += count
-        self.report(self._count)
+        self.count += count
+        self.report(self.count)
 
 
 class ShuffledHere(NamedTuple):

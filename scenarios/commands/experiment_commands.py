@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.backends.selection import AUTO
@@ -29,7 +28,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import NOTHING, Experiment, NamedCode, finished_run
 from scenarios.experiments import EXPERIMENTS, MAIN_JOB
 from scenarios.log import console
-from scenarios.show.tables import show
+from scenarios.show.tables import printed, show
 from scenarios.store.manifest import FOLDER, MANIFEST, SWEEP, read_manifest
 from scenarios.store.record_log import drop
 from scenarios.store.run_folder import read_result
@@ -104,7 +103,7 @@ def _report(
 ) -> None:
     why = f" ({reason})" if (reason := result.get("backend_reason")) else ""  # folders of earlier versions have none
     title = f"blindrec {command}, {result[experiment.titled]}, {result['backend']}{why}"
-    output.deliver(experiment.name, result, lambda: show(Console(), result, title, experiment.columns), tables)
+    output.deliver(experiment.name, result, lambda: show(printed(), result, title, experiment.columns), tables)
 
 
 def resume(

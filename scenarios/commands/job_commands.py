@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import psutil
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
@@ -40,7 +39,7 @@ from scenarios.experiment.progress import ProgressSnapshot, read_snapshot
 from scenarios.log import strict
 from scenarios.show import tables as report
 from scenarios.show.records import STDOUT, check_target
-from scenarios.show.tables import text_of
+from scenarios.show.tables import printed, text_of
 from scenarios.store.manifest import FOLDER, PROGRESS, read_manifest
 from scenarios.store.record_log import count_records
 from scenarios.store.whole_files import try_folder, write_bytes
@@ -144,7 +143,7 @@ def sheet(rows: Mapping[str, str]) -> str:
 @contextmanager
 def moving() -> Iterator[Show]:
     """Show rows in place on a terminal; elsewhere print lines at intervals of `EVERY`, and the last."""
-    console = Console()
+    console = printed()
     if console.is_terminal:
         with Live(console=console, refresh_per_second=2) as live:
             yield lambda rows, _: live.update(Text(sheet(rows)))

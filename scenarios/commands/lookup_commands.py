@@ -54,7 +54,7 @@ def bounds(
     target: dict[str, Any] = {"failure": failure, "mistakes": mistakes}
     rows = bounds_rows(all_bounds(**shape, **target, epsilon=as_float(nats), ours=ours))
     record = {**shape, "epsilon": as_json(nats), **target, "bounds": rows}
-    output.deliver("bounds", record, lambda: show_bounds(Console(), record))
+    output.deliver("bounds", record, lambda: show_bounds(printed(), record))
 
 
 _READ = (
@@ -96,10 +96,10 @@ def data(
     described, answer, record = describe_file({"ratings": file, **read}, opening, block_model=block_model)
 
     def show() -> None:
-        show_description(Console(), described, f"blindrec data {file.name}")
-        tell(record["remarks"], Console())
+        show_description(printed(), described, f"blindrec data {file.name}")
+        tell(record["remarks"], printed())
         if block_model:
-            show_learnable(Console(), record["learnable"])
+            show_learnable(printed(), record["learnable"])
         answer.show(printed(), details=details)
 
     output.deliver("data", record, show)

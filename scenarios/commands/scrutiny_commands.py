@@ -71,7 +71,7 @@ def check(
     result = check_all(mechanism, settings=read_settings(setting or ()), epsilon=nats, trust=trust)
     deliver(json, result.as_json())
     if json != STDOUT:
-        show_conformance(Console(), result)
+        show_conformance(printed(), result)
     if not result.held:
         raise typer.Exit(BAD_INPUT)
 
@@ -313,7 +313,7 @@ def amplify(
     result = find(epsilon=epsilon_local or epsilon or "1")
     deliver(json, result.as_json())
     if json != STDOUT:
-        show_amplification(Console(), result)
+        show_amplification(printed(), result)
 
 
 BOUNDS = {
@@ -347,10 +347,10 @@ def show_amplification(console: Console, result: Amplification) -> None:
 ADVERSARY_HELP = """Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.
 
 \b
-  theorem-6      loss: R rounds in which nobody can know, then voters halve; no algorithm loses less
+  theorem-6      loss: R rounds in which nobody can know, then voters halve; the least of all
   slow-halving   loss: every split repeated until the wrong half is out, B log2(N/P)
-  claim-1        privacy: P adjacent steps between two clients, which must leak ln T together (p-rec-sim)
-  theorem-15     privacy: 2P adjacent steps between two groups of peers, and their random configuration
+  claim-1        privacy: P adjacent steps between two clients, which must leak ln T (p-rec-sim)
+  theorem-15     privacy: 2P adjacent steps between two groups of peers, randomly configured, too
 
 Voters' and client's behaviour is written down in advance; recommendations are drawn, or given, and their likelihood is
 computed with the coordinator's own code.
@@ -386,7 +386,7 @@ def adversary(
     names = None if recommender is None else tuple(part.strip() for part in recommender.split(","))
     rows = rows_against(name, names, numbers, repeat, InProcess(1))
     record = {"adversary": name, "rows": rows}
-    output.deliver("adversary", record, lambda: show_rows(Console(), rows, f"blindrec adversary {name}"))
+    output.deliver("adversary", record, lambda: show_rows(printed(), rows, f"blindrec adversary {name}"))
 
 
 adversary.__doc__ = ADVERSARY_HELP

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from pydantic.fields import FieldInfo
-from rich.console import Console
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
@@ -98,7 +97,8 @@ def plan(
     )
     opening = partial(place.session, lambda: 0.0, sharing=True)
     made, result = planned(request, opening, {"malicious": malicious, "cost": cost, "check": check})
-    screen = Console(quiet=output.json == STDOUT)
+    screen = printed()
+    screen.quiet = output.json == STDOUT
     if not isinstance(made, DesignPlan):
         output.deliver("plan", result, partial(made.show, printed(), details=details))
         return
@@ -140,12 +140,12 @@ prints. All rows stand behind --details. Numbers of people are measured in steps
 \b
   none      whoever learns has all ratings: popularity, item kNN, SVD, EASE, and a random list
   curator   a trusted curator publishes noisy counts of likes, or of pairs of items
-  two-servers  each of two servers sees random shares, and both publish noisy sums; they must not collude
+  two-servers  each sees random shares, and both publish noisy sums; they must not collude
   shuffled  a shuffler hides who sent which report from the server, and cannot read them
   two-tier  a few people's ratings are public, and the others may add what devices answer
   local     nobody is trusted: every device answers one question under its whole epsilon
-  coordinator  sees all votes and hides them from clients (p-REC): a panel of losses, beside the rows
-  ladder    stands for none, curator, two-servers, shuffled and local: one rung each of the ladder of trust
+  coordinator  sees all votes, hides them from clients (p-REC): a panel of losses beside the rows
+  ladder    stands for none, curator, two-servers, shuffled and local, the rungs of trust
 
 Likes and dislikes are held out once, for all rows; devices rank what they have not rated, and the first ten are held
 against the likes held out. With --features a device weighs scores by features of what it likes itself: nothing is
@@ -153,8 +153,8 @@ sent for that. Other numbers of people than the file's are drawn from it with re
 people, and nobody in the file is protected.
 
 \b
-  blindrec compare ratings.csv
-  blindrec compare ratings.csv --features movies.csv --epsilon 1,4 --worth 0.95 --of popularity --figure worth.png
+  blindrec compare ratings.csv --worth 0.95 --of popularity
+  blindrec compare ratings.csv --features movies.csv --figure worth.png
   blindrec compare ratings.csv --trust-models none,local --mechanisms EASE,set --out worth
   blindrec compare ratings.csv --trust-models ladder --epsilon 0.5,1,2,4 --figure ladder.png
   blindrec compare ratings.csv --by activity,rarity --epsilon 1,4 --scale 1,100

@@ -21,7 +21,7 @@ from scenarios.config.settings import TIMED, BadLines, Duplicates
 from scenarios.data.formats import PAIRS, Columns
 from scenarios.data.packed_files import open_data
 from scenarios.data.readers import RatingColumns, read_columns
-from scenarios.log import step
+from scenarios.log import step, write_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -119,7 +119,7 @@ def tell_remarks(table: RatingTable, console: Console) -> None:
 def tell(remarks: Iterable[str], console: Console) -> None:
     """Print notes, a line each."""
     for line in remarks:
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        write_line(console, line)
 
 
 def version_of(path: Path | None) -> tuple[int, ...]:

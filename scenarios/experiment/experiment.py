@@ -19,7 +19,7 @@ from coordinator.protocol.errors import InputError, LostError, PolicyError
 from coordinator.protocol.losses import require_tested
 from scenarios.config.settings import validated
 from scenarios.experiment.progress import ProgressReporter
-from scenarios.log import event, step
+from scenarios.log import event, step, write_line
 from scenarios.show.records import write_result
 from scenarios.show.tables import Column, mean_of
 from scenarios.store.manifest import UNCLAIMED, Manifest, read_manifest
@@ -155,7 +155,7 @@ def finished_run(
     experiment.check(settings)
     if out is not None and (result := finished_result(out, experiment.mark(settings, repeat))) is not None:
         message = f"the run in {out} is over: this is its result, and nobody was asked again"
-        console.print(message, highlight=False, soft_wrap=True, markup=False)
+        write_line(console, message)
         yield Record(values=result, scenario={}, tables=lambda: tables_in(out))
         return
     require_tested("numba")  # here, because the thread below would say nothing of it and leave half a module

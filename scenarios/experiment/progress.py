@@ -9,7 +9,6 @@ import os
 import platform
 import re
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -23,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
-from scenarios.log import event, strict, verbose
+from scenarios.log import WorkClock, duration, event, strict, verbose
 from scenarios.show.tables import progress
 from scenarios.store.manifest import FOLDER, PROGRESS
 from scenarios.store.whole_files import write_bytes
@@ -115,22 +114,7 @@ def read_snapshot(numbers: Any) -> ProgressSnapshot:
         raise InputError(f"it holds no progress of a run ({type(error).__name__})") from None
 
 
-def duration(seconds: float) -> str:
-    """Return a time in words.
-
-    >>> duration(7261.2), duration(75), duration(0.4)
-    ('2 h 1 min', '1 min 15 s', '0 s')
-    """
-    minutes, left = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {left} s" if minutes else f"{left} s"
-
-
 EVERY = 1.0  # Seconds between two reports to a folder
-LATELY = 30.0  # Seconds over which the rate is measured
-FIRST = 4  # Units of a sweep that say nothing of the rate of the others
 _HERE = ("at", "pid", "born", "host")  # Fields that are reported to folders only: the log has its own time
 
 
@@ -160,9 +144,9 @@ class ProgressReporter:
             course = SeedProgress(self, total, unit)
 
             def report(tally: RunProgress) -> None:
-                if not verbose():
-                    show(tally)
                 course.report(tally)
+                if not verbose():
+                    show(tally, course.left)
 
             yield report
             course.end()
@@ -198,51 +182,46 @@ class SeedProgress:
 
         self._reporter, self._total, self._unit = reporter, total, unit
         self._begin = self._said = time.monotonic()
-        # Units of a sweep last long and differ: their rate is the mean since the first ones, which waited for files and
-        # kernels; what was done ``before`` it began is no part of that
-        self._past = deque[tuple[float, int]]()
-        self._lately, self._first = (LATELY, 0) if before is None else (math.inf, FIRST)
+        self._sweep = before is not None
+        self._clock = WorkClock() if before is None else WorkClock(math.inf)
+        if before is not None:  # Units of a sweep last long and differ: their rate is the mean since it began
+            self._clock.begin(self._begin, before)
         self._last = RunProgress()
-        self._left: float | None = None
+        self.left: float | None = None  # Seconds until all planned rounds are over; None where that is not known
 
-    @property
-    def left(self) -> float | None:
-        """Seconds until all planned units are done, as the last report has it; None where that is not known."""
-        return self._left
+    def report(self, tally: RunProgress, left: float | None = None) -> None:
+        """Report a tally: to the log whenever a round is over, to log and folder where a second has passed.
 
-    def report(self, tally: RunProgress) -> None:
-        """Report a tally: to the log whenever a round is over, to log and folder where a second has passed."""
+        ``left``: The time left [s] of a sweep, which knows how long its units take; None where that is not known.
+        """
         now, over = time.monotonic(), tally.rounds != self._last.rounds
         self._last = tally
-        rate = self._rate(now, tally.count)
-        self._left = None
-        if tally.planned is not None and (rate > 0 or tally.count >= self._total):
-            self._left = round(max(0, self._total - tally.count) / rate, 1) if rate else 0.0
+        self._clock.count(now, tally.count, tally.restored)
+        if not self._sweep:
+            left = None if tally.planned is None else self._clock.left(self._total - tally.count)
+        self.left = left
         if not (due := now - self._said >= EVERY) and not over:
             return
         self._said = now if due else self._said
-        self._reporter.report("round" if over else "progress", self._snapshot(now, rate), folder=due)
+        self._reporter.report("round" if over else "progress", self._snapshot(now), folder=due)
 
     def end(self) -> None:
         """Report the end."""
         now = time.monotonic()
-        self._reporter.report(
-            "over", self._snapshot(now, self._rate(now, self._last.count)), folder=now - self._begin >= EVERY
-        )
+        self._clock.count(now, self._last.count, self._last.restored)
+        self.left = None if self._last.planned is None else self._clock.left(self._total - self._last.count)
+        self._reporter.report("over", self._snapshot(now), folder=now - self._begin >= EVERY)
 
-    def _snapshot(self, now: float, rate: float) -> ProgressSnapshot:
-        seconds = round(now - self._begin, 3)
+    def _snapshot(self, now: float) -> ProgressSnapshot:
+        tally = {name: value for name, value in asdict(self._last).items() if name != "restored"}
         return self._reporter.snapshot(
-            **asdict(self._last), unit=self._unit, total=self._total, seconds=seconds, rate=rate, left=self._left
+            **tally,
+            unit=self._unit,
+            total=self._total,
+            seconds=round(now - self._begin, 3),
+            rate=float(f"{self._clock.rate:.4g}"),
+            left=None if self.left is None else round(self.left, 1),
         )
-
-    def _rate(self, now: float, count: int) -> float:
-        """Return recent units per second; records that a resumed run reads from its folder arrive at once."""
-        self._past.append((now, count))
-        while len(self._past) > 2 and now - self._past[1][0] >= self._lately:
-            self._past.popleft()
-        then, before = self._past[min(self._first, len(self._past) - 1)]
-        return float(f"{max(0, count - before) / (now - then):.4g}") if now > then else 0.0
 
 
 SNAPSHOT_PREFIX = "@blindrec-standing:"

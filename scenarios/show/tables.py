@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import os
 import re
 import sys
 import time
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -27,14 +26,13 @@ from coordinator.protocol.trust import SHUFFLED
 from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS
 from scenarios.config.files import printable
 from scenarios.config.mechanism_settings import server_half
-from scenarios.log import moving_bar, spoke
+from scenarios.log import left_text, moving_bar, spoke, width_of, write_line
 from scenarios.show.intervals import CONFIDENCE, mean_interval, share_interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from coordinator.server.rounds.state import RunProgress
-    from scenarios.backends.session import Progress as ReportProgress
 
 
 class Average(Enum):
@@ -128,7 +126,6 @@ def finite(value: float) -> float | str | None:
     return "inf" if math.isinf(value) else value
 
 
-WIDTH = 100  # Columns of what goes to no terminal; the columns of wider tables stand below each other
 WORDS = 16  # Columns that words take where there is little room; they go on in the next line, and numbers never do
 GAP, EDGES = 3, 2  # Columns between two of a table's, and at its ends
 Value = float | str | None
@@ -137,8 +134,8 @@ _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def printed() -> Console:
-    """Return the console of results: as wide as the terminal, or as `WIDTH` or the variable COLUMNS say."""
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
+    """Return the console of results: as wide as the terminal; see `scenarios.log.width_of`."""
+    return Console(width=width_of(sys.stdout))
 
 
 def show_table(
@@ -242,7 +239,7 @@ def _groups(names: int, columns: int, lines: int) -> list[list[int]]:
 def remark(console: Console, *lines: str) -> None:
     """Print lines below a table."""
     for line in lines:
-        console.print(Text(line))
+        write_line(console, line)
 
 
 def number(value: Value) -> str:
@@ -429,21 +426,23 @@ def shows_bars(console: Console) -> bool:
 
 
 @contextmanager
-def progress(console: Console, devices: int, label: str, done: str = "devices answered") -> Iterator[ReportProgress]:
+def progress(
+    console: Console, devices: int, label: str, done: str = "devices answered"
+) -> Iterator[Callable[[RunProgress, float | None], None]]:
     """Show progress on ``console``: a bar where one can move (`shows_bars`), a plain line now and then elsewhere."""
     if shows_bars(console):
-        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[left]}")
         with moving_bar(), Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task(label, total=devices)
-            yield lambda tally: bar.update(task, completed=tally.count)
+            task = bar.add_task(label, total=devices, left="")
+            yield lambda tally, left: bar.update(task, completed=tally.count, left=left_text(left).strip(", "))
         return
     said, counted = time.monotonic(), 0
 
-    def line(tally: RunProgress) -> None:
+    def line(tally: RunProgress, left: float | None) -> None:
         nonlocal said, counted
         if tally.count != counted and time.monotonic() - said >= EVERY:
             said, counted = time.monotonic(), tally.count
-            console.print(f"{label}: {tally.count:,} of {devices:,} {done}", highlight=False)
+            write_line(console, f"{label}: {tally.count:,} of {devices:,} {done}{left_text(left)}")
             spoke(said)
 
     yield line

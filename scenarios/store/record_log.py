@@ -23,6 +23,7 @@ from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 from coordinator.protocol.limits import open_regular, read_whole
 from scenarios.config.files import read_arrays
+from scenarios.log import write_line
 from scenarios.store.manifest import AGREEMENTS, FOLDER, MANIFEST, PROGRESS, UNCLAIMED, bound, read_manifest
 from scenarios.store.whole_files import write_bytes
 
@@ -133,7 +134,7 @@ class RecordLog(Generic[T]):
         except LedgerError as error:
             raise InputError(str(error)) from None
         if self.damaged and console:
-            console.print(f"{self.damaged} is damaged; going on from the {self.codec.noun} before it", soft_wrap=True)
+            write_line(console, f"{self.damaged} is damaged; going on from the {self.codec.noun} before it")
         return self.damaged
 
     def require_books(self, ledger: LedgerClient) -> None:

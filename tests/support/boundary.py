@@ -128,7 +128,7 @@ ALLOWED: dict[type, set[str]] = {
     Curator: {"epsilon", "rated", "neighbours", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts"},
-    RunProgress: {"count", "rounds", "planned", "answers", "refused", "epsilon", "undecided"},
+    RunProgress: {"count", "restored", "rounds", "planned", "answers", "refused", "epsilon", "undecided"},
 }
 """What the server's side may hold, and the names of its fields; a `Curator` is a server that is trusted."""
 ATOMS = (bool, int, float, str, bytes, Fraction, PrivacyParameter, type(None), ActorHandle)

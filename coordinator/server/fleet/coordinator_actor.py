@@ -144,7 +144,7 @@ class Coordinator:
         self._process = plan.begin(self._fleet)
         self._rounds: deque[Any] = deque()
         self._most_held = 0 if plan.in_step else MOST_HELD
-        self._fetched = 0
+        self._fetched = self._restored = 0
 
     def warm_up(self, query: Query) -> None:
         """Start the server's processes and compile what ``query`` will need, before the clock runs."""
@@ -152,7 +152,7 @@ class Coordinator:
 
     def progress(self) -> RunProgress:
         """Return how far the rounds have come, and set Ray's metrics where these are on."""
-        progress = replace(self._process.progress(), count=self._fleet.count)
+        progress = replace(self._process.progress(), count=self._fleet.count, restored=self._restored)
         for field, gauge in self._gauges.items():  # nothing but numbers of `RunProgress` gets there
             if (value := getattr(progress, field)) is not None:  # what is not known leaves its gauge as it is
                 gauge.set(value, self._run)
@@ -171,6 +171,7 @@ class Coordinator:
     def replay(self, over: Any) -> None:
         """Take in a round that an earlier coordinator conducted; call this in order, before `run`."""
         self._process.replay(over)
+        self._restored = self._fleet.count
 
     def _keep(self, over: Any) -> None:
         """Hold a round until it is stored; wait if the storing process lags behind or the plan goes on in step."""

@@ -25,6 +25,7 @@ class RunProgress:
     """How far the server has come."""
 
     count: int = 0  # Answers, devices or rounds that have come in, with those of the round that goes on
+    restored: int = 0  # Of these, those that a resumed run read from its folder
     rounds: int = 0  # Rounds, batches or clients that are over
     planned: int | None = None  # How many of them there will be, where that is known beforehand
     # Answers in the rounds that are over; None where units are counted that are whole experiments

@@ -14,6 +14,7 @@ from scenarios.config.mechanism_settings import code_digest
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import Experiment, NamedCode
+from scenarios.log import write_line
 from scenarios.show.tables import Average, Column
 from scenarios.store.manifest import FOLDER, MANIFEST, RUN, Manifest
 from scenarios.store.run_folder import require_source
@@ -185,7 +186,7 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
         from scenarios.theory.sufficient_users import warning  # noqa: PLC0415 (`--help` need not wait for it)
 
         if line := warning(scenario):
-            console.print(line, highlight=False, soft_wrap=True)
+            write_line(console, line)
 
     def mark(self, scenario: Scenario, repeat: int) -> Manifest:
         """Return the mark of a run; custom code counts by its digest."""

@@ -39,6 +39,7 @@ from scenarios.data.metrics import best_matching, clustering_scores, score_advic
 from scenarios.data.populations import Population, class_shares, cluster_sizes, liked_share, populate
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
+from scenarios.log import write_line
 from scenarios.store.journal import Journal
 from scenarios.theory.liars import Prediction, by_level, influence_of, predict_round, universal_limit
 from scenarios.theory.predictors import predictor
@@ -462,11 +463,11 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
     filled = population.scenario
     if scenario.ratings is not None and scenario.rated is None:
         message = f"rated is {filled.rated}, the file's median; it is public in this run"
-        console.print(message, highlight=False, soft_wrap=True)
+        write_line(console, message)
     if (own := RunSpec(filled).own) and own[1].warning:
-        console.print(own[1].warning, highlight=False, soft_wrap=True)
+        write_line(console, own[1].warning)
     if line := person_warning(population):
-        console.print(line, highlight=False, soft_wrap=True)
+        write_line(console, line)
     journal = None if running.out is None else Journal(running.out, filled.seed)
     if journal:
         journal.check(console)

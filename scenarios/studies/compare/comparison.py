@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 from rich.console import Console
@@ -57,6 +57,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
 
     settings: Comparison
     key, measurement, family, rows_in = CompareKey, CompareMeasurement, "compare", "rows"
+    grows: ClassVar[bool] = True  # where the target lies between two numbers of people
 
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values."""
@@ -124,6 +125,10 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             return key.seed, LONG.index(key.mechanism) if key.mechanism in LONG else len(LONG), -float(key.public or 0)
 
         return sorted(keys, key=place)
+
+    def weight(self, key: CompareKey) -> float:
+        """Return how long a unit takes beside others: what learns without noise takes ten times as long."""
+        return 10.0 if key.trust_model in ("none", PUBLIC_RATES) else 1.0
 
     def in_words(self, rows: pd.DataFrame) -> str:
         """Return how many rows there are."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.session import Backend
 from scenarios.experiment.progress import ProgressReporter, SeedProgress
-from scenarios.log import moving_bar, spoke, verbose
+from scenarios.log import WorkClock, left_text, moving_bar, spoke, verbose, write_line
 from scenarios.show import tables as report
 from scenarios.show.records import draw, pictures_of, provenance, write_result
 from scenarios.store.manifest import SWEEP, UNCLAIMED, Manifest, read_manifest
@@ -29,28 +32,81 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+FIRST = 4  # Units that say nothing of the time that others take: they wait for files and kernels
+
+
+class UnitTimes:
+    """Predicts how long units take, from the quickest of their kind: the first of a process wait for files and kernels.
+
+    Units that differ by their seed alone are of one kind. A kind of which none is done takes what the others do, by
+    `Sweep.weight`; times are seconds, or weights alone where a kind of sweep measures none.
+    """
+
+    def __init__(self, sweep: Sweep[K, M], done: Mapping[K, M]) -> None:
+        self._sweep = sweep
+        self._times = dict[Any, float]()
+        for key, measurement in done.items():
+            self.add(key, measurement)
+
+    def add(self, key: Any, measurement: Any) -> bool:
+        """Take in a unit that is done; return whether its seconds are known."""
+        value = measurement.get("seconds") if isinstance(measurement, dict) else getattr(measurement, "seconds", None)
+        kind, time_taken = kind_of_unit(key), float(value or self._sweep.weight(key))
+        self._times[kind] = min(time_taken, self._times.get(kind, time_taken))
+        return bool(value)
+
+    def expected(self, kinds: Counter[Any]) -> float:
+        """Return how long so many units of some kinds take, one after the other."""
+        typical = median(time_taken / self._sweep.weight(kind) for kind, time_taken in self._times.items())
+        return sum(
+            count * self._times.get(kind, typical * self._sweep.weight(kind)) for kind, count in kinds.items() if count
+        )
+
+
+def kind_of_unit(key: Any) -> Any:
+    """Return what units that differ by their seed alone share."""
+    return key._replace(seed=0) if "seed" in getattr(key, "_fields", ()) else key
+
+
 @contextmanager
-def counted(reporter: ProgressReporter, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
-    """Show how many of ``total`` units are done; ``done`` of them when it begins, ``before`` by an earlier sweep."""
-    console, course, now = reporter.console, SeedProgress(reporter, total, "units", done), done
+def counted(
+    reporter: ProgressReporter, sweep: Sweep[K, M], done: Mapping[K, M], keys: Iterable[K], *, before: int
+) -> Iterator[Callable[[K, M], None]]:
+    """Show how many units are done, and how long those of ``keys`` take that are not: what it yields counts one.
+
+    ``done``: Units that are done when it begins. ``before``: How many of them an earlier process did.
+    """
+    console, times, now = reporter.console, UnitTimes(sweep, done), len(done)
+    rest, here = Counter(map(kind_of_unit, keys)), Counter[Any]()
+    total = now + rest.total()
+    course, clock = SeedProgress(reporter, total, "units", now), WorkClock(math.inf)
     if before:
-        console.print(f"{before} of {total} units were done before; going on", highlight=False)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+        write_line(console, f"{before} of {total} units were done before; going on")
+    of = f"{total} or more" if sweep.grows else f"{total}"
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[left]}"))
     lines = not report.shows_bars(console)
-    said = time.monotonic()
+    begin = said = time.monotonic()
     bars = nullcontext() if lines else moving_bar()
     with bars, Progress(TextColumn("units"), *columns, console=console, transient=True, disable=lines) as bar:
-        task = bar.add_task("units", total=total, completed=done)
+        task = bar.add_task("units", total=total, completed=now, left="")
 
-        def over() -> None:
+        def over(key: K, measurement: M) -> None:
             nonlocal now, said
+            moment, kind, measures = time.monotonic(), kind_of_unit(key), times.add(key, measurement)
+            rest[kind] -= 1
+            if now > len(done) or measures:
+                here[kind] += 1
+            if now == len(done):  # what passed before the first unit began recurs for none: processes start, files load
+                clock.begin(max(begin, moment - times.expected(here)))
             now += 1
-            course.report(RunProgress(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
-            bar.advance(task)
-            if lines and not verbose() and time.monotonic() - said >= report.EVERY:
-                said = time.monotonic()
-                left = "" if course.left is None else f", about {course.left:,.0f} s left"
-                console.print(f"{now} of {total} units done{left}", highlight=False)
+            clock.count(moment, times.expected(here))
+            left = clock.left(times.expected(rest)) if now > FIRST else None
+            tally = RunProgress(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None)
+            course.report(tally, left)
+            bar.update(task, advance=1, left=left_text(left).strip(", "))
+            if lines and not verbose() and moment - said >= report.EVERY:
+                said = moment
+                write_line(console, f"{now} of {of} units done{left_text(left)}")
                 spoke(said)
 
         yield over
@@ -108,11 +164,12 @@ def measure_units(sweep: Sweep[K, M], session: Backend, out: Path, console: Cons
     before, units = set(done), sweep.units(done)
     while True:
         keys = sweep.order([key for key in units if key not in done])
-        with counted(reporter, len(units) - len(keys), len(units), before=len(before & set(units))) as count_unit:
+        stored_units = {key: done[key] for key in units if key in done}
+        with counted(reporter, sweep, stored_units, keys, before=len(before & set(units))) as count_unit:
             for place, measurement in session.each(sweep.measure, [units[key] for key in keys]):
                 stored.keep(keys[place], measurement)
                 done[keys[place]] = measurement
-                count_unit()
+                count_unit(keys[place], measurement)
         before = set()
         units = sweep.units(done)
         if all(key in done for key in units):

@@ -36,6 +36,7 @@ class Sweep(ABC, Generic[K, M]):
     fields: ClassVar[Mapping[str, FieldInfo]]
     family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.show.records.FAMILIES`
     rows_in: ClassVar[str] = "settings"  # Key of the result's rows
+    grows: ClassVar[bool] = False  # Whether further units follow from what some measure
     tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")  # Files of the units, and of the result's rows
 
     @classmethod
@@ -75,6 +76,10 @@ unit), {rows} and every figure as a picture; all its points, bounds included, st
     def order(self, keys: list[K]) -> list[K]:
         """Return units that are to be measured in the order in which they are."""
         return keys
+
+    def weight(self, key: Any) -> float:
+        """Return how long a unit takes beside others, for the time left before one of its kind is done."""
+        return 1.0
 
     @abstractmethod
     def result(self, units: Mapping[K, M]) -> dict[str, Any]:

@@ -131,6 +131,7 @@ class TwoTierSweep(Sweep[TwoTierKey, Values]):
     users: int  # Of the table, held-out ratings left out
     ratings: int
     every: int  # Private devices between two points of Figure 2
+    grows: ClassVar[bool] = True  # with the settings that validation chooses
     key, rows_in, tables = TwoTierKey, "summary", ("points.csv", "summary.csv")
     fields: ClassVar = {**TwoTierSweepOptions.model_fields, **{name: TwoTier.model_fields[name] for name in _SCENARIO}}
     help: ClassVar = """Draw the paper's figures over seeds: errors against public users, and against private devices \

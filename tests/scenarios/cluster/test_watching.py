@@ -3,8 +3,10 @@
 import json
 import math
 import shutil
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from boundary import SEED, secrets
@@ -15,11 +17,12 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.state import RunProgress
 from scenarios.commands import job_commands
 from scenarios.experiment import progress
-from scenarios.experiment.progress import SNAPSHOT_PREFIX, ProgressSnapshot, duration, read_snapshot, split_snapshot
-from scenarios.log import strict
+from scenarios.experiment.progress import SNAPSHOT_PREFIX, ProgressSnapshot, read_snapshot, split_snapshot
+from scenarios.log import duration, strict
 from scenarios.store.manifest import FOLDER, PROGRESS, read_manifest
 from scenarios.store.manifest import MANIFEST as MARKED
 from scenarios.studies.sweep.sweep_folder import counted
+from scenarios.studies.sweep.sweeps import Sweep
 
 RUN = ["run", "--items", "12", "--rated", "4", "--users", "600", "--design", "sign", "--policy", "fixed"]
 RUN += ["--rounds", "3", "--answers-per-device", "3", "--epsilon", "3", "--seed", str(SEED)]
@@ -130,46 +133,86 @@ def test_time_left_follows_from_the_rate_and_what_is_planned(monkeypatch: pytest
     assert duration(30.0) == "30 s"
 
 
+def test_rounds_that_a_resume_reads_from_its_folder_are_not_done_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1,000 devices 600 answered before; ten a second answer now, which leaves 30 s after ten of them."""
+    clock = iter([0.0, 0.1, 0.2, 0.3, 10.3])
+    monkeypatch.setattr("scenarios.experiment.progress.time.monotonic", lambda: next(clock))
+    told: list[ProgressSnapshot] = []
+    of = progress.ProgressReporter(kind="run", run="", console=None)  # type: ignore[arg-type] # nothing is printed
+    monkeypatch.setattr(progress.ProgressReporter, "report", lambda *_, **__: told.append(_[2]))
+    course = progress.SeedProgress(of, 1000, "devices")
+    for count, restored in ((300, 0), (600, 300), (600, 600), (700, 600)):
+        course.report(RunProgress(count=count, restored=restored, planned=10, rounds=count // 100))
+    assert (told[-1].rate, told[-1].left) == (10.0, 30.0)
+
+
+class Lasting(NamedTuple):
+    """A unit that takes so many seconds."""
+
+    long: int
+    seed: int
+
+
+class Uneven(Sweep[Lasting, dict[str, float]]):
+    """Units of a kind that takes 10 s and units of one that takes 1 s."""
+
+    key = Lasting
+    help, fields = "", {}
+
+    def content(self) -> dict[str, Any]:
+        return {}
+
+    def units(self, done: Mapping[Lasting, Any]) -> Mapping[Lasting, Any]:  # noqa: ARG002 (a protocol)
+        return dict.fromkeys([Lasting(long, seed) for seed in range(4) for long in (10, 1)])
+
+    def result(self, units: Mapping[Lasting, Any]) -> dict[str, Any]:  # noqa: ARG002 (same)
+        return {}
+
+    def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None: ...
+
+
+def lines_of(
+    done: int, times: Sequence[float], monkeypatch: pytest.MonkeyPatch, *, wait: float = 0.0
+) -> tuple[list[str], list[Any]]:
+    """The lines, and the snapshots, of a sweep of which so many units are done, and others end at these times.
+
+    ``wait``: What the first says that it took longer [s], until it had its files.
+    """
+    now = [0.0]
+    monkeypatch.setattr("scenarios.experiment.progress.time.monotonic", lambda: now[0])
+    told: list[ProgressSnapshot] = []
+    sheet = StringIO()
+    of = progress.ProgressReporter(kind="sweep", run="", console=Console(file=sheet, width=100))
+    monkeypatch.setattr(progress.ProgressReporter, "report", lambda *_, **__: told.append(_[2]))
+    keys = [*Uneven().units({})]
+    stored = {key: {"seconds": float(key.long)} for key in keys[:done]}
+    with counted(of, Uneven(), stored, keys[done:], before=done) as over:
+        for now[0], key in zip(times, keys[done:], strict=False):
+            over(key, {"seconds": key.long + (wait if now[0] == times[0] else 0.0)})
+    return sheet.getvalue().splitlines(), told
+
+
 def test_a_sweep_tells_nothing_that_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its units are whole experiments: no answers and no epsilon of a device, rather than none spent."""
-    told: list[ProgressSnapshot] = []
-    of = progress.ProgressReporter(kind="sweep", run="", console=Console(file=StringIO()))
-    monkeypatch.setattr(progress.ProgressReporter, "report", lambda *_, **__: told.append(_[2]))
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    with counted(of, 0, 2, before=0) as over:
-        over()
+    _, told = lines_of(0, [10.0], monkeypatch)
     assert {*told[0].rows()}.isdisjoint({"answers", "refused", "epsilon spent"})
-    assert told[0].rows()["units"] == "1 of 2"
-    assert told[0].line().count("1 of 2") == 1
+    assert told[0].rows()["units"] == "1 of 8"
+    assert told[0].line().count("1 of 8") == 1
 
 
-def test_time_left_of_a_sweep_follows_from_all_units_since_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Units differ: after 300 quick ones in half a minute, two slow ones say little of the 900 that are left."""
-    clock = iter([0.0, *(0.1 * place for place in range(1, 301)), 60.0, 90.0])
-    monkeypatch.setattr("scenarios.experiment.progress.time.monotonic", lambda: next(clock))
-    told: list[ProgressSnapshot] = []
-    of = progress.ProgressReporter(kind="sweep", run="", console=Console(file=StringIO()))
-    monkeypatch.setattr(progress.ProgressReporter, "report", lambda *_, **__: told.append(_[2]))
-    course = progress.SeedProgress(of, 1202, "units", 0)
-    for count in range(1, 303):
-        course.report(RunProgress(count=count, planned=1202, rounds=count))
-    assert told[-1].left == pytest.approx(900 * 90 / 298, rel=0.01)
+def test_time_left_of_a_sweep_knows_how_long_units_of_each_kind_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of those that are done would say 19 s in the end. Nothing is said after too few."""
+    lines, told = lines_of(0, [10.0, 11.0, 21.0, 22.0, 32.0], monkeypatch)
+    assert [one.left for one in told] == [None, None, None, None, 12.0]
+    assert lines == ["1 of 8 units done", "3 of 8 units done", "5 of 8 units done, about 12 s left"]
 
 
-def test_time_left_of_a_sweep_that_goes_on_counts_neither_what_was_done_nor_the_wait_for_its_files(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """600 of 1,000 units were done; the first ones wait a minute for files and kernels, then each takes a second."""
-    clock = iter([0.0, *(60.0 + place for place in range(20))])
-    monkeypatch.setattr("scenarios.experiment.progress.time.monotonic", lambda: next(clock))
-    of = progress.ProgressReporter(kind="sweep", run="", console=Console(file=StringIO()))
-    monkeypatch.setattr(progress.ProgressReporter, "report", lambda *_, **__: None)
-    course, left = progress.SeedProgress(of, 1000, "units", 600), list[float | None]()
-    for count in range(601, 621):
-        course.report(RunProgress(count=count, planned=1000, rounds=count))
-        left.append(course.left)
-    assert left[: progress.FIRST + 1] == [None] * (progress.FIRST + 1)
-    assert left[progress.FIRST + 1 :] == pytest.approx([1000 - count for count in range(606, 621)])
+def test_units_of_before_a_resume_are_not_done_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is what passed before the first began, 20 s until all processes had started, a part of each unit's time."""
+    lines, told = lines_of(4, [30.0, 31.0], monkeypatch, wait=15.0)
+    assert lines[0] == "4 of 8 units were done before; going on"
+    assert [one.left for one in told] == [12.0, 11.0]
+    assert lines[1] == "5 of 8 units done, about 12 s left"
 
 
 def test_watching_that_is_interrupted_says_that_the_run_goes_on(

@@ -119,7 +119,7 @@ def test_the_table_has_a_line_for_every_column_that_has_words(name: str, blindre
     flat = " ".join(told.replace("│", " ").split())
     for column in shown:
         assert column.words.split()[0] in flat
-    assert max(map(len, told.splitlines())) <= 80
+    assert max(map(len, told.splitlines())) <= 100
 
 
 def test_cohorts_of_one_size_cannot_be_chosen(blindrec: Command) -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 from runs import Command, here, planted_ratings, printed, small, write_movielens
 
 from coordinator.server.rounds.state import RunProgress
+from scenarios.cli import command_line
 from scenarios.commands import scrutiny_commands as commands
 from scenarios.commands.lookup_commands import show_bounds
 from scenarios.config.scenario import Scenario
@@ -103,16 +104,19 @@ def test_progress_is_plain_lines_now_and_then_without_a_terminal(monkeypatch: py
     console, sheet = paper()
     with report.progress(console, 4000, "seed 3") as tell:
         for answers in (1000, 2000, 3000, 4000):
-            tell(RunProgress(count=answers))
-    lines = [f"seed 3: {answers} of 4,000 devices answered" for answers in ("2,000", "4,000")]
+            tell(RunProgress(count=answers), 75.0 if answers < 4000 else None)
+    lines = [
+        "seed 3: 2,000 of 4,000 devices answered, about 1 min 15 s left",
+        "seed 3: 4,000 of 4,000 devices answered",
+    ]
     assert sheet.getvalue().splitlines() == lines
 
 
 def test_progress_is_a_bar_on_a_terminal_and_leaves_nothing_behind() -> None:
     console, sheet = paper(terminal=True)
     with report.progress(console, 4000, "seed 3") as tell:
-        tell(RunProgress(count=2000))
-    assert "seed 3" in sheet.getvalue()
+        tell(RunProgress(count=2000), 75.0)
+    assert all(words in sheet.getvalue() for words in ("seed 3", "about 1 min 15 s left"))
     assert "50%" in sheet.getvalue()
     assert sheet.getvalue().endswith("\x1b[2K")
 
@@ -218,3 +222,39 @@ def test_commands_keep_to_the_columns_of_the_terminal(
     assert (ended.code, ended.err) == (0, "")
     assert 40 < max(map(len, ended.out.splitlines())) <= 80
     assert "…" not in ended.out
+
+
+HELPS = [*command_line().commands, *(f"sweep {name}" for name in command_line().commands["sweep"].commands)]
+HERE = "--backend inprocess --workers 1"
+CHEAP = [
+    f"run --ratings ratings.csv --like-from 3 {HERE}",
+    f"run --items 20 --rated 6 --users 2000 --repeat 2 --out out {HERE}",
+    "status out",
+    "watch out",
+    "resume out",
+    "report out --out page.html",
+    f"online --rounds 60 --voters 24 --clients 2 --budget 3/2 {HERE}",
+    f"two-tier --planted 90,30,1500 --public 60 --private 20 --iterations 3 --holdout 3 --rank 2 {HERE}",
+    f"compare ratings.csv --trust-models none,local,shuffled --mechanisms popularity,set --seeds 3 {HERE}",
+    f"compare ratings.csv --trust-models local --mechanisms set --scale 1,1000 --seeds 3 --details {HERE}",
+    f"sweep online --seeds 2 --rounds 20 --voters 16 --axes rounds=20 --out swept {HERE}",
+    "data ratings.csv",
+    "bounds --items 1000 --rated 30 --epsilon 1",
+    "amplify oue --epsilon 0.5 --users 100000",
+    "adversary theorem-6 --rounds 40 --radius 4",
+]
+
+
+def test_nothing_that_a_command_says_is_wider_than_a_hundred_columns(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor where there is no terminal; errors are one line, however long."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=24, each=8))
+    wide = []
+    for command in [*(f"{name} --help" for name in HELPS), *CHEAP]:
+        ended = blindrec(*command.split())
+        assert ended.code == 0, (command, ended.err)
+        wide += [(command, line) for line in f"{ended.out}\n{ended.err}".splitlines() if len(line) > 100]
+    assert wide == []

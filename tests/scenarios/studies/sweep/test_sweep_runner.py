@@ -96,7 +96,7 @@ def test_progress_is_told_in_lines(swept: Command, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
     said = swept("--out", tmp_path / "sweep", "--seeds", 1).err.splitlines()
     assert said[0].startswith("1 of 2 units done")
-    assert said[1] == "2 of 2 units done, about 0 s left"
+    assert said[1] == "2 of 2 units done"
 
 
 @pytest.mark.usefixtures("nobody_asks")
