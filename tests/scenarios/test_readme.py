@@ -20,6 +20,16 @@ def test_the_readme_is_short() -> None:
     assert all(code.count("\n") <= 25 for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL))
 
 
+def test_all_pages_are_read_in_an_afternoon() -> None:
+    """README, pages and tutorials have at most 25,000 words outside of tables, which are made from data."""
+    texts = [file.read_text(encoding="utf-8") for file in (README, *ROOT.glob("docs/**/*.md"))]
+    for file in ROOT.glob("docs/tutorials/*.ipynb"):
+        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        texts += ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    lines = [line for text in texts for line in text.splitlines() if not line.startswith("|")]
+    assert sum(len(line.split()) for line in lines) <= 25_000
+
+
 def test_it_ends_in_a_link_to_each_shelf() -> None:
     links = re.findall(r"\]\((.+?)\)", README.read_text(encoding="utf-8").partition("## Read on")[2])
     assert links == [f"docs/{shelf}" for shelf in ("tutorials", "how-to", "reference", "explanation")]
