@@ -10,9 +10,10 @@ import numpy as np
 
 from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Counts, Indices, Indices2, Ints, Words
-from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined, uint8, uint32, uint64
-from coordinator.protocol.hashing import draw, zeros_below
-from coordinator.protocol.public_draws import sense
+from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined, int64, uint8, uint32, uint64
+from coordinator.protocol.hashing import below, draw, zeros_below
+from coordinator.protocol.mechanism import DISLIKED, LIKED, UNRATED, Opinions
+from coordinator.protocol.public_draws import random_order, sense
 from coordinator.protocol.sensing import SensingTable
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -20,7 +21,6 @@ _LIKES = np.uint64(1 << 63)
 _LAST_STAMP = 255
 TOGETHER = 8
 """Words of candidates that are computed together; a speed parameter. Those that are not needed are thrown away."""
-UNRATED, DISLIKED, LIKED = 0, 1, 2  # What a device thinks of an item
 
 
 class BlockModel(NamedTuple):
@@ -135,14 +135,6 @@ class StoredOpinions(NamedTuple):
     rated: Indices
     likes: Bools
     user: Indices
-
-
-class Opinions(NamedTuple):
-    """Ratings of a pool's items, CSR: the k-th device rated those at ``places[starts[k]:starts[k + 1]]``."""
-
-    starts: Ints
-    places: Counts
-    likes: Bools
 
 
 @compiled
@@ -331,3 +323,113 @@ def stored_maxsense(
             if marks[uint32(pool[sensed[j]]) if pool.size else sensed[j]] == stamp:
                 bits[k] = 1
                 break
+
+
+@compiled
+def block_model_partition(
+    model: BlockModel, master: Words, public: Words, set_size: int, first: int, bits: Bits2
+) -> None:
+    """Write the bits of synthetic devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked."""
+    # ``bits`` (uint8, devices x sets) receives them; ``public`` holds the devices' public streams.
+    items, inverted = model.items, 2 * model.rated > model.items
+    size = items - model.rated if inverted else model.rated
+    room, stamp = room_for(items), ZERO
+    order, partition = np.arange(items).astype(np.uint32), np.empty(min(items, set_size * bits.shape[1]), np.uint32)
+    swaps = np.empty_like(partition)
+    secret = ratings_streams(master, first, len(bits))
+    bits[:] = 0
+    for k in range(len(bits)):
+        stamp, stream = next_stamp(room.marks, stamp), secret[k]
+        mark_subset(stream, items, size, room, stamp)
+        own_class = device_class(stream, model.class_marks)
+        random_order(public[k], order, swaps, partition)
+        _meet(model, stream, own_class, room.marks, stamp, partition, set_size, bits, k)
+
+
+@borrowing
+def _meet(
+    model: BlockModel,
+    stream: np.uint64,
+    own_class: int,
+    marks: Bits,
+    stamp: int,
+    partition: Counts,
+    set_size: int,
+    bits: Bits2,
+    k: int,
+) -> None:
+    """Write device k's bits: 1 for a set, a slice of ``partition``, that has an item which it rated and liked."""
+    ours, inverted = uint8(stamp), 2 * model.rated > model.items
+    for question in range(bits.shape[1]):
+        for item in partition[question * set_size : (question + 1) * set_size]:
+            if (marks[item] == ours) != inverted and likes_item(model, stream, own_class, item):
+                bits[k, question] = 1
+                break
+
+
+@compiled
+def stored_partition(likes: StoredLikes, public: Words, set_size: int, first: int, bits: Bits2) -> None:
+    """Write the bits of real devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked."""
+    marks, stamp = np.zeros(likes.items, np.uint8), ZERO
+    order = np.arange(likes.items).astype(np.uint32)
+    partition = np.empty(min(likes.items, set_size * bits.shape[1]), np.uint32)
+    swaps = np.empty_like(partition)
+    bits[:] = 0
+    for k in range(len(bits)):
+        stamp = next_stamp(marks, stamp)
+        user = likes.user[first + k]
+        for place in range(likes.starts[user], likes.starts[user + 1]):
+            marks[likes.liked[place]] = stamp
+        random_order(public[k], order, swaps, partition)
+        for question in range(bits.shape[1]):
+            for item in partition[question * set_size : (question + 1) * set_size]:
+                if marks[item] == stamp:
+                    bits[k, question] = 1
+                    break
+
+
+@compiled
+def block_model_choices(
+    model: BlockModel, master: Words, coins: Words, places: Indices, sides: int, first: int, values: Indices
+) -> None:
+    """Write the value of synthetic devices, int32, shape (devices,); see `coordinator.protocol.mechanisms.oracles`."""
+    # ``places`` holds every item's place in the pool, -1 outside; ``coins`` a private stream a device, the lanes of
+    # which pick among the values that it could have.
+    items, pool_size = model.items, (places >= 0).sum()
+    room, stamp = room_for(items), ZERO
+    rated = room.subset
+    secret = ratings_streams(master, first, values.size)
+    for k in range(values.size):
+        stream = secret[k]
+        stamp = list_rated(stream, items, model.rated, room, stamp)
+        own_class = device_class(stream, model.class_marks)
+        values[k] = sides * pool_size
+        for step in range(model.rated):  # in random order, until one is in the pool
+            swap = step + below(coins[k], step, model.rated - step)
+            item, rated[swap] = rated[swap], rated[step]
+            if places[item] >= 0:
+                liked = likes_item(model, stream, own_class, item)
+                if liked or sides == 2:
+                    values[k] = places[item] + (0 if liked else pool_size)
+                    break
+
+
+@compiled
+def stored_choices(rows: StoredOpinions, coins: Words, places: Indices, sides: int, first: int, own: Indices) -> None:
+    """Write the value of real devices; see `block_model_choices`."""
+    pool_size = (places >= 0).sum()
+    for k in range(own.size):
+        user, matches = rows.user[first + k], 0
+        ends = rows.starts[user], rows.starts[user + 1]
+        for at in range(*ends):
+            matches += places[rows.rated[at]] >= 0 and (rows.likes[at] or sides == 2)
+        own[k] = sides * pool_size
+        left = below(coins[k], int64(0), int64(matches)) if matches else -1
+        for at in range(*ends):
+            if left < 0:
+                break
+            place = places[rows.rated[at]]
+            if place >= 0 and (rows.likes[at] or sides == 2):
+                if left == 0:
+                    own[k] = place + (0 if rows.likes[at] else pool_size)
+                left -= 1

@@ -8,12 +8,10 @@ import numpy as np
 
 from actors.absence import PRESENT, Absence
 from actors.advice import recommend, recommend_featured
-from actors.device_half import DeviceBlock
+from actors.device_block import DeviceBlock
 from actors.keeper import LedgerClient
 from actors.ledger import Ledger
-from actors.mechanisms import half_of
-from actors.packed_releases import wipe
-from actors.ratings import Ratings
+from actors.ratings import Ratings, RatingsBlock
 from actors.seeds import Coins
 from actors.shares import noisy, seeds_to_share, vectors_of, words_to_share
 from coordinator.protocol.agreement import Agreement
@@ -24,10 +22,11 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError, PermitError
 from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.limits import require_memory, round_bytes
-from coordinator.protocol.mechanisms import check_question
-from coordinator.protocol.mechanisms import half_of as public_half_of
+from coordinator.protocol.mechanism import Sketch
+from coordinator.protocol.mechanisms import check_question, mechanism_of
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Model, Query, Release, pack
+from coordinator.protocol.packed_releases import wipe
 from coordinator.protocol.shares import WORD_BYTES, WORDS_SERVER, SeedShare, WordShare, as_bytes_of_words
 
 
@@ -37,14 +36,14 @@ def check(query: Query, ratings: Ratings, *, shares: bool = False) -> Query:
     query = Query.arrived(query)
     if query.items != ratings.items:  # first, because the other checks take longer in a larger catalogue
         raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
-    half = check_question(query)
-    if half.names_rated and not ratings.rated_public:
+    mechanism = check_question(query)
+    if mechanism.names_rated and not ratings.rated_public:
         raise InputError(f"{query} would have devices name items that they rated; which those are is private here")
-    if half.shares and not shares:
+    if mechanism.shares and not shares:
         raise PermitError(
             f"{query} is answered in shares for two servers, each against its own permit; nobody gets more"
         )
-    if shares and not half.shares:
+    if shares and not mechanism.shares:
         raise InputError(f"{query} is not answered in shares; ask it of devices")
     return query
 
@@ -109,11 +108,15 @@ class Reports(NamedTuple):
     pairs: Indices2 | None
 
 
+def sketch_of(query: Query, ratings: Ratings, coins: Coins) -> Sketch:
+    """Return what devices with these ratings have to say to a query, before it is randomized."""
+    return mechanism_of(query.design).sketch(query, RatingsBlock(ratings, coins), coins)
+
+
 def reports_of(query: Query, ratings: Ratings, coins: Coins) -> Reports:
     """Return what devices with these ratings release, before those that do not answer are wiped."""
-    half = half_of(query.design)
-    private, able, pairs = half.sketch(query, ratings, coins)
-    return Reports(half.packed(private, query, coins), able, pairs)
+    private, able, pairs = sketch_of(query, ratings, coins)
+    return Reports(mechanism_of(query.design).packed(private, query, coins), able, pairs)
 
 
 def join_reports(parts: Sequence[Reports], pieces: Sequence[tuple[int, int]]) -> Reports:
@@ -181,20 +184,20 @@ class Cohort(DeviceBlock):
         # Devices that refuse, drop out or are late give none, as in `answer`, and the same ones at both servers.
         charged = self.book(query, first, stop, shares=True)
         query, count = charged.query, stop - first
-        half, coins = _vector_half(query), self._coins(query, first, stop)
+        mechanism, coins = _vector_mechanism(query), self._coins(query, first, stop)
         answered, refused = charged.answering(), sum(end - start for start, end in charged.refused)
         heard = np.ones(count, np.uint8) if answered is None else answered
-        block: dict[str, Any] = {"query_id": query.id, "first": first, "count": count, "width": half.width(query)}
+        block: dict[str, Any] = {"query_id": query.id, "first": first, "count": count, "width": mechanism.width(query)}
         block |= {"answered": pack(heard), "refused": refused}
         if side == WORDS_SERVER:
-            words = words_to_share(coins, heard, self._vectors(query, half, coins, heard))
+            words = words_to_share(coins, heard, self._vectors(query, mechanism, coins, heard))
             return WordShare(**block, words=as_bytes_of_words(words))
         return SeedShare(**block, seeds=seeds_to_share(coins, heard))
 
-    def _vectors(self, query: Query, half: SharedVector, coins: Coins, heard: Bits) -> Words32:
+    def _vectors(self, query: Query, mechanism: SharedVector, coins: Coins, heard: Bits) -> Words32:
         """Return devices' vectors, with their shares of noise where devices add it; nothing of this leaves them."""
-        words = vectors_of(ones_in(query, self._ratings, coins), half.width(query))
-        noisy(query, half, coins, heard, words)
+        words = vectors_of(ones_in(query, self._ratings, coins), mechanism.width(query))
+        noisy(query, mechanism, coins, heard, words)
         return words
 
     def book(self, query: Query, first: int, stop: int, *, shares: bool = False) -> ChargedQuery:
@@ -202,7 +205,7 @@ class Cohort(DeviceBlock):
         query = self._checked(query, shares=shares)
         needed = round_bytes(min(stop - first, PIECE), query.bits) if stop > first and not shares else 0
         if shares:
-            needed = 4 * WORD_BYTES * max(0, stop - first) * _vector_half(query).width(query)
+            needed = 4 * WORD_BYTES * max(0, stop - first) * _vector_mechanism(query).width(query)
         require_memory(needed, f"{query}, {query.bits:,} bits a device,", "ask for fewer, or fewer devices at once")
         refused = self.ledger.charge(query, first, stop)
         present = self._absence.present(self._master, query.words, first, stop - first)
@@ -221,15 +224,14 @@ class Cohort(DeviceBlock):
     def rehearse(self, query: Query) -> None:
         """Compile what ``query`` needs by answering it on one device; the bit is dropped, and nothing is charged."""
         query = Query.arrived(query)
-        query = self._checked(query, shares=public_half_of(query.design).shares)
+        query = self._checked(query, shares=mechanism_of(query.design).shares)
         if self.first == self.stop:
             return
-        if public_half_of(query.design).shares:
+        if mechanism_of(query.design).shares:
             coins, heard = self._coins(query, self.first, self.first + 1), np.ones(1, np.uint8)
-            words_to_share(coins, heard, self._vectors(query, _vector_half(query), coins, heard))
+            words_to_share(coins, heard, self._vectors(query, _vector_mechanism(query), coins, heard))
             return
-        half, coins = half_of(query.design), self._coins(query, self.first, self.first + 1)
-        half.packed(half.sketch(query, self._ratings, coins).private, query, coins)
+        reports_of(query, self._ratings, self._coins(query, self.first, self.first + 1))
 
     def inspect(self, question: Any, first: int, stop: int) -> Indices2:
         """Return devices' own top k of a `AdviceRequest`; see `recommend`."""
@@ -259,14 +261,14 @@ class Cohort(DeviceBlock):
 
 def ones_in(query: Query, ratings: Ratings, coins: Coins) -> Indices2:
     """Return the places of the ones of devices' vectors; places outside of these stand for nothing."""
-    return half_of(query.design).sketch(query, ratings, coins).private.view(np.int32)
+    return sketch_of(query, ratings, coins).private.view(np.int32)
 
 
-def _vector_half(query: Query) -> SharedVector:
-    """Return the public half of a query that is answered in shares, which was checked."""
-    half = public_half_of(query.design)
-    assert isinstance(half, SharedVector)  # no other half has shares
-    return half
+def _vector_mechanism(query: Query) -> SharedVector:
+    """Return the mechanism of a query that is answered in shares, which was checked."""
+    mechanism = mechanism_of(query.design)
+    assert isinstance(mechanism, SharedVector)  # no other has shares
+    return mechanism
 
 
 class AdviceRequest(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.device_half import DeviceBlock, DeviceKind
+from actors.device_block import DeviceBlock, DeviceKind
 from actors.keeper import Keeper, LedgerClient, UnreachableError
 from actors.shares import side_of
 from coordinator.protocol import losses
@@ -50,11 +50,11 @@ class DeviceHost:
             self.cohorts[0].rehearse(question)
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
-        """Answer for devices of one cohort; see `actors.device_half.DeviceBlock.ask`."""
+        """Answer for devices of one cohort; see `actors.device_block.DeviceBlock.ask`."""
         return self._cohort_of(first, stop).ask(question, first, stop, *public)
 
     def inspect(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
-        """Let the experimenter look at devices of one cohort; see `actors.device_half.DeviceBlock.inspect`."""
+        """Let the experimenter look at devices of one cohort; see `actors.device_block.DeviceBlock.inspect`."""
         # The result may reveal what a device rated. The server also holds a handle of this actor, so a ``permit`` is
         # required that only the experimenter can compute, because it is derived from the devices' secret.
         if type(permit) is not bytes or not hmac.compare_digest(permit, permit_of(self._secret)):

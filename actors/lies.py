@@ -3,7 +3,7 @@
 Liars get their collusion from the experimenter, with the population; the server never learns it.
 
 There is a class of lies for each kind of sketch. A report supports as many of the promoted items as it can. For a
-custom mechanism the worst release is searched for, with its public half and its channel: the support of a release for
+custom mechanism the worst release is searched for, with its channel: the support of a release for
 an item is the probability of this release by a device that rated only this item and likes it, less that by one that
 dislikes it. In anchor sensing clusters have no order: there a wish is the side of the others to which an item should
 seem to belong.
@@ -15,10 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from actors.custom import device_half
-from actors.mechanisms import pairwise
-from actors.packed_releases import release_unary
-from actors.ratings import StoredRatings
+from actors.ratings import RatingsBlock, StoredRatings
 from actors.seeds import LIARS, Coins, private_coins
 from coordinator.protocol import public_draws
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats2, Indices, Indices2, Ints, Words, Words2
@@ -26,13 +23,16 @@ from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, Mat
 from coordinator.protocol.checked import require_array, require_whole
 from coordinator.protocol.compiled import compiled, int64, uint8, uint64
 from coordinator.protocol.custom import CustomMechanism, admitted
+from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import below, draw, ones
-from coordinator.protocol.mechanisms import half_of
+from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, values_of
+from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.mechanisms.sign import to_bits
 from coordinator.protocol.messages import Query
+from coordinator.protocol.packed_releases import release_unary
 from coordinator.protocol.pools import GUESS, LEVELS, SENSED, sides
 from coordinator.protocol.rating_table import RowTable
 from coordinator.protocol.sensing import SensingTable, sensing_of
@@ -326,7 +326,7 @@ class TurnedSigns(SummedSigns):
 class JudgedPairs(Lie):
     """Two items agree if they should seem to be of one cluster; of items without a wish the truth is taken."""
 
-    names = tuple(name for half in pairwise.DEVICE for name in half.names)
+    names = Pairwise().asks
     both_ways = True
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
@@ -433,7 +433,7 @@ def _sample(view: LiarsView, wishes: Indices, size: int) -> Indices2:
 
 
 def _channel(view: LiarsView) -> SubsetChannel:
-    channel = half_of(view.query.design).channel(view.query)
+    channel = mechanism_of(view.query.design).channel(view.query)
     assert isinstance(channel, SubsetChannel)  # of no other query
     return channel
 
@@ -496,18 +496,18 @@ class CustomLie(Lie):
     """The lie about one custom mechanism, by a search for the worst release."""
 
     def __init__(self, own: CustomMechanism) -> None:
-        self.names, self._half = (own.name,), device_half(own)
+        self.names, self._adapter = (own.name,), adapter(own)
 
     def _sketch(self, view: LiarsView, item: int, coins: Coins, *, liked: bool) -> Bits2 | Indices2:
         """Return what the liars would sketch if each had rated this item only."""
         ends, only = np.array([0, 1]), np.array([item], np.int32)
         row = RowTable(starts=ends, items=only, values=np.array([liked]), count=view.query.items)
         ratings = StoredRatings(rows=row, user=np.zeros(coins.first + coins.devices, np.int32))
-        return self._half.sketch(view.query, ratings, coins).private[view.liars]
+        return self._adapter.sketch(view.query, RatingsBlock(ratings, coins), coins).private[view.liars]
 
     def _sway(self, view: LiarsView) -> Floats2:
         """Return each output's, or each bit's, support for the wishes: shape (n, outputs or bits)."""
-        channel, streams = half_of(view.query.design).channel(view.query), view.streams
+        channel, streams = mechanism_of(view.query.design).channel(view.query), view.streams
         total: Floats2 = np.zeros((len(streams), 1))
         for item in np.flatnonzero(view.collusion.wishes).tolist():
             liked, disliked = (
@@ -519,7 +519,7 @@ class CustomLie(Lie):
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return an output of the most support; or each bit that matters as it supports the wishes more."""
         sway = self._sway(view)
-        if isinstance(half_of(view.query.design).channel(view.query), IndependentBits):
+        if isinstance(mechanism_of(view.query.design).channel(view.query), IndependentBits):
             return np.where(np.abs(sway) > DUST, sway > 0, honest).astype(np.uint8)
         return as_bits(largest(np.round(sway / DUST), view.choices), honest.shape[1])
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from actors import lies
-from actors.device import Cohort, Reports, ones_in, reports_of
-from actors.mechanisms import half_of
+from actors.device import Cohort, Reports, ones_in, reports_of, sketch_of
 from actors.ratings import StoredRatings
 from actors.second_order.cohort import PrivateCohort
 from actors.seeds import LIARS, Coins, private_coins
@@ -34,6 +33,7 @@ from coordinator.protocol.arrays import (
 )
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import Rows, RowTable
@@ -85,30 +85,29 @@ class LyingCohort(Cohort):
         lie = lies.lie_about(query.design)
         if lie is None or self.collusion.makes_up == lies.RATINGS:
             return self._of_made_up_ratings(query, coins, liars)
-        half = half_of(query.design)
-        private, able, pairs = half.sketch(query, self._ratings, coins)
+        private, able, pairs = sketch_of(query, self._ratings, coins)
         own_pairs = None if pairs is None else pairs[liars]
         view = lies.LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars, pairs=own_pairs)
-        bits = half.packed(private, query, coins)
+        bits = mechanism_of(query.design).packed(private, query, coins)
         lies.put_rows(bits, liars, lie.answers(view, lies.rows_of(bits, query.bits, liars)))
         return Reports(bits, able, pairs)
 
-    def _vectors(self, query: Query, half: SharedVector, coins: Coins, heard: Bits) -> Words32:
+    def _vectors(self, query: Query, mechanism: SharedVector, coins: Coins, heard: Bits) -> Words32:
         """Return devices' vectors; liars add no noise to theirs, which nobody counts on."""
         liars = lies.liars_among(coins, self.collusion.share)
         if not liars.size:
-            return super()._vectors(query, half, coins, heard)
-        width = half.width(query)
+            return super()._vectors(query, mechanism, coins, heard)
+        width = mechanism.width(query)
         words = vectors_of(ones_in(query, self._ratings, coins), width)
         if self.collusion.makes_up == lies.RATINGS:
             made_up_ones: Indices2 = np.ascontiguousarray(ones_in(query, self._made_up, coins)[liars])
             words[liars] = vectors_of(made_up_ones, width)
         else:
             view = lies.LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
-            words[liars] = promoting(view, half)
+            words[liars] = promoting(view, mechanism)
         honest = heard.copy()
         honest[liars] = 0
-        noisy(query, half, coins, honest, words)
+        noisy(query, mechanism, coins, honest, words)
         return words
 
     @cached_property
@@ -214,15 +213,15 @@ def proven(vectors: Words32, most: int) -> Words32:
     return np.where(honest[:, None], vectors, np.uint32(0))
 
 
-def promoting(view: lies.LiarsView, half: SharedVector) -> Words32:
+def promoting(view: lies.LiarsView, mechanism: SharedVector) -> Words32:
     """Return liars' vectors, uint32, shape (n, width): as much for the wished items as the check of vectors lets pass.
 
     With an ideal proof a liar has at most `SharedVector.ones` ones, on words about wished items, in turn where there
     are more. Without one it adds to all of them what `Collusion.overflow` says: so much that one liar's item comes
     first, and so little that all liars' sum keeps its sign.
     """
-    width, most = half.width(view.query), half.ones(view.query)
-    wished = np.flatnonzero(half.words_about(view.query, view.wishes > 0))
+    width, most = mechanism.width(view.query), mechanism.ones(view.query)
+    wished = np.flatnonzero(mechanism.words_about(view.query, view.wishes > 0))
     vectors = np.zeros((view.liars.size, width), np.uint32)
     if not wished.size:
         return vectors

@@ -13,14 +13,16 @@ import numpy as np
 
 from actors import block_model
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Indices2, Ints, Words, read_only
+from coordinator.protocol.arrays import Bits, Bits2, Bools2, Floats, Indices, Indices2, Ints, Words, read_only
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.mechanism import DISLIKED, LIKED, UNRATED, Opinions
 from coordinator.protocol.rating_table import Likes, RowTable
+from coordinator.protocol.sensing import SensingTable
 
 TILE = 512  # Devices whose ratings are in memory together, more in a large catalogue; a speed parameter
 
 
-def _tiles(coins: Coins, items: int, most: int) -> Iterator[tuple[slice, block_model.Opinions]]:
+def _tiles(coins: Coins, items: int, most: int) -> Iterator[tuple[slice, Opinions]]:
     """Yield tiles of the devices that draw, each with room for its ratings, ``most`` a device; all share one room."""
     size = max(1, min(max(TILE, items >> 8), coins.devices))
     # Room of its own would be fresh pages for every tile
@@ -28,7 +30,7 @@ def _tiles(coins: Coins, items: int, most: int) -> Iterator[tuple[slice, block_m
     likes = np.empty(size * most, np.bool_)
     for first in range(0, coins.devices, size):
         stop = min(first + size, coins.devices)
-        yield slice(first, stop), block_model.Opinions(starts[: stop - first + 1], places, likes)
+        yield slice(first, stop), Opinions(starts[: stop - first + 1], places, likes)
 
 
 def _in_63_bits(probability: float) -> int:
@@ -82,9 +84,7 @@ class BlockRatings:
         block_model.block_model_opinions(self.model(), master, first, items, opinions)
         return opinions
 
-    def tiles(
-        self, coins: Coins, places: Indices, *, only_likes: bool = False
-    ) -> Iterator[tuple[slice, block_model.Opinions]]:
+    def tiles(self, coins: Coins, places: Indices, *, only_likes: bool = False) -> Iterator[tuple[slice, Opinions]]:
         """Yield devices of those that draw, and their ratings, or likes, of items that have a place, 0 or more."""
         model = self.model()
         for tile, room in _tiles(coins, self.items, model.rated):
@@ -127,9 +127,7 @@ class StoredRatings:
         """All ratings as compiled code reads them."""
         return block_model.StoredOpinions(self.rows.starts, self.rows.items, self.rows.values, self.user)
 
-    def tiles(
-        self, coins: Coins, places: Indices, *, only_likes: bool = False
-    ) -> Iterator[tuple[slice, block_model.Opinions]]:
+    def tiles(self, coins: Coins, places: Indices, *, only_likes: bool = False) -> Iterator[tuple[slice, Opinions]]:
         """Yield devices and their ratings; see `BlockRatings.tiles`."""
         rows = self._liked_rows if only_likes else self.rows
         stored = block_model.StoredOpinions(rows.starts, rows.items, rows.values, self.user)
@@ -157,11 +155,11 @@ class StoredRatings:
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:  # noqa: ARG002 (stored)
         """Return what devices think of items; see `BlockRatings.opinions`."""
         if not self.rows.items.size:
-            return np.full(items.shape, block_model.UNRATED, np.uint8)
+            return np.full(items.shape, UNRATED, np.uint8)
         keys, targets = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
         place = np.minimum(np.searchsorted(keys, targets), keys.size - 1)
-        opinions = np.where(self.rows.values[place], block_model.LIKED, block_model.DISLIKED)
-        return np.where(keys[place] == targets, opinions, block_model.UNRATED).astype(np.uint8)
+        opinions = np.where(self.rows.values[place], LIKED, DISLIKED)
+        return np.where(keys[place] == targets, opinions, UNRATED).astype(np.uint8)
 
     @cached_property
     def _keys(self) -> Ints:
@@ -170,3 +168,57 @@ class StoredRatings:
 
 
 Ratings: TypeAlias = BlockRatings | StoredRatings  # What a cohort needs of its devices' ratings
+
+
+@dataclass(frozen=True, slots=True)
+class RatingsBlock:
+    """The ratings of the devices that draw, as sketches see them: `coordinator.protocol.mechanism.DeviceRatings`."""
+
+    ratings: Ratings = field(repr=False)
+    coins: Coins = field(repr=False)
+
+    @property
+    def items(self) -> int:
+        """Number of items N."""
+        return self.ratings.items
+
+    def rated(self) -> Likes:
+        """Return what the devices rated and liked."""
+        return self.ratings.rated(self.coins.master, self.coins.first, self.coins.devices)
+
+    def opinions(self, items: Indices2) -> Bits2:
+        """Return what the devices think of items."""
+        return self.ratings.opinions(self.coins.master, self.coins.first, items)
+
+    def tiles(self, places: Indices, *, only_likes: bool = False) -> Iterator[tuple[slice, Opinions]]:
+        """Yield devices and their ratings."""
+        return self.ratings.tiles(self.coins, places, only_likes=only_likes)
+
+    def likes_sensed(self, public: Words, table: SensingTable, pool: Indices) -> Bits:
+        """Return 1 for each device that likes an item of its sensing set."""
+        bits, first = np.empty(self.coins.devices, np.uint8), self.coins.first
+        if isinstance(self.ratings, BlockRatings):
+            model = self.ratings.model()
+            block_model.block_model_maxsense(model, self.coins.master, public, table, pool, first, bits)
+        else:
+            block_model.stored_maxsense(self.ratings.liked, public, table, pool, first, bits)
+        return bits
+
+    def likes_parts(self, public: Words, set_size: int, sets: int) -> Bits2:
+        """Return 1 for each set of a device's partition in which it likes some item."""
+        bits, first = np.empty((self.coins.devices, sets), np.uint8), self.coins.first
+        if isinstance(self.ratings, BlockRatings):
+            block_model.block_model_partition(self.ratings.model(), self.coins.master, public, set_size, first, bits)
+        else:
+            block_model.stored_partition(self.ratings.liked, public, set_size, first, bits)
+        return bits
+
+    def random_values(self, streams: Words, places: Indices, sides: int) -> Indices:
+        """Return the value of one random item of each device."""
+        values, first = np.empty(self.coins.devices, np.int32), self.coins.first
+        if isinstance(self.ratings, BlockRatings):
+            model = self.ratings.model()
+            block_model.block_model_choices(model, self.coins.master, streams, places, sides, first, values)
+        else:
+            block_model.stored_choices(self.ratings.stored_opinions, streams, places, sides, first, values)
+        return values

@@ -112,7 +112,7 @@ class Coins(NamedTuple):
         return private_coins(self.master, self.first, self.devices, CHOICE, self.query_id, 0)
 
     def keys(self) -> tuple[Words, Words]:
-        """Return each device's 128-bit key as two arrays of uint64, shape (devices,); see `actors.packed_releases`."""
+        """Return each device's 128-bit key as two arrays of uint64, shape (devices,), for packed releases."""
         low, high = (private_coins(self.master, self.first, self.devices, WORDS, self.query_id, k) for k in (0, 1))
         return low, high
 

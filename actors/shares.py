@@ -81,9 +81,9 @@ def add_noise(high: Words, low: Words, lowest: int, keys: Words2, heard: Bits, w
                 words[k, place] += uint32(uint64(noise) & LOW)
 
 
-def noisy(query: Query, half: SharedVector, coins: Coins, heard: Bits, words: Words32) -> None:
+def noisy(query: Query, mechanism: SharedVector, coins: Coins, heard: Bits, words: Words32) -> None:
     """Add shares of noise to devices' vectors where a query wants them from devices."""
-    if (law := half.device_noise(query)) is not None:
+    if (law := mechanism.device_noise(query)) is not None:
         add_noise(law.high, law.low, law.lowest, coins.noise_keys(), heard, words, law.two_sided)
 
 

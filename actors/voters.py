@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from actors.device_half import DeviceBlock
+from actors.device_block import DeviceBlock
 from actors.keeper import LedgerClient
 from actors.ledger import Ledger
 from actors.seeds import VOTE

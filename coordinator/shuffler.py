@@ -12,9 +12,9 @@ from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bits2, Bools, Ints, Words, Words2
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import public_halves
+from coordinator.protocol.mechanisms import by_query
 from coordinator.protocol.messages import QUESTION_BYTES, Query, Release
-from coordinator.protocol.public_half import by_address
+from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.trust import OPENER, Openings, ShuffledRound, require_again
 
 PIECE = 1 << 16  # Reports, a multiple of 8, whose bits are unpacked at the same time
@@ -26,7 +26,7 @@ class Shuffler:
     def __init__(self, query: Query, agreement: Agreement, openings: Openings | None = None) -> None:
         # Of two rounds of one query the difference would show some devices: where ``openings`` says that the reports of
         # some were handed on before, they are handed on again, and no others.
-        if (half := public_halves().get(query.design)) and half.addressed(query):
+        if (half := by_query().get(query.design)) and half.addressed(query):
             raise InputError(by_address(query.design))  # as a policy of one's own may ask
         self._query, self._agreement = query, Agreement.arrived(agreement)
         self._agreement.require_covered(query)

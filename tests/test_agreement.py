@@ -16,6 +16,7 @@ import worlds
 from hostile import forged
 from runs import complains, here, line_of, present, small
 from thoroughness import size
+from worlds import in_world
 
 import blindrec
 from actors.device import Cohort
@@ -37,17 +38,16 @@ from coordinator.protocol.errors import (
     PolicyError,
     WithheldError,
 )
-from coordinator.protocol.mechanisms import half_of
+from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.mechanisms.maxsense import MaxSense, MultiMaxSense
+from coordinator.protocol.mechanisms.oracles import Grr, Hadamard, Oue, Subset
+from coordinator.protocol.mechanisms.pairwise import Pairwise
+from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.protocol.mechanisms.totals import CHANGES, DEVIATION, HONEST, Totals
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.public_half import randomizer_of
+from coordinator.protocol.randomizers import randomizer_of
 from coordinator.protocol.shares import SIDES, RollError, secret_of
 from coordinator.protocol.trust import OPENER, SHUFFLED, TWO_SERVERS, ShuffledRound, opener_of
-from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
-from coordinator.server.mechanisms.oracles import Grr, Hadamard, Oue, Subset
-from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.mechanisms.totals import LikeTotals
 from coordinator.shuffler import Shuffler
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds
@@ -131,7 +131,7 @@ def test_all_of_a_devices_budget_in_one_query_is_refused_by_device_and_shuffler(
 def test_another_design_of_which_a_report_says_more_is_refused_and_any_other_where_designs_are_named() -> None:
     agreement = spec_of(design="set", users=100_000, items=200, rated=20).agreement
     loose = replace(agreement, designs=())
-    designs: list[Any] = [MaxSense(items=200, rated=20), SignSensing(items=200, rated=20)]
+    designs: list[Any] = [in_world(MaxSense, items=200, rated=20), in_world(Sign, items=200, rated=20)]
     for query in (query_of(one, agreement.budget, own_questions=True) for one in designs):
         with complains("lets out more than epsilon 1"):
             cohort_of(loose, 10, items=200).answer(loose.stamped(query), 0, 10)
@@ -142,15 +142,19 @@ def test_another_design_of_which_a_report_says_more_is_refused_and_any_other_whe
 def test_questions_by_address_and_what_has_no_noise_are_hidden_by_nobody() -> None:
     agreement = Agreement(trust=SHUFFLED, answers=1, epsilon=Fraction(1), delta=1e-6, devices=100_000)
     with complains("public address"):
-        agreement.require_amplified(agreement.stamped(query_of(MaxSense(items=ITEMS, rated=RATED), Fraction(1))), 10**5)
+        agreement.require_amplified(
+            agreement.stamped(query_of(in_world(MaxSense, items=ITEMS, rated=RATED), Fraction(1))), 10**5
+        )
     for epsilon in (None, Fraction(10**6)):
         with complains("lets out more"):
-            agreement.require_amplified(agreement.stamped(query_of(Grr(items=ITEMS, rated=RATED), epsilon)), 10**5)
+            agreement.require_amplified(
+                agreement.stamped(query_of(in_world(Grr, items=ITEMS, rated=RATED), epsilon)), 10**5
+            )
 
 
 def test_an_answer_beyond_the_last_share_is_refused_however_cheap_it_is() -> None:
     agreement = Agreement(budget=Fraction(1), answers=4, trust=SHUFFLED, epsilon=Fraction(1), delta=1e-6)
-    keeper, grr = Keeper(), Grr(items=ITEMS, rated=RATED)
+    keeper, grr = Keeper(), in_world(Grr, items=ITEMS, rated=RATED)
     devices = cohort_of(agreement, 5, keeper)
     queries = [agreement.stamped(query_of(grr, Fraction(1, 50), number)) for number in range(5)]
     assert [devices.answer(query, 0, 5).refused for query in queries] == [0, 0, 0, 0, 5]
@@ -205,9 +209,7 @@ PROMISE = Agreement(trust=TWO_SERVERS, budget=Fraction(1), answers=1, epsilon=Fr
 
 def totals_of(epsilon: Epsilon = Fraction(1), number: int = 0, items: int = 8, **settings: Any) -> Query:
     """A query that two servers add up."""
-    return query_of(
-        LikeTotals(items=items, **{"most": 2, "delta": 1e-6, "neighbours": "replace", **settings}), epsilon, number
-    )
+    return worlds.totals_query(epsilon, number=number, items=items, **{"most": 2, **settings})
 
 
 def servers_of(cohort: Cohort, agreement: Agreement, book: Keeper | None = None) -> list[ShareServer[Any]]:
@@ -330,7 +332,7 @@ def test_every_field_is_in_the_digest_and_stored_texts_come_back() -> None:
 @pytest.mark.whole
 @pytest.mark.parametrize("name", CHANGES_OF)
 def test_kept_books_refuse_all_under_another_agreement_also_what_was_answered(name: str) -> None:
-    ledger, book, query = Keeper(), Keeper(), query_of(Grr(items=ITEMS, rated=RATED), Fraction(1))
+    ledger, book, query = Keeper(), Keeper(), query_of(in_world(Grr, items=ITEMS, rated=RATED), Fraction(1))
     release = cohort_of(FULL, 100, ledger).answer(FULL.stamped(query), 0, 100)
     assert shuffled(FULL, FULL.stamped(query), release, book).answered == 100
     other = replace(FULL, **{name: CHANGES_OF[name]})
@@ -347,7 +349,7 @@ def test_kept_books_refuse_all_under_another_agreement_also_what_was_answered(na
 
 
 def test_a_query_without_the_field_or_with_other_bytes_is_refused() -> None:
-    query, devices = FULL.stamped(query_of(Grr(items=ITEMS, rated=RATED), Fraction(1))), cohort_of(FULL, 10)
+    query, devices = FULL.stamped(query_of(in_world(Grr, items=ITEMS, rated=RATED), Fraction(1))), cohort_of(FULL, 10)
     for stamp in (b"", bytes(16)):
         with complains("was asked under agreement"):
             devices.answer(replace(query, agreement=stamp), 0, 10)
@@ -406,7 +408,7 @@ def test_a_book_of_openings_with_other_content_is_refused_in_a_line_and_in_bound
         book, agreement = Keeper(), replace(FULL, users=100)
         book.book(0, 100, 0, [json.dumps(content)])
         with pytest.raises(LedgerError) as raised:
-            agreement.openings(OPENER, book).mask(query_of(Grr(items=ITEMS, rated=RATED), Fraction(1)), 0, 8)
+            agreement.openings(OPENER, book).mask(query_of(in_world(Grr, items=ITEMS, rated=RATED), Fraction(1)), 0, 8)
         assert "is no opening of 100 devices" in str(raised.value)
         assert "\n" not in str(raised.value)
 
@@ -423,14 +425,14 @@ def refuse_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 DESIGNS: list[tuple[Any, bool]] = [
-    (Grr(items=ITEMS, rated=RATED), False),
-    (Oue(items=ITEMS, rated=RATED), False),
-    (Subset(items=ITEMS, rated=RATED), False),
-    (Hadamard(items=ITEMS, rated=RATED), True),
-    (MaxSense(items=ITEMS, rated=RATED), True),
-    (MultiMaxSense(items=ITEMS, rated=RATED, questions=2), True),
-    (SignSensing(items=ITEMS, rated=RATED, vectors=4), True),
-    (Pairwise(items=ITEMS), True),
+    (in_world(Grr, items=ITEMS, rated=RATED), False),
+    (in_world(Oue, items=ITEMS, rated=RATED), False),
+    (in_world(Subset, items=ITEMS, rated=RATED), False),
+    (in_world(Hadamard, items=ITEMS, rated=RATED), True),
+    (in_world(MaxSense, items=ITEMS, rated=RATED), True),
+    (in_world(MultiMaxSense, items=ITEMS, rated=RATED, questions=2), True),
+    (in_world(Sign, items=ITEMS, rated=RATED, vectors=4), True),
+    (in_world(Pairwise, items=ITEMS), True),
 ]
 
 
@@ -484,7 +486,7 @@ def excess(agreement: Agreement, query: Query, answered: int) -> float:
     honest, local = int(answered * agreement.honest), as_float(query.epsilon)
     if local <= epsilon:
         return 0.0
-    bounds: list[Any] = [randomizer_of(half_of(query.design), query, query.design).bound, AnyRandomizer()]
+    bounds: list[Any] = [randomizer_of(mechanism_of(query.design), query, query.design).bound, AnyRandomizer()]
     return float(min(bound.delta(epsilon, local, max(honest, 1)) for bound in bounds)) - delta
 
 
@@ -625,7 +627,7 @@ def test_half_of_a_local_share_is_answered_as_often_as_was_agreed() -> None:
     agreement = spec_of(users=2000, policy="fixed", rounds=2, answers_per_device=2).agreement
     devices, half = cohort_of(agreement, 2000), present(agreement.budget) / 4
     for number in range(2):
-        query = agreement.stamped(query_of(Grr(items=ITEMS, rated=RATED), half, number))
+        query = agreement.stamped(query_of(in_world(Grr, items=ITEMS, rated=RATED), half, number))
         assert shuffled(agreement, query, silent_release(devices, query, 0, 2000)).answered == 2000
 
 

@@ -103,6 +103,22 @@ def test_ray_is_known_in_its_rooms_only() -> None:
     assert len(found) <= 15, sorted(found)
 
 
+def test_the_server_calls_no_sketch_and_draws_no_release() -> None:
+    """A mechanism's code is public, so that both sides could call it; ratings and coins are the devices' alone."""
+    root, found = Path(__file__).parents[1], list[str]()
+    calls = {"sketch", "randomize", "packed"}
+    for path in sorted((root / "coordinator").rglob("*.py")):
+        name = str(path.relative_to(root / "coordinator/protocol")) if "protocol" in path.parts else str(path)
+        if name.startswith("mechanisms/") or name in {"mechanism.py", "custom_adapter.py"}:
+            continue  # they say how; `actors` calls them
+        found += [
+            f"{name}:{node.lineno}"
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Attribute) and node.attr in calls
+        ]
+    assert not found
+
+
 def test_each_room_says_in_a_line_what_it_is_for() -> None:
     assert len(rooms()) > 30
     assert not [room for room, line in rooms().items() if not re.fullmatch(r"[A-Z].*\.", line) or ". " in line]

@@ -2,10 +2,8 @@
 
 from boundary import MechanismContract, every_case, subjects_found
 
-from actors.mechanisms import registered as device_halves
-from coordinator.protocol.mechanisms import public_halves
-from coordinator.server.mechanisms import server_halves
-from scenarios.studies.scrutiny.mechanism import PLAIN, TINY
+from coordinator.protocol.mechanisms import by_query, mechanisms
+from scenarios.studies.scrutiny.mechanism_under_test import PLAIN, TINY
 
 pytest_generate_tests = every_case
 
@@ -14,7 +12,6 @@ class TestEveryMechanism(MechanismContract):
     """Those of our rooms; some tests are under mark.cluster."""
 
 
-def test_no_half_is_without_the_others_and_each_is_asked() -> None:
+def test_each_mechanism_is_asked() -> None:
     asked = {subject.query(TINY, PLAIN).design for subject in subjects_found().values()}
-    assert asked == set(public_halves()) == set(device_halves())
-    assert asked == {name for half in server_halves().values() for name in half.asks}
+    assert asked == set(by_query()) == {name for kind in mechanisms().values() for name in kind().asks}

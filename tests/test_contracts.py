@@ -24,7 +24,7 @@ def named(contract: dict[str, Any]) -> set[str]:
 def test_contracts_name_rooms_and_what_stands_beside_them() -> None:
     """No file inside a room is named; a room is a folder, or a file that stands among folders."""
     names = set().union(*map(named, CONTRACTS))
-    assert {"actors", "coordinator.protocol", "coordinator.server.mechanisms", "scenarios.families.online"} <= names
+    assert {"actors", "coordinator.protocol", "coordinator.protocol.mechanisms", "scenarios.families.online"} <= names
     root, depth = Path(__file__).parents[1], {}
     for name in names:
         place = root.joinpath(*name.split("."))

@@ -1,52 +1,39 @@
-"""A mechanism of a fourth party: three files in the rooms, checked without being told. For lies see test_checks."""
+"""A mechanism of a fourth party: one file in its room, checked without being told. For lies see test_checks."""
 
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from boundary import cases_of
 from runs import Command, alike, here, small
 
-import actors.mechanisms
-import coordinator.protocol.mechanisms
-import coordinator.server.mechanisms
+from coordinator.protocol import mechanisms as room
 from scenarios.studies.scrutiny.checks import CHECKS
-from scenarios.studies.scrutiny.mechanism import subjects
+from scenarios.studies.scrutiny.mechanism_under_test import subjects
 from scenarios.studies.scrutiny.verdicts import FAILED
 
-FILES = Path(__file__).parent / "fourth_party"
-ROOMS: dict[str, ModuleType] = {
-    "in_public": coordinator.protocol.mechanisms,
-    "on_devices": actors.mechanisms,
-    "on_the_server": coordinator.server.mechanisms,
-}
+FILE = Path(__file__).parent / "fourth_party" / "unary.py"
 Install = Callable[..., None]
 
 
 def forget() -> None:
-    """Let the rooms look for their mechanisms anew."""
-    for room in ROOMS.values():
-        sys.modules.pop(f"{room.__name__}.unary", None)
-        for one in vars(room).values():
-            if hasattr(one, "cache_clear"):
-                one.cache_clear()
+    """Let the room look for its mechanisms anew."""
+    sys.modules.pop(f"{room.__name__}.unary", None)
+    for one in vars(room).values():
+        if hasattr(one, "cache_clear"):
+            one.cache_clear()
 
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Put the three files into the rooms, where wanted with a text replaced in one of them."""
+    """Put the file into the room, with a text replaced in it."""
 
-    def put(file: str = "", before: str = "", after: str = "") -> None:
-        for name, room in ROOMS.items():
-            text = (FILES / f"{name}.py").read_text(encoding="utf-8")
-            assert name != file or before in text
-            (tmp_path / name).mkdir()
-            (tmp_path / name / "unary.py").write_text(
-                text.replace(before, after) if name == file else text, encoding="utf-8"
-            )
-            monkeypatch.setattr(room, "__path__", [*room.__path__, str(tmp_path / name)])
+    def put(before: str = "", after: str = "") -> None:
+        text = FILE.read_text(encoding="utf-8")
+        assert before in text
+        (tmp_path / "unary.py").write_text(text.replace(before, after) if before else text, encoding="utf-8")
+        monkeypatch.setattr(room, "__path__", [*room.__path__, str(tmp_path)])
         forget()
 
     yield put
@@ -60,7 +47,7 @@ def failures(*names: str) -> set[str]:
     return {row.check for row in rows if row.verdict == FAILED}
 
 
-def test_three_files_are_found_checked_and_hold(install: Install, blindrec: Command) -> None:
+def test_one_file_is_found_checked_and_holds(install: Install, blindrec: Command) -> None:
     install()
     ended = blindrec("check", "unary", "--json", "-")
     assert (ended.code, ended.result["held"]) == (0, True)
@@ -71,14 +58,14 @@ def test_three_files_are_found_checked_and_hold(install: Install, blindrec: Comm
 
 
 @pytest.mark.parametrize(
-    ("file", "before", "after", "seen"),
+    ("before", "after", "seen"),
     [
-        ("on_devices", "return Sketch(bits)", "return Sketch(bits, bits.any(axis=1))", "silence"),
-        ("on_devices", "coins.sketch()[some]", "(coins.sketch()[some] * 0 + coins.first)", "layouts"),
-        ("on_the_server", "devices=release.count", "devices=release.count + 1", "merging"),
-        ("on_the_server", "dtype=np.int64", "dtype=np.float64", "crossing"),
+        ("return Sketch(bits)", "return Sketch(bits, bits.any(axis=1))", "silence"),
+        ("coins.sketch()[some]", "(coins.sketch()[some] * 0 + coins.first)", "layouts"),
+        ("devices=release.count", "devices=release.count + 1", "merging"),
+        ("dtype=np.int64", "dtype=np.float64", "crossing"),
     ],
 )
-def test_mistakes_are_seen_by_their_checks(install: Install, file: str, before: str, after: str, seen: str) -> None:
-    install(file, before, after)
+def test_mistakes_are_seen_by_their_checks(install: Install, before: str, after: str, seen: str) -> None:
+    install(before, after)
     assert failures(seen)

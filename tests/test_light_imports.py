@@ -17,7 +17,7 @@ forbidden, *modules = json.loads(sys.argv[1])
 told = {}
 for name in modules:
     module = importlib.import_module(name)
-    for found in ("registered", "public_halves", "server_halves", "registered_rows", "named_recommenders"):
+    for found in ("mechanisms", "by_query", "registered_rows", "named_recommenders"):
         getattr(module, found, dict)()
     told[name] = sorted(sys.modules.keys() & forbidden)
 print(json.dumps(told))
@@ -40,7 +40,6 @@ LIGHT = {
     "actors.block_model": NUMERICAL,  # its kernels are compiled when they are called
     "coordinator.protocol.mechanisms": NUMERICAL,
     "coordinator.server.fleet.panel": ("ray",),
-    "coordinator.server.mechanisms": NUMERICAL,
     "coordinator.server.online.recommenders": NUMERICAL,
     "scenarios.cli": (*NUMERICAL, "numpy", "pyarrow", "matplotlib"),
     "scenarios.experiments": (*NUMERICAL, "pyarrow", "matplotlib"),

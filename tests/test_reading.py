@@ -21,13 +21,14 @@ import worlds
 from mechanisms import Wide
 from rich.console import Console
 from runs import Command, refused
+from worlds import in_world
 
 from actors.device import Cohort
 from blindrec import InProcess, run
 from coordinator.protocol import limits
 from coordinator.protocol.errors import BlindrecError, InputError, ReadError
 from coordinator.protocol.limits import memory_left, read_whole, require_memory, return_unused
-from coordinator.server.mechanisms.oracles import Oue
+from coordinator.protocol.mechanisms.oracles import Oue
 from scenarios.config import files
 from scenarios.config.custom_halves import settings_in
 from scenarios.config.files import json_object, read_arrays, read_file, read_table
@@ -334,7 +335,7 @@ def test_a_round_that_does_not_fit_is_refused_before_anybody_is_asked(monkeypatc
         run(narrow, InProcess(1), progress=False)
     monkeypatch.setattr(limits, "memory_left", lambda: 1 << 10)
     cohort = Cohort(worlds.block_ratings(worlds.world(items=12, rated=4)), worlds.SECRET, 0, 4096, Fraction(1))
-    query = Oue(items=12, rated=4).query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
+    query = in_world(Oue, items=12, rated=4).query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
     with pytest.raises(InputError, match=r"13 bits a device, takes about .* and 1 kB are left"):
         cohort.answer(query, 0, 4096)
     assert cohort.ledger.spent(0) == 0

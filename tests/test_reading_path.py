@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import actors.block_model as device_half
+import actors.block_model as kernels
 import blindrec
 from scenarios.cli import main
 
@@ -69,7 +69,7 @@ def calls() -> list[CodeType]:
 
     words = "run --users 300 --items 12 --rated 4 --seed 1 --backend inprocess --workers 1 --json -"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device_half, "block_model_maxsense", sensed)
+        patch.setattr(kernels, "block_model_maxsense", sensed)
         sys.setprofile(seen)
         try:
             with pytest.raises(SystemExit) as end:

@@ -12,7 +12,7 @@ PARTICIPLES = frozenset({"told", "found", "asked", "wanted", "kept", "given", "c
 ROOMS = {"actors": 0, "coordinator": 20, "scenarios": 35, "blindrec": 2, "benchmarks": 12}
 """Participles as names of one room at most: keys and parameters that users see, and names of other libraries."""
 HALVES = ("actors/", "coordinator/protocol/", "coordinator/server/")
-"""Where the three halves of a mechanism stand, which share its name."""
+"""Where the three parts of a two-tier mechanism stand, which share its name."""
 
 
 def modules(room: str) -> list[Path]:
@@ -48,7 +48,7 @@ FACES = {"__main__", "errors"}  # Modules of `blindrec`, the public face, that a
 
 
 def test_a_class_name_has_one_meaning() -> None:
-    """But for the halves of a mechanism, which are one thing on three sides."""
+    """But for the parts of a two-tier mechanism, which are one thing on three sides."""
     places = defaultdict(list)
     for path in EVERY:
         for part in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -58,7 +58,7 @@ def test_a_class_name_has_one_meaning() -> None:
 
 
 def test_a_modules_name_has_one_meaning() -> None:
-    """But for the halves of a mechanism, and packages, which are rooms."""
+    """But for the parts of a two-tier mechanism, and packages, which are rooms."""
     places = defaultdict(list)
     for path in EVERY:
         if path.stem not in {"__init__", *FACES}:

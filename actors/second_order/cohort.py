@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.device_half import DeviceBlock
+from actors.device_block import DeviceBlock
 from actors.keeper import Keeper, LedgerClient, UnreachableError
 from actors.second_order.mechanisms import half_of
 from actors.seeds import Coins

@@ -21,17 +21,17 @@ from coordinator.protocol.agreement import Agreement, intermediary_of
 from coordinator.protocol.arrays import Bits2, Bools, Counts
 from coordinator.protocol.coins import derive
 from coordinator.protocol.hashing import expansions
+from coordinator.protocol.mechanism import Decoding, InWorld
+from coordinator.protocol.mechanism import World as Facts
+from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.shares import SIDES, SeedShare, ShareRoll, WordShare
 from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
-from coordinator.server.design import Decoding
+from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import Cohorts, cut
 from coordinator.server.fleet.handed_rounds import read_shuffled
-from coordinator.server.mechanisms import aggregate
-from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.mechanisms.totals import LikeTotals, TotalsHalf
 from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
@@ -43,9 +43,10 @@ from scenarios.store.manifest import RUN
 
 USERS, ITEMS = 24, 8
 SECRET, PUBLIC = derive(0, "faults"), derive(1, "faults")
-SIGN = SignSensing(items=ITEMS, rated=3)
 DELTA = 1e-6
-TOTALS = LikeTotals(items=ITEMS, most=2, delta=DELTA, neighbours="replace")
+FACTS = Facts(items=ITEMS, rated=3, users=USERS, clusters=2, epsilon=None, delta=DELTA)
+SIGN: InWorld = Sign().design(FACTS)
+TOTALS: InWorld = Totals(most_likes=2).design(FACTS)
 NOISE = ShareServer._noise
 LEARNER = PosteriorLearner(clusters=2, design=SIGN)
 RATINGS = BlockRatings(
@@ -115,7 +116,7 @@ def totals_of(number: int, epsilon: Fraction) -> Query:
     return TOTALS.query(round_number=number, public_seed=PUBLIC, epsilon=epsilon)
 
 
-class SumOfRounds(TotalsHalf):
+class SumOfRounds(Totals):
     """Adds rounds up whose noise differs, because nobody reads these errors."""
 
     def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
@@ -126,7 +127,7 @@ class SumOfRounds(TotalsHalf):
 @cache
 def behind_servers(world: World) -> World:
     """Return a world whose devices give shares to two servers."""
-    learner = SumLearner(half=SumOfRounds(), how=Decoding(clusters=2, decoder="totals"))
+    learner = SumLearner(mechanism=SumOfRounds(), how=Decoding(clusters=2, decoder="totals"))
     plan: Any = world.plan
     rounds = len(plan.policy.rounds)
     promise = {"trust": TWO_SERVERS, "answers": rounds, "epsilon": plan.budget, "delta": rounds * DELTA}

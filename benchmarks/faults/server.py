@@ -21,10 +21,10 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.shares import SIDES, secret_of
 from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.protocol.trust import OPENER, TWO_SERVERS, OpeningBook, Openings, ShuffledRound
+from coordinator.server.aggregation import aggregate, require_answer
 from coordinator.server.fleet.cohorts import Cohorts, Layout, cut, side_by_side
 from coordinator.server.fleet.handed_rounds import SumQuerying, read_shuffled
 from coordinator.server.fleet.panel import BlockRequest, Panel
-from coordinator.server.mechanisms import aggregate, require_answer
 from coordinator.server.rounds.conductor import Block, Check, Transport
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed

@@ -13,15 +13,15 @@ from typing import Any, Self
 
 from coordinator.protocol import checked
 from coordinator.protocol.amplification import AnyRandomizer
-from coordinator.protocol.budget import Epsilon, PrivacyParameter, as_float, require_epsilon
+from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon, PrivacyParameter, as_float, require_epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.checked import MOST_DEVICES, Checked
 from coordinator.protocol.coins import digest_of
 from coordinator.protocol.errors import AgreementError, InputError
-from coordinator.protocol.mechanisms import half_of
+from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.totals import HONEST, LEAST_ANSWERS, MOST_HONEST, SharedVector
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import ADD_REMOVE, REPLACE, randomizer_of
+from coordinator.protocol.randomizers import randomizer_of
 from coordinator.protocol.shares import SIDES
 from coordinator.protocol.trust import (
     CURATOR,
@@ -185,7 +185,10 @@ class Agreement(Checked):
             return True
         # Both bounds are proven, and neither is always the smaller one. Plans that do not know the pools of their
         # rounds count on the second.
-        bounds: tuple[Any, ...] = (randomizer_of(half_of(query.design), query, query.design).bound, AnyRandomizer())
+        bounds: tuple[Any, ...] = (
+            randomizer_of(mechanism_of(query.design), query, query.design).bound,
+            AnyRandomizer(),
+        )
         if query.epsilon is None or devices < 1 or query.epsilon > LARGEST_EPSILON:
             return query.epsilon is not None and query.epsilon <= epsilon
         numbers = (as_float(epsilon), as_float(query.epsilon), devices, delta)
@@ -234,10 +237,10 @@ class Agreement(Checked):
         self.require_covered(query)
         if self.trust != TWO_SERVERS:
             raise AgreementError(f"{query} asks for shares; agreed was trust {self.trust}, ask as that has it")
-        half = half_of(query.design)
-        if not isinstance(half, SharedVector):
+        mechanism = mechanism_of(query.design)
+        if not isinstance(mechanism, SharedVector):
             raise InputError(f"{query} is not answered in shares; two servers add up designs that are sums")
-        for noun, value, agreed in self._noise(query, half):
+        for noun, value, agreed in self._noise(query, mechanism):
             if value != agreed:
                 raise AgreementError(f"{query} has {noun} {value}; agreed was {agreed}, ask under that")
         if self.epsilon is not None and (query.epsilon is None or query.epsilon > self.epsilon):
@@ -245,15 +248,15 @@ class Agreement(Checked):
                 f"{query} has noise for epsilon {as_float(query.epsilon):g}; agreed was {as_float(self.epsilon):g} for "
                 "all answers, lower it"
             )
-        if (delta := half.delta(query)) > self.share[1]:
+        if (delta := mechanism.delta(query)) > self.share[1]:
             raise AgreementError(
                 f"{query} asks for delta {delta:g}; agreed was {self.share[1]:g} for each of {self.answers} answers, "
                 "lower it"
             )
 
-    def _noise(self, query: Query, half: SharedVector) -> Iterator[tuple[str, object, object]]:
+    def _noise(self, query: Query, mechanism: SharedVector) -> Iterator[tuple[str, object, object]]:
         """Yield what of a query's noise must be as agreed: its name, its value, and the agreed one."""
-        yield "noise for neighbours", half.neighbours(query), self.neighbours
+        yield "noise for neighbours", mechanism.relation_of(query), self.neighbours
         yield "noise of so many devices (0: of servers)", int(query.parameters[HONEST]), self.noise_of
         yield "fewest answers", int(query.parameters[LEAST_ANSWERS]), self.least_answers
 

@@ -11,6 +11,8 @@ from coordinator.protocol.errors import InputError
 
 LARGEST_EXPONENT = 1000  # Powers of ten beyond this are no privacy parameters
 MOST_BITS = 1 << 13  # A numerator or denominator with more bits than this belongs to no privacy parameter
+REPLACE, ADD_REMOVE = "replace", "add-remove"
+"""Neighbours: one person's ratings are replaced by any others, or one person is added or removed."""
 Epsilon: TypeAlias = Fraction | None
 """A privacy parameter in nats, exact; None means infinite: no noise, and no privacy."""
 DELTA = 1e-6  # The largest delta of a guarantee where nobody gives one

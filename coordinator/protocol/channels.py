@@ -123,7 +123,7 @@ class ExactChannel:
     def chances(self, private: Ints) -> list[Fraction]:
         """Return the exact probability of every release, given one device's private sketch, shape (k,); they sum to 1.
 
-        The sketch is one row as `actors.device_half.DeviceHalf.sketch` makes it. Place ``i`` is the release whose bits,
+        The sketch is one row as `Mechanism.sketch` makes it. Place ``i`` is the release whose bits,
         most significant first, are the whole number ``i``; releases beyond the last one never happen.
         """
         raise NotImplementedError

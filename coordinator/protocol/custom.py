@@ -20,9 +20,8 @@ from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixCha
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
 from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.mechanism import LOCAL
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import LOCAL, PublicHalf
-from coordinator.protocol.value_channels import value_bits
 
 SECONDS = 60.0  # Seconds that one call about one block of devices may take, where the class does not say otherwise
 OUTPUTS, VALUES = "outputs", "values"
@@ -165,7 +164,7 @@ class CoinsBlock(Protocol):
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-class Mechanism:
+class UserClass:
     """Base class of a custom mechanism; annotated attributes are its settings, as those of a frozen dataclass.
 
     Attributes
@@ -238,15 +237,18 @@ class Mechanism:
         return None
 
 
-def methods_missing(kind: type[Mechanism]) -> list[str]:
+Mechanism = UserClass  # as blindrec shows it
+
+
+def methods_missing(kind: type[UserClass]) -> list[str]:
     """Return which of the methods that every mechanism must have a class does not define."""
     required = ("query", "channel", "sketch", "estimate")
-    return [name for name in required if getattr(kind, name, None) is getattr(Mechanism, name)]
+    return [name for name in required if getattr(kind, name, None) is getattr(UserClass, name)]
 
 
-def require_whole_class(mechanism: object) -> Mechanism:
+def require_whole_class(mechanism: object) -> UserClass:
     """Return an object if it is a mechanism with all its methods."""
-    if not isinstance(mechanism, Mechanism):
+    if not isinstance(mechanism, UserClass):
         raise InputError(f"design is a {type(mechanism).__name__}, no mechanism; derive it from blindrec.Mechanism")
     if missing := methods_missing(type(mechanism)):
         raise InputError(f"design {type(mechanism).__name__} lacks {', '.join(missing)}; see Mechanism")
@@ -267,13 +269,13 @@ class _Call(threading.Thread):
             self.error = error
 
 
-def where(mechanism: Mechanism, method: str, round_number: int) -> str:
+def where(mechanism: UserClass, method: str, round_number: int) -> str:
     """Return a class, its method and the round, as errors name them."""
     return f"mechanism {type(mechanism).__name__}, method {method}, round {round_number}"
 
 
 def guarded(
-    mechanism: Mechanism,
+    mechanism: UserClass,
     method: str,
     round_number: int,
     *arguments: Any,
@@ -326,7 +328,7 @@ UNCHECKED = "claimed, not checked"  # What stands wherever the guarantee of a ch
 class CustomMechanism:
     """A custom mechanism as the experimenter admits it."""
 
-    mechanism: Mechanism  # The class with its settings
+    mechanism: UserClass  # The class with its settings
     name: str  # The name of its queries: the class's name, ``@``, and the digest of its source and settings
     parameters: frozenset[str] = frozenset()  # Names of the numbers and public arrays that its questions bring
     arrays: frozenset[str] = frozenset()
@@ -345,22 +347,17 @@ class CustomMechanism:
         return MechanismError(f"{where(self.mechanism, method, round_number)}: {complaint}")
 
 
-_ADMITTED: dict[str, CustomPublic] = {}
+_ADMITTED: dict[str, CustomMechanism] = {}
 
 
 def admit(own: CustomMechanism | None) -> None:
     """Make a mechanism known to this process, by its name; only who starts the process calls it."""
     if own is not None:
-        _ADMITTED[own.name] = CustomPublic(own)
+        _ADMITTED[own.name] = own
 
 
 def admitted(name: str) -> CustomMechanism | None:
     """Return the mechanism of that name that was admitted here, or None."""
-    return half.own if (half := _ADMITTED.get(name)) else None
-
-
-def public_of(name: str) -> PublicHalf | None:
-    """Return the public half of the mechanism of that name that was admitted here, or None."""
     return _ADMITTED.get(name)
 
 
@@ -409,7 +406,7 @@ def fitted(own: CustomMechanism, query: Query, answer: object) -> CustomChannel:
 
 
 @lru_cache(maxsize=16)
-def _channel(own: CustomMechanism, query: Query) -> CustomChannel:
+def held_channel(own: CustomMechanism, query: Query) -> CustomChannel:
     """Return the channel that one query's releases are drawn from: as it is stated, and held."""
     channel = stated(own, query)
     hold(own, query, channel)
@@ -433,34 +430,3 @@ def _fit(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
         raise own.fail(
             "channel", query.round, f"a {type(channel).__name__} of {has} {kind} is none of a question of {asks}"
         )
-
-
-class CustomPublic(PublicHalf):
-    """The public half of a custom mechanism."""
-
-    def __init__(self, own: CustomMechanism) -> None:
-        self.own = own
-        self.name = own.name
-        self.promise = own.promise  # type: ignore[misc] # here each one has its own
-        self.parameters = own.parameters  # type: ignore[misc] # as the promise
-        self.arrays = own.arrays  # type: ignore[misc] # as the promise
-        self.pooled = None if own.mechanism.pools else False  # type: ignore[misc] # as the promise
-
-    def check(self, query: Query) -> None:
-        """Refuse a number of outputs that is none; see `PublicHalf.check`."""
-        for name in (OUTPUTS, VALUES):
-            size = query.parameters.get(name)
-            if size is not None and not (2 <= size <= MOST_OUTPUTS and size.is_integer()):
-                raise InputError(f"{query} has {size:g} {name}; give a whole number, 2 to {MOST_OUTPUTS}")
-
-    def questions(self, query: Query) -> range:
-        """Return the numbers of bits that may be asked for; see `PublicHalf.questions`."""
-        return range(1, 2) if OUTPUTS in query.parameters else range(1, 1 << 32)
-
-    def answer_bits(self, query: Query) -> int:
-        """Return the bits that name an output; see `PublicHalf.answer_bits`."""
-        return value_bits(int(query.parameters[OUTPUTS])) if OUTPUTS in query.parameters else 1
-
-    def channel(self, query: Query) -> CustomChannel:
-        """Return the class's channel of a query; see `PublicHalf.channel`."""
-        return _channel(self.own, query)

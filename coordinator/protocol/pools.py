@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from coordinator.protocol.arrays import Indices
-from coordinator.protocol.messages import Query
+from coordinator.protocol.arrays import Indices, read_only
+from coordinator.protocol.messages import CENTRE_UNIT, Query
 
 SIDES = "sides"  # Parameter of every query: values an item, 1 or 2
 
@@ -21,6 +21,24 @@ def pool_size(query: Query) -> int:
 def pool_of(query: Query) -> Indices:
     """Return the items that are asked about, ascending, int32."""
     return np.arange(query.items, dtype=np.int32) if query.pool is None else query.pool
+
+
+OUTSIDE = -1  # Place of an item that is not in the pool
+
+
+def places_in(pool: Indices, items: int) -> Indices:
+    """Return every item's place in the pool, `OUTSIDE` where it has none; int32, shape (N,)."""
+    places = np.full(items, OUTSIDE, np.int32)
+    places[pool] = np.arange(pool.size)
+    return places
+
+
+def centres_of(query: Query) -> tuple[Indices, int]:
+    """Return what ratings of the pool's items are counted from, and what a rating counts in the same steps."""
+    assert query.pool is not None
+    if query.centres is None:
+        return read_only(np.zeros(query.pool.size, np.int32)), 1
+    return read_only(query.centres), CENTRE_UNIT
 
 
 def pairs_of(items: int) -> int:

@@ -10,13 +10,13 @@ from actors.device import PIECE, Cohort
 from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.agreement import Agreement, intermediary_of
 from coordinator.protocol.custom import CustomMechanism, admit
-from coordinator.protocol.mechanisms import half_of as public_half_of
+from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.protocol.trust import OPENER, TWO_SERVERS, Openings
+from coordinator.server.aggregation import aggregate, load_decoder, no_release
 from coordinator.server.fleet.cohorts import Cohorts, Layout, LocalHosts, calls, require_round, spread_here
 from coordinator.server.fleet.handed_rounds import read_shuffled
-from coordinator.server.mechanisms import aggregate, load_decoder, no_release
 from coordinator.server.rounds.conductor import Transport, run_rounds
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
@@ -33,7 +33,7 @@ def answer(query: Query, cohort: Cohort, first: int, stop: int) -> tuple[Statist
 def rehearse(query: Query, cohort: Cohort) -> None:
     """Compile the kernels that `answer` needs; nothing is charged and nothing is answered."""
     cohort.rehearse(query)
-    if not public_half_of(query.design).shares:
+    if not mechanism_of(query.design).shares:
         aggregate(query, no_release(query))
 
 

@@ -13,7 +13,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.store.manifest import UNCLAIMED, openings_of
 
 if TYPE_CHECKING:
-    from actors.device_half import DeviceKind
+    from actors.device_block import DeviceKind
     from actors.keeper import LedgerClient
     from coordinator.protocol.agreement import Agreement
     from coordinator.server.fleet.cohorts import Layout

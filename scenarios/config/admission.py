@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from actors.custom import RatedBlock, SketchCoins
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Floats, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float
@@ -18,7 +17,6 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.custom import (
     UNCHECKED,
     CustomMechanism,
-    CustomPublic,
     Mechanism,
     MechanismError,
     admit,
@@ -28,12 +26,12 @@ from coordinator.protocol.custom import (
     require_whole_class,
     where,
 )
+from coordinator.protocol.custom_adapter import RatedBlock, SketchCoins, adapter, counts_itself
 from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.mechanism import World
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import by_address
-from coordinator.server.custom import CustomDesign, counts_itself
-from coordinator.server.design import World
+from coordinator.protocol.randomizers import by_address
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.identity import identity
 
@@ -61,7 +59,7 @@ class ChannelCheck:
 
 def check_channel(own: CustomMechanism, query: Query) -> ChannelCheck:
     """Check the channel of a query against the query's epsilon."""
-    channel = CustomPublic(own).channel(query)
+    channel = adapter(own).channel(query)
     if isinstance(channel, Likelihood):
         return _check_likelihood(own, query, channel)
     return ChannelCheck(epsilon=channel.epsilon, how=EXACT, warning=_warning(own, channel.log_ratio, query.epsilon))
@@ -157,7 +155,7 @@ def admitted_for(
     own = CustomMechanism(
         mechanism=mechanism, name=f"{type(mechanism).__name__}@{identity(mechanism, helpers)}", helpers=tuple(helpers)
     )
-    query = CustomDesign(own, world).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+    query = adapter(own).query(world, round_number=0, public_seed=bytes(16), epsilon=epsilon)
     own = replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays))
     checked = check_channel(own, query)
     if checked.how == UNCHECKED:
@@ -165,8 +163,8 @@ def admitted_for(
     own = _as_checked(own, checked.how)
     admit(own)
     check_question(query)
-    if not counts_itself(own.mechanism) and not isinstance(CustomPublic(own).channel(query), Likelihood):
-        CustomDesign(own, world).rates(query)  # so that an invalid estimate is reported before any device is asked
+    if not counts_itself(own.mechanism) and not isinstance(adapter(own).channel(query), Likelihood):
+        adapter(own).rates(query, world)  # so that an invalid estimate is reported before any device is asked
     return own, checked
 
 
@@ -187,7 +185,7 @@ def _check_small(own: CustomMechanism, world: World, epsilon: Epsilon) -> None:
     """Check the whole channel in a catalogue of a few items, if the class can ask there."""
     few = replace(world, items=SMALL, rated=min(world.rated, SMALL))
     try:
-        query = CustomDesign(own, few).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+        query = adapter(own).query(few, round_number=0, public_seed=bytes(16), epsilon=epsilon)
     except MechanismError:
         return
     check_channel(own, query)

@@ -22,22 +22,24 @@ from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.coins import round_up
 from coordinator.protocol.custom import admit
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import half_of as public_half
-from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
-from coordinator.protocol.trust import SHUFFLED
-from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.design import Design, PoolDesign, World
-from coordinator.server.server_half import (
+from coordinator.protocol.mechanism import (
     ANCHOR,
     ELIMINATE,
     FIXED,
     GROUPS,
     ONE_ROUND,
     TRUST_LOCAL,
-    ServerHalf,
+    InWorld,
+    MechanismKind,
     Settings,
+    World,
 )
+from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.messages import Query
+from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
+from coordinator.protocol.trust import SHUFFLED
+from coordinator.protocol.value_channels import CHOSEN, PADDED
+from coordinator.server.design import Design
 from scenarios.config.admission import require_same_everywhere
 from scenarios.config.custom_halves import OwnSettings, own_of
 from scenarios.config.scenario import EXPECTED, SMALLEST, TELL, Scenario
@@ -71,7 +73,7 @@ class CentralPromise:
 
     def central(self, query: Query, devices: int) -> float:
         """Return the central epsilon of an answer to a query [nats] in a round of so many honest devices."""
-        bound = randomizer_of(public_half(query.design), query, query.design).bound
+        bound = randomizer_of(mechanism_of(query.design), query, query.design).bound
         local, least = as_float(query.epsilon), max(devices, 1)
         return shuffled_epsilon(bound, local_epsilon=local, devices=least, delta=self.delta, any_delta=True)
 
@@ -80,21 +82,22 @@ class CentralPromise:
 class ShuffledReports:
     """What devices report to a shuffler: a mechanism in a world, and how rounds ask as far as bounds depend on it."""
 
-    half: ServerHalf
+    half: MechanismKind
     settings: Settings
     world: World
     own_questions: bool
     pools: bool  # Whether rounds may be about some items only
 
     @classmethod
-    def of(cls, scenario: Scenario, half: ServerHalf) -> ShuffledReports:
+    def of(cls, scenario: Scenario, half: MechanismKind) -> ShuffledReports:
         """Return what devices of a filled-in scenario report."""
         pools = scenario.pool_size is not None or scenario.policy not in (ONE_ROUND, FIXED, ANCHOR)
         return cls(half, scenario.settings, replace(scenario.world, block=None), scenario.own_questions, pools)
 
     def design(self, epsilon: Epsilon) -> Design:
         """Return what is asked under an epsilon."""
-        return self.half.design(self.settings, replace(self.world, epsilon=epsilon))
+        design: Design = self.half.design(self.settings, replace(self.world, epsilon=epsilon))
+        return design
 
     def query(self, epsilon: Epsilon) -> Query:
         """Return the query of the first round."""
@@ -107,7 +110,7 @@ class ShuffledReports:
     def randomizer(self, local: Epsilon) -> Randomizer:
         """Return what all devices run under a local epsilon."""
         query = replace(self.query(local), own_questions=self.own_questions)
-        one = randomizer_of(public_half(query.design), query, self.half.name)
+        one = randomizer_of(mechanism_of(query.design), query, self.half.name)
         if self.pools and one.bound != self._of_one_item(query):
             return Randomizer(AnyRandomizer(), CLONES)  # levels of its rounds follow from pools, which nobody knows yet
         return one
@@ -115,17 +118,17 @@ class ShuffledReports:
     def _of_one_item(self, query: Query) -> ShufflerBound | None:
         """Return the levels of the query of a round about a single item; None where there is none, or others."""
         design = self.design(query.epsilon)
-        if not isinstance(design, PoolDesign):
+        if not isinstance(design, InWorld):
             return None
         about: dict[str, Any] = {"round_number": 0, "public_seed": bytes(16), "epsilon": query.epsilon}
         try:
             single = design.query(**about, pool=np.zeros(1, np.int32), expected=None)
-            return public_half(single.design).levels(replace(single, own_questions=query.own_questions))
+            return mechanism_of(single.design).levels(replace(single, own_questions=query.own_questions))
         except InputError:
             return None
 
 
-def smallest_round(scenario: Scenario, half: ServerHalf) -> RoundSize:
+def smallest_round(scenario: Scenario, half: MechanismKind) -> RoundSize:
     """Return how many devices the smallest round of a filled-in scenario asks."""
     users = scenario.users or 0
     if scenario.policy == ONE_ROUND:
@@ -153,7 +156,7 @@ def smallest_round(scenario: Scenario, half: ServerHalf) -> RoundSize:
     return RoundSize(size, "the size with which the policy should ask for the fewest users in all")
 
 
-def check_shuffled(scenario: Scenario, half: ServerHalf) -> None:
+def check_shuffled(scenario: Scenario, half: MechanismKind) -> None:
     """Refuse what a shuffler does nothing for, whatever the numbers are."""
     if not half.private or half.trust != TRUST_LOCAL:
         raise InputError(f"devices do not randomize for {half.name}: nothing to shuffle; give grr, oue, subset or set")
@@ -166,11 +169,11 @@ def check_shuffled(scenario: Scenario, half: ServerHalf) -> None:
     if scenario.smallest_round is not None and scenario.policy in (ONE_ROUND, FIXED, GROUPS):
         raise InputError(f"smallest_round is {scenario.smallest_round}, which {scenario.policy} has not; leave it out")
     custom = isinstance(scenario.settings, OwnSettings)  # which is looked at once it can be admitted
-    if not custom and public_half(half.query_name(scenario.settings)).by_address and not scenario.own_questions:
+    if not custom and mechanism_of(half.query_name(scenario.settings)).by_address and not scenario.own_questions:
         raise InputError(by_address(half.name))
 
 
-def shuffled_of(scenario: Scenario, half: ServerHalf) -> CentralPromise:
+def shuffled_of(scenario: Scenario, half: MechanismKind) -> CentralPromise:
     """Return what an answer is promised in a filled-in scenario; see `check_shuffled`."""
     assert scenario.epsilon is not None  # refused before
     answers, expected = scenario.answers_per_device, scenario.expected_answers or EXPECTED
@@ -214,9 +217,9 @@ def _require_delta(scenario: Scenario, devices: int, *, least: int) -> None:
         raise InputError(f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; {remedy}")
 
 
-def _groups(half: ServerHalf, scenario: Scenario, promise: GroupPromise) -> list[tuple[Query, int]]:
+def _groups(half: MechanismKind, scenario: Scenario, promise: GroupPromise) -> list[tuple[Query, int]]:
     """Return the queries of a design that asks groups, and the honest devices of each group."""
-    from coordinator.server.mechanisms.sets import groups_policy  # noqa: PLC0415 (numerical)
+    from coordinator.server.rounds.group_policies import groups_policy  # noqa: PLC0415 (numerical)
     from coordinator.server.rounds.setting import Setting  # noqa: PLC0415
 
     design = half.design(scenario.settings, replace(scenario.world, block=None))
@@ -225,7 +228,7 @@ def _groups(half: ServerHalf, scenario: Scenario, promise: GroupPromise) -> list
     return policy.rehearsal(scenario.users or 0)  # type: ignore[union-attr] # groups behind a shuffler
 
 
-def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
+def sizes_behind_shuffler(scenario: Scenario, half: MechanismKind) -> Settings:
     """Return settings in which a subset has as many values as are best for the central epsilon, if none was given."""
     settings = scenario.settings
     if getattr(settings, "chosen", None) != 0 or scenario.policy == GROUPS:  # groups choose for each question
@@ -233,9 +236,9 @@ def sizes_behind_shuffler(scenario: Scenario, half: ServerHalf) -> Settings:
     promise = shuffled_of(scenario, half)
     assert scenario.epsilon is not None  # refused before
     query = ShuffledReports.of(scenario, half).query(scenario.epsilon / scenario.answers_per_device)
-    from coordinator.server.mechanisms.oracles import shuffled_query  # noqa: PLC0415 (numerical)
+    from coordinator.protocol.mechanisms import subsets_of  # noqa: PLC0415 (numerical)
 
-    parameters = shuffled_query(query, promise.devices, promise.delta).parameters
+    parameters = subsets_of(query).amplified(query, promise.devices, promise.delta).parameters
     names = [name for name in (CHOSEN, PADDED) if name in type(settings).model_fields]
     return settings.model_copy(update={name: int(parameters[name]) for name in names})
 
@@ -248,6 +251,7 @@ def size_by_law(
     # A round of s devices allows a local epsilon that rises with s; the policy takes the users U that it needs under
     # it, and about s more, by which it ends late. Of U + s over s the least is taken: ``s = sqrt(8 U0) / mu`` for one
     # bit, with U0 the users that no noise takes and mu the distance of the two laws that the server tells apart.
+    from coordinator.server.parts import users_to_learn  # noqa: PLC0415 (numerical)
     from coordinator.server.rounds.setting import Setting  # noqa: PLC0415 (numerical)
 
     need |= {"clusters": reports.world.clusters, "own_questions": reports.own_questions}
@@ -257,7 +261,7 @@ def size_by_law(
         setting = Setting(design=reports.design(local), epsilon=local, public_seed=bytes(16), **need)
         try:
             bound = reports.randomizer(local).bound
-            users = reports.half.users_to_learn(policy, setting)
+            users = users_to_learn(policy, setting)
         except InputError:  # of a local epsilon that no channel of these settings has, or under which it tells nothing
             continue
         size = rough_devices(bound, local_epsilon=float(local), epsilon=float(epsilon), delta=delta) / honest

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, create_model
 
-from coordinator.protocol.custom import CustomMechanism, Mechanism, admit, admitted
+from coordinator.protocol.budget import REPLACE
+from coordinator.protocol.custom import CustomMechanism, UserClass, admit, admitted
+from coordinator.protocol.custom_adapter import DECODERS, adapter, policies_of
 from coordinator.protocol.errors import InputError
-from coordinator.server.custom import DECODERS, CustomDesign, policies_of
-from coordinator.server.design import World
-from coordinator.server.server_half import ServerHalf, Settings
+from coordinator.protocol.mechanism import InWorld, Offers, Settings, World
 from scenarios.config.identity import (
     OURS,
     bring,
@@ -40,7 +40,7 @@ class OwnSettings(Settings):
         """Return the class's settings by name."""
         return {name: getattr(self, name) for name in type(self).model_fields if name != "helpers"}
 
-    def mechanism(self) -> Mechanism:
+    def mechanism(self) -> UserClass:
         """Return the class with these settings."""
         return build_mechanism(self.half.kind, self.values())
 
@@ -51,36 +51,48 @@ class OwnSettings(Settings):
         return _rebuilt, (kind, types_of(kind), code_of(kind, self.helpers), values)
 
 
-def _rebuilt(kind: type[Mechanism], types: Mapping[str, Any], code: str, values: Mapping[str, Any]) -> OwnSettings:
+def _rebuilt(kind: type[UserClass], types: Mapping[str, Any], code: str, values: Mapping[str, Any]) -> OwnSettings:
     types_of(kind, types)
     bring(kind, tuple(values.get("helpers", ())), code)
     return half_of_class(kind).settings.model_validate(dict(values))
 
 
-class OwnHalf(ServerHalf):
-    """A class as scenarios see it before its settings and its world are given."""
+class OwnHalf(Offers):
+    """A class as scenarios see it before its settings and its world are given; see `MechanismKind`."""
 
-    def __init__(self, kind: type[Mechanism]) -> None:
-        self.kind, self.name, self.title = kind, f"{kind.__module__}:{kind.__qualname__}", kind.__name__
+    decoders = DECODERS
+
+    def __init__(self, kind: type[UserClass]) -> None:
+        self.kind, self.name, self.title = kind, f"{kind.__module__}:{kind.__qualname__}", kind.__name__  # type: ignore[misc]
         self.policies = policies_of(kind)  # type: ignore[misc] # each class has its own
         self.settings: type[OwnSettings] = _settings_of_class(kind, self)
 
-    decoders = DECODERS
+    def policies_with(self, settings: OwnSettings) -> tuple[str, ...]:  # noqa: ARG002 (the same with all)
+        """Return the policies that the class can follow."""
+        return self.policies
+
+    def relation(self, settings: OwnSettings) -> str:  # noqa: ARG002 (the same with all)
+        """Return the relation of neighbours of a local guarantee."""
+        return REPLACE
+
+    def label(self, row: Mapping[str, Any]) -> str:  # noqa: ARG002 (the same in all)
+        """Return its name."""
+        return self.name
 
     def query_name(self, settings: OwnSettings) -> str:
         """Return the design of its queries: the class's name and the digest of its source and settings."""
         return own_of(settings).name
 
-    def design(self, settings: OwnSettings, world: World) -> CustomDesign:
-        """Return the design in a world."""
-        return CustomDesign(own_of(settings), world)
+    def design(self, settings: OwnSettings, world: World) -> InWorld:
+        """Return the class in a world."""
+        return InWorld(mechanism=adapter(own_of(settings)), world=replace(world, block=None))
 
     def moments(self, settings: OwnSettings, world: World) -> object | None:
         """Return one answer's information about an item, if the class gives it; see `Mechanism.precision`."""
-        return self.design(settings, world).signal()
+        return adapter(own_of(settings)).moments(world)
 
 
-def _settings_of_class(kind: type[Mechanism], half: OwnHalf) -> type[OwnSettings]:
+def _settings_of_class(kind: type[UserClass], half: OwnHalf) -> type[OwnSettings]:
     hints = types_of(kind)
     fields: dict[str, Any] = {}
     for part in settings_fields(kind):
@@ -96,10 +108,10 @@ def _settings_of_class(kind: type[Mechanism], half: OwnHalf) -> type[OwnSettings
     return settings
 
 
-_HALVES: dict[type[Mechanism], OwnHalf] = {}
+_HALVES: dict[type[UserClass], OwnHalf] = {}
 
 
-def half_of_class(kind: type[Mechanism]) -> OwnHalf:
+def half_of_class(kind: type[UserClass]) -> OwnHalf:
     """Return a class's half, which is the same object every time."""
     if kind not in _HALVES:
         _PACKAGES.update(packages_of(kind))
@@ -110,7 +122,7 @@ def half_of_class(kind: type[Mechanism]) -> OwnHalf:
 _PACKAGES: set[str] = set()
 
 
-def packages_of(kind: type[Mechanism], helpers: Iterable[str] = ()) -> set[str]:
+def packages_of(kind: type[UserClass], helpers: Iterable[str] = ()) -> set[str]:
     """Return the packages of a class's code, without Python's and blindrec's."""
     imported = () if came_by_value(kind) else modules_of_class(kind)
     named = [*(one.__module__ for one in kind.__mro__), *helpers, *imported]
@@ -123,7 +135,7 @@ def travelling() -> frozenset[str]:
     return frozenset(_PACKAGES)
 
 
-def settings_in(mechanism: Mechanism) -> OwnSettings:
+def settings_in(mechanism: UserClass) -> OwnSettings:
     """Return a mechanism's settings as a scenario holds them."""
     kind = type(mechanism)
     values = {part.name: getattr(mechanism, part.name) for part in settings_fields(kind)}

@@ -13,11 +13,19 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.custom import UserClass
 from coordinator.protocol.errors import InputError, name_choices
+from coordinator.protocol.mechanism import (
+    FIXED,
+    GROUPS,
+    ONE_ROUND,
+    POSTERIOR,
+    TRUST_TWO_SERVERS,
+    MechanismKind,
+    Settings,
+)
+from coordinator.protocol.mechanisms import mechanisms
 from coordinator.protocol.pools import AGREEMENTS
-from coordinator.server.mechanisms import server_halves
-from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, TRUST_TWO_SERVERS, ServerHalf, Settings
 from scenarios import PACKAGES
 from scenarios.config.custom_halves import OwnSettings, half_of_class, settings_in
 from scenarios.config.files import first_line
@@ -43,18 +51,18 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
 """Settings that plans compare, of mechanisms that they compare at other than the default ones, or not at all."""
 
 
-def designs() -> dict[str, ServerHalf]:
+def designs() -> dict[str, MechanismKind]:
     """Return every mechanism by its name, as they are listed."""
     places = {name: place for place, name in enumerate(ORDER)}
-    return dict(sorted(server_halves().items(), key=lambda item: (places.get(item[0], len(places)), item[0])))
+    return dict(sorted(mechanisms().items(), key=lambda item: (places.get(item[0], len(places)), item[0])))
 
 
-def variants(half: ServerHalf) -> tuple[dict[str, str], ...]:
+def variants(half: MechanismKind) -> tuple[dict[str, str], ...]:
     """Return the settings that a plan compares a mechanism at."""
     return VARIANTS.get(half.name, ({},))
 
 
-def server_half(design: str) -> ServerHalf:
+def server_half(design: str) -> MechanismKind:
     """Return the server's half of a mechanism by its name, or of a custom one by its import path."""
     if _PATH.fullmatch(design):
         return half_of_class(import_class(design))
@@ -75,25 +83,26 @@ def shared_settings() -> list[str]:
     return [name for name in all_settings() if names.count(name) > 1]
 
 
-def own_settings(half: ServerHalf, values: dict[str, Any]) -> Settings:
+def own_settings(half: MechanismKind, values: dict[str, Any]) -> Settings:
     """Take a mechanism's settings out of a scenario's flat values, and refuse those that are about others."""
     for name in sorted(all_settings().keys() & values.keys()):
         if name not in half.settings.model_fields:
             _require_default(half, name, values.pop(name))
     own = {name: values.pop(name) for name in half.settings.model_fields if name in values}
     try:
-        return half.settings.model_validate(own)
+        settings: Settings = half.settings.model_validate(own)
     except ValidationError as error:
         raise InputError(first_line(error, half.settings)) from None
+    return settings
 
 
 def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """Return a scenario's flat values with its mechanism's settings in one, and what follows from these."""
     design, rest = values.get("design", "maxsense"), dict(values)
-    half = half_of_class(type(design)) if isinstance(design, Mechanism) else server_half(str(design))
+    half: MechanismKind = half_of_class(type(design)) if isinstance(design, UserClass) else server_half(str(design))
     if isinstance(stored := rest.pop("settings", None), dict):  # as `model_dump` has them
         rest = {**stored, **rest}
-    if isinstance(design, Mechanism):
+    if isinstance(design, UserClass):
         rest |= {"design": half.name, **settings_in(design).values()}
     settings = own_settings(half, rest)
     if isinstance(settings, OwnSettings) and (strange := sorted(rest.keys() - names)):
@@ -107,7 +116,7 @@ def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any
     return {"decoder": decoder, "policy": policy, **epsilon, **trust, **rest, "settings": settings}
 
 
-def _require_default(half: ServerHalf, name: str, value: Any) -> None:
+def _require_default(half: MechanismKind, name: str, value: Any) -> None:
     owners = [other for other in designs().values() if name in other.settings.model_fields]
     default = owners[0].settings.model_fields[name].default
     try:
@@ -131,7 +140,7 @@ def own_designs(
             used |= fields
             read = own_settings(half, {**{name: values[name] for name in fields}, "helpers": helpers})
         else:
-            read = settings_in(one) if isinstance(one, Mechanism) else one
+            read = settings_in(one) if isinstance(one, UserClass) else one
         if not isinstance(read, OwnSettings):
             raise InputError(f"design is {one}, which needs no name to be compared; name your own, {OWN}")
         designs.append(read)

@@ -14,13 +14,9 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import CustomMechanism
+from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError, PolicyError, name_choices
-from coordinator.protocol.mechanisms import half_of
-from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
-from coordinator.server.custom import server_half
-from coordinator.server.design import Design, LearnerOptions, World
-from coordinator.server.mechanisms.totals import SharedTotals
-from coordinator.server.server_half import (
+from coordinator.protocol.mechanism import (
     ANCHOR,
     ELIMINATE,
     GROUPS,
@@ -31,8 +27,14 @@ from coordinator.server.server_half import (
     TRUST_TWO_SERVERS,
     TWO_ROUNDS,
     UNTIL_LEARNED,
-    ServerHalf,
+    Mechanism,
+    MechanismKind,
+    World,
 )
+from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.mechanisms.totals import SharedVector
+from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
+from coordinator.server.design import Design, LearnerOptions
 from scenarios.config.admission import ChannelCheck, admitted_of_run
 from scenarios.config.central_promise import CentralPromise, check_shuffled, shuffled_of
 from scenarios.config.custom_halves import OwnSettings
@@ -44,7 +46,7 @@ from scenarios.config.scenario import INPUT, PROMOTE, SET, Scenario, TrustSettin
 from scenarios.config.settings import validated
 
 if TYPE_CHECKING:
-    from coordinator.server.decoding.estimates import PublicCounts
+    from coordinator.protocol.decoding.estimates import PublicCounts
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
@@ -96,7 +98,7 @@ class RunSpec:
         if settings.settled:
             half.design(settings, world)
         if settings.splits:
-            _check_channel(scenario.epsilon, settings.shares(world))
+            _check_channel(scenario.epsilon, settings.most_questions(world))
 
     @cached_property
     def shuffled(self) -> CentralPromise | None:
@@ -128,7 +130,8 @@ class RunSpec:
     @cached_property
     def design(self) -> Design:
         """What is asked; an `InputError` where settings are outside their ranges."""
-        return self.half.design(self.scenario.settings, self.world)
+        design: Design = self.half.design(self.scenario.settings, self.world)
+        return design
 
     @property
     def budget(self) -> Epsilon:
@@ -145,21 +148,22 @@ class RunSpec:
         """What was promised, as devices and whoever stands between them and the server hold it."""
         if self._agreement is not None:
             return self._agreement
-        scenario, design = self.scenario, self.design
+        scenario, mechanism = self.scenario, self.scenario.settings
         general: dict[str, Any] = {"designs": self.learner.asks, "users": scenario.users or MOST_DEVICES}
         if self.shuffled is not None:
             return replace(self.shuffled.agreement, **general)
         general |= {"trust": self.half.trust, "budget": self.budget}
-        if not isinstance(design, SharedTotals):
+        if not isinstance(mechanism, SharedVector):
             return Agreement(**general)
+        honest, least_answers = mechanism.honest_devices(self.world)
         return Agreement(
             **general,
             answers=2 if scenario.policy == TWO_ROUNDS else scenario.answers_per_device,
             epsilon=scenario.epsilon,
             delta=scenario.failure_chance,
-            neighbours=design.neighbours,
-            noise_of=design.honest,
-            least_answers=design.least_answers,
+            neighbours=mechanism.neighbours,
+            noise_of=honest,
+            least_answers=least_answers,
         )
 
     @property
@@ -169,7 +173,7 @@ class RunSpec:
             return NO_GUARANTEE
         if self.shuffled is not None:
             return CENTRAL
-        promise = half_of(self.half.query_name(self.scenario.settings)).promise_under(self._relation)
+        promise = mechanism_of(self.half.query_name(self.scenario.settings)).promise_under(self._relation)
         approximate = self.half.trust == TRUST_TWO_SERVERS and self.scenario.failure_chance > 0
         return f"(epsilon, delta)-{promise.removeprefix('epsilon-')}" if approximate else promise
 
@@ -187,7 +191,7 @@ class RunSpec:
 
     @property
     def _relation(self) -> str:
-        return self.half.neighbours(self.scenario.settings)
+        return str(self.half.relation(self.scenario.settings))
 
     @cached_property
     def own(self) -> tuple[CustomMechanism, ChannelCheck] | None:
@@ -221,11 +225,12 @@ class RunSpec:
         """The server's policy; a `PolicyError` if it is a custom one and cannot be imported or made."""
         name = self.scenario.policy
         if ":" not in name:
-            from coordinator.server.rounds.policies import PolicyOptions  # noqa: PLC0415 (numerical)
+            from coordinator.server.parts import policy_of  # noqa: PLC0415 (numerical)
+            from coordinator.server.rounds.policies import PolicyOptions  # noqa: PLC0415
 
             scenario = self.scenario
             options = PolicyOptions(devices=scenario.users or 0, rounds=scenario.rounds)
-            return self.half.policy(name, self.setting, options)
+            return policy_of(name, self.setting, options)
         try:
             policy = import_object(name, "policy")(self.setting)
         except PolicyError:
@@ -240,6 +245,8 @@ class RunSpec:
     @cached_property
     def learner(self) -> Learner:
         """How the server learns; a trusted curator has coins that nobody else knows."""
+        from coordinator.server.parts import learner_of  # noqa: PLC0415 (numerical)
+
         scenario = self.scenario
         options = LearnerOptions(
             decoder=scenario.decoder,
@@ -248,11 +255,12 @@ class RunSpec:
             curator_seed=derive(scenario.seed, "curator"),
             public=self._public,
         )
-        half = self.half if self.own is None else server_half(self.own[0])
-        return half.learner(scenario.settings, self.world, options)
+        mechanism = scenario.settings if self.own is None else adapter(self.own[0])
+        assert isinstance(mechanism, Mechanism)  # settings of a custom class are none, which has an adapter
+        return learner_of(mechanism, self.world, options)
 
 
-def half_in(scenario: Scenario) -> ServerHalf:
+def half_in(scenario: Scenario) -> MechanismKind:
     """Return the server's half of a scenario's mechanism."""
     settings = scenario.settings
     return settings.half if isinstance(settings, OwnSettings) else named_half(scenario.design)
@@ -265,7 +273,7 @@ def load_scenario(path: Path | None, flags: dict[str, Any], *, allow_code: bool 
     return scenario
 
 
-def check_servers(scenario: Scenario, half: ServerHalf) -> None:
+def check_servers(scenario: Scenario, half: MechanismKind) -> None:
     """Refuse two servers for what is no share, shares without them, and a delta that promises nothing."""
     shared = half.trust == TRUST_TWO_SERVERS
     if scenario.trust == TWO_SERVERS and not shared:
@@ -297,16 +305,16 @@ def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
     bit_channel(None if epsilon is None else epsilon / questions)
 
 
-def _check_own_questions(scenario: Scenario, half: ServerHalf) -> None:
+def _check_own_questions(scenario: Scenario, half: MechanismKind) -> None:
     """Refuse a design whose devices cannot draw their questions, and liars, who would choose theirs."""
     if isinstance(scenario.settings, OwnSettings):
         raise InputError(f"own_questions is True, but devices of {half.name}, a custom one, draw none; leave it out")
-    half_of(half.query_name(scenario.settings)).check_own_questions(f"own_questions is True: {half.name}")
+    mechanism_of(half.query_name(scenario.settings)).check_own_questions(f"own_questions is True: {half.name}")
     if scenario.malicious:
         raise InputError(f"malicious is {scenario.malicious:g} and own_questions is True; leave one out")
 
 
-def _check_policy_name(scenario: Scenario, half: ServerHalf) -> None:
+def _check_policy_name(scenario: Scenario, half: MechanismKind) -> None:
     """Refuse a policy that does not exist, or that the design cannot follow."""
     policy, policies = scenario.policy, half.policies_with(scenario.settings)
     if len(policies) == 1 and policy not in policies:
@@ -317,12 +325,12 @@ def _check_policy_name(scenario: Scenario, half: ServerHalf) -> None:
         raise InputError(f"policy is {policy!r}; {choices}, or your own, mypackage.mymodule:MyPolicy")
 
 
-def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
+def _check_policy(scenario: Scenario, half: MechanismKind) -> None:
     """Refuse settings of another policy."""
     policy, rounds, answers = scenario.policy, scenario.rounds, scenario.answers_per_device
     by_posterior = scenario.decoder == POSTERIOR
-    if scenario.confidence != type(scenario).model_fields["confidence"].default and not half.sure:
-        choices = " and ".join(half.name for half in designs().values() if half.sure)
+    if scenario.confidence != type(scenario).model_fields["confidence"].default and POSTERIOR not in half.decoders:
+        choices = " and ".join(half.name for half in designs().values() if POSTERIOR in half.decoders)
         raise InputError(
             f"confidence is {scenario.confidence}, which is about {choices}, not {half.name}; leave it out"
         )
@@ -341,7 +349,7 @@ def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
     _check_against_liars(scenario, half, policy, by_posterior=by_posterior)
 
 
-def _check_against_liars(scenario: Scenario, half: ServerHalf, policy: str, *, by_posterior: bool) -> None:
+def _check_against_liars(scenario: Scenario, half: MechanismKind, policy: str, *, by_posterior: bool) -> None:
     if scenario.pool_size is not None and not (by_posterior and policy in ("fixed", "eliminate")):
         able = "decoder posterior and policies fixed and eliminate"
         raise InputError(f"pool_size is {scenario.pool_size}, which is about {able}, not {policy}; leave it out")
@@ -354,7 +362,7 @@ def _check_against_liars(scenario: Scenario, half: ServerHalf, policy: str, *, b
         )
 
 
-def _check_advice(scenario: Scenario, half: ServerHalf) -> None:
+def _check_advice(scenario: Scenario, half: MechanismKind) -> None:
     """Refuse features and public people where scores are no popularity that they could be weighed with."""
     if scenario.features is not None and not half.ranks:
         features = brief(str(scenario.features))

@@ -16,9 +16,9 @@ from coordinator.protocol.budget import DELTA_IN_WORDS, default_delta
 from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import ANCHOR, ONE_ROUND, Settings, World, check_shape
 from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
-from coordinator.server.design import MOST_ROUNDS, World
-from coordinator.server.server_half import ANCHOR, ONE_ROUND, Settings, check_shape
+from coordinator.server.design import MOST_ROUNDS
 from scenarios.config.files import Exact, Matrix, NamedPath, Row, brief, check_shares
 from scenarios.config.mechanism_settings import all_settings, designs, gathered
 from scenarios.config.settings import (

@@ -9,12 +9,11 @@ from actors.ratings import BlockRatings, Ratings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
+from coordinator.protocol.decoding.estimates import PublicCounts
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import GROUPS, World
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.trust import SHUFFLED
-from coordinator.server.decoding.estimates import PublicCounts
-from coordinator.server.design import World
-from coordinator.server.server_half import GROUPS
 from scenarios.config.central_promise import sizes_behind_shuffler
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario

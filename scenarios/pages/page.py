@@ -13,8 +13,8 @@ from typing import Any, Self
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
+from coordinator.protocol.budget import REPLACE
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.public_half import REPLACE
 from scenarios.config.files import brief
 from scenarios.experiments import EXPERIMENTS
 from scenarios.pages.answer_page import AnswerSection, answer_section, page_style, policy, templates

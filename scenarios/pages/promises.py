@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinator.protocol.custom import UNCHECKED
-from coordinator.protocol.mechanisms import public_halves as publics
-from coordinator.protocol.public_half import LOCAL
+from coordinator.protocol.mechanism import LOCAL, TRUST_CURATOR, TRUST_LOCAL
+from coordinator.protocol.mechanisms import by_query
 from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
-from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
 from scenarios.show.tables import is_guaranteed
@@ -206,7 +205,7 @@ def _of_sweep(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """Yield kinds and names of a sweep's settings: by design, by mechanism of two tiers, or by what is proved."""
     for row in next((record[name] for name in _SWEPT if record.get(name)), []):
         if "design" in row:
-            half, public = designs().get(str(row["design"])), publics().get(str(row["design"]))
+            half, public = designs().get(str(row["design"])), by_query().get(str(row["design"]))
             open_ = row.get("epsilon") == "inf" or (half is not None and not half.private)
             kind = kind_of(public.promise if public else LOCAL, half.trust if half else TRUST_LOCAL)
             yield "none" if open_ else kind, str(row["design"])

@@ -22,8 +22,8 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.protocol.custom import UNCHECKED
+from coordinator.protocol.mechanism import TRUST_CURATOR, TRUST_TWO_SERVERS
 from coordinator.protocol.trust import SHUFFLED
-from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS
 from scenarios.config.files import printable
 from scenarios.config.mechanism_settings import server_half
 from scenarios.log import left_text, moving_bar, spoke, width_of, write_line

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
+from coordinator.protocol.budget import ADD_REMOVE, REPLACE
 from scenarios.config.settings import Target
 from scenarios.show.tables import remark, short, show_table
 from scenarios.studies.crossing import is_close, over_seeds_and_people, people_for

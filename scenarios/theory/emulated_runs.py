@@ -13,14 +13,14 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.decoding.line import decode_shares
+from coordinator.protocol.mechanism import InWorld
 from coordinator.protocol.messages import Release
 from coordinator.protocol.moments.blocks import BlockParameters, curator_signal
 from coordinator.protocol.moments.emulation import EmulatedDevices, draw_pairs, draw_reveals, draw_totals, draw_votes
 from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
-from coordinator.server.decoding.line import decode_shares
-from coordinator.server.design import EmulatedDesign
-from coordinator.server.mechanisms.toys import round_users
+from coordinator.server.rounds.group_policies import round_users
 from coordinator.server.rounds.state import Ask
 from scenarios.data.metrics import best_matching
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class Emulated:
     """Devices of a block model that `coordinator.server.rounds.rounds` asks; none of them is simulated."""
 
-    design: EmulatedDesign  # What is asked
+    design: InWorld  # What is asked
     likes: Floats2  # shape (K, N); Probability that a user of each class likes each item: part of the world
     class_shares: Floats  # shape (K,); Shares of the user classes
     rated: int  # Number of items w that every user rated
@@ -46,7 +46,7 @@ class Emulated:
             likes=self.likes[:, pool], class_shares=self.class_shares, rated=self.rated, users=users
         )
         sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
-        sensed[pool], scores[pool], ones = self.design.emulate(query, crowd, self.coins)
+        sensed[pool], scores[pool], ones = self.design.mechanism.emulate(query, crowd, self.coins)
         return ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones), []
 
 
@@ -348,7 +348,7 @@ def _spectral(means: Floats, variance: float, sizes: Ints) -> tuple[float, float
 @content_cache
 def pair_emulation(rates: Floats, sizes: Ints, decoder: str) -> Emulation:
     """Return emulated runs of Pairwise-Preference, whose answers are 1 at such rates."""
-    from coordinator.server.decoding.line import decode_pairs  # noqa: PLC0415 (loads eigenvectors and k-means)
+    from coordinator.protocol.decoding.line import decode_pairs  # noqa: PLC0415 (loads eigenvectors and k-means)
 
     cluster, items = np.repeat(np.arange(sizes.size), sizes), int(sizes.sum())
     upper = np.flatnonzero(np.triu(np.ones((items, items), bool), 1))
@@ -370,7 +370,7 @@ def pair_emulation(rates: Floats, sizes: Ints, decoder: str) -> Emulation:
 @content_cache
 def totals_emulation(alike: Floats, world: BlockParameters, scale: float) -> Emulation:
     """Return emulated runs of a trusted curator's pairs: totals, exact of few users, and its noise."""
-    from coordinator.server.decoding.line import decode_affinity  # noqa: PLC0415 (as above)
+    from coordinator.protocol.decoding.line import decode_affinity  # noqa: PLC0415 (as above)
 
     sizes, items, rated = world.cluster_sizes, world.items, world.rated
     one = curator_signal(alike, sizes, users=1, rated=rated)

@@ -21,7 +21,13 @@ from actors.lies import ANSWERS
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, values_of
+from coordinator.protocol.decoding.estimates import Estimates
+from coordinator.protocol.decoding.line import kmeans_on_line
+from coordinator.protocol.decoding.posterior import believe
+from coordinator.protocol.mechanism import FIXED, ONE_ROUND, POSTERIOR, InWorld
+from coordinator.protocol.mechanisms import subsets_of
+from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, Frequencies, values_of
+from coordinator.protocol.mechanisms.sets import Pairs
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import PairMoments, SketchMoments
 from coordinator.protocol.moments.count_moments import FrequencyMoments
@@ -29,14 +35,8 @@ from coordinator.protocol.moments.sign_moments import SignMoments, sign_contrast
 from coordinator.protocol.pools import pool_size
 from coordinator.protocol.statistics.counts import Rates
 from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.line import kmeans_on_line
-from coordinator.server.decoding.posterior import believe
-from coordinator.server.design import PoolDesign
-from coordinator.server.mechanisms.oracles import FrequencyHalf, subset_rates
 from coordinator.server.rounds.setting import most_moved
 from coordinator.server.rounds.state import ServerState
-from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
@@ -118,7 +118,7 @@ def likes_of_liar(query: Query) -> float | None:
     """
     if query.design not in ("set", "subset"):
         return None
-    return values_shift(ShiftInputs(query=query, rated=1, makes_up=ANSWERS), 1, subset_rates(query))
+    return values_shift(ShiftInputs(query=query, rated=1, makes_up=ANSWERS), 1, subsets_of(query).reports(query))
 
 
 def share_to_lift(likes: float, reach: float) -> float:
@@ -261,8 +261,10 @@ def _influence(moments: object, scenario: Scenario, inputs: ShiftInputs) -> Infl
                 deviation=np.full(levels.size, moments.estimate_deviation(1, decoder)),
                 shift=partial(shift, inputs),
             )
-        case FrequencyMoments() if isinstance(half := half_in(scenario), FrequencyHalf):  # Pairs are of no oracle
-            rates = half.asking.reports(inputs.query)
+        case FrequencyMoments() if isinstance(oracle := scenario.settings, Frequencies) and not isinstance(
+            oracle, Pairs
+        ):
+            rates = oracle.reports(inputs.query)
             if getattr(scenario.settings, "told", "liked") == "rated" or values_shift(inputs, 1, rates) is None:
                 return None
             return Influence(
@@ -337,7 +339,11 @@ def overthrown(scenario: Scenario, influence: Influence, labels: Indices, *, pro
     spec = RunSpec(scenario)
     setting, ask = spec.setting, spec.policy.next_query(ServerState(devices=scenario.users or 1))
     design = setting.design
-    if ask is None or scenario.clusters != influence.levels.size or not isinstance(design, PoolDesign):
+    if (
+        ask is None
+        or scenario.clusters != influence.levels.size
+        or not (isinstance(design, InWorld) and design.estimates)
+    ):
         return 0.0
     truth, coins, users = by_level(scenario)[labels], np.random.default_rng(0), ask.stop - ask.first
     rates = design.rates(ask.query)

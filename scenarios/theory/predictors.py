@@ -17,29 +17,24 @@ from scipy.special import erfcx, log_ndtr, ndtr
 from coordinator.protocol.arrays import Bools, Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.decoding.curator import DiscreteLaplace, TotalMoments
+from coordinator.protocol.decoding.estimates import Estimates
+from coordinator.protocol.decoding.posterior import Posterior, believe
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import FIXED, GROUPS, ONE_ROUND, POSTERIOR, TWO_ROUNDS, UNTIL_LEARNED
+from coordinator.protocol.mechanisms.anchor import SENSING_LEVELS, AnchorSensing
 from coordinator.protocol.moments.blocks import BlockParameters, PairMoments, SketchMoments
-from coordinator.protocol.moments.count_moments import FrequencyMoments
-from coordinator.protocol.moments.probabilities import hypergeometric_masses
-from coordinator.protocol.moments.sign_moments import SignMoments, pair_contrast
-from coordinator.server.anchor.anchor_queries import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK, SENSING_LEVELS, AnchorSensing
-from coordinator.server.anchor.policy import CLEAR, LEVELS_TRIED, PAIR_AGAIN, PAIR_GROWTH, PAIRS_COUNT, SURE, TRIAL
-from coordinator.server.decoding.curator import DiscreteLaplace
-from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.posterior import Posterior, believe
-from coordinator.server.server_half import (
-    FIXED,
-    GROUPS,
-    ONE_ROUND,
-    POSTERIOR,
-    TWO_ROUNDS,
-    UNTIL_LEARNED,
-    PairTotals,
+from coordinator.protocol.moments.count_moments import (
+    FrequencyMoments,
+    PairTotalMoments,
     RevealMoments,
     SumMoments,
-    TotalMoments,
     YesMoments,
 )
+from coordinator.protocol.moments.probabilities import hypergeometric_masses
+from coordinator.protocol.moments.sign_moments import SignMoments, pair_contrast
+from coordinator.server.anchor.anchor_queries import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK
+from coordinator.server.anchor.policy import CLEAR, LEVELS_TRIED, PAIR_AGAIN, PAIR_GROWTH, PAIRS_COUNT, SURE, TRIAL
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
@@ -262,7 +257,7 @@ def why_not_predicted(scenario: Scenario) -> str:
 def _seconds(moments: object, items: int) -> float:
     """Return about how many processor seconds a draw takes; 0 where nothing is drawn."""
     match moments:
-        case PairMoments() | PairTotals():
+        case PairMoments() | PairTotalMoments():
             return emulated.pair_seconds(items)
         case YesMoments() | RevealMoments():
             return emulated.share_seconds(items)
@@ -308,7 +303,7 @@ def _emulated(moments: object, parameters: BlockParameters, decoder: str) -> Pre
     match moments:
         case PairMoments() if 2 <= sizes.size < items:
             one = emulated.pair_emulation(moments.rates, sizes, decoder)
-        case PairTotals() if 2 <= sizes.size < items:
+        case PairTotalMoments() if 2 <= sizes.size < items:
             one = emulated.totals_emulation(moments.profile, parameters, moments.scale)
         case RevealMoments():
             one = emulated.reveal_emulation(parameters, moments.share)

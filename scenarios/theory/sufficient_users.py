@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.server.server_half import TRUST_LOCAL, NoSignal
+from coordinator.protocol.mechanism import TRUST_LOCAL
+from coordinator.protocol.moments.count_moments import NoSignal
 from scenarios.config.mechanism_settings import designs
 from scenarios.config.run_spec import half_in
 from scenarios.config.scenario import Scenario

@@ -15,14 +15,14 @@ from thoroughness import examples
 from worlds import oracle_coins, pair_query, turned_query
 
 from actors.device import Cohort
-from actors.mechanisms import half_of
-from actors.ratings import Ratings
+from actors.ratings import Ratings, RatingsBlock
 from actors.seeds import Coins
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.sign_moments import pair_contrast
 from coordinator.protocol.statistics.signs import AnchorStatistic
-from coordinator.server.mechanisms import aggregate
+from coordinator.server.aggregation import aggregate
 
 UNIT = 32
 
@@ -61,7 +61,9 @@ def oracle_turned(query: Query, device: int, ratings: dict[int, bool]) -> int:
 
 def bits_of(ratings: Ratings, query: Query, first: int, count: int) -> list[int]:
     coins = Coins(as_words(worlds.SECRET), first, count, query.words)
-    told: list[int] = half_of(query.design).sketch(query, ratings, coins).private[:, 0].tolist()
+    told: list[int] = (
+        mechanism_of(query.design).sketch(query, RatingsBlock(ratings, coins), coins).private[:, 0].tolist()
+    )
     return told
 
 

@@ -12,6 +12,7 @@ import statistical
 import worlds
 from hostile import forged
 from reference import World
+from worlds import in_world
 
 from actors.absence import PRESENT, Absence
 from actors.device import Cohort
@@ -19,15 +20,14 @@ from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import public_halves
-from coordinator.protocol.mechanisms.oracles import OneItem
+from coordinator.protocol.mechanisms import by_query, mechanisms
+from coordinator.protocol.mechanisms.maxsense import MaxSense
+from coordinator.protocol.mechanisms.oracles import Frequencies
+from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.messages import Query
 from coordinator.protocol.pools import AGREEMENTS
-from coordinator.server.mechanisms import aggregate, no_release
-from coordinator.server.mechanisms import server_halves as servers_know
-from coordinator.server.mechanisms.maxsense import MaxSense
-from coordinator.server.mechanisms.pairwise import Pairwise
-from scenarios.studies.scrutiny.mechanism import Size, subjects
+from coordinator.server.aggregation import aggregate, no_release
+from scenarios.studies.scrutiny.mechanism_under_test import Size, subjects
 
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
 
@@ -83,15 +83,15 @@ def test_another_population_and_another_public_seed_are_the_oracles_too(seed: in
 
 # What devices refuse to be asked, of every design: in one line, before anything is charged. And who stays silent.
 ITEMS = 12
-OPEN = tuple(name for name, half in public_halves().items() if not half.private)
+OPEN = tuple(name for name, half in by_query().items() if not half.randomizes)
 RATINGS = worlds.block_ratings(worlds.world(items=ITEMS, rated=4))
 
 
-SUBJECTS = [subject for name in servers_know() for subject in subjects(name) if subject.scenario]
+SUBJECTS = [subject for name in mechanisms() for subject in subjects(name) if subject.scenario]
 QUERIES = {
     one.design: one
     for one in (subject.query(Size(ITEMS, 4, 1000), Fraction(1)) for subject in SUBJECTS)
-    if not public_halves()[one.design].shares
+    if not by_query()[one.design].shares
 }
 """One of every design that a mechanism which is found asks; tests/coordinator/test_shares.py asks those in shares."""
 SHARED = {name: subjects(name)[0].query(Size(ITEMS, 4, 1000), Fraction(1)) for name in ("totals", "pair-totals")}
@@ -102,7 +102,7 @@ def test_a_server_cannot_have_private_rated_items_named() -> None:
     ratings = forged(worlds.block_ratings(worlds.world(items=20, rated=5)), rated_public=False)
     cohort = Cohort(ratings, bytes(16), 0, 8, Fraction(1))
     for agreement in AGREEMENTS:
-        design = Pairwise(items=20, agreement=agreement, rated_public=True)
+        design = in_world(Pairwise, items=20, agreement=agreement, rated_items="public")
         with pytest.raises(InputError, match="private here"):
             cohort.answer(design.query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1, 10**6)), 0, 8)
     assert cohort.ledger.spent(0) == 0
@@ -223,7 +223,7 @@ def test_centres_that_do_not_fit_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("pool", POOLS)
-@pytest.mark.parametrize("name", [*(name for name in QUERIES if public_halves()[name].pooled is not False), *SHARED])
+@pytest.mark.parametrize("name", [*(name for name in QUERIES if by_query()[name].pooled is not False), *SHARED])
 def test_no_pool_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
     """It checks no bounds: a server may send anything, and must get a line, no other memory."""
     assert "pool" in refused(forged((QUERIES | SHARED)[name], pool=POOLS[pool]))
@@ -242,14 +242,14 @@ def test_a_catalogue_of_one_item_has_no_pair(name: str) -> None:
     refused(forged(QUERIES[name], items=1), items=1)
 
 
-@pytest.mark.parametrize("name", [name for name in QUERIES if not public_halves()[name].names_rated])
+@pytest.mark.parametrize("name", [name for name in QUERIES if not by_query()[name].names_rated])
 def test_devices_without_any_rating_answer_all_the_same(name: str) -> None:
     """A whole block of them; without noise their bits are those of nothing rated, or "none", or a fair coin's."""
     query = forged(QUERIES[name], epsilon=None)
     ratings = worlds.stored_ratings([{}, {}], [0, 1, 1, 0], ITEMS)
     release = Cohort(ratings, worlds.SECRET, 0, 4, None).answer(query, 0, 4)
     assert release.answered is None
-    if name not in ("sign", "pair-signs", "anchor") and not isinstance(public_halves()[name], OneItem):
+    if name not in ("sign", "pair-signs", "anchor") and not isinstance(by_query()[name], Frequencies):
         assert release.unpacked().all() == (name == "pairwise-equal")
         assert release.unpacked().any() == (name == "pairwise-equal")
 
@@ -282,7 +282,7 @@ def test_names_of_a_query_are_few() -> None:
 
 # Who is missing: as many devices as said, whatever they rated, and the same ones when asked again.
 USERS = 40_000
-QUERY = MaxSense(items=40, rated=5).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
+QUERY = in_world(MaxSense, items=40, rated=5).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
 HALF = Absence(dropout=0.3, stragglers=0.5, delay=20, deadline=10)
 
 
@@ -321,7 +321,7 @@ def test_silence_tells_nothing_of_ratings_and_is_repeated() -> None:
 
 
 def test_another_query_meets_other_coins() -> None:
-    other = MaxSense(items=40, rated=5).query(round_number=1, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
+    other = in_world(MaxSense, items=40, rated=5).query(round_number=1, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
     devices = cohort("0.9,0.1")
     masks = [devices.answer(query, 0, USERS).answered_mask() for query in (QUERY, other)]
     assert 0.1 < np.mean(masks[0] != masks[1]) < 0.6

@@ -16,23 +16,24 @@ from faults import Deaf, hasty_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples, sample, size
+from worlds import in_world
 
 from actors.device import Cohort
 from actors.durable_log import Log
 from actors.keeper import LEDGER, Charge, Keeper, owner_of, read_book, spent_by
 from actors.ledger import Ledger
-from actors.mechanisms import half_of
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, LedgerError
+from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.messages import Query
-from coordinator.server.mechanisms.maxsense import MaxSense
 
 WORLD = worlds.world(items=40, rated=5)
 BUDGET = Fraction(1)
 
 
 def query(number: int, epsilon: Fraction = Fraction(1, 3)) -> Query:
-    return MaxSense(items=40, rated=5).query(round_number=number, public_seed=worlds.PUBLIC, epsilon=epsilon)
+    return in_world(MaxSense, items=40, rated=5).query(round_number=number, public_seed=worlds.PUBLIC, epsilon=epsilon)
 
 
 def cohort(folder: Path, first: int = 0, stop: int = 60) -> Cohort:
@@ -77,7 +78,7 @@ def test_it_is_booked_before_it_is_answered(tmp_path: Path, monkeypatch: pytest.
         seen.append(lines(tmp_path))
         raise KeyboardInterrupt
 
-    devices, half = cohort(tmp_path), half_of(query(0).design)
+    devices, half = cohort(tmp_path), mechanism_of(query(0).design)
     monkeypatch.setattr(type(half), "sketch", sketched)
     with pytest.raises(KeyboardInterrupt):
         devices.answer(query(0), 0, 60)

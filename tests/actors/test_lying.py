@@ -15,12 +15,12 @@ from worlds import oracle_coins, pair_query, turned_query
 from actors.device import Cohort
 from actors.lies import ANSWERS, RATINGS, Collusion, LiarsView, liars_among, lie_about
 from actors.lying import LyingCohort, made_up
-from actors.mechanisms import registered
 from actors.ratings import BlockRatings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import by_query
 from coordinator.protocol.messages import Query
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
@@ -79,7 +79,7 @@ def test_honest_devices_answer_the_same_bits_and_liars_others_on_every_layout(de
 
 
 def test_every_private_mechanism_has_a_lie_of_its_own() -> None:
-    without = {name for name in registered() if lie_about(name) is None}
+    without = {name for name in by_query() if lie_about(name) is None}
     assert without == {"full-reveal", "curator-items", "curator-pairs", "totals", "pair-totals"}  # actors.lying
 
 

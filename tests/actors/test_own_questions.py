@@ -16,7 +16,7 @@ from scipy.stats import chi2
 
 import actors.seeds
 from actors.device import Cohort
-from actors.mechanisms import half_of as device_half
+from actors.ratings import RatingsBlock
 from actors.seeds import QUESTION, Coins, private_coins
 from coordinator.protocol.amplification import FiniteChannel, TwoLevels
 from coordinator.protocol.arrays import Words
@@ -24,14 +24,13 @@ from coordinator.protocol.channels import ExactChannel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.mechanisms import check_question, public_halves
-from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.mechanisms import by_query, check_question, mechanism_of
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.statistics.statistic import Statistic, merge
-from coordinator.server.mechanisms import aggregate, no_release
+from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.rounds.transcript import digest
 from scenarios.config.mechanism_settings import server_half
-from scenarios.studies.scrutiny.mechanism import Size, every_rating, stored, subject_of
+from scenarios.studies.scrutiny.mechanism_under_test import Size, every_rating, stored, subject_of
 
 SIZE = Size(items=6, rated=3, users=1000)
 FIRST, DEVICES = 77, 301
@@ -76,7 +75,7 @@ def as_values(statistic: Statistic) -> dict[str, Any]:
 
 def test_all_designs_by_address_are_cases_or_refused() -> None:
     designs = {query_of(case).design for case in CASES}
-    by_address = {name for name, half in public_halves().items() if half.by_address}
+    by_address = {name for name, half in by_query().items() if half.by_address}
     assert {name for name in by_address if not name.startswith("pairwise")} <= designs
 
 
@@ -132,15 +131,15 @@ def test_bits_are_those_of_addressed_questions_where_the_words_are(
     streams = device_streams(query.key, FIRST, DEVICES)
     ratings = cohort(synthetic=synthetic)._ratings
     coins = Coins(as_words(worlds.SECRET), FIRST, DEVICES, addressed.words)
-    half = device_half(query.design)
-    expected = half.packed(half.sketch(addressed, ratings, coins).private, addressed, coins)
-    drawn = half.packed(half.sketch(query, ratings, coins).private, query, coins)
+    half = mechanism_of(query.design)
+    expected = half.packed(half.sketch(addressed, RatingsBlock(ratings, coins), coins).private, addressed, coins)
+    drawn = half.packed(half.sketch(query, RatingsBlock(ratings, coins), coins).private, query, coins)
 
     def instead(master: Words, first: int, count: int, purpose: np.uint64, *rest: Any) -> Words:
         return streams if purpose == QUESTION else private_coins(master, first, count, purpose, *rest)
 
     monkeypatch.setattr(actors.seeds, "private_coins", instead)
-    found = half.packed(half.sketch(query, ratings, coins).private, query, coins)
+    found = half.packed(half.sketch(query, RatingsBlock(ratings, coins), coins).private, query, coins)
     assert found.tolist() == expected.tolist()
     assert found.tolist() != drawn.tolist()
     heard = np.arange(DEVICES) % 5 > 0
@@ -222,7 +221,7 @@ WORDS = 3000  # Questions that stand for all 2^64
 
 def joint(query: Query, rows: list[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Chances of every pair of a question among `WORDS` and an answer, a row an input."""
-    channel, half = public_half(query.design).channel(query), device_half(query.design)
+    channel, half = mechanism_of(query.design).channel(query), mechanism_of(query.design)
     assert isinstance(channel, ExactChannel)
     chances: dict[tuple[int, ...], list[float]] = {}
     table = []
@@ -230,7 +229,7 @@ def joint(query: Query, rows: list[Any]) -> np.ndarray[Any, np.dtype[np.float64]
         ratings = stored([row], [0] * WORDS, query.items)
         coins = Coins(as_words(worlds.SECRET), 0, WORDS, query.words)
         answers = []
-        for sketch in half.sketch(query, ratings, coins).private.reshape(WORDS, -1):
+        for sketch in half.sketch(query, RatingsBlock(ratings, coins), coins).private.reshape(WORDS, -1):
             key = tuple(sketch.tolist())
             if key not in chances:
                 chances[key] = [float(one) / WORDS for one in channel.chances(sketch.astype(np.int64))]
@@ -251,9 +250,9 @@ def test_levels_are_those_of_the_channel_of_question_and_answer(case: str) -> No
     """
     epsilon = Fraction(2)
     query = query_of(case, epsilon)
-    levels = public_half(query.design).levels(query)
+    levels = mechanism_of(query.design).levels(query)
     assert levels is not None
-    assert public_half(query.design).levels(replace(query, own_questions=False)) is None
+    assert mechanism_of(query.design).levels(replace(query, own_questions=False)) is None
     rows = [row for row in every_rating(Size(items=4, rated=3, users=1)) if len(row) in (1, 3)]
     table = joint(query, rows)
     odds = math.exp(epsilon)
@@ -280,7 +279,7 @@ def test_levels_with_own_questions_are_those_of_the_table() -> None:
     found = {}
     for case in ("maxsense", "pairs' signs", "turned signs", "pairwise", "sign", "olh", "hadamard of two rows"):
         query = query_of(case, Fraction(2))
-        levels = public_half(query.design).levels(query)
+        levels = mechanism_of(query.design).levels(query)
         assert levels is not None
         found[case] = levels.pi, levels.kappa
     bit = (0.5, 0.5)
@@ -288,8 +287,8 @@ def test_levels_with_own_questions_are_those_of_the_table() -> None:
     assert found.pop("hadamard of two rows") == pytest.approx((1 / 4, 3 / 16))
     assert set(found.values()) == {bit}
     one_row = replace(query_of("hadamard"), parameters={"sides": 1.0, "rows": 1.0}, answer_bits=1)
-    levels = public_half("hadamard").levels(one_row)
+    levels = mechanism_of("hadamard").levels(one_row)
     assert levels is not None
     assert (levels.pi, levels.kappa) == (0.5, 0.25)
     several = query_of("multi-maxsense", Fraction(2))
-    assert public_half(several.design).levels(several) is None
+    assert mechanism_of(several.design).levels(several) is None

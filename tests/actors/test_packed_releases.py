@@ -10,7 +10,12 @@ import reference
 import worlds
 from statistical import chi_square_fits, rate_fits
 
-from actors.packed_releases import (
+from actors.seeds import Coins
+from coordinator.protocol.arrays import Bits2, Bools2, Indices2, Words, Words2, Words32
+from coordinator.protocol.channels import COIN, IndependentBits, UnaryChannel, unary_channel
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.messages import unpack
+from coordinator.protocol.packed_releases import (
     BLOCKS,
     ROWS,
     _start,
@@ -21,11 +26,6 @@ from actors.packed_releases import (
     release_unary,
     wipe,
 )
-from actors.seeds import Coins
-from coordinator.protocol.arrays import Bits2, Bools2, Indices2, Words, Words2, Words32
-from coordinator.protocol.channels import COIN, IndependentBits, UnaryChannel, unary_channel
-from coordinator.protocol.coins import as_words
-from coordinator.protocol.messages import unpack
 from coordinator.protocol.value_channels import SubsetChannel, subset_channel
 
 QUERY_ID = bytes(range(16))

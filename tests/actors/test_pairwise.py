@@ -11,14 +11,15 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
+from worlds import in_world
 
 from actors.device import PIECE, Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.pools import AGREEMENTS
-from coordinator.server.mechanisms import aggregate
-from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.transcript import digest
 
 ITEMS = 9
@@ -26,7 +27,7 @@ USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_s
 
 
 def asked(agreement: str = "rated-equal", epsilon: Epsilon = None, items: int = ITEMS, round_number: int = 0) -> Query:
-    design = Pairwise(items=items, agreement=agreement, rated_public=True)
+    design = in_world(Pairwise, items=items, agreement=agreement, rated_items="public")
     return design.query(round_number=round_number, public_seed=worlds.PUBLIC, epsilon=epsilon)
 
 

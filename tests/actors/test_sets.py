@@ -9,14 +9,13 @@ import pytest
 import worlds
 from statistical import chi_square_fits
 
-from actors.mechanisms import half_of as device_half
-from actors.mechanisms.sets import liked_pairs, liked_sets
-from actors.ratings import Ratings
+from actors.ratings import Ratings, RatingsBlock
 from actors.seeds import Coins
 from coordinator.protocol.channels import odds_within
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import check_question, half_of
+from coordinator.protocol.mechanisms import check_question, mechanism_of
+from coordinator.protocol.mechanisms.sets import liked_pairs, liked_sets
 from coordinator.protocol.messages import Query
 from coordinator.protocol.value_channels import SubsetChannel, subset_channel
 
@@ -30,7 +29,8 @@ def query_of(padded: int, pool: list[int] | None = None) -> Query:
 
 
 def sets_of(query: Query, ratings: Ratings, devices: int) -> list[list[int]]:
-    return liked_sets(query, ratings, Coins(as_words(worlds.SECRET), 0, devices, query.words)).tolist()
+    coins = Coins(as_words(worlds.SECRET), 0, devices, query.words)
+    return liked_sets(query, RatingsBlock(ratings, coins), coins).tolist()
 
 
 @pytest.mark.parametrize("pool", [None, [1, 2, 5, 7, 8, 9, 11]])
@@ -75,8 +75,8 @@ PAIR_ITEMS, POOL = 9, (1, 3, 4, 8)  # Six pairs of the pool's items; with three 
 def pairs_query(*, kept: int = 3, chosen: int = 2, epsilon: Fraction = Fraction(1)) -> Query:
     numbers = {"sides": 1.0, "together": 2.0, "padded": float(kept), "chosen": float(chosen)}
     plain = worlds.maxsense_query(items=PAIR_ITEMS, sensing=1, epsilon=epsilon, round_number=2, pool=POOL)
-    query, half = replace(plain, design="pairs", parameters=numbers), half_of("pairs")
-    return replace(query, questions=half.questions(query).start, answer_bits=half.answer_bits(query))
+    query, half = replace(plain, design="pairs", parameters=numbers), mechanism_of("pairs")
+    return replace(query, questions=half.question_range(query).start, answer_bits=half.answer_bits(query))
 
 
 def channel_of(query: Query) -> SubsetChannel:
@@ -87,11 +87,11 @@ def channel_of(query: Query) -> SubsetChannel:
 
 def test_pairs_of_less_than_two_are_refused() -> None:
     right = pairs_query()
-    half_of("pairs").check(right)
+    mechanism_of("pairs").check(right)
     with pytest.raises(InputError, match="pairs of 1 items; give 2"):
-        half_of("pairs").check(replace(right, pool=np.array([3], np.int32)))
+        mechanism_of("pairs").check(replace(right, pool=np.array([3], np.int32)))
     with pytest.raises(InputError, match="1; give 2"):
-        half_of("pairs").check(replace(right, parameters=right.parameters | {"padded": 1.0}))
+        mechanism_of("pairs").check(replace(right, parameters=right.parameters | {"padded": 1.0}))
 
 
 def test_every_device_has_as_many_pairs_all_of_its_own_likes_or_dummies() -> None:
@@ -104,7 +104,7 @@ def test_every_device_has_as_many_pairs_all_of_its_own_likes_or_dummies() -> Non
         query = pairs_query(kept=kept, chosen=1)
         ratings = worlds.stored_ratings(rows, range(len(rows)), PAIR_ITEMS)
         coins = Coins(as_words(worlds.SECRET), 0, len(rows), query.words)
-        sets = liked_sets(query, ratings, coins)
+        sets = liked_sets(query, RatingsBlock(ratings, coins), coins)
         every = kept * (kept - 1) // 2
         for own, mine, pairs in zip(likes, sets.tolist(), liked_pairs(sets, 4).tolist(), strict=True):
             held = sorted(place for place in mine if place < 4)
@@ -145,5 +145,8 @@ def test_a_query_about_items_is_the_set_mechanisms() -> None:
     assert channel_of(single) == channel_of(plain)
     ratings = worlds.stored_ratings([{1: True, 3: False, 4: True}], [0], PAIR_ITEMS)
     coins = Coins(as_words(worlds.SECRET), 0, 1, single.words)
-    sketches = [device_half(one.design).sketch(one, ratings, coins).private.tolist() for one in (single, plain)]
+    sketches = [
+        mechanism_of(one.design).sketch(one, RatingsBlock(ratings, coins), coins).private.tolist()
+        for one in (single, plain)
+    ]
     assert sketches[0] == sketches[1] == [[0, 2, 4]]

@@ -13,12 +13,11 @@ from thoroughness import examples
 
 from actors.block_model import Room, list_rated, mark_subset, room_for
 from actors.device import Cohort
-from actors.mechanisms import half_of
-from actors.mechanisms.sign import choose
-from actors.ratings import Ratings
+from actors.ratings import Ratings, RatingsBlock
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.mechanisms.sign import to_bits
+from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.mechanisms.sign import choose, to_bits
 from coordinator.protocol.messages import Query
 from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
@@ -36,7 +35,15 @@ WORLDS = {
 
 def sums_of(ratings: Ratings, query: Query, first: int, count: int) -> list[list[int]]:
     """What the project's devices add up."""
-    private = half_of("sign").sketch(query, ratings, Coins(MASTER, first, count, query.words)).private
+    private = (
+        mechanism_of("sign")
+        .sketch(
+            query,
+            RatingsBlock(ratings, Coins(MASTER, first, count, query.words)),
+            Coins(MASTER, first, count, query.words),
+        )
+        .private
+    )
     assert private.dtype == np.int32
     rows: list[list[int]] = private.tolist()
     return rows

@@ -43,7 +43,7 @@ from coordinator.protocol.amplification import (
 )
 from coordinator.protocol.channels import COIN, IndependentBits, MatrixChannel, bit_channel, unary_channel
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.public_half import CLONES, FINITE, TWO_LEVELS, Randomizer, of_channel
+from coordinator.protocol.randomizers import CLONES, FINITE, TWO_LEVELS, Randomizer, of_channel
 from coordinator.protocol.value_channels import kary_channel, subset_channel
 
 DELTA = 1e-6

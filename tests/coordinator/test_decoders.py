@@ -24,12 +24,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats, Ints
-from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Model
-from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
-from coordinator.protocol.statistics.scores import ScoreStatistic
-from coordinator.server.decoding.curator import (
+from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon
+from coordinator.protocol.decoding.curator import (
     LARGEST_SCALE,
     DiscreteLaplace,
     item_sensitivity,
@@ -37,11 +33,14 @@ from coordinator.server.decoding.curator import (
     noisy_totals,
     pair_sensitivity,
 )
-from coordinator.server.decoding.line import DECODERS, Curator, decode, decode_affinity, kmeans_on_line
-from coordinator.server.decoding.threads import one_thread
-from coordinator.server.design import Decoding
-from coordinator.server.mechanisms import aggregate, half_of
-from coordinator.server.mechanisms.toys import Reveal
+from coordinator.protocol.decoding.line import DECODERS, Curator, decode, decode_affinity, kmeans_on_line
+from coordinator.protocol.decoding.threads import one_thread
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import Decoding
+from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.messages import Model
+from coordinator.protocol.statistics.scores import ScoreStatistic
+from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import Ask, ServerState, absorb, total
 
@@ -126,7 +125,7 @@ PROGRAM = """
 import json, sys
 import numpy as np
 from threadpoolctl import threadpool_info
-from coordinator.server.decoding.threads import k_means, one_thread
+from coordinator.protocol.decoding.threads import k_means, one_thread
 
 with one_thread():
     late = "sklearn" not in sys.modules
@@ -266,7 +265,7 @@ Users = list[dict[int, bool]]
 
 def state_of(name: str, users: Users) -> ServerState:
     """What the curator holds once these users told their ratings."""
-    query = Reveal(name=name, items=ITEMS, most=RATED).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None)
+    query = worlds.reveals_query(name, items=ITEMS, most=RATED)
     ratings, count = worlds.stored_ratings([*users, {0: True}], range(len(users)), ITEMS), len(users)
     release = Cohort(ratings, worlds.SECRET, 0, count, None).answer(query, 0, count)
     return absorb(ServerState(devices=count), Ask(query=query, first=0, stop=count), aggregate(query, release))
@@ -276,7 +275,7 @@ def published(
     name: str, users: Users, *, epsilon: Epsilon = Fraction(1), neighbours: str = REPLACE, seed: bytes = SEED
 ) -> Model:
     curator = Curator(epsilon=epsilon, rated=RATED, neighbours=neighbours, seed=seed)
-    learner = SumLearner(half=half_of(name), how=Decoding(clusters=2, decoder="totals", curator=curator))
+    learner = SumLearner(mechanism=mechanism_of(name), how=Decoding(clusters=2, decoder="totals", curator=curator))
     return learner.learn(state_of(name, users))[0]
 
 
@@ -359,7 +358,11 @@ def test_the_curators_coins_do_not_show() -> None:
     curator = Curator(epsilon=Fraction(1), rated=RATED, neighbours=REPLACE, seed=SEED)
     for shown in (
         repr(curator),
-        str(SumLearner(half=half_of("curator-items"), how=Decoding(clusters=2, decoder="totals", curator=curator))),
+        str(
+            SumLearner(
+                mechanism=mechanism_of("curator-items"), how=Decoding(clusters=2, decoder="totals", curator=curator)
+            )
+        ),
     ):
         assert repr(SEED) not in shown
         assert SEED.hex() not in shown

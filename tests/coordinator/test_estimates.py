@@ -10,18 +10,19 @@ import pytest
 import worlds
 from reference import World
 from statistical import normal_radius, variance_fits
+from worlds import in_world
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.decoding.estimates import Estimates, read_sets, read_signs
+from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import mean_product
 from coordinator.protocol.moments.sign_moments import optimal_best_count
 from coordinator.protocol.statistics.scores import ScoreStatistic
-from coordinator.server.decoding.estimates import Estimates, read_sets, read_signs
-from coordinator.server.mechanisms import aggregate
-from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.aggregation import aggregate
 
 EPSILON = Fraction(4)
 CLASSES = worlds.world(items=20, rated=8, like=((0.9, 0.2), (0.6, 0.05)), shares=(0.3, 0.7))
@@ -133,7 +134,7 @@ def expected_statistic(query: Query, rated: int, devices: int) -> ScoreStatistic
 def sets_about(items: int, rated: int, pool: int, epsilon: Epsilon) -> Query:
     first = (items - pool) // 4 * 2  # even: items of both clusters in turn, as `expected_statistic` has them
     places = np.arange(first, first + pool, dtype=np.int32)
-    return MaxSense(items=items, rated=rated).query(
+    return in_world(MaxSense, items=items, rated=rated).query(
         round_number=0, public_seed=worlds.PUBLIC, epsilon=epsilon, pool=places
     )
 

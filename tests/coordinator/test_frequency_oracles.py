@@ -10,42 +10,45 @@ import worlds
 from runs import Command, refused
 from scipy import stats
 from statistical import FALSE_ALARM, binomial_bounds, chi_square_fits
+from worlds import in_world
 
 from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add
 from coordinator.protocol.channels import COIN, flipped_bits, unary_channel
+from coordinator.protocol.decoding.estimates import popularity
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.mechanism import InWorld, World
+from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
+from coordinator.protocol.mechanisms.oracles import Frequencies, Oracle
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import buckets_of, count_supports, gather, odd, signs_of, transform
-from coordinator.protocol.statistics.counts import CountStatistic
+from coordinator.protocol.statistics.counts import CountStatistic, Rates
 from coordinator.protocol.value_channels import kary_channel
-from coordinator.server.decoding.estimates import popularity
-from coordinator.server.design import PoolDesign, World
-from coordinator.server.mechanisms import aggregate, server_halves
-from coordinator.server.mechanisms.oracles import FrequencyDesign, FrequencyHalf, FrequencySettings, design_fields
+from coordinator.server.aggregation import aggregate
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 
-ORACLES = {
-    name: half
-    for name, half in server_halves().items()
-    if isinstance(half, FrequencyHalf) and issubclass(half.settings, FrequencySettings)
-}
+ORACLES = {name: kind for name, kind in registered_mechanisms().items() if issubclass(kind, Oracle)}
 """Those that are told one random item."""
 SECRET = bytes(range(16))
 USERS = 40_000
 
 
-def design_of(name: str, items: int, rated: int = 1, **settings: Any) -> FrequencyDesign:
+def design_of(name: str, items: int, rated: int = 1, **settings: Any) -> InWorld:
     """An oracle as a run has it."""
-    half = ORACLES[name]
-    return half.asking(items=items, rated=rated, **design_fields(half.settings(**settings)))
+    return in_world(ORACLES[name], items=items, rated=rated, **settings)
 
 
-def asked_of(design: FrequencyDesign, epsilon: Epsilon, seed: bytes = worlds.PUBLIC) -> Query:
+def reports(design: InWorld, query: Query) -> Rates:
+    """How often a report speaks for a value."""
+    assert isinstance(design.mechanism, Frequencies)
+    return design.mechanism.reports(query)
+
+
+def asked_of(design: InWorld, epsilon: Epsilon, seed: bytes = worlds.PUBLIC) -> Query:
     return design.query(round_number=0, public_seed=seed, epsilon=epsilon)
 
 
@@ -80,7 +83,7 @@ def test_reports_speak_for_values_with_p_and_q(name: str, epsilon: Fraction) -> 
     """
     design = design_of(name, items=21)
     query = asked_of(design, epsilon)
-    rates, counts = design.reports(query), counted(query, who_like([[5]], 21, USERS)).sums
+    rates, counts = reports(design, query), counted(query, who_like([[5]], 21, USERS)).sums
     p, q = stated(name, float(epsilon), 21, query)
     assert [rates.mine, rates.others] == pytest.approx([p, q], rel=1e-12)
     for value, count in enumerate(counts.tolist()):
@@ -100,7 +103,7 @@ def test_buckets_and_rows_are_those_with_the_least_noise() -> None:
         noise = []
         for rows in range(1, 11):
             design = design_of("hadamard", items=100, rows=rows)
-            noise.append(float(design.reports(asked_of(design, epsilon)).spread(np.zeros(1))[0]))
+            noise.append(float(reports(design, asked_of(design, epsilon)).spread(np.zeros(1))[0]))
         assert told("hadamard", epsilon) == 1 + int(np.argmin(noise))
 
 
@@ -169,7 +172,7 @@ def errors(name: str, epsilon: Fraction, read_at: Fraction) -> Floats:
     for seed in range(RUNS):
         query = asked_of(design, epsilon, seed=bytes([seed]) * 16)
         read = asked_of(design, read_at, seed=bytes([seed]) * 16)
-        value, error = popularity(query, design.reports(read), counted(query, ratings))
+        value, error = popularity(query, reports(design, read), counted(query, ratings))
         found.append((value - TRUE) / error)
     return np.array(found)
 
@@ -196,9 +199,9 @@ def test_liked_items_are_asked_about_all_together(name: str, blindrec: Command) 
     line = refused(blindrec, "run", "--design", name, "--policy", "eliminate")
     assert "choose one of one-round, fixed" in line
     assert ("set told to rated" in line) == (name != "set")
-    half = server_halves()[name]
+    half = registered_mechanisms()[name]
     design = half.design(half.settings(), World(items=12, rated=2, users=9, clusters=2, epsilon=Fraction(1)))
-    assert isinstance(design, PoolDesign)
+    assert isinstance(design, InWorld)
     with pytest.raises(InputError, match="about all items together"):
         design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1), pool=np.arange(3, dtype=np.int32))
 

@@ -14,11 +14,14 @@ from actors.device import Cohort
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.decoding.posterior import believe
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.anchor import SENSING_LEVELS, AnchorSensing, Tables
 from coordinator.protocol.messages import Query
 from coordinator.protocol.statistics.signs import AnchorStatistic
+from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import policy as two_class
-from coordinator.server.anchor.anchor_queries import SENSING_LEVELS, AnchorSensing, Tables, history_of, spectral_start
+from coordinator.server.anchor.anchor_queries import history_of, spectral_start
 from coordinator.server.anchor.like_tables import (
     CONTROL,
     CONTROL_PART,
@@ -50,8 +53,7 @@ from coordinator.server.anchor.policy import (
     tables_failed,
     two_class_tables,
 )
-from coordinator.server.decoding.posterior import believe
-from coordinator.server.mechanisms import aggregate, half_of
+from coordinator.server.parts import policy_of
 from coordinator.server.rounds.policies import PolicyOptions
 from coordinator.server.rounds.rounds import Outcome, Round, conduct
 from coordinator.server.rounds.setting import Setting
@@ -79,7 +81,7 @@ def run(
 ) -> tuple[Outcome, list[Round]]:
     """A run of the policy that goes with a setting's design, and its rounds."""
     assert isinstance(setting.design, AnchorSensing)
-    policy = half_of("anchor").policy("anchor", setting, PolicyOptions(devices=users))
+    policy = policy_of("anchor", setting, PolicyOptions(devices=users))
     learner = RoundLearner(clusters=setting.clusters, anchors=learner_for(setting.design, setting.failure))
     devices, kept = Devices(cohort_of(setting.design, like, shares, users, setting.epsilon)), list[Round]()
     budget = setting.epsilon

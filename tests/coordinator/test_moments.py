@@ -15,13 +15,16 @@ from scipy import optimize, stats
 from scipy.stats import norm
 from statistical import chi_square_fits
 from thoroughness import examples
+from worlds import in_world
 
-from actors.mechanisms.oracles import choices
-from actors.ratings import Ratings, StoredRatings
+from actors.ratings import Ratings, RatingsBlock, StoredRatings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import World
+from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
+from coordinator.protocol.mechanisms.oracles import Grr
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import (
     BlockParameters,
@@ -42,9 +45,6 @@ from coordinator.protocol.moments.count_moments import (
 from coordinator.protocol.moments.probabilities import binomial_mass, hypergeometric_masses, root_between
 from coordinator.protocol.statistics.counts import Rates
 from coordinator.protocol.value_channels import subset_channel
-from coordinator.server.design import World
-from coordinator.server.mechanisms import server_halves
-from coordinator.server.mechanisms.oracles import Grr
 
 SPLIT = np.array([[0.9, 0.1]])
 
@@ -327,7 +327,7 @@ FILE_RATINGS = StoredRatings(  # the same as a file would hold them
 
 
 def asked(told: str, pool: list[int] | None) -> Query:
-    design = Grr(items=20, rated=7, source=told)
+    design = in_world(Grr, items=20, rated=7, told=told)
     some = None if pool is None else np.array(pool, np.int32)
     return design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None, pool=some)
 
@@ -343,7 +343,8 @@ def test_a_device_names_a_uniform_one_of_its_items(ratings: Ratings, pool: list[
     """Its place among those that it could name is uniform, for each number of them; false alarm 1e-6 each."""
     query = asked(told, pool)
     asked_about = list(range(20)) if pool is None else pool
-    named = choices(query, ratings, Coins(as_words(SECRET), 0, USERS, query.words)).tolist()
+    coins = Coins(as_words(SECRET), 0, USERS, query.words)
+    named = Grr().sketch(query, RatingsBlock(ratings, coins), coins).private.ravel().tolist()
     table = ratings.rated(as_words(SECRET), 0, USERS)
     starts, rated, likes = table.starts, table.items, table.values
     places: dict[int, list[int]] = {}
@@ -438,7 +439,7 @@ def test_the_sizes_that_are_chosen_have_the_least_noise(epsilon: Fraction) -> No
     ],
 )
 def test_sizes_beyond_the_catalogue_are_refused(name: str, told: dict[str, float]) -> None:
-    half, world = server_halves()[name], World(items=40, rated=10, users=100, clusters=2, epsilon=Fraction(1))
+    half, world = registered_mechanisms()[name], World(items=40, rated=10, users=100, clusters=2, epsilon=Fraction(1))
     with pytest.raises(InputError, match=r"is 41; it must be at most the number of items, 40$"):
         half.design(half.settings(**told), world)
 

@@ -9,22 +9,23 @@ import pytest
 import worlds
 from faults import DEATHS, Actor, Deaf, Fate, at, by_chance, lives, stand_in
 from thoroughness import sample, size
+from worlds import in_world
 
 from actors.device import Cohort
 from actors.host import DeviceHost
 from actors.keeper import Keeper, LedgerClient, once_a_reason, refusals_of, spent_by
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, LostError
+from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.server.fleet.cohorts import Cohorts, Layout, dealt
 from coordinator.server.fleet.coordinator_actor import Coordinator
 from coordinator.server.fleet.querying import Aggregator
-from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
 
 ITEMS, USERS, EACH, BUDGET = 20, 320, 40, Fraction(2)
-SIGN = SignSensing(items=ITEMS, rated=5)
+SIGN = in_world(Sign, items=ITEMS, rated=5)
 RATINGS = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
 LAYOUT = Layout(devices=USERS, workers=2, devices_per_actor=EACH)
 BOUNDS = LAYOUT.cohorts

@@ -12,26 +12,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits
 from thoroughness import examples
+from worlds import in_world
 
 from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import round_key
+from coordinator.protocol.decoding.line import decode_shares
 from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.mechanism import Decoding
+from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.mechanisms.toys import ItemQuery, toy_share
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import random_subset, reveals
 from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
-from coordinator.server.decoding.line import decode_shares
-from coordinator.server.design import Decoding
-from coordinator.server.mechanisms import aggregate, half_of
-from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, Reveal, UntilLearned, toy_share
+from coordinator.server.aggregation import aggregate
+from coordinator.server.rounds.group_policies import DRY_ROUNDS, UntilLearned
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.rounds import Outcome, Round, conduct
 
 ITEMS = 10
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=5)
-LEARNER = SumLearner(half=half_of("item-query"), how=Decoding(clusters=2, decoder="shares"))
+LEARNER = SumLearner(mechanism=mechanism_of("item-query"), how=Decoding(clusters=2, decoder="shares"))
 
 
 def answer(ratings: Ratings, query: Query, first: int, stop: int) -> Release:
@@ -46,7 +49,7 @@ def test_bits_and_sums_of_stored_users_are_the_oracles(
     behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=25))
     first = data.draw(st.integers(0, len(behind)))
     places = np.array(sorted(pool), np.int32)
-    query = ItemQuery(items=ITEMS).query(round_number=2, public_seed=worlds.PUBLIC, epsilon=None, pool=places)
+    query = in_world(ItemQuery, items=ITEMS).query(round_number=2, public_seed=worlds.PUBLIC, epsilon=None, pool=places)
     release = answer(worlds.stored_ratings([*users, {0: True}], behind, ITEMS), query, first, len(behind))
     bits, yes, liked = list[int](), [0] * ITEMS, [0] * ITEMS
     for device in range(first, len(behind)):
@@ -64,7 +67,7 @@ def test_bits_and_sums_of_stored_users_are_the_oracles(
 @pytest.mark.parametrize("rated", [1, 5, 6, 10])
 def test_bits_of_a_block_model_are_the_oracles(rated: int) -> None:
     world, places = worlds.world(items=ITEMS, rated=rated), np.array([0, 3, 9], np.int32)
-    query = ItemQuery(items=ITEMS).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None, pool=places)
+    query = in_world(ItemQuery, items=ITEMS).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None, pool=places)
     bits = []
     for device in range(400, 480):
         item, value = reference.item_query(worlds.public_stream(query, device), places.tolist())
@@ -74,7 +77,7 @@ def test_bits_of_a_block_model_are_the_oracles(rated: int) -> None:
 
 def learned(ratings: Ratings, users: int, *, rated: int, answers: int = 1) -> tuple[list[Round], Outcome]:
     """All rounds of item queries, and what they told."""
-    design, rounds = ItemQuery(items=ratings.items, rated=rated, answers=answers), list[Round]()
+    design, rounds = in_world(ItemQuery, items=ratings.items, rated=rated, answers_per_item=answers), list[Round]()
     policy = UntilLearned(design=design, public_seed=worlds.PUBLIC)
     devices = Devices(Cohort(ratings, worlds.SECRET, 0, users, None))
     return rounds, conduct(policy, LEARNER, devices, devices=users, keep=rounds.append)
@@ -145,8 +148,7 @@ STREAMS = device_streams(round_key(worlds.PUBLIC, 0), 0, 120_000)
 
 
 def reveals_asked(name: str = "full-reveal", *, items: int = ITEMS, most: int = ITEMS, share: float = 1.0) -> Query:
-    design = Reveal(name=name, items=items, most=most, share=share)
-    return design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None)
+    return worlds.reveals_query(name, items=items, most=most, share=share)
 
 
 def told(query: Query, device: int, ratings: dict[int, bool]) -> dict[int, bool]:

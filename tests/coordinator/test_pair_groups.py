@@ -11,15 +11,38 @@ import worlds
 from statistical import hoeffding_radius, normal_radius
 
 from actors.device import Cohort
-from actors.mechanisms.sets import liked_pairs, liked_sets
+from actors.ratings import RatingsBlock
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.decoding.estimates import number_shares, range_shares, shares
+from coordinator.protocol.decoding.pair_model import (
+    LEAST_RIDGE,
+    agreed,
+    cleaned,
+    ease,
+    from_counts,
+    item_to_item,
+    noise_of,
+    pair_matrix,
+    subspace,
+    tastes_of_pairs,
+)
+from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import Tastes, likely, powers, scores
-from coordinator.protocol.mechanisms import check_question
-from coordinator.protocol.mechanisms.sets import MOST_ITEMS, ranges_of
+from coordinator.protocol.mechanism import Decoding
+from coordinator.protocol.mechanisms import check_question, mechanism_of, mechanisms, subsets_of
+from coordinator.protocol.mechanisms.sets import (
+    MOST_ITEMS,
+    CountedSet,
+    GroupedSets,
+    LikedPairs,
+    liked_pairs,
+    liked_sets,
+    ranges_of,
+)
 from coordinator.protocol.messages import Model
 from coordinator.protocol.moments.count_moments import best_subset, sizes_for
 from coordinator.protocol.pools import pairs_of, pool_of
@@ -36,24 +59,8 @@ from coordinator.protocol.statistics.counts import (
 )
 from coordinator.protocol.statistics.statistic import merge
 from coordinator.protocol.value_channels import subset_channel
-from coordinator.server.decoding.estimates import number_shares, range_shares, shares
-from coordinator.server.decoding.pair_model import (
-    LEAST_RIDGE,
-    agreed,
-    cleaned,
-    ease,
-    from_counts,
-    item_to_item,
-    noise_of,
-    pair_matrix,
-    subspace,
-    tastes_of_pairs,
-)
-from coordinator.server.decoding.threads import one_thread
-from coordinator.server.design import Decoding
-from coordinator.server.mechanisms import aggregate, half_of, server_halves
-from coordinator.server.mechanisms.oracles import subset_rates
-from coordinator.server.mechanisms.sets import CountedSet, GroupedSets, Groups, LikedPairs
+from coordinator.server.aggregation import aggregate
+from coordinator.server.rounds.group_policies import Groups
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import ServerState, absorb
 from scenarios.config.run_spec import RunSpec
@@ -142,10 +149,10 @@ def test_sizes_follow_from_public_numbers_alone() -> None:
     best = best_subset(values, own=own, epsilon=EPSILON, share=0.1)
 
     def noise(many: int) -> float:
-        half, design = server_halves()["pairs"], design_of(pair_likes=3, subset_size=many)
+        half, design = mechanisms()["pairs"], design_of(pair_likes=3, subset_size=many)
         query = design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=EPSILON)
         mine, other = map(float, check_question(query).channel(query).rates)  # type: ignore[union-attr] # of subsets
-        assert half.asks == (query.design,)
+        assert half().asks == (query.design,)
         rate = other + (mine - other) * 0.1
         return rate * (1 - rate) / (mine - other) ** 2
 
@@ -169,7 +176,7 @@ def test_devices_keep_pairs_as_often_as_that() -> None:
     query = design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=EPSILON)
     coins = Coins(as_words(worlds.SECRET), 0, devices, query.words)
     world = worlds.world(items=items, rated=rated, like=((0.9, 0.4),))
-    own = liked_pairs(liked_sets(query, worlds.block_ratings(world, devices), coins), items)
+    own = liked_pairs(liked_sets(query, RatingsBlock(worlds.block_ratings(world, devices), coins), coins), items)
     counts = np.bincount(own.ravel(), minlength=pairs_of(items) + 3)[: pairs_of(items)]
     low, high = np.triu_indices(items, 1)
     stated, wrong = (pair_set_shares((0.9, 0.4), items, rated, kept)[low, high] for kept in (3, 4))
@@ -197,7 +204,7 @@ def test_a_devices_range_is_that_of_its_likes_in_the_pool() -> None:
         round_number=0, public_seed=worlds.PUBLIC, epsilon=EPSILON, pool=pool
     )
     coins = Coins(as_words(worlds.SECRET), 0, len(rows), query.words)
-    told = liked_sets(query, ratings, coins, ranges=ranges_of(pool_of(query).size))
+    told = liked_sets(query, RatingsBlock(ratings, coins), coins, ranges=ranges_of(pool_of(query).size))
     assert told.ravel().tolist() == [min(many.bit_length(), 9) for many in range(300)]
 
 
@@ -213,7 +220,9 @@ def test_later_sets_are_as_large_as_a_first_group_says() -> None:
         assert (first.query.parameters["together"], second.query.parameters["together"]) == (0, 1)
         kept.append(int(second.query.parameters["padded"]))
         assert (
-            SumLearner(half=half_of("pairs"), how=Decoding(clusters=2, decoder="k-means")).learn(state)[0].score.size
+            SumLearner(mechanism=mechanism_of("pairs"), how=Decoding(clusters=2, decoder="k-means"))
+            .learn(state)[0]
+            .score.size
             == 2000
         )
     assert 4 <= kept[0] <= 8
@@ -248,7 +257,7 @@ def test_few_devices_are_each_asked_once_and_something_is_learned(devices: int) 
         state = asked(design, devices, told)
         assert [ask.first for ask in state.asked[1:]] == [ask.stop for ask in state.asked[:-1]]
         assert state.fresh == devices
-        model = SumLearner(half=half_of("pairs"), how=Decoding(clusters=2, decoder="k-means")).learn(state)[0]
+        model = SumLearner(mechanism=mechanism_of("pairs"), how=Decoding(clusters=2, decoder="k-means")).learn(state)[0]
         assert (model.error == 1).all() or devices > 1 or not design.counted_group
         assert model.score.shape == (12,)
     assert (model.near is not None) == (devices >= 3), "of three groups"
@@ -392,7 +401,7 @@ def test_noise_of_devices_that_answer_is_that() -> None:
     release = Cohort(ratings, worlds.SECRET, 0, devices, None).answer(query, 0, devices)
     told = aggregate(query, release)
     assert isinstance(told, GroupStatistic)
-    rates, counts = subset_rates(query), told.of(PAIRED).sums[: many * (many - 1) // 2]
+    rates, counts = subsets_of(query).reports(query), told.of(PAIRED).sums[: many * (many - 1) // 2]
     found = shares(rates, counts, devices)
     noise = noise_of(rates, counts, devices, many)
     ratio = float((found**2).mean() / np.outer(noise, noise)[np.triu_indices(many, 1)].mean())

@@ -3,35 +3,37 @@
 import math
 from collections.abc import Iterator
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
 import statistical
 import worlds
+from worlds import in_world
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import round_key
+from coordinator.protocol.decoding.line import decode_pairs
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import BlockParameters, curator_signal, pair_agreement
 from coordinator.protocol.moments.emulation import draw_pairs, draw_totals
 from coordinator.protocol.pools import AGREEMENTS
 from coordinator.protocol.public_draws import pairs_among
 from coordinator.protocol.statistics.counts import PairStatistic
-from coordinator.server.decoding.line import decode_pairs
-from coordinator.server.mechanisms import aggregate
-from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.aggregation import aggregate
 
 LIKE = ((0.9, 0.3), (0.2, 0.8))
 SHARES = (0.25, 0.75)
 
 
 def asked(items: int, agreement: str = "rated-equal", epsilon: Epsilon = None) -> Query:
-    return Pairwise(items=items, agreement=agreement).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=epsilon)
+    return in_world(Pairwise, items=items, agreement=agreement).query(
+        round_number=0, public_seed=worlds.PUBLIC, epsilon=epsilon
+    )
 
 
 def answers(query: Query, rated: int, users: int) -> tuple[Cohort, PairStatistic]:
@@ -88,10 +90,10 @@ def test_bits_and_statistic_are_those_of_the_ratings(agreement: str, rated: int)
     assert (statistic.devices, statistic.answered, statistic.ones) == (users, users, agreed.sum())
 
 
-@pytest.mark.parametrize(("name", "value"), [("items", 1), ("items", 5001), ("agreement", "same")])
-def test_impossible_designs_are_refused(name: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"{name} is {value!r}"):
-        Pairwise(**{"items": 9, name: value})
+@pytest.mark.parametrize("items", [1, 5001])
+def test_impossible_designs_are_refused(items: int) -> None:
+    with pytest.raises(InputError, match=f"items is {items}"):
+        in_world(Pairwise, items=items)
 
 
 @pytest.mark.parametrize(("clusters", "decoder"), [(1, "centred"), (9, "centred"), (2, "best")])

@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from actors.ledger import Ledger
 from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import Query, Release
+from coordinator.server.aggregation import require_answer
 from coordinator.server.fleet.cohorts import MOST_BITS, MOST_BLOCKS, SMALLEST_BLOCK, Layout, calls, cut, plan_layout
 from coordinator.server.fleet.panel import LONGEST_PAUSE, MOST_ATTEMPTS, BlockRequest, Panel, pause_after
-from coordinator.server.mechanisms import require_answer
 from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.policies import Fixed
 from coordinator.server.rounds.setting import Setting

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import worlds
 from faults import DESIGN, ITEMS, LEARNER, SETTING, USERS, Devices, Stray, answers, devices, pool, query, setting_of
+from worlds import in_world
 
 from actors.device import Cohort
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.server.mechanisms.maxsense import MaxSense
-from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.protocol.mechanism import InWorld
+from coordinator.protocol.mechanisms.maxsense import MaxSense
+from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.server.rounds.learner import Learner, PosteriorLearner
 from coordinator.server.rounds.policies import Eliminate, ItemByItem, next_ask, policy_name
 from coordinator.server.rounds.rounds import Outcome, conduct
@@ -38,7 +39,7 @@ class Watched:
 
 
 def learner_of(setting: Setting) -> Learner:
-    assert isinstance(setting.design, MaxSense | SignSensing)
+    assert isinstance(setting.design, InWorld)
     return PosteriorLearner(clusters=setting.clusters, design=setting.design, confidence=setting.confidence)
 
 
@@ -46,7 +47,7 @@ def emulated(
     policy: Policy, setting: Setting, *, users: int, like: Sequence[float] = (0.9, 0.1), seed: int = 0, most: int = 2000
 ) -> tuple[Outcome, list[bool]]:
     """A run without devices and without Ray: what the server ended with, and which items are right."""
-    assert isinstance(setting.design, SignSensing)
+    assert isinstance(setting.design, InWorld)
     truth = np.arange(setting.design.items) % len(like)
     likes, coins = np.array(like)[truth], np.random.default_rng(seed)
     transport = Emulated(
@@ -132,7 +133,9 @@ def test_item_by_item_asks_about_one_item_until_it_is_decided(sets: bool) -> Non
 def test_what_a_design_cannot_do_is_told() -> None:
     with pytest.raises(InputError, match="pool holds 0 items; ask about at least one, or stop by returning None"):
         setting_of().query(ServerState(devices=100), pool=np.empty(0, np.int32))
-    pairs = Setting(design=Pairwise(items=20, agreement="equal"), epsilon=Fraction(1), public_seed=worlds.PUBLIC)
+    pairs = Setting(
+        design=in_world(Pairwise, items=20, agreement="equal"), epsilon=Fraction(1), public_seed=worlds.PUBLIC
+    )
     state = ServerState(devices=100)
     for policy in (Eliminate(setting=pairs), ItemByItem(setting=pairs)):
         with pytest.raises(
@@ -182,7 +185,7 @@ def writes(ask: Ask, state: ServerState) -> Ask:
 
 def of_maxsense(ask: Ask, state: ServerState) -> Ask:
     """A good query of another design."""
-    other = MaxSense(items=ITEMS, rated=5)
+    other = in_world(MaxSense, items=ITEMS, rated=5)
     return replace(ask, query=other.query(round_number=len(state.asked), public_seed=bytes(16), epsilon=Fraction(1)))
 
 

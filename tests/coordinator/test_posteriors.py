@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 from statistical import binomial_bounds, normal_radius, variance_fits
 from thoroughness import examples
-from worlds import Planted, Sample, draw
+from worlds import Planted, Sample, draw, in_world
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints
-from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.posterior import (
+from coordinator.protocol.decoding.estimates import Estimates
+from coordinator.protocol.decoding.posterior import (
     PRIOR,
     Mixture,
     Posterior,
@@ -32,7 +32,7 @@ from coordinator.server.decoding.posterior import (
     integrated,
     joint,
 )
-from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.server.rounds.setting import most_moved
 
 
@@ -413,7 +413,7 @@ def test_a_maximum_that_two_fits_reached_counts_once(monkeypatch: pytest.MonkeyP
         modes.append(len(told[3]))
         _average(*told)
 
-    monkeypatch.setattr("coordinator.server.decoding.posterior._average", average)
+    monkeypatch.setattr("coordinator.protocol.decoding.posterior._average", average)
     for several in ([near], [near, near], [near, replace(near, levels=near.levels + 1e-9)]):
         integrated(sample.value, sample.error, several, np.arange(12, dtype=np.int32))
     assert modes == [1, 1, 1]
@@ -506,7 +506,7 @@ def doubts(mixture: Mixture, weighted: Floats, information: float, cluster: Ints
 def test_no_lies_leave_less_doubt_than_honest_answers_do(levels: tuple[float, ...]) -> None:
     """Liars answer alike about an item, up or down, beside honest answers that tell any level; smaller margins fail."""
     mixture, honest, liars = mixture_of(*levels), 200, 20
-    design = SignSensing(items=4, rated=4, centred=False)
+    design = in_world(Sign, items=4, rated=4, signs="plain")
     query = design.query(round_number=0, public_seed=bytes(16), epsilon=Fraction(4), pool=np.array([0], np.int32))
     rates = design.rates(query)
     rate, value = float(rates[0]), np.linspace(-1, 1, 400)

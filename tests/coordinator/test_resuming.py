@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 import worlds
 from thoroughness import sample
+from worlds import in_world
 
 from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import PolicyError
+from coordinator.protocol.mechanism import InWorld
+from coordinator.protocol.mechanisms.maxsense import MaxSense
+from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.protocol.messages import Release
 from coordinator.protocol.statistics.statistic import Statistic
-from coordinator.server.design import PoolDesign
-from coordinator.server.mechanisms import aggregate
-from coordinator.server.mechanisms.maxsense import MaxSense
-from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.policies import Eliminate, Fixed
 from coordinator.server.rounds.rounds import Outcome, Round, conduct, require_same
@@ -27,7 +28,7 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 
 ITEMS, USERS, BUDGET = 20, 1500, Fraction(2)
-SIGN, SETS = SignSensing(items=ITEMS, rated=5), MaxSense(items=ITEMS, rated=5)
+SIGN, SETS = in_world(Sign, items=ITEMS, rated=5), in_world(MaxSense, items=ITEMS, rated=5)
 
 
 class Devices:
@@ -51,7 +52,7 @@ class Devices:
         return [self.cohort.ledger.spent(device) for device in range(USERS)]
 
 
-def setting_of(design: PoolDesign, times: int) -> Setting:
+def setting_of(design: InWorld, times: int) -> Setting:
     """A setting whose devices answer so many times."""
     return Setting(design=design, epsilon=BUDGET, public_seed=worlds.PUBLIC, answers_per_device=times)
 

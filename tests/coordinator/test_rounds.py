@@ -23,22 +23,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import here, small
 from thoroughness import examples
+from worlds import in_world
 
 from actors.device import Cohort
 from actors.host import DeviceHost
+from coordinator.protocol.decoding.line import decode
 from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.mechanism import Decoding, World
+from coordinator.protocol.mechanisms import mechanism_of, mechanisms
+from coordinator.protocol.mechanisms.maxsense import MaxSense
+from coordinator.protocol.mechanisms.oracles import Grr
+from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic, merge
-from coordinator.server.decoding.line import decode
-from coordinator.server.design import Decoding, World
+from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.cohorts import Cohorts, Layout
 from coordinator.server.fleet.coordinator_actor import HELD_PAUSE, MOST_HELD, Coordinator
-from coordinator.server.mechanisms import aggregate, half_of, no_release, server_halves
-from coordinator.server.mechanisms.maxsense import MaxSense
-from coordinator.server.mechanisms.oracles import Grr
-from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.mechanisms.toys import Reveal
 from coordinator.server.rounds.conductor import Fleet
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
@@ -48,9 +49,9 @@ from coordinator.server.rounds.transcript import Sealed, chain, digest, seal, si
 from scenarios.config.scenario import Scenario
 
 WORLD = worlds.world(items=12, rated=6, like=((1.0, 0.0),))
-DESIGN = MaxSense(items=12, rated=6)
+DESIGN = in_world(MaxSense, items=12, rated=6)
 POLICY = OneRound(design=DESIGN, epsilon=None, public_seed=worlds.PUBLIC)
-LEARNER = SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred"))
+LEARNER = SumLearner(mechanism=mechanism_of("maxsense"), how=Decoding(clusters=2, decoder="centred"))
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def test_rounds_go_to_fresh_devices_and_add_up() -> None:
     assert isinstance(merged, ScoreStatistic)
     assert (merged.devices, merged.answered) == (300, 300)
     np.testing.assert_array_equal(merged.scores, sum(cast("ScoreStatistic", over.statistic).scores for over in rounds))
-    model = decode(merged, sensing=DESIGN.sensing, clusters=2, decoder="centred")
+    model = decode(merged, sensing=outcome.state.asked[0].query.parameters["sensing"], clusters=2, decoder="centred")
     np.testing.assert_array_equal(model.score, outcome.model.score)
     assert outcome.releases_sha256 == chain([over.digest for over in rounds])
 
@@ -87,7 +88,7 @@ def test_rounds_go_to_fresh_devices_and_add_up() -> None:
 class Pairs:
     """Pairs of items, round by round, for a round's statistic of megabytes."""
 
-    design = Pairwise(items=500)
+    design = in_world(Pairwise, items=500)
 
     def next_query(self, state: ServerState) -> Ask | None:
         number = len(state.asked)
@@ -114,7 +115,7 @@ def test_nothing_asked_is_nothing_learned() -> None:
 
 def test_a_design_other_than_the_runs_is_refused_under_every_decoder(nobody_asks: None) -> None:
     """Its answers would be decoded as another mechanism's; a stored round of it is none of this run's, either."""
-    other = OneRound(design=Grr(items=12, rated=6), epsilon=Fraction(1), public_seed=worlds.PUBLIC)
+    other = OneRound(design=in_world(Grr, items=12, rated=6), epsilon=Fraction(1), public_seed=worlds.PUBLIC)
     with pytest.raises(PolicyError, match="round 0: it asks design 'grr'; the run's design is 'maxsense'"):
         conduct(other, LEARNER, devices_of(40), devices=40)
     ask = other.next_query(ServerState(devices=40))
@@ -333,8 +334,8 @@ def test_a_tally_is_on_the_list_of_what_may_be_shown() -> None:
 
 
 REPORTED_DESIGN, REPORTED_LEARNER = (
-    Grr(items=12, rated=6),
-    SumLearner(half=half_of("grr"), how=Decoding(clusters=2, decoder="k-means")),
+    in_world(Grr, items=12, rated=6),
+    SumLearner(mechanism=mechanism_of("grr"), how=Decoding(clusters=2, decoder="k-means")),
 )
 RATINGS = worlds.block_ratings(worlds.world(items=12, rated=6), 400)
 BLOCK, EACH, USERS = 40, 120, 240
@@ -418,7 +419,7 @@ def sent(query: Query, bits: np.ndarray[Any, Any]) -> Release:
 
 @pytest.mark.parametrize("name", ["grr", "olh"])
 def test_numbers_beyond_the_range_of_an_oracle_are_refused(name: str) -> None:
-    half = server_halves()[name]
+    half = mechanisms()[name]
     world = World(items=40, rated=9, users=2, clusters=2, epsilon=Fraction(3, 2))
     query = half.design(half.settings(), world).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=world.epsilon)
     many = {"grr": 41, "olh": 5}[name]
@@ -436,7 +437,7 @@ def test_numbers_beyond_the_range_of_an_oracle_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["full-reveal", "curator-items", "curator-pairs"])
 def test_ratings_that_contradict_each_other_are_refused(name: str) -> None:
     """Liked, but not rated; and more ratings than were asked for."""
-    query = Reveal(name=name, items=4, most=2).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None)
+    query = worlds.reveals_query(name, items=4, most=2)
     assert aggregate(query, sent(query, np.array([1, 0, 1, 0, 1, 0, 0, 0]))).answered == 2
     for bits in ([1, 0, 1, 0, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]):
         with pytest.raises(InputError, match=r"device 6 likes what it did not rate, or rated more than 2 items;"):

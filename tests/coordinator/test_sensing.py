@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from reference import law_of
 from statistical import chi_square_fits
 from thoroughness import examples
+from worlds import in_world
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Bools, Counts, Ints
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import below, device_streams
-from coordinator.protocol.mechanisms.maxsense import partition_size
+from coordinator.protocol.mechanisms.maxsense import MultiMaxSense, partition_size
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.public_draws import random_order
 from coordinator.protocol.sensing import sensing_table
-from coordinator.server.mechanisms import aggregate
-from coordinator.server.mechanisms.maxsense import MultiMaxSense
+from coordinator.server.aggregation import aggregate
 
 PROBABILITIES = st.one_of(
     st.floats(0, 1, exclude_min=True), st.floats(1e-5, 0.2), st.integers(1, 5000).map(lambda w: 1 / w)
@@ -155,14 +155,15 @@ def test_partitions_are_uniform(items: int, size: int, asked: int) -> None:
 def test_designs_ask_about_disjoint_full_sets(items: int, data: st.DataObject) -> None:
     rated = data.draw(st.integers(1, items))
     theta = data.draw(st.floats(0.1, rated))
-    most = MultiMaxSense(items=items, rated=rated, questions=1, theta=theta).most_questions
-    design = MultiMaxSense(items=items, rated=rated, questions=most, theta=theta)
-    assert design.set_size == max(1, round(items * theta / rated))
+    world = in_world(MultiMaxSense, items=items, rated=rated, questions=1, theta=theta).world
+    most = MultiMaxSense(questions=1, theta=theta).full_sets(world)
+    size = MultiMaxSense(questions=most, theta=theta).set_size(world)
+    assert size == max(1, round(items * theta / rated))
     assert most <= rated / theta + 1e-6
-    chosen, _ = ordered(items, design.set_size * most, 3)
-    assert all(len(set(row)) == design.set_size * most for row in chosen.tolist())
-    assert partition_size(items, design.set_size) >= most
-    assert sum(map(len, reference.partition(int(STREAMS[0]), items, design.set_size))) == items
+    chosen, _ = ordered(items, size * most, 3)
+    assert all(len(set(row)) == size * most for row in chosen.tolist())
+    assert partition_size(items, size) >= most
+    assert sum(map(len, reference.partition(int(STREAMS[0]), items, size))) == items
 
 
 def sums_of(query: Query, release: Release) -> tuple[list[int], list[int], int]:

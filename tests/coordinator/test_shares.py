@@ -30,6 +30,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import AgreementError, InputError, LostError, PermitError, WithheldError
 from coordinator.protocol.hashing import expansions
+from coordinator.protocol.mechanism import World
 from coordinator.protocol.mechanisms.totals import HONEST, Totals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import BlockParameters
@@ -46,9 +47,7 @@ from coordinator.protocol.shares import (
     secret_of,
 )
 from coordinator.protocol.trust import TWO_SERVERS, BookActor, Openings
-from coordinator.server.design import World
 from coordinator.server.fleet.handed_rounds import SumQuerying
-from coordinator.server.mechanisms.totals import LikeTotals, TotalsHalf, TotalsSettings
 from coordinator.server.rounds.state import Ask
 
 SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6
@@ -60,8 +59,7 @@ def ratings_of(like: float = 0.7, items: int = ITEMS, devices: int = DEVICES) ->
 
 
 def asked(items: int = ITEMS, epsilon: Epsilon = Fraction(1), **design: Any) -> Query:
-    settings = {"most": MOST, "delta": 1e-6, "neighbours": "replace", **design}
-    return LikeTotals(items=items, **settings).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+    return replace(worlds.totals_query(epsilon, items=items, **{"most": MOST, **design}), public_seed=bytes(16))
 
 
 def cohort_of(ratings: BlockRatings, first: int = 0, stop: int | None = None, budget: Epsilon = Fraction(1)) -> Cohort:
@@ -232,9 +230,9 @@ def test_a_world_says_how_many_likes_count_and_on_whose_noise(
     settings: dict[str, Any], world: dict[str, Any], expected: tuple[int, int, int]
 ) -> None:
     """Of 7 devices 6.3 answer, and three fourths of these are honest, 4.7: so many as 4 are among any 6 that answer."""
-    half = TotalsHalf()
-    design = half.design(TotalsSettings(**settings), world_of(**world))
-    assert (design.most, design.honest, design.least_answers) == expected
+    mechanism, facts = Totals(**settings), world_of(**world)
+    design = mechanism.design(facts)
+    assert (mechanism.likes_counted(facts), *mechanism.honest_devices(facts)) == expected
     query = design.query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
     terms = [query.parameters[name] for name in ("padded", "changes", HONEST, "least_answers")]
     assert terms == [expected[0], 2 * expected[0], *expected[1:]]
@@ -247,24 +245,24 @@ def test_a_world_says_how_many_likes_count_and_on_whose_noise(
 def test_nobody_is_left_to_add_noise_where_less_than_one_device_is_honest(expected: float, liars: float) -> None:
     world = world_of(users=1, expected_answers=expected, assume_malicious=liars)
     with pytest.raises(InputError, match=f"of 1 users {expected:g} are expected to answer, {liars:g} of these to lie"):
-        TotalsHalf().design(TotalsSettings(noise="devices"), world)
+        Totals(noise="devices").design(world)
 
 
 @pytest.mark.parametrize("noise", ["servers", "devices"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_predicted_noise_is_that_of_the_query(noise: str, neighbours: str) -> None:
-    half, settings = TotalsHalf(), TotalsSettings.model_validate({"noise": noise, "neighbours": neighbours})
+    mechanism = Totals.model_validate({"noise": noise, "neighbours": neighbours})
     block = BlockParameters(
         rated=MOST, like=np.array([[0.8, 0.2]]), class_shares=np.ones(1), cluster_sizes=np.array([30, 31])
     )
     world = world_of(block=block, assume_malicious=0.25)
-    query = half.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
+    query = mechanism.design(world).query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
     assert query.parameters["changes"] == (MOST if neighbours == "add-remove" else 2 * MOST)
-    moments = half.moments(settings, world)
+    moments = mechanism.moments(world)
     assert moments is not None
     assert moments.noise == pytest.approx(Totals().deviation(query, DEVICES) ** 2)
     assert moments.level == pytest.approx(MOST / ITEMS * np.array([0.8, 0.2]), rel=1e-9)  # all likes count
-    assert half.moments(settings, world_of()) is None
+    assert mechanism.moments(world_of()) is None
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 8])

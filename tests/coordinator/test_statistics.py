@@ -13,20 +13,21 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
+from worlds import in_world
 
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints, Ints2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.mechanisms.oracles import Subset
 from coordinator.protocol.mechanisms.sign import count_agreements, sign_words
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.sign_moments import optimal_best_count, sign_contrast
 from coordinator.protocol.statistics.scores import aggregate_scores
 from coordinator.protocol.statistics.slices import column_counts, subset_counts
 from coordinator.protocol.value_channels import choice_channel
-from coordinator.server.mechanisms import aggregate, no_release
-from coordinator.server.mechanisms.oracles import Subset
+from coordinator.server.aggregation import aggregate, no_release
 
 
 @settings(max_examples=examples(30))
@@ -98,7 +99,7 @@ def test_bits_of_silent_devices_do_not_count() -> None:
 
 def query_of(values: int, chosen: int) -> Query:
     """Subset selection among so many values, "none" among them."""
-    design = Subset(items=values - 1, rated=1, subset_size=chosen)
+    design = in_world(Subset, items=values - 1, rated=1, chosen=chosen)
     return design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
 
 

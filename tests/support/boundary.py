@@ -21,34 +21,42 @@ from actors.device import Cohort
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.budget import PrivacyParameter
 from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.decoding.estimates import Estimates
+from coordinator.protocol.decoding.line import Curator
+from coordinator.protocol.decoding.posterior import Mixture, Posterior
 from coordinator.protocol.item_models import ItemToItem
+from coordinator.protocol.mechanism import (
+    TRUST_CURATOR,
+    TRUST_TWO_SERVERS,
+    TWO_ROUNDS,
+    Decoding,
+    InWorld,
+    Mechanism,
+    MechanismKind,
+    World,
+)
+from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
+from coordinator.protocol.mechanisms.anchor import AnchorSensing
+from coordinator.protocol.mechanisms.sets import CountedSet, LikedPairs
+from coordinator.protocol.mechanisms.totals import LikedPairTotals
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic
-from coordinator.server import mechanisms
-from coordinator.server.anchor.anchor_queries import AnchorSensing
+from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.like_tables import TableLearner
 from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, TablePolicy, TwoClasses
-from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.line import Curator
-from coordinator.server.decoding.posterior import Mixture, Posterior
-from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import Cohorts, Layout
-from coordinator.server.mechanisms import aggregate, server_halves
-from coordinator.server.mechanisms.sets import CountedSet, Groups, LikedPairs
-from coordinator.server.mechanisms.totals import ChoiceAndPairs
-from coordinator.server.mechanisms.toys import UntilLearned
+from coordinator.server.rounds.group_policies import ChoiceAndPairs, Groups, UntilLearned
 from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
 from coordinator.server.rounds.policies import Eliminate, Fixed, ItemByItem, OneRound
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound, Ask, Centred, Counts, Readings, RunProgress, ServerState
-from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS, TWO_ROUNDS, ServerHalf
 from scenarios.backends import in_process as together
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.studies.scrutiny import checks
 from scenarios.studies.scrutiny.checks import CHECKS, Check, log_ratio
-from scenarios.studies.scrutiny.mechanism import Choice, MechanismUnderTest, choices, subjects
+from scenarios.studies.scrutiny.mechanism_under_test import Choice, MechanismUnderTest, choices, subjects
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD
 
 # What may cross the trust boundary: an allow-list of types and fields, and a search for secrets in bytes.
@@ -120,8 +128,11 @@ ALLOWED: dict[type, set[str]] = {
         "second_group",
         "counted_group",
     },
+    InWorld: {"mechanism", "world"},
+    World: {part.name for part in dataclasses.fields(World)},  # with no block model
+    LikedPairTotals: {"mechanism", "world", "likes", "pair_items"},
     CountedSet: {"items", "rated", "subset_size", "counted_group"},
-    SumLearner: {"half", "how", "own"},
+    SumLearner: {"mechanism", "how", "own"},
     Decoding: {"clusters", "decoder", "curator", "public"},
     PosteriorLearner: {"design", "clusters", "confidence", "assume_malicious", "own"},
     RoundLearner: {"anchors", "clusters", "own"},
@@ -138,8 +149,8 @@ ATOMS = (bool, int, float, str, bytes, Fraction, PrivacyParameter, type(None), A
 def leaves(value: object, items: int) -> Iterator[object]:
     """Walk through all that a value holds; fail at a type or a field that is not on the list."""
     kind = type(value)
-    if of_mechanism(kind):
-        yield from of_statistic(value, items) if isinstance(value, Statistic) else of_design(value)
+    if isinstance(value, (Statistic, Mechanism)):
+        yield from of_statistic(value, items) if isinstance(value, Statistic) else of_settings(value)
     elif kind in ALLOWED:
         held = {name: getattr(value, name) for name in ALLOWED[kind]}
         assert {part.name for part in dataclasses.fields(value)} == set(held)  # type: ignore[arg-type] # on the list
@@ -183,22 +194,11 @@ def of_statistic(statistic: Statistic, items: int) -> Iterator[object]:
             yield value
 
 
-def of_mechanism(kind: type) -> bool:
-    """Whether it is a statistic, or a mechanism's own type that is not on the list."""
-    return issubclass(kind, Statistic) or (
-        kind.__module__.startswith(f"{mechanisms.__name__}.") and kind not in ALLOWED
-    )
-
-
-def of_design(design: Any) -> Iterator[object]:
-    """Walk through a design, whichever mechanism's: it holds numbers and words, a half words and classes."""
-    if isinstance(design, ServerHalf):
-        held = vars(design).values()
-        assert all(isinstance(one, (str, type)) for one in held), "a half holds nothing but words and classes"
-        return
-    for part in dataclasses.fields(design):
-        value = getattr(design, part.name)
-        assert type(value) in {int, float, bool, str}, f"{part.name} of {type(design)} crossed"
+def of_settings(mechanism: Mechanism) -> Iterator[object]:
+    """Walk through a mechanism, whichever it is: it holds numbers and words, its settings."""
+    for name in type(mechanism).model_fields:
+        value = getattr(mechanism, name)
+        assert type(value) in {int, float, bool, str, type(None)}, f"{name} of {type(mechanism)} crossed"
         yield value
 
 
@@ -294,13 +294,13 @@ def tap(monkeypatch: pytest.MonkeyPatch) -> Wire:
 @cache
 def subjects_found() -> dict[str, MechanismUnderTest]:
     """Every mechanism that is found, with every choice of its settings that can be listed."""
-    return {subject.label: subject for name in server_halves() for subject in subjects(name)}
+    return {subject.label: subject for name in registered_mechanisms() for subject in subjects(name)}
 
 
 @cache
 def cases_found() -> dict[str, dict[str, Any]]:
     """Every mechanism with every choice of its settings, and under every policy, as a scenario's flat values."""
-    return {label: case for name in server_halves() for label, case in cases_of(name).items()}
+    return {label: case for name in registered_mechanisms() for label, case in cases_of(name).items()}
 
 
 OF_RUNS = {"estimates", "prediction"}
@@ -311,7 +311,7 @@ OF_CHANNELS = {"log-ratio", "run's size", "sampler"}  # Checks that no private m
 @cache
 def first_settings() -> set[str]:
     """The label of each mechanism's first settings."""
-    return {subjects(name)[0].label for name in server_halves()}
+    return {subjects(name)[0].label for name in registered_mechanisms()}
 
 
 def examinations() -> dict[str, tuple[MechanismUnderTest, Check]]:
@@ -324,14 +324,15 @@ def examinations() -> dict[str, tuple[MechanismUnderTest, Check]]:
     }
 
 
-def policies_of(half: ServerHalf) -> tuple[str, ...]:
+def policies_of(half: MechanismKind) -> tuple[str, ...]:
     """The policies that a mechanism can follow as it is by default."""
-    return half.policies_with(half.settings())
+    policies: tuple[str, ...] = half.policies_with(half.settings())
+    return policies
 
 
 def cases_of(name: str) -> dict[str, dict[str, Any]]:
     """A mechanism under each of its policies, and with each choice of its settings under the first of them."""
-    half = server_halves()[name]
+    half = registered_mechanisms()[name]
     told: list[Choice] = [*choices(half), *({"policy": policy} for policy in policies_of(half)[1:])]
     return {" ".join([name, *map(str, one.values())]): {"design": name, **one} for one in told}
 
@@ -348,11 +349,11 @@ class MechanismContract:
         subject, check = examination
         row = check.of(subject)
         assert row.verdict != FAILED, row.told
-        if subject.public.private and not subject.public.shares and check.name in OF_CHANNELS:
+        if subject.public.randomizes and not subject.public.shares and check.name in OF_CHANNELS:
             assert row.verdict == HELD, row.told
 
     def test_an_epsilon_at_either_end_is_held_too(self, subject: MechanismUnderTest) -> None:
-        if subject.public.private and not subject.public.shares:
+        if subject.public.randomizes and not subject.public.shares:
             ends = sample([Fraction(1, 10**9), Fraction(1, 200), Fraction(29), Fraction(7)], 2)
             log_ratio(replace(subject, epsilons=tuple(ends)))
 
@@ -412,7 +413,7 @@ def every_case(metafunc: pytest.Metafunc) -> None:
     every: dict[str, Callable[[], Mapping[str, Any]]] = {
         "subject": subjects_found,
         "case": cases_found,
-        "name": lambda: {name: name for name in server_halves()},
+        "name": lambda: {name: name for name in registered_mechanisms()},
         "examination": examinations,
     }
     for name, found_cases in every.items():  # in this order: two processes must collect the same tests

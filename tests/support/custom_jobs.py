@@ -1,19 +1,21 @@
 """Runs of custom mechanisms in a small world, without the command line."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from actors.ratings import BlockRatings
 from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.custom_adapter import KMEANS, adapter
+from coordinator.protocol.mechanism import POSTERIOR, World
 from coordinator.protocol.messages import Query
-from coordinator.server.custom import KMEANS, CustomDesign, server_half
-from coordinator.server.design import LearnerOptions, World
+from coordinator.server.design import LearnerOptions
 from coordinator.server.fleet.cohorts import plan_layout
+from coordinator.server.parts import learner_of
 from coordinator.server.rounds.policies import Eliminate, Fixed
 from coordinator.server.rounds.rounds import Outcome, QueryPlan
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.server_half import POSTERIOR
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import NoStore, RoundStore
 from scenarios.config.admission import admitted_for
@@ -41,11 +43,11 @@ def job(
 ) -> Job:
     """Some rounds of a mechanism, all devices asked once."""
     own, _ = admitted_for(mechanism, WORLD, epsilon=EPSILON)
-    design = CustomDesign(own, WORLD)
+    design = adapter(own).design(WORLD)
     setting = Setting(design=design, epsilon=EPSILON, public_seed=bytes(16))
     decoder = POSTERIOR if adaptive else KMEANS
     policy = Eliminate(setting=setting) if adaptive else Fixed(setting=setting, rounds=rounds)
-    learner = server_half(own).learner(None, WORLD, LearnerOptions(decoder=decoder))
+    learner = learner_of(adapter(own), WORLD, LearnerOptions(decoder=decoder))
     return Job(
         ratings=RATINGS,
         secret=SECRET,
@@ -55,9 +57,9 @@ def job(
     )
 
 
-def first_query(mechanism: Mechanism, *, pool: list[int] | None = None) -> tuple[CustomDesign, Query]:
+def first_query(mechanism: Mechanism, *, pool: list[int] | None = None) -> tuple[Any, Query]:
     """A mechanism that was admitted, and its first query."""
-    design = CustomDesign(admitted_for(mechanism, WORLD, epsilon=EPSILON)[0], WORLD)
+    design = adapter(admitted_for(mechanism, WORLD, epsilon=EPSILON)[0]).design(WORLD)
     some = None if pool is None else np.array(pool, np.int32)
     return design, design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON, pool=some)
 

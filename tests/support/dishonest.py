@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from mechanisms import GRR, OUE, LocalHashing
+from pydantic import ConfigDict
 
 from actors.device import Cohort
-from actors.device_half import DeviceHalf, Sketch
-from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.aggregators.gathering import ShareRoute, ShareServer
 from coordinator.aggregators.seed_server import SeedServer
@@ -33,16 +32,15 @@ from coordinator.protocol.channels import (
     matrix_channel,
     odds_within,
 )
-from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
+from coordinator.protocol.custom import Catalogue, CoinsBlock, Question, RatingsBlock, Tally, UserClass
+from coordinator.protocol.mechanism import DeviceCoins, DeviceRatings, Mechanism, Sketch
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.public_half import PublicHalf
 from coordinator.protocol.shares import WORDS_SERVER, ShareRoll
 from coordinator.protocol.trust import ShuffledRound
-from coordinator.server.server_half import ServerHalf
 from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import server_half
-from scenarios.studies.scrutiny.mechanism import MechanismUnderTest, Size, subject_of
+from scenarios.studies.scrutiny.mechanism_under_test import MechanismUnderTest, Size, subject_of
 from scenarios.studies.scrutiny.servers_audit import server_of
 
 Array = np.ndarray[Any, Any]
@@ -75,22 +73,19 @@ def channel_of(query: Query, lie: Fraction) -> IndependentBits | MatrixChannel:
     return unary(epsilon, query.questions) if query.design == "unary" else matrix(epsilon, 1 << query.answer_bits)
 
 
-class Public(PublicHalf):
-    def __init__(self, name: str, lie: Fraction) -> None:
-        self.name, self.lie = name, lie
+class Swindler(Mechanism):
+    """``stated`` and ``drawn``: by which factors its channel and its sampler spend more than they say."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    stated: Fraction
+    drawn: Fraction
 
     def channel(self, query: Query) -> IndependentBits | MatrixChannel:
-        return channel_of(query, self.lie)
+        return channel_of(query, self.stated)
 
-
-class Device(DeviceHalf):
-    """``lie``: by which factor its sampler spends more than its channel says."""
-
-    def __init__(self, name: str, lie: Fraction) -> None:
-        self.names, self.lie = (name,), lie
-
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
-        told = ratings.rated(coins.master, coins.first, coins.devices)
+    def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
+        told = ratings.rated()
         starts, items, likes = told.starts, told.items, told.values
         rated = np.diff(starts)
         some = np.flatnonzero(rated)
@@ -103,14 +98,8 @@ class Device(DeviceHalf):
         value[some, 0] = items[place]
         return Sketch(value)
 
-    def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
-        return channel_of(query, self.lie).draw(private, coins.release)
-
-
-class Server(ServerHalf):
-    """As much of a server as its channel needs."""
-
-    name = "unary"
+    def randomize(self, private: Bits2 | Indices2, query: Query, coins: DeviceCoins) -> Bits2:
+        return channel_of(query, self.drawn).draw(private, coins.release)
 
 
 def subject(name: str = "unary", *, channel: Fraction = HONEST, sampler: Fraction = HONEST) -> MechanismUnderTest:
@@ -122,9 +111,7 @@ def subject(name: str = "unary", *, channel: Fraction = HONEST, sampler: Fractio
             return replace(query, questions=2 * size.items)
         return replace(query, answer_bits=size.items.bit_length())
 
-    return MechanismUnderTest(
-        label=name, public=Public(name, channel), device=Device(name, sampler), server=Server(), asks=asks
-    )
+    return MechanismUnderTest(label=name, public=Swindler(stated=channel, drawn=sampler), server=Swindler, asks=asks)
 
 
 # Mechanisms of one's own that are honest in one round, or say what is not so: what `blindrec check` is to see.
@@ -316,7 +303,7 @@ def likes(ratings: RatingsBlock, item: int) -> Array:
     return found
 
 
-class Plain(Mechanism):
+class Plain(UserClass):
     """Randomized response about whether a device likes item 0; ``leaks``: whether a subclass does what it is for."""
 
     leaks: bool = True
@@ -763,10 +750,12 @@ class QuestionAndBit(ExactChannel):
         return [chance / (1 << QUESTIONS) for _ in range(1 << QUESTIONS) for chance in own]
 
 
-class Asked(PublicHalf):
+class Asked(Mechanism):
     """Devices are asked about whatever their question is, and hand on both question and answer."""
 
     name = "grr"
+
+    public: bool  # Whether the question follows from the device's public address, or from a coin of its own
 
     def channel(self, query: Query) -> QuestionAndBit:
         return QuestionAndBit(query)
@@ -774,22 +763,15 @@ class Asked(PublicHalf):
     def levels(self, query: Query) -> TwoLevels:
         return one_bit_levels()
 
-
-class Asker(DeviceHalf):
-    """``public``: whether the question follows from the device's public address, or from a coin of its own."""
-
-    def __init__(self, public: bool) -> None:
-        self.public = public
-
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
+    def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
         """Whether the first item that a device rated is liked, whatever the question."""
-        rated = ratings.rated(coins.master, coins.first, coins.devices)
+        rated = ratings.rated()
         liked = np.zeros((coins.devices, 1), np.int32)
         some = np.flatnonzero(np.diff(rated.starts))
         liked[some, 0] = rated.values[rated.starts[some]]
         return Sketch(liked)
 
-    def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
+    def randomize(self, private: Bits2 | Indices2, query: Query, coins: DeviceCoins) -> Bits2:
         question = (coins.streams(query) if self.public else coins.release(1)) >> np.uint64(64 - QUESTIONS)
         flip = coins.release(0) < np.uint64(bit_channel(query.epsilon).flips)
         shifts = np.arange(QUESTIONS)[::-1].astype(np.uint64)
@@ -813,4 +795,4 @@ def asking(*, public: bool) -> MechanismUnderTest:
             answer_bits=1 + QUESTIONS,
         )
 
-    return replace(plain, label="asked", public=Asked(), device=Asker(public), asks=asks)
+    return replace(plain, label="asked", public=Asked(public=public), asks=asks)

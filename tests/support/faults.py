@@ -25,6 +25,7 @@ import ray
 import worlds
 from crash_points import PROVENANCE, lasting
 from runs import Command, Ended, holds_within, present
+from worlds import in_world
 
 from actors import durable_log
 from actors.device import Cohort
@@ -32,11 +33,11 @@ from actors.keeper import Keeper, UnreachableError
 from benchmarks.victims import alive, below
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError
+from coordinator.protocol.mechanisms.maxsense import MaxSense
+from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.protocol.messages import Release
 from coordinator.protocol.statistics.statistic import Statistic
-from coordinator.server.mechanisms import aggregate
-from coordinator.server.mechanisms.maxsense import MaxSense
-from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
@@ -183,7 +184,7 @@ class Devices:
 
 def setting_of(*, items: int = 20, rated: int = 5, clusters: int = 2, sets: bool = False, **more: Any) -> Setting:
     """A setting of sign sensing, or of MaxSense."""
-    design = MaxSense(items=items, rated=rated) if sets else SignSensing(items=items, rated=rated)
+    design = in_world(MaxSense, items=items, rated=rated) if sets else in_world(Sign, items=items, rated=rated)
     usual = {"epsilon": Fraction(1), "confidence": SURE, "public_seed": worlds.PUBLIC}
     return Setting(design=design, clusters=clusters, **{**usual, **more})
 
@@ -288,7 +289,7 @@ def _wait(flying: list[Reference], num_returns: int, timeout: float = 0) -> tupl
 
 # A policy that goes astray after some good rounds, and the devices that it asks.
 ITEMS, USERS = 20, 400
-DESIGN = SignSensing(items=ITEMS, rated=5)
+DESIGN = in_world(Sign, items=ITEMS, rated=5)
 SETTING = Setting(design=DESIGN, epsilon=Fraction(1), public_seed=worlds.PUBLIC)
 LEARNER = PosteriorLearner(clusters=2, design=DESIGN)
 

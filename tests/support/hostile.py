@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import worlds
 from runs import Command, Ended
+from worlds import in_world
 
 from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of
@@ -27,14 +28,14 @@ from actors.voters import Client, ClientCohort, PlantedVoters, RatingVoters, Tab
 from coordinator.protocol.ballots import Ballot, Offer, Service
 from coordinator.protocol.budget import Epsilon, PrivacyParameter, within
 from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.mechanisms.maxsense import MaxSense, MultiMaxSense
+from coordinator.protocol.mechanisms.pairwise import Pairwise
+from coordinator.protocol.mechanisms.sign import Sign
+from coordinator.protocol.mechanisms.toys import CuratorPairs, FullReveal, ItemQuery
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.second_order import Announcement, SecondOrderRelease
 from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from coordinator.server.fleet.querying import Aggregator
-from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
-from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.mechanisms.toys import ItemQuery, Reveal
 
 # A hostile peer of every actor: ``python hostile.py CALLS SEED`` sends random and mutated messages.
 ITEMS, USERS, ROUNDS, OBJECTS = 12, 10, 6, 3
@@ -60,20 +61,19 @@ class Target(NamedTuple):
 def queries() -> list[Query]:
     """A query of every kind of design."""
     closed: list[Any] = [
-        MaxSense(items=ITEMS, rated=4),
-        SignSensing(items=ITEMS, rated=4, vectors=4),
-        MultiMaxSense(items=ITEMS, rated=4, questions=3),
-        Pairwise(items=ITEMS),
-        Pairwise(items=ITEMS, agreement="positive", rated_public=True),
+        in_world(MaxSense, items=ITEMS, rated=4),
+        in_world(Sign, items=ITEMS, rated=4, vectors=4),
+        in_world(MultiMaxSense, items=ITEMS, rated=4, questions=3),
+        in_world(Pairwise, items=ITEMS),
+        in_world(Pairwise, items=ITEMS, agreement="positive", rated_items="public"),
     ]
-    reveals = (Reveal(name=name, items=ITEMS, most=4) for name in ("full-reveal", "curator-pairs"))
-    shown: list[Any] = [ItemQuery(items=ITEMS), *reveals]
+    shown: list[Any] = [in_world(kind, items=ITEMS, rated=4) for kind in (ItemQuery, FullReveal, CuratorPairs)]
     first: dict[str, Any] = {"round_number": 0, "public_seed": worlds.PUBLIC}
     return [
         *(one.query(**first, epsilon=Fraction(1, 2)) for one in closed),
         *(one.query(**first, epsilon=None) for one in shown),
         worlds.maxsense_query(items=ITEMS, sensing=0.4, epsilon=Fraction(1, 3), pool=[0, 3, 4, 11]),
-        SignSensing(items=ITEMS, rated=4).query(**first, epsilon=Fraction(1), expected=np.full(ITEMS, 0.3)),
+        in_world(Sign, items=ITEMS, rated=4).query(**first, epsilon=Fraction(1), expected=np.full(ITEMS, 0.3)),
     ]
 
 

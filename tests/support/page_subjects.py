@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from runs import planted_ratings, write_movielens
 
-from coordinator.protocol.public_half import LOCAL
+from coordinator.protocol.mechanism import LOCAL
 from scenarios import cli
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "golden.json"

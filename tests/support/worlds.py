@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import combinations, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import reference
@@ -16,10 +16,13 @@ from actors.keeper import LedgerClient
 from actors.ratings import BlockRatings, StoredRatings
 from actors.second_order.cohort import Consent, DeviceAnswer, PrivateCohort
 from actors.seeds import Coins
+from coordinator.protocol import mechanism
 from coordinator.protocol.arrays import Bits2, Bools2, Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, on_grid
 from coordinator.protocol.features import ItemFeatures, residuals
+from coordinator.protocol.mechanisms import totals
+from coordinator.protocol.mechanisms.anchor import AnchorSensing
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.rating_table import Likes, Rows, RowTable, starts_of
@@ -30,7 +33,6 @@ from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.value_channels import ChoiceChannel
-from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.completion.crowd import Crowd, local_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
 
@@ -498,3 +500,53 @@ def complete(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
     """The completed rating vector r of one user."""
     row: Floats = complete_many(features, np.array([0, items.size]), items, values)[0]
     return row
+
+
+def in_world(
+    kind: type[mechanism.Mechanism], *, items: int, rated: int = 2, delta: float = 0.0, **settings: Any
+) -> mechanism.InWorld:
+    """A mechanism in a world of two clusters."""
+    world = mechanism.World(items=items, rated=rated, users=1_000, clusters=2, epsilon=None, delta=delta)
+    design: mechanism.InWorld = kind(**settings).design(world)
+    return design
+
+
+def reveals_query(name: str, *, items: int, most: int, share: float = 1.0, seed: bytes = PUBLIC) -> Query:
+    """A query about whole ratings, at most so many of a device."""
+    parameters = {"share": share, "most": float(most)}
+    return Query(
+        design=name, items=items, round=0, public_seed=seed, epsilon=None, questions=2 * items, parameters=parameters
+    )
+
+
+def totals_query(
+    epsilon: Epsilon,
+    *,
+    items: int,
+    most: int,
+    delta: float = 1e-6,
+    neighbours: str = "replace",
+    honest: int = 0,
+    least_answers: int = 0,
+    number: int = 0,
+) -> Query:
+    """A query about sums of likes that two servers add up, with noise of so many honest devices or of the servers."""
+    changes = most if neighbours == "add-remove" else 2 * most
+    parameters = {
+        "padded": float(most),
+        totals.DELTA: 0.0 if epsilon is None else delta,
+        totals.CHANGES: float(changes),
+        totals.DEVIATION: totals.dose(epsilon, delta, changes, devices=honest > 0),
+        totals.HONEST: float(honest),
+        totals.LEAST_ANSWERS: float(least_answers),
+    }
+    return Query(
+        design="totals",
+        items=items,
+        round=number,
+        public_seed=PUBLIC,
+        epsilon=epsilon,
+        questions=items,
+        answer_bits=32,
+        parameters=parameters,
+    )

@@ -1,17 +1,53 @@
-"""Frequency oracles in public: k-ary, unary, hashed, Hadamard and subset reports of one private value, a random item.
+"""Frequency oracles: k-ary, unary, hashed, Hadamard and subset reports of one private value, a random item.
 
 Of M items that are asked about, by their places in the pool: a device that reports what it liked has the value j if the
 j-th item is a random one of those that it liked, and M if it liked none. One that reports what it rated has j if the
 random item was liked, M + j if it was disliked, and 2 M if it rated none.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, ClassVar, Literal, Unpack
+
+import numpy as np
+from pydantic import Field
+
 from coordinator.protocol import amplification
-from coordinator.protocol.budget import as_float
-from coordinator.protocol.channels import UnaryChannel, unary_channel
+from coordinator.protocol.arrays import Bits, Bits2, Floats, Indices, Indices2, Ints, Words
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.channels import COIN, UnaryChannel, odds_within, unary_channel
+from coordinator.protocol.decoding.estimates import Estimates, information_of, line_of, popularity, read_items
+from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query
-from coordinator.protocol.pools import SIDES, pool_size, sides
-from coordinator.protocol.public_half import PublicHalf, require_whole_parameter
+from coordinator.protocol.mechanism import (
+    FIXED,
+    ONE_ROUND,
+    POOLED,
+    POSTERIOR,
+    Decoding,
+    DeviceCoins,
+    DeviceRatings,
+    Mechanism,
+    PackedMechanism,
+    RoundTerms,
+    Sketch,
+    World,
+    check_shape,
+    query_of,
+    require_whole_parameter,
+)
+from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.moments.blocks import BlockParameters
+from coordinator.protocol.moments.count_moments import FrequencyMoments, liked_shares, rated_shares
+from coordinator.protocol.packed_releases import release_subsets, release_unary
+from coordinator.protocol.pools import SIDES, places_in, pool_of, pool_size, sides
+from coordinator.protocol.public_draws import buckets_of, count_supports, gather, signs_of, streams_of, transform
+from coordinator.protocol.statistics.counts import CountStatistic, Rates, counted, reported
+from coordinator.protocol.statistics.slices import column_counts, subset_counts
 from coordinator.protocol.value_channels import (
     CHOSEN,
     KaryChannel,
@@ -20,6 +56,8 @@ from coordinator.protocol.value_channels import (
     subset_channel,
     subset_form,
 )
+
+KMEANS = "k-means"  # Name of the decoder that clusters the estimates
 
 
 def values_of(query: Query) -> int:
@@ -32,21 +70,127 @@ def columns(query: Query) -> int:
     return 1 << (values_of(query) - 1).bit_length()
 
 
-class OneItem(PublicHalf):
-    """A query about one random item a device; what is released of it is the oracle's own affair."""
+class Frequencies(Mechanism):
+    """Counts of reported values; subclasses say how often a report speaks for a value, and how reports are counted."""
 
     parameters = frozenset({SIDES})
     pooled = None
+    decoders: ClassVar[tuple[str, ...]] = (KMEANS, POSTERIOR)
+    policies: ClassVar[tuple[str, ...]] = POOLED
+    ranks = True
+
+    @property
+    def sides(self) -> int:
+        """Values that stand for an item: 1, liked; 2, liked or disliked."""
+        return 1
+
+    def check_world(self, world: World) -> None:
+        check_shape(world.items, world.rated)
+
+    def reports(self, query: Query) -> Rates:
+        """Return how often a report speaks for a value."""
+        raise NotImplementedError
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return the answering devices whose report speaks for each private value, int64, shape (K,)."""
+        raise NotImplementedError
+
+    def sizes(self, values: int, world: World, epsilon: Epsilon) -> Mapping[str, float]:
+        """Return the mechanism's own parameters of a query about so many private values; by default none."""
+        return {}
+
+    def query(
+        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+    ) -> Query:
+        """Return the query of one round about the items of ``pool``, by default all."""
+        pool_items = world.items if pool is None else pool.size
+        if self.sides == 1 and pool_items < world.items:
+            remedy = "for pools choose sign, or oue with told rated"
+            raise InputError(f"{self.name} asks of what a device liked about all items together; {remedy}")
+        parameters = {SIDES: self.sides, **self.sizes(self.sides * pool_items + 1, world, terms["epsilon"])}
+        some = None if pool_items == world.items else pool
+        draft = query_of(self.name, world.items, terms, parameters=parameters, pool=some)
+        return replace(draft, questions=self.question_range(draft).stop - 1, answer_bits=self.answer_bits(draft))
 
     def check(self, query: Query) -> None:
         if query.parameters[SIDES] not in (1, 2):
             raise InputError(f"{query} has {SIDES} {query.parameters[SIDES]:g}; give 1, or 2 where dislikes count")
 
+    def count(self, query: Query, release: Release) -> CountStatistic:
+        return counted(query, release, self.supports(query, release))
 
-class Grr(OneItem):
-    """The value is released among all K of them."""
+    def line(self, query: Query, world: World) -> tuple[float, float]:
+        """Return slope and offset of an item's expected estimate; see `estimates.line_of`."""
+        return line_of(query, rated=world.rated)
+
+    def estimate(
+        self, query: Query, statistic: CountStatistic, world: World, expected: Floats | None = None
+    ) -> Estimates:
+        """Return a round's estimates of every item's b; see `estimates.read_items`."""
+        return read_items(query, self.reports(query), statistic, self.line(query, world))
+
+    def rates(self, query: Query, world: World, expected: Floats | None = None) -> Floats:
+        """Return the information of one device's answer about each item; ``expected`` holds b, by default 1/2."""
+        return information_of(query, self.reports(query), self.line(query, world), expected)
+
+    def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
+        if how.decoder != KMEANS:
+            raise InputError(f"decoder {how.decoder!r} is unknown; choose one of {', '.join(self.decoders)}")
+        if statistic.pooled:
+            raise InputError(f"rounds asked about pools of items, whose counts have no sum; choose decoder {POSTERIOR}")
+        value, error = popularity(query, self.reports(query), statistic)
+        return Model(cluster=kmeans_on_line(value, how.clusters), score=value, error=error, clusters=how.clusters)
+
+    def moments(self, world: World) -> FrequencyMoments | None:
+        if world.block is None:
+            return None
+        query = self.design(world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
+        rates, (liked, disliked) = self.reports(query), self.value_shares(query, world.block)
+        level = liked if disliked is None else liked - disliked
+        return FrequencyMoments(level=level, variance=rates.spread(liked, disliked))
+
+    def value_shares(self, query: Query, block: BlockParameters) -> tuple[Floats, Floats | None]:
+        """Return the probabilities that a user's value is one item of each cluster, liked and (if asked) disliked."""
+        return (liked_shares(block), None) if sides(query) == 1 else rated_shares(block)
+
+
+class Oracle(Frequencies):
+    """One random item of each device, reported by a frequency oracle."""
+
+    all_policies_with = "set told to rated"
+
+    told: Literal["liked", "rated"] = Field(
+        default="liked",
+        description="Frequency oracles: a random liked item, or a random rated one with whether it was liked.",
+    )
+
+    @property
+    def sides(self) -> int:
+        """Values that stand for an item; see `Frequencies.sides`."""
+        return 1 if self.told == "liked" else 2
+
+    def policies_with(self) -> tuple[str, ...]:
+        """Return all policies if devices report rated items; likes alone say nothing in rounds about some items."""
+        return self.policies if self.sides == 2 else (ONE_ROUND, FIXED)
+
+    def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
+        """Return each device's random item as the oracle encodes it."""
+        places = places_in(pool_of(query), ratings.items)
+        return Sketch(self.encode(ratings.random_values(coins.sketch(), places, sides(query)), query, coins))
+
+    def encode(self, values: Indices, query: Query, coins: DeviceCoins) -> Indices2:
+        """Return private sketches of values, shape (devices, any); by default the values as they are."""
+        return values.reshape(-1, 1)
+
+
+class Grr(Oracle):
+    """The value is released among all K of them, and speaks for itself.
+
+    Source: Kairouz, Bonawitz and Ramage (2016).
+    """
 
     name = "grr"
+    title = "k-ary randomized response"
 
     def answer_bits(self, query: Query) -> int:
         return (values_of(query) - 1).bit_length()
@@ -57,13 +201,28 @@ class Grr(OneItem):
     def levels(self, query: Query) -> amplification.TwoLevels:
         return amplification.kary_levels(values_of(query))
 
+    def reports(self, query: Query) -> Rates:
+        """Return ``p = e^eps / (e^eps + K - 1)`` and ``q = 1 / (e^eps + K - 1)``, as the channel has them."""
+        channel = self.channel(query)
+        return Rates(channel.own / COIN, channel.other / COIN, both=0.0)
 
-class Oue(OneItem):
-    """Questions are values: each is answered by one bit, all of them together under epsilon."""
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices named each value."""
+        values = values_of(query)
+        named = reported(query, release, values)[release.answered_mask()]
+        return np.bincount(named, minlength=values).astype(np.int64)
+
+
+class Oue(PackedMechanism, Oracle):
+    """Questions are values: each is answered by one bit, all of them together under epsilon; a 1 speaks for its value.
+
+    Source: Wang, Blocki, Li and Jha (2017), section 4.2.
+    """
 
     name = "oue"
+    title = "unary encoding"
 
-    def questions(self, query: Query) -> range:
+    def question_range(self, query: Query) -> range:
         return range(values_of(query), values_of(query) + 1)
 
     def channel(self, query: Query) -> UnaryChannel:
@@ -72,17 +231,44 @@ class Oue(OneItem):
     def levels(self, query: Query) -> amplification.TwoLevels:
         return amplification.unary_levels(as_float(query.epsilon))
 
+    def packed(self, private: Bits2 | Indices2, query: Query, coins: DeviceCoins) -> Bits:
+        return release_unary(private.view(np.int32)[:, 0], self.channel(query), coins)
+
+    def reports(self, query: Query) -> Rates:
+        """Return ``p = 1/2`` and ``q = 1 / (e^eps + 1)``, as the channel has them."""
+        own, other = self.channel(query).rates
+        return Rates(float(own), float(other))
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices have a 1 for each value."""
+        release.require(query)
+        return column_counts(release)
+
+
+def _hashed_reports(query: Query, release: Release, outputs: int) -> tuple[Words, Indices]:
+    """Return the public streams of the devices that answered, and what each of them reported."""
+    answered = release.answered_mask()
+    return streams_of(query, release)[answered], reported(query, release, outputs)[answered]
+
 
 BUCKETS = "buckets"  # Parameter of every query: buckets g
 MOST_BUCKETS = 1 << 10  # Buckets at most
 
 
-class Olh(OneItem):
-    """The bucket is released among all g of them; see `public_draws`."""
+class Olh(Oracle):
+    """The bucket is released among all g of them, and speaks for the values in it; see `public_draws`.
+
+    Source: Wang, Blocki, Li and Jha (2017).
+    """
 
     name = "olh"
-    parameters = OneItem.parameters | {BUCKETS}
+    title = "local hashing"
+    parameters = Oracle.parameters | {BUCKETS}
     by_address = True
+
+    def sizes(self, values: int, world: World, epsilon: Epsilon) -> Mapping[str, float]:
+        """Return the number of buckets with the least noise, ``e^eps + 1`` rounded, at most `MOST_BUCKETS`."""
+        return {BUCKETS: MOST_BUCKETS if epsilon is None else min(round(odds_within(epsilon) + 1), MOST_BUCKETS)}
 
     def check(self, query: Query) -> None:
         super().check(query)
@@ -98,17 +284,47 @@ class Olh(OneItem):
     def levels(self, query: Query) -> amplification.TwoLevels | None:
         return amplification.hash_levels(int(query.parameters[BUCKETS])) if query.own_questions else None
 
+    def encode(self, values: Indices, query: Query, coins: DeviceCoins) -> Indices2:
+        return buckets_of(coins.streams(query), values, int(query.parameters[BUCKETS]))[:, None]
+
+    def reports(self, query: Query) -> Rates:
+        """Return ``p = e^eps / (e^eps + g - 1)``, as the channel has it, and ``q = 1 / g``."""
+        return Rates(self.channel(query).own / COIN, 1 / int(query.parameters[BUCKETS]))
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices reported the bucket of each value, hashing all values as each of them does."""
+        buckets, counts = int(query.parameters[BUCKETS]), np.zeros(values_of(query), np.int64)
+        streams, reports = _hashed_reports(query, release, buckets)
+        count_supports(streams, reports, buckets, counts)
+        return counts
+
 
 ROWS = "rows"  # Parameter of every query: rows t
 MOST_ROWS = 10  # Rows at most: the server adds up 2^t - 1 products of them for every device
 
 
-class Hadamard(OneItem):
-    """The t signs are released among all 2^t that they can be; see `public_draws`."""
+class Hadamard(Oracle):
+    """Local hashing whose hash is t rows of the Hadamard matrix: a report speaks for the values with those signs.
+
+    With one row it is the Hadamard bit. Source: Acharya, Sun and Zhang (2019). Several rows that each device draws for
+    itself, so that one transform counts them, are our addition.
+    """
 
     name = "hadamard"
-    parameters = OneItem.parameters | {ROWS}
+    title = "Hadamard response"
+    parameters = Oracle.parameters | {ROWS}
     by_address = True
+
+    rows: int = Field(
+        default=0, ge=0, le=MOST_ROWS, description="Hadamard: public rows a device answers about, 0 for the best [0]."
+    )
+
+    def sizes(self, values: int, world: World, epsilon: Epsilon) -> Mapping[str, float]:
+        """Return the number of rows; up to factors the noise is ``(e^eps + x)^2 / x`` with ``x = 2^t - 1``."""
+        if self.rows or epsilon is None:
+            return {ROWS: self.rows or MOST_ROWS}
+        odds = odds_within(epsilon)
+        return {ROWS: min(range(1, MOST_ROWS + 1), key=lambda rows: (odds + 2**rows - 1) ** 2 / (2**rows - 1))}
 
     def check(self, query: Query) -> None:
         super().check(query)
@@ -123,16 +339,53 @@ class Hadamard(OneItem):
     def levels(self, query: Query) -> amplification.TwoLevels | None:
         return amplification.hadamard_levels(int(query.parameters[ROWS])) if query.own_questions else None
 
+    def encode(self, values: Indices, query: Query, coins: DeviceCoins) -> Indices2:
+        return signs_of(coins.streams(query), values, int(query.parameters[ROWS]), columns(query))[:, None]
 
-class Subset(OneItem):
-    """Questions are the values of a subset, by their numbers; or all values, a bit each, where that is shorter."""
+    def reports(self, query: Query) -> Rates:
+        """Return ``p = e^eps / (e^eps + 2^t - 1)``, as the channel has it, and ``q = 2^-t``."""
+        return Rates(self.channel(query).own / COIN, 1 / (1 << int(query.parameters[ROWS])))
 
-    name = "subset"
-    parameters = OneItem.parameters | {CHOSEN}
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices reported the signs of each value, by one transform of the sums of rows and products.
 
-    def check(self, query: Query) -> None:
-        super().check(query)
-        require_whole_parameter(query, CHOSEN, values_of(query) - 1)
+        Whether all t signs agree is the mean over all products of rows of the product's sign, which is what a device
+        reports times what the value has; so counts are a 2^t-th of the transform, without a remainder.
+        """
+        rows, counts = int(query.parameters[ROWS]), np.zeros(columns(query), np.int64)
+        streams, reports = _hashed_reports(query, release, 1 << rows)
+        gather(streams, reports, rows, counts)
+        transform(counts)
+        return counts[: values_of(query)] >> rows
+
+
+Chosen = Annotated[int, Field(ge=0, description="Subsets and sets: values in a release, 0 for the best [0].")]
+"""A setting that subset selection and the set mechanism share."""
+FAINT = Fraction(1, 10**9)
+"""Smallest difference of a value's two rates, relative to them, at which floats are precise enough for estimates."""
+
+
+SHARE = 0.15  # Share of devices that hold an item whose estimate has the least variance, where nothing else is said
+
+
+class Subsets(PackedMechanism, Frequencies):
+    """A subset that holds a value of the device's own, or, less often, one that does not; it speaks for all of it.
+
+    Questions are the values of a subset, by their numbers; or all values, a bit each, where that is shorter.
+    """
+
+    parameters = Frequencies.parameters | {CHOSEN}
+
+    @property
+    def subset_size(self) -> int:
+        """Values k in a release, fewer where a pool has no more; 0 for as many as have the least noise."""
+        return int(getattr(self, CHOSEN))  # a setting that each mechanism lists at its own place
+
+    def check_world(self, world: World) -> None:
+        super().check_world(world)
+        if self.subset_size > world.items:
+            size = self.subset_size
+            raise InputError(f"chosen is {size}; it must be at most the number of items, {world.items}")
 
     def own(self, query: Query) -> int:
         """Return the values of every device's set."""
@@ -142,7 +395,7 @@ class Subset(OneItem):
         """Return the number of values, dummies among them."""
         return values_of(query)
 
-    def questions(self, query: Query) -> range:
+    def question_range(self, query: Query) -> range:
         parts, _ = subset_form(self.values(query), int(query.parameters[CHOSEN]))
         return range(parts, parts + 1)
 
@@ -156,5 +409,64 @@ class Subset(OneItem):
     def levels(self, query: Query) -> amplification.TwoLevels:
         return amplification.subset_levels(self.values(query), self.own(query), int(query.parameters[CHOSEN]))
 
+    def packed(self, private: Bits2 | Indices2, query: Query, coins: DeviceCoins) -> Bits:
+        return release_subsets(private.view(np.int32), self.channel(query), coins)
 
-PUBLIC = (Grr(), Oue(), Olh(), Hadamard(), Subset())
+    def reports(self, query: Query) -> Rates:
+        """Return how often a subset holds a value of the device's own, and another one, as the channel has it."""
+        channel = self.channel(query)
+        own, other = channel.rates
+        if own - other < FAINT * other:
+            raise InputError(
+                f"chosen is {channel.subset_size} of {channel.values} values, which tells next to nothing of a set of "
+                f"{channel.padded}; choose fewer, or pad less"
+            )
+        return Rates(float(own), float(other), both=float(channel.both / other**2) if other else 0.0)
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices named each value, dummies behind what is asked about."""
+        return subset_counts(query, release, values=self.values(query), subset_size=int(query.parameters[CHOSEN]))
+
+    def amplified(self, query: Query, devices: int, delta: float, share: float = SHARE) -> Query:
+        """Return a query behind a shuffler, for so many honest devices: the given one has the central epsilon.
+
+        Its epsilon is the largest local one that keeps the central one, and it names as many values as are best for
+        that.
+        """
+        if query.epsilon is None:
+            return query
+        own = self.own(query)
+        best = _best_set(self.values(query) - own, own, query.epsilon, max(devices, 1), delta, share)
+        parameters = {**query.parameters, CHOSEN: float(best.subset_size)}
+        local = replace(query, epsilon=best.local_epsilon, parameters=parameters)
+        return replace(local, questions=self.question_range(local).start, answer_bits=self.answer_bits(local))
+
+
+class Subset(Subsets, Oracle):
+    """Subset selection. Source: Ye and Barg (2018); Wang et al. (2016)."""
+
+    name = "subset"
+    title = "subset selection"
+
+    chosen: Chosen = 0
+
+    def sizes(self, values: int, world: World, epsilon: Epsilon) -> Mapping[str, float]:
+        """Return the number of values in a subset; the least noise has ``K / (e^eps + 1)``."""
+        best = 1 if epsilon is None else round(values / (odds_within(epsilon) + 1))
+        return {CHOSEN: max(1, min(self.subset_size or best, values - 1))}
+
+    def check(self, query: Query) -> None:
+        super().check(query)
+        require_whole_parameter(query, CHOSEN, values_of(query) - 1)
+
+
+@lru_cache(maxsize=1 << 12)
+def _best_set(
+    items: int, padded: int, epsilon: Fraction, devices: int, delta: float, share: float
+) -> amplification.SetDesign:
+    return amplification.best_set(
+        items=items, padded=padded, epsilon=epsilon, devices=devices, delta=delta, share=share
+    )
+
+
+MECHANISMS = (Grr(), Oue(), Olh(), Hadamard(), Subset())

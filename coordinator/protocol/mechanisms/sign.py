@@ -1,4 +1,4 @@
-"""Sign sensing in public: a device names one of the signed sign vectors that suit its ratings best.
+"""Sign sensing: a device names one of the signed sign vectors that suit its ratings best. Ours.
 
 A query brings one sign vector or several. Device u's sign in vector a of the item at place j of the pool is bit
 ``j mod 64`` of lane ``a * sign_words(pool) + j // 64`` of its public stream: 1 for +1, 0 for -1.
@@ -9,14 +9,38 @@ item's centre.
 A device's answer is a signed vector: the bit of its sign first, then the vector's number, highest bit first.
 """
 
+from __future__ import annotations
+
+import math
+from typing import Literal, Unpack
+
 import numpy as np
+from pydantic import Field
 
 from coordinator.protocol.amplification import TwoLevels
-from coordinator.protocol.arrays import Bits2, Bools, Ints, Words
+from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices, Indices2, Ints, Words
+from coordinator.protocol.compiled import compiled, int64
+from coordinator.protocol.decoding.estimates import Estimates, contrasts_of, read_signs
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.public_draws import streams_of
-from coordinator.protocol.public_half import PublicHalf
+from coordinator.protocol.hashing import below
+from coordinator.protocol.mechanism import (
+    POOLED,
+    POSTERIOR,
+    DeviceCoins,
+    DeviceRatings,
+    Mechanism,
+    Opinions,
+    RoundTerms,
+    Sketch,
+    World,
+    check_shape,
+    query_of,
+)
+from coordinator.protocol.messages import CENTRE_UNIT, Query, Release
+from coordinator.protocol.moments.emulation import EmulatedDevices
+from coordinator.protocol.moments.sign_moments import SignMoments, optimal_best_count
+from coordinator.protocol.pools import centres_of, places_in
+from coordinator.protocol.public_draws import sign_bit, streams_of
 from coordinator.protocol.statistics.scores import ScoreStatistic, score_statistic
 from coordinator.protocol.statistics.signs import agreements
 from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
@@ -67,14 +91,106 @@ def count_agreements(query: Query, streams: Words, bits: Bits2, answered: Bools)
     return agreements(streams, positive, answered, pool, vector * sign_words(pool))
 
 
-class Sign(PublicHalf):
-    """Signs are those of a pool's items; ratings may be counted from centres."""
+@compiled
+def add_signs(opinions: Opinions, public: Words, centres: Indices, unit: int, sums: Indices2) -> None:
+    """Write devices' sums, int32, shape (devices, sign vectors); ``public`` holds their streams."""
+    # A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place, under the place's sign; no
+    # branch follows a coin.
+    words = -(-centres.size // 64)
+    for k in range(len(sums)):
+        for vector in range(sums.shape[1]):
+            total = int64(0)
+            for at in range(opinions.starts[k], opinions.starts[k + 1]):
+                place = opinions.places[at]
+                value = unit * (2 * int64(opinions.likes[at]) - 1) - centres[place]
+                total += value * (2 * int64(sign_bit(public[k], vector * words, place)) - 1)
+            sums[k, vector] = total
+
+
+def choose(sums: Indices2, channel: ChoiceChannel, coins: DeviceCoins) -> tuple[Bools, Ints]:
+    """Return the sign and the number of the vector that each device names. Shapes: ``sums`` (devices, sign vectors)."""
+    return _choose(sums, coins.release(0) >= channel.threshold, coins.choices(), channel.best_count)
+
+
+@compiled
+def _choose(sums: Indices2, best: Bools, streams: Words, best_count: int) -> tuple[Bools, Ints]:
+    positive, vector, vectors = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64), sums.shape[1]
+    sizes = np.empty(vectors, np.int32)
+    for k in range(len(sums)):
+        rank = int64(below(streams[k], int64(0), best_count))
+        if not best[k]:
+            rank = best_count + int64(below(streams[k], int64(1), 2 * vectors - best_count))
+        for a in range(vectors):  # insertion sort, the largest first
+            size, place = abs(sums[k, a]), a
+            while place > 0 and sizes[place - 1] < size:
+                sizes[place] = sizes[place - 1]
+                place -= 1
+            sizes[place] = size
+        target = sizes[rank] if rank < vectors else -sizes[2 * vectors - 1 - rank]
+        tied = 0
+        for a in range(vectors):
+            tied += (sums[k, a] == target) + (sums[k, a] == -target)
+        tie = int64(below(streams[k], int64(2), int64(tied)))
+        for a in range(vectors):
+            for sign in (True, False):
+                if (sums[k, a] if sign else -sums[k, a]) == target:
+                    if tie == 0:
+                        positive[k], vector[k] = sign, a
+                    tie -= 1
+    return positive, vector
+
+
+class Sign(Mechanism):
+    """Sign sensing: every item of the pool has a public sign; the bit is the sign of the signed sum of the ratings.
+
+    A like counts +1 and a dislike -1; if the sum is 0 the device tosses a fair coin. With several sign vectors the
+    device names a vector, with its sign, under which its sum is large. This takes a few bits, and needs fewer users at
+    the same epsilon. Source: ours (the paper's MaxSense uses likes only and needs a sensing rate).
+    """
 
     name = "sign"
+    title = "sign sensing"
     parameters = frozenset({"vectors", "kept"})
     pooled = True
     centred = True
     by_address = True
+    decoders = (POSTERIOR,)
+    policies = POOLED
+    ranks = True
+    widest = 2.0
+    emulated = True
+
+    # Sign vectors m that a device chooses among; answers have ``1 + log2 m`` bits
+    vectors: int = Field(
+        default=1, ge=1, description="Sign sensing: vectors a device chooses among, a power of two up to 64 [1]."
+    )
+    # Whether ratings are counted from their expected values once the server has any; see `centred_moments`. With
+    # several sign vectors they are counted from 0
+    signs: Literal["centred", "plain"] = Field(
+        default="centred",
+        description="Sign sensing, adaptive: ratings counted centred (from what is expected) or plain.",
+    )
+
+    def check_world(self, world: World) -> None:
+        check_shape(world.items, world.rated, 1)
+        if not 1 <= self.vectors <= MOST_VECTORS or self.vectors & (self.vectors - 1):
+            raise InputError(f"vectors is {self.vectors}; give a power of two, 1 to {MOST_VECTORS}")
+
+    def query(
+        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+    ) -> Query:
+        """Return the query of one round; ``pool`` holds the items that have signs, by default all."""
+        centres = None
+        if expected is not None and self.signs == "centred" and self.vectors == 1:
+            centres = np.rint(np.clip(expected, -1, 1) * CENTRE_UNIT).astype(np.int32)
+        items = np.arange(world.items, dtype=np.int32) if pool is None else pool
+        best = optimal_best_count(
+            items.size, items=world.items, rated=world.rated, vectors=self.vectors, epsilon=terms["epsilon"]
+        )
+        parameters, bits = {"vectors": self.vectors, "kept": best}, answer_bits(self.vectors)
+        return query_of(
+            self.name, world.items, terms, parameters=parameters, pool=items, answer_bits=bits, centres=centres
+        )
 
     def check(self, query: Query) -> None:
         vectors, best_count = query.parameters["vectors"], query.parameters["kept"]
@@ -95,5 +211,46 @@ class Sign(PublicHalf):
         share = query.parameters["kept"] / (2 * query.parameters["vectors"])
         return TwoLevels(share, share) if query.own_questions else None
 
+    def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
+        """Return the sums of ratings of the pool under each sign vector, less their centres if any, int32."""
+        assert query.pool is not None
+        public, (centres, unit) = coins.streams(query), centres_of(query)
+        sums = np.empty((coins.devices, int(query.parameters["vectors"])), np.int32)
+        for tile, opinions in ratings.tiles(places_in(query.pool, ratings.items)):
+            add_signs(opinions, public[tile], centres, unit, sums[tile])
+        return Sketch(sums)
 
-PUBLIC = (Sign(),)
+    def randomize(self, private: Bits2 | Indices2, query: Query, coins: DeviceCoins) -> Bits2:
+        """Return the vectors that devices name: one of the best, or, less often, another one."""
+        positive, vector = choose(private.view(np.int32), self.channel(query), coins)
+        return to_bits(positive, vector, int(query.parameters["vectors"]))
+
+    def count(self, query: Query, release: Release) -> ScoreStatistic:
+        return aggregate_signs(query, release)
+
+    def estimate(
+        self, query: Query, statistic: ScoreStatistic, world: World, expected: Floats | None = None
+    ) -> Estimates:
+        likes = None if expected is None else np.clip((1 + expected) / 2, 0, 1)
+        return read_signs(query, statistic, rated=world.rated, likes=likes)
+
+    def rates(self, query: Query, world: World, expected: Floats | None = None) -> Floats:
+        """Return the information of one device's answer about each item; see `estimates.contrasts_of`."""
+        contrast, _ = contrasts_of(query, rated=world.rated)
+        return contrast**2
+
+    def moments(self, world: World) -> SignMoments:
+        query = self.query(world, round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
+        return SignMoments(contrast=math.sqrt(float(self.rates(query, world)[0])))
+
+    def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
+        """Draw a round's counts from exact moments: vectors, agreements with each item's sign, and ones."""
+        means = np.zeros(crowd.likes.shape[1])
+        for share, likes in zip(crowd.class_shares, crowd.likes, strict=True):
+            contrast, offset = contrasts_of(query, rated=crowd.rated, likes=likes)
+            means += share * (contrast * (2 * likes - 1) + offset)
+        agreed = coins.binomial(crowd.users, np.clip((1 + means) / 2, 0, 1))
+        return np.full(means.size, crowd.users), agreed, int(coins.binomial(crowd.users, 0.5))
+
+
+MECHANISMS = (Sign(),)

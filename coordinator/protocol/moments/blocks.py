@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import expit, logit
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
@@ -56,6 +55,8 @@ def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -
     # cancellation, no overflow. An equal-step sum adds only the mass that lies a multiple of ``steps`` away, below
     # 1e-20 with 16 standard deviations + 65 steps (Bernstein's inequality).
     factors, sizes = np.array(of), np.array(many)
+    from scipy.special import expit, logit  # noqa: PLC0415 (settings stand beside what predicts them, and load no scipy)
+
     present = (factors > 0) & (sizes > 0)
     counts, degree = sizes[present].astype(np.float64), int(sizes[present].sum())
     if power > degree:

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
-from scipy.special import binom
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, as_float
@@ -147,6 +146,8 @@ def sizes_for(
     median = int(np.searchsorted(np.cumsum(likes), MEDIAN))
     own = padded or max(together, min(median, most, pool))
     values, named = math.comb(own, together), math.comb(pool, together)
+    from scipy.special import binom  # noqa: PLC0415 (settings stand beside what predicts them, and load no scipy)
+
     mean_values = binom(np.minimum(np.arange(len(likes)), own), together) @ np.array(likes)
     share = max(float(mean_values), 1e-9) / named
     return own, subset_size or best_subset(named + values, own=values, epsilon=epsilon, share=share / 2)
@@ -174,3 +175,42 @@ def _lowest(of: Callable[[int], float], low: int, high: int) -> int:
         else:
             low += third
     return min(range(low, high + 1), key=of)
+
+
+class NoSignal:
+    """No number of answers distinguishes the clusters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YesMoments:
+    """Item queries, in which every item gets so many yeses."""
+
+    answers: int  # Number of yeses that an item needs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevealMoments:
+    """Full reveal, in which users reveal everything or nothing."""
+
+    share: float  # Probability that a user reveals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SumMoments:
+    """Two servers' noisy totals of likes."""
+
+    level: Floats  # shape (L,); Probability that a user's vector has a one for one item of each cluster
+    noise: float  # Variance of all noise in a total
+
+    @property
+    def profile(self) -> Floats:
+        """What totals without noise say of each cluster's items, one row a cluster."""
+        return self.level[:, None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairTotalMoments:
+    """A curator's noisy totals of pairs of items."""
+
+    profile: Floats  # shape (L, L); Probability that two rated items are rated alike, by their clusters
+    scale: float  # Scale of the Laplace noise on each pair

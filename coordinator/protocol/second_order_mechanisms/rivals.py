@@ -6,11 +6,10 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from coordinator.protocol import second_order_channels
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import REPLACE, Epsilon, as_float
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.checked import require_whole
 from coordinator.protocol.public_draws import candidate
-from coordinator.protocol.public_half import REPLACE
 from coordinator.protocol.second_order_channels import unpack_moment
 from coordinator.protocol.second_order_mechanisms import (
     A_COORDINATE,

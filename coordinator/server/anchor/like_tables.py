@@ -12,13 +12,14 @@ import scipy
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices2
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
+from coordinator.protocol.decoding.posterior import Posterior, fit, joint, on_a_grid
+from coordinator.protocol.decoding.threads import k_means, one_thread
+from coordinator.protocol.mechanism import RoundTerms
+from coordinator.protocol.mechanisms.anchor import SENSING_LEVELS, AnchorSensing, Tables
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.moments.sign_moments import pair_contrast
 from coordinator.protocol.pools import COUNTS, GUESS, LEAN, LEVELS, SENSED
 from coordinator.server.anchor import anchor_queries
-from coordinator.server.decoding.posterior import Posterior, fit, joint, on_a_grid
-from coordinator.server.decoding.threads import k_means, one_thread
-from coordinator.server.design import RoundTerms
 from coordinator.server.rounds.state import AnchorRound
 
 GUESS_UNIT = 256  # Steps of a rating's log-likelihood in a guess
@@ -193,7 +194,7 @@ LEAST_ASKED_RATE = 0.02
 
 def turned_tables(
     membership: Floats2, table: Floats2, shares: Floats, decided: Bools, *, control: int, coins: np.random.Generator
-) -> anchor_queries.Tables:
+) -> Tables:
     """Return the arrays of a round about turned signs: what ratings count by two likely clusters of each item."""
     items, (classes, _) = len(membership), table.shape
     # Each open item carries a pair of clusters that it may well be of. A like then counts by how much more the class
@@ -214,7 +215,7 @@ def turned_tables(
     probes = decided | (coins.random(items) < PROBES)
     signs = np.where(decided, 1 / CONTROL_PART, 1.0) * sample
     counts[0::2, probes], counts[1::2, probes] = -signs[:, probes], signs[:, probes]
-    return anchor_queries.Tables(
+    return Tables(
         prior=np.zeros(classes, np.int32),
         guess=np.rint(GUESS_UNIT * guess).astype(np.int32),
         counts=np.rint(COUNT_UNIT * np.clip(counts, -MOST_UNITS, MOST_UNITS)).astype(np.int32),
@@ -244,21 +245,21 @@ def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Ind
     alike = OPEN * float(apart.mean()) / most
     least = alike + (1 - alike) * max(0.0, 1 - 2 * open_share)
     often = 1 - (1 - least) * np.sqrt(apart / most)
-    return np.where(decided, control, np.rint(anchor_queries.SENSING_LEVELS * often)).astype(np.int32)
+    return np.where(decided, control, np.rint(SENSING_LEVELS * often)).astype(np.int32)
 
 
-def guess_tables(tables: anchor_queries.Tables, k: int) -> anchor_queries.Tables:
+def guess_tables(tables: Tables, k: int) -> Tables:
     """Return the arrays of a round that asks whether class k was guessed, by the same guess."""
     lean = np.where(np.arange(tables.lean.size) == k, 1, -1).astype(np.int32)
     return replace(tables, counts=np.zeros_like(tables.counts), lean=lean)
 
 
-def plain_tables(pool: Indices, items: int, levels: int) -> anchor_queries.Tables:
+def plain_tables(pool: Indices, items: int, levels: int) -> Tables:
     """Return the arrays of a round of first-order signs of a pool: there is one class, and every rating is sensed."""
     sensed, none = np.zeros(items, np.int32), np.zeros((2, items), np.int32)
     sensed[pool] = levels
     counts = np.repeat(np.array([[-1], [1]], np.int32), items, axis=1)
-    return anchor_queries.Tables(prior=none[0, :1], guess=none, counts=counts, lean=none[0, :1], sensed=sensed)
+    return Tables(prior=none[0, :1], guess=none, counts=counts, lean=none[0, :1], sensed=sensed)
 
 
 LEAST_START_RATE = 0.04  # Like rates of a start lie so far from 0 and 1 at least
@@ -398,7 +399,7 @@ class TableBelief:
 class TableLearner:
     """K classes and L clusters: what the server believes, and what it asks next."""
 
-    design: anchor_queries.AnchorSensing  # What is asked
+    design: AnchorSensing  # What is asked
     failure: float  # Allowed probability that any label is wrong
 
     def believe(self, course: anchor_queries.AnchorHistory) -> TableBelief:
@@ -484,7 +485,7 @@ class TableLearner:
 
     def ask_plain(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about first-order signs of the pool."""
-        tables = plain_tables(self.design.pool(terms["public_seed"]), self.design.items, anchor_queries.SENSING_LEVELS)
+        tables = plain_tables(self.design.pool(terms["public_seed"]), self.design.items, SENSING_LEVELS)
         return self.design.turned(tables, **terms)
 
 

@@ -11,25 +11,24 @@ from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled, int64, uint64
+from coordinator.protocol.decoding.estimates import Estimates
+from coordinator.protocol.decoding.posterior import Posterior, believe, expected_levels, unsure
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import LOW, device_streams, draw
+from coordinator.protocol.mechanism import RoundTerms
+from coordinator.protocol.mechanisms.anchor import AnchorSensing, Tables
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
 from coordinator.protocol.moments.sign_moments import sign_contrast
 from coordinator.protocol.pools import COUNTS, GUESS, LEVELS, SENSED
 from coordinator.server.anchor.anchor_queries import (
     NEXT_LOOK,
     AnchorHistory,
-    AnchorSensing,
     SpectralStart,
-    Tables,
     first_look,
     history_of,
     spectral_start,
 )
 from coordinator.server.anchor.like_tables import STANDS_OUT, TELLS, TableBelief, TableLearner, asks_guess, signal_of
-from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.posterior import Posterior, believe, expected_levels, unsure
-from coordinator.server.design import RoundTerms
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.setting import Setting, information_to_decide, users_on_grid
 from coordinator.server.rounds.state import AnchorRound, Ask, ServerState

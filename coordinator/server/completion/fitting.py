@@ -9,12 +9,12 @@ import numpy as np
 from scipy import linalg, sparse
 
 from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.crowd import Crowd, Expected, added, merged, product_of, products_of
 from coordinator.server.completion.mechanisms import half_of
-from coordinator.server.decoding.threads import one_thread
 
 KEPT_BYTES = 2**28  # Largest total size of decoded rows that are kept in memory
 

@@ -14,12 +14,12 @@ from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.trust import TWO_SERVERS
+from coordinator.server.aggregation import load_decoder
 from coordinator.server.fleet.calls import RayHosts, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side
 from coordinator.server.fleet.handed_rounds import SumQuerying
 from coordinator.server.fleet.querying import WINDOW, Count, Querying
 from coordinator.server.fleet.shuffler_actor import ShuffledQuerying
-from coordinator.server.mechanisms import load_decoder
 from coordinator.server.rounds.conductor import ServerSpec, run_rounds
 from coordinator.server.rounds.state import Ask, RunProgress
 from coordinator.server.rounds.transcript import Sealed

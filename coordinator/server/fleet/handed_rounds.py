@@ -13,8 +13,8 @@ from coordinator.protocol.shares import PublishedSum, RollError, ShareRoll, dige
 from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.protocol.statistics.statistic import Statistic, merge, no_answer
 from coordinator.protocol.trust import OpeningError, ShuffledRound
+from coordinator.server.aggregation import aggregate, no_release, of_published
 from coordinator.server.fleet.cohorts import Layout, calls
-from coordinator.server.mechanisms import aggregate, no_release, of_published
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 

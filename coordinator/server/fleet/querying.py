@@ -13,10 +13,10 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.statistics.statistic import Statistic, merge
+from coordinator.server.aggregation import aggregate, no_release, require_answer
 from coordinator.server.fleet.calls import Flight, carry, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of, require_round
 from coordinator.server.fleet.panel import BlockRequest, Panel
-from coordinator.server.mechanisms import aggregate, no_release, require_answer
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 

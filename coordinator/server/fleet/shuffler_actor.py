@@ -12,11 +12,11 @@ from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.trust import OPENER, BookActor, ShuffledRound
+from coordinator.server.aggregation import require_answer
 from coordinator.server.fleet.calls import RayHosts, in_a_line, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of
 from coordinator.server.fleet.handed_rounds import read_shuffled, rehearse_reading
 from coordinator.server.fleet.querying import WINDOW, Count
-from coordinator.server.mechanisms import require_answer
 from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed

@@ -1,16 +1,14 @@
 """What the server makes of answers to queries: which rounds it can read, and the item model after the last."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from coordinator.protocol.custom import CustomMechanism
+from coordinator.protocol.decoding.posterior import Posterior
 from coordinator.protocol.errors import PolicyError
-from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.mechanism import Decoding, InWorld, Mechanism
+from coordinator.protocol.messages import Model
 from coordinator.protocol.statistics.statistic import Statistic
-from coordinator.server.decoding.posterior import Posterior
-from coordinator.server.design import Decoding, PoolDesign
 from coordinator.server.rounds.policies import policy_name
 from coordinator.server.rounds.setting import beliefs
 from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, total
@@ -18,7 +16,7 @@ from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learner(ABC):
-    """How the server turns statistics into an item model; mechanisms make their own, see `ServerHalf.learner`."""
+    """How the server turns statistics into an item model; see `coordinator.server.parts.learner_of`."""
 
     own: CustomMechanism | None = None  # The run's custom mechanism, which every process of the run admits
 
@@ -45,39 +43,28 @@ class Learner(ABC):
         """Return the item model after all rounds, and its posterior if there are estimates."""
 
 
-class Decoder(Protocol):
-    """The part of a mechanism's half that reads the sum of all rounds; see `ServerHalf`."""
-
-    @property
-    def asks(self) -> tuple[str, ...]:
-        """The designs whose answers it reads."""
-
-    def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
-        """Return the item model from the sum of all rounds."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumLearner(Learner):
     """Decodes the sum of all rounds."""
 
-    half: Decoder  # The mechanism's half
+    mechanism: Mechanism
     how: Decoding  # Number of clusters, decoder, and what is added or weighed with the sum
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """The designs that the half reads."""
-        return self.half.asks
+        """The designs that the mechanism reads."""
+        return self.mechanism.asks
 
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
-        """Return what the half decodes; see `Learner.learn`."""
-        return self.half.learn(total(state), [ask.query for ask in state.asked], self.how), None
+        """Return what the mechanism decodes; see `Learner.learn`."""
+        return self.mechanism.learn(total(state), [ask.query for ask in state.asked], self.how), None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PosteriorLearner(Learner):
     """Takes every item's most probable cluster, from the estimates of all rounds."""
 
-    design: PoolDesign  # Reads estimates of every item from the answers
+    design: InWorld  # Reads estimates of every item from the answers
     clusters: int  # Number of item clusters L
     confidence: float = 0.95  # Probability that all decided labels are to be right
     assume_malicious: float = 0.0  # Share of liars that decided labels must withstand

@@ -13,10 +13,10 @@ from scipy.special import ndtr
 from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.budget import Epsilon, as_float, within
 from coordinator.protocol.custom import MechanismError
+from coordinator.protocol.decoding.posterior import Posterior, farthest_gaps, nearest_gaps
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
-from coordinator.server.decoding.posterior import Posterior, farthest_gaps, nearest_gaps
 from coordinator.server.design import Design
 from coordinator.server.rounds.setting import (
     LARGEST_ROUND,

@@ -10,10 +10,10 @@ from typing import ClassVar
 from coordinator.protocol.agreement import Agreement, stamped
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.custom import CustomMechanism
+from coordinator.protocol.decoding.posterior import Posterior
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError, WithheldError
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.statistics.statistic import Statistic
-from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.rounds.conductor import Fleet, Transport, run_rounds
 from coordinator.server.rounds.learner import Learner

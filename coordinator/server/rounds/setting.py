@@ -8,16 +8,17 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive, round_up
+from coordinator.protocol.decoding.estimates import Estimates
+from coordinator.protocol.decoding.posterior import Posterior, believe, expected_levels
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import InWorld, RoundTerms
 from coordinator.protocol.messages import Query
-from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
-from coordinator.server.design import Design, PoolDesign, RoundTerms
+from coordinator.server.design import Design
 from coordinator.server.rounds.state import Ask, ServerState
 
 
 def beliefs(
-    state: ServerState, design: PoolDesign, *, clusters: int, failure: float, assume_malicious: float = 0.0
+    state: ServerState, design: InWorld, *, clusters: int, failure: float, assume_malicious: float = 0.0
 ) -> tuple[Posterior, Estimates]:
     """Return the posterior of a state, whose doubts withstand liars, and the estimates that it rests on."""
     if state.estimates is None:
@@ -32,7 +33,7 @@ def beliefs(
     ), estimates
 
 
-def sway(state: ServerState, design: PoolDesign) -> Floats:
+def sway(state: ServerState, design: InWorld) -> Floats:
     """Return how far all answerers together could move each item's information-weighted estimate, shape (N,)."""
     total = np.zeros(design.items)
     for ask, counts in zip(state.asked, state.counts, strict=True):
@@ -48,10 +49,11 @@ def most_moved(rates: Floats) -> Floats:
     return np.sqrt(rates) + rates
 
 
-def pool_design(design: Design, lack: str = "asks about no pools of items") -> PoolDesign:
+def pool_design(design: Design, lack: str = "asks about no pools of items") -> InWorld:
     """Return a design, which must ask about pools and tell estimates."""
-    if not isinstance(design, PoolDesign):
-        raise InputError(f"{type(design).__name__} {lack}; choose a design that can follow policy eliminate")
+    if not (isinstance(design, InWorld) and design.estimates):
+        kind = type(getattr(design, "mechanism", design)).__name__
+        raise InputError(f"{kind} {lack}; choose a design that can follow policy eliminate")
     return design
 
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, within
+from coordinator.protocol.decoding.estimates import Estimates
+from coordinator.protocol.mechanism import InWorld
 from coordinator.protocol.messages import Query
 from coordinator.protocol.pools import PRIOR, SENSED
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.signs import AnchorStatistic
 from coordinator.protocol.statistics.statistic import Statistic, merge
-from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.design import PoolDesign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class Readings:
         inside = replace(statistic, sensed=statistic.sensed[query.pool], scores=statistic.scores[query.pool])
         return replace(self, centred=(*self.centred, Centred(query=query, inside=inside)))
 
-    def anew(self, design: PoolDesign, expected: Floats) -> Estimates:
+    def anew(self, design: InWorld, expected: Floats) -> Estimates:
         """Return the estimates of all rounds, at least one, if users like items as ``expected``, shape (N,)."""
         total = self.settled
         for one in self.centred:

@@ -6,8 +6,8 @@ from typing import Any
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.mechanism import TRUST_CURATOR, TRUST_TWO_SERVERS
 from coordinator.protocol.trust import SHUFFLED
-from coordinator.server.server_half import TRUST_CURATOR, TRUST_TWO_SERVERS
 from scenarios.config.files import file_sha256
 from scenarios.config.identity import import_object
 from scenarios.config.mechanism_settings import code_digest

@@ -22,13 +22,20 @@ from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
 from coordinator.protocol.coins import SEED_BYTES, derive
-from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.mechanism import (
+    POSTERIOR,
+    TRUST_CURATOR,
+    TRUST_LOCAL,
+    TRUST_TWO_SERVERS,
+    TWO_ROUNDS,
+    UNTIL_LEARNED,
+)
+from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.totals import HONEST, SharedVector, trusted_servers
 from coordinator.protocol.messages import Query
 from coordinator.protocol.shares import WORD_BYTES
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.rounds.state import Ask
-from coordinator.server.server_half import TRUST_CURATOR, TRUST_LOCAL, TRUST_TWO_SERVERS, TWO_ROUNDS, UNTIL_LEARNED
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
 from scenarios.config.custom_halves import OwnSettings
@@ -181,7 +188,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         **{name: getattr(scenario, name) for name in ("decoder", "items", "rated", "users", "clusters")},
         "theta": scenario.value("theta"),
         **scenario.settings.model_dump(mode="json"),
-        **({"confidence": scenario.confidence} if half.sure else {}),
+        **({"confidence": scenario.confidence} if POSTERIOR in half.decoders else {}),
         "answers_per_device": scenario.answers_per_device,
         **{name: getattr(scenario, name) for name in ("dropout", "straggler_share", "straggler_delay", "deadline")},
         "epsilon": epsilon_kept(run),
@@ -245,7 +252,7 @@ def epsilon_kept(run: MainResult) -> float | str:
 def delta_kept(run: MainResult) -> float | None:
     """Return the chance that the promise fails: of two servers at least that of all sums that were opened."""
     asks, answers = run.outcome.state.asked, run.spec.agreement.answers
-    half = public_half(asks[0].query.design)
+    half = mechanism_of(asks[0].query.design)
     if run.spec.delta is None or answers is None or not isinstance(half, SharedVector):
         return run.spec.delta
     opened = [counts.answered > 0 for counts in run.outcome.state.counts]
@@ -296,7 +303,7 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
 def servers_promise(run: MainResult) -> dict[str, Any]:
     """Return what two servers add to a promise, and what is left of it if they lie; nothing where there are none."""
     state, queries = run.outcome.state, [ask.query for ask in run.outcome.state.asked]
-    if not isinstance(half := public_half(queries[0].design), SharedVector):
+    if not isinstance(half := mechanism_of(queries[0].design), SharedVector):
         return {}
     words, seeds = run.outcome.transcripts
     copies, central = run.population.copies_max or 1, as_float(run.scenario.epsilon)
@@ -312,7 +319,7 @@ def servers_promise(run: MainResult) -> dict[str, Any]:
 
 def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
     """Return the noise of two servers' sums of so many answers, what a device sends, and what is left if they lie."""
-    half, honest = public_half(queries[0].design), int(queries[0].parameters[HONEST])
+    half, honest = mechanism_of(queries[0].design), int(queries[0].parameters[HONEST])
     assert isinstance(half, SharedVector)  # looked at by the caller
     trusted, left = trusted_servers(honest)
     return {

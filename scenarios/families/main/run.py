@@ -12,7 +12,7 @@ import numpy as np
 
 from actors.absence import PRESENT, Absence
 from actors.device import AdviceRequest, Cohort
-from actors.device_half import DeviceKind
+from actors.device_block import DeviceKind
 from actors.keeper import Refusal, Spent, refusals_of, spent_by
 from actors.lies import ANSWERS, RATINGS, Collusion, lie_about
 from actors.lying import LyingCohort
@@ -21,15 +21,15 @@ from coordinator.protocol.arrays import Bools, Indices, Indices2
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.item_models import PublicFeatures
+from coordinator.protocol.mechanism import ANCHOR, ELIMINATE, FIXED, ONE_ROUND, TRUST_TWO_SERVERS
+from coordinator.protocol.mechanisms.sign import Sign
+from coordinator.protocol.mechanisms.totals import IDEAL
 from coordinator.protocol.shares import SIDES, secret_of
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.fleet.cohorts import Layout, plan_layout
-from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.mechanisms.totals import IDEAL
 from coordinator.server.rounds.policies import policy_name
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, require_same
 from coordinator.server.rounds.state import total
-from coordinator.server.server_half import ANCHOR, ELIMINATE, FIXED, ONE_ROUND, TRUST_TWO_SERVERS
 from scenarios.backends.session import (
     Backend,
     BackendJob,
@@ -115,7 +115,7 @@ def _number(population: Population, attack: Attack, most: int) -> int:
     if influence is None or influence.tips_only:
         return min(FEW, most)
     if scenario.policy not in (ONE_ROUND, FIXED):
-        plain = isinstance(design := RunSpec(scenario).design, SignSensing) and not design.centred
+        plain = isinstance(settings := scenario.settings, Sign) and settings.signs == "plain"
         many = influence.swift(scenario.malicious or 0.0, most, LUCK if plain else 1.0)
         assert labels is not None  # a ratings file has none, and is refused
         first = scenario.policy == ELIMINATE and scenario.pool_size is None

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from actors.voters import ClientCohort, VoterCohort
-from coordinator.protocol.budget import Epsilon, add, as_float, as_json
+from coordinator.protocol.budget import ADD_REMOVE, Epsilon, add, as_float, as_json
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
-from coordinator.protocol.public_half import ADD_REMOVE
+from coordinator.protocol.mechanism import TRUST_CURATOR
 from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.online.recommenders import Promise, recommender_of
 from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
-from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.backends.session import (
     Backend,
     BackendJob,

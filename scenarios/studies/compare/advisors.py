@@ -14,10 +14,10 @@ from threadpoolctl import threadpool_limits
 from actors.advice import public_order
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.coins import derive
+from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
-from coordinator.server.decoding.threads import one_thread
-from coordinator.server.mechanisms.sets import LikedPairs
+from coordinator.protocol.mechanisms.sets import LikedPairs
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import LearnedScores, RowRequest, Scorer
 

@@ -5,10 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
-from coordinator.protocol.budget import DELTA_IN_WORDS, Epsilon, default_delta, parse_epsilon
+from coordinator.protocol.budget import DELTA_IN_WORDS, REPLACE, Epsilon, default_delta, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES
-from coordinator.protocol.public_half import REPLACE
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import NamedPath, brief, file_sha256, named_path
 from scenarios.config.mechanism_settings import own_designs

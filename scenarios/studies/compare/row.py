@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
-from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.budget import REPLACE, Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.item_models import floor_of
-from coordinator.protocol.public_half import REPLACE
 from scenarios.data.datasets import RatingTable
 from scenarios.studies.compare.comparison_settings import CHOSEN_RELATION, Comparison
 from scenarios.studies.compare.worlds import FileWorld

@@ -17,11 +17,11 @@ from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
+from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import damped
 from coordinator.protocol.limits import return_unused
 from coordinator.protocol.rating_table import Likes
-from coordinator.server.decoding.threads import one_thread
 from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import file_sha256

@@ -9,8 +9,9 @@ import scipy
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.compiled import compiled, uint32
+from coordinator.protocol.mechanisms import subsets_of
 from coordinator.protocol.mechanisms.oracles import values_of
-from coordinator.protocol.mechanisms.sets import Pairs, Set, ranges_of, together
+from coordinator.protocol.mechanisms.sets import Pairs, Set, group_of, ranges_of, together
 from coordinator.protocol.messages import CENTRE_UNIT, Query
 from coordinator.protocol.pools import pairs_of, pool_of
 from coordinator.protocol.pools import pool_size as pool_count
@@ -19,8 +20,6 @@ from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.signs import AnchorStatistic
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.value_channels import PADDED
-from coordinator.server.mechanisms.oracles import subset_rates
-from coordinator.server.mechanisms.sets import group_of
 from scenarios.data.rating_split import LikesFold
 
 
@@ -88,7 +87,7 @@ def group_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Gen
 
     Where a device names one range of how many items it likes, all counts are sampled together, from their exact law.
     """
-    rates, counts = subset_rates(query), np.zeros(Pairs().values(query), np.int64)
+    rates, counts = subsets_of(query).reports(query), np.zeros(Pairs().values(query), np.int64)
     shares = shares_of(query, fold)
     chances = _chance(rates.others + rates.contrast * shares)
     counts[: shares.size] = (coins.binomial if together(query) else coins.multinomial)(users, chances)
@@ -221,7 +220,7 @@ def subset_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Ge
 
 def _named(query: Query, share: Floats, values: int, users: int, coins: np.random.Generator) -> CountStatistic:
     """Sample counts ``Binomial(n, q + (p - q) f)``; counts of values that are no items stay 0 and are not read."""
-    rates, counts = subset_rates(query), np.zeros(values, np.int64)
+    rates, counts = subsets_of(query).reports(query), np.zeros(values, np.int64)
     counts[: pool_count(query)] = coins.binomial(users, _chance(rates.others + rates.contrast * share))
     return CountStatistic(sums=counts, devices=users, answered=users, refused=0, ones=0)
 

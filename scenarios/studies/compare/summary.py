@@ -11,8 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.budget import DELTA_IN_WORDS, as_json, parse_epsilon
-from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
+from coordinator.protocol.budget import ADD_REMOVE, DELTA_IN_WORDS, REPLACE, as_json, parse_epsilon
 from scenarios.data.datasets import RatingTable
 from scenarios.show.intervals import CONFIDENCE
 from scenarios.show.tables import (

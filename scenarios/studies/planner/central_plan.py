@@ -9,11 +9,11 @@ from typing import Any
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.mechanism import FIXED, ONE_ROUND, TRUST_TWO_SERVERS
+from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.moments.blocks import PairMoments
 from coordinator.protocol.moments.probabilities import root_between
 from coordinator.protocol.trust import TWO_SERVERS
-from coordinator.server.server_half import FIXED, ONE_ROUND, TRUST_TWO_SERVERS
 from scenarios.config.central_promise import check_shuffled
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import EXPECTED
@@ -38,7 +38,7 @@ def has_central_promise(candidate: Candidate) -> bool:
         scenario = candidate.at(candidate.world.epsilon)
         check_shuffled(scenario, half)
         if scenario.own_questions:
-            public_half(half.query_name(scenario.settings)).check_own_questions(half.name)
+            mechanism_of(half.query_name(scenario.settings)).check_own_questions(half.name)
     except InputError:
         return False
     emulated = isinstance(half.moments(scenario.settings, known_world(scenario)), PairMoments)

@@ -13,11 +13,11 @@ from scipy.special import logit
 
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
+from coordinator.protocol.custom_adapter import KMEANS
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import POSTERIOR, TRUST_LOCAL, MechanismKind
 from coordinator.protocol.moments.probabilities import root_between
 from coordinator.protocol.moments.sign_moments import AnchorMoments, SignMoments
-from coordinator.server.custom import KMEANS
-from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL, ServerHalf
 from scenarios.backends.selection import InProcess
 from scenarios.config.mechanism_settings import designs, server_half, variants
 from scenarios.config.run_spec import half_in
@@ -50,7 +50,7 @@ class Candidate:
         return str(self.settings["design"])
 
     @property
-    def half(self) -> ServerHalf:
+    def half(self) -> MechanismKind:
         """The server's half of the design."""
         return server_half(self.design)
 

@@ -18,9 +18,9 @@ from coordinator.protocol.budget import Epsilon, as_float, as_json, parse_epsilo
 from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import UNCHECKED
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms import aggregate
+from coordinator.protocol.mechanism import ELIMINATE
+from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import ServerState
-from coordinator.server.server_half import ELIMINATE
 from scenarios.backends.session import Backend
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario

@@ -10,10 +10,10 @@ import numpy as np
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
+from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import TRUST_LOCAL
 from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
-from coordinator.server.decoding.line import kmeans_on_line
-from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.config.files import brief
 from scenarios.config.mechanism_settings import designs, own_settings, server_half, shared_settings
 from scenarios.config.run_spec import load_scenario

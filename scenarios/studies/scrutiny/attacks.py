@@ -23,7 +23,7 @@ from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, half_of
-from scenarios.studies.scrutiny.mechanism import SECRET, Neighbours, Rated, Size, comparable, inputs, stored
+from scenarios.studies.scrutiny.mechanism_under_test import SECRET, Neighbours, Rated, Size, comparable, inputs, stored
 from scenarios.studies.scrutiny.release_laws import (
     PILOTS,
     AttackSample,

@@ -21,7 +21,7 @@ from scenarios.studies.scrutiny.attacks import (
     second_order_audit,
     variant_plans,
 )
-from scenarios.studies.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Size, inputs, subjects
+from scenarios.studies.scrutiny.mechanism_under_test import TINY, Choice, MechanismUnderTest, Size, inputs, subjects
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw
 from scenarios.studies.scrutiny.shuffling import finite_epsilon
 from scenarios.studies.scrutiny.verdicts import Audit, Failed
@@ -38,7 +38,7 @@ def local_audit(
     queries = [[one.query(size, epsilon, round_number=number) for number in range(rounds)] for one in subjects]
     laws = [tuple(ClaimedLaw(one, query) for query in of) for one, of in zip(subjects, queries, strict=True)]
     first = laws[0][0]
-    claimed, own = first.query.epsilon if main.public.private else None, admitted(first.query.design)
+    claimed, own = first.query.epsilon if main.public.randomizes else None, admitted(first.query.design)
     plans = list(attack_plans(laws[0], size, releases=releases, coins=coins))
     for subject, variant in zip(subjects[1:], laws[1:], strict=True):
         kind = subject.label.removeprefix(main.label).strip()

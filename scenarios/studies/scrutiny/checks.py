@@ -14,23 +14,22 @@ from typing import NamedTuple
 import numpy as np
 
 from actors.absence import Absence
-from actors.device import Cohort
+from actors.device import Cohort, sketch_of
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import DUST, Likelihood, LogRatio, odds_within
-from coordinator.protocol.custom import CustomPublic, Mechanism
+from coordinator.protocol.custom import UserClass
+from coordinator.protocol.custom_adapter import CustomAdapter
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.hashing import add_rows, expansions
+from coordinator.protocol.mechanism import InWorld, Mechanism
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.public_half import PublicHalf
 from coordinator.protocol.shares import SEEDS_SERVER, SIDES, WORDS_SERVER, SeedShare, WordShare
 from coordinator.protocol.statistics.statistic import Statistic, merge
-from coordinator.server.custom import CustomDesign
-from coordinator.server.design import PoolDesign
+from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import cut
-from coordinator.server.mechanisms import aggregate
 from scenarios.backends.selection import InProcess
 from scenarios.config.admission import add_draws, improbable_count
 from scenarios.config.custom_halves import OwnSettings
@@ -40,7 +39,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.families.main.run import run
 from scenarios.log import step
-from scenarios.studies.scrutiny.mechanism import (
+from scenarios.studies.scrutiny.mechanism_under_test import (
     MIDDLE,
     PLAIN,
     PUBLIC,
@@ -194,7 +193,8 @@ def estimates(subject: MechanismUnderTest) -> str:
     # one; its mean over `RUNS` seeds lies in Student's interval of 1, but for a factor of `ERROR_SLACK` in the errors.
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are estimated")
-    if not isinstance(RunSpec(subject.scenario(_size(ESTIMATE_USERS), EPSILON)).design, CustomDesign | PoolDesign):
+    design = RunSpec(subject.scenario(_size(ESTIMATE_USERS), EPSILON)).design
+    if not (isinstance(design, InWorld) and design.estimates):
         raise Unchecked("it estimates no value and standard error of every item")
     runs = [_estimates_of(subject, seed) for seed in range(RUNS)]
     rise = np.array([value[level > 0].mean() - value[level < 0].mean() for value, _, level in runs])
@@ -216,7 +216,7 @@ def _estimates_of(subject: MechanismUnderTest, seed: int) -> tuple[Floats, Float
     assert subject.scenario is not None  # checked by who calls
     result = run(subject.scenario(_size(ESTIMATE_USERS), EPSILON, seed=seed), InProcess(1))
     query, design = result.outcome.state.asked[0].query, result.spec.design
-    assert isinstance(design, CustomDesign | PoolDesign)  # checked by who calls
+    assert isinstance(design, InWorld)  # checked by who calls
     sums = design.read(query, result.statistic)
     assert result.population.truth is not None  # a block model
     level = np.array(result.scenario.like).mean(axis=0)[result.population.truth]
@@ -270,7 +270,7 @@ def layouts(subject: MechanismUnderTest) -> str:
             if digest(query, size, threads) != wholes[number]:
                 line = f"cohorts of {size} devices on {threads} threads release other bits than one cohort of all"
                 raise Failed(f"round 1: {line}" if number else line)
-    if subject.public.private and wholes[0] == wholes[1]:
+    if subject.public.randomizes and wholes[0] == wholes[1]:
         raise Failed("the next round's query has the same releases: its coins are not keyed by the query")
     return f"{ratings.users} devices, digest {wholes[0][:8]}"
 
@@ -323,7 +323,7 @@ def log_ratio(subject: MechanismUnderTest) -> str:
     """Check that rows sum to one, and that no two private sketches are farther apart than epsilon, but some as far."""
     # Whoever spends epsilon should use it. A likelihood states floats, whose last digits may exceed it (`DUST`). Custom
     # classes are checked at every epsilon in all `ROUNDS`, others at one.
-    every, figures = isinstance(subject.public, CustomPublic), []
+    every, figures = isinstance(subject.public, CustomAdapter), []
     places = [(epsilon, place) for epsilon in subject.epsilons for place in (ROUNDS if every else ROUNDS[:1])]
     for epsilon, (number, seed) in [*places, *([] if every else [(PLAIN, place) for place in ROUNDS[1:]])]:
         first = (number, seed) == ROUNDS[0]
@@ -354,9 +354,9 @@ def private_law(
     """Return the exact channel of a query at an epsilon, and its law; it raises a verdict where there is none."""
     if subject.public.shares:
         raise Unchecked(UNKNOWN)
-    if not subject.public.private and subject.server.private:
+    if not subject.public.randomizes and subject.server.private:
         raise Unchecked("devices tell a trusted curator their ratings; its guarantee is about what it publishes")
-    if not subject.public.private:
+    if not subject.public.randomizes:
         raise Unchecked("it is not private: there is no channel, and no query with an epsilon")
     query = subject.query(size, epsilon, round_number=number, public_seed=seed)
     if query.epsilon != epsilon:
@@ -462,7 +462,7 @@ def silence(subject: MechanismUnderTest) -> str:
         silences = set()
         for rated in alike:
             ratings = stored([rated], [0] * DEVICES, TINY.items)
-            _, able, pairs = subject.device.sketch(query, ratings, coins_of(query, 0, DEVICES))
+            _, able, pairs = sketch_of(query, ratings, coins_of(query, 0, DEVICES))
             mask = np.ones(DEVICES, np.bool_) if able is None else able
             silences.add((mask.tobytes(), b"" if pairs is None else pairs.tobytes()))
         if len(silences) > 1:
@@ -540,7 +540,7 @@ def _no_queries(subject: MechanismUnderTest, query: Query) -> Iterator[tuple[str
     yield "another catalogue", alter(query, items=query.items + 1)
     for epsilon in (Fraction(0), Fraction(-1)):
         yield f"epsilon {epsilon}", alter(query, epsilon=epsilon)
-    for questions in (-1, 0, public.questions(query).stop):
+    for questions in (-1, 0, public.question_range(query).stop):
         yield f"{questions} questions", alter(query, questions=questions)
     for width in (query.answer_bits - 1, query.answer_bits + 1):
         yield f"{width} bits an answer", alter(query, answer_bits=width)
@@ -553,11 +553,11 @@ def _no_queries(subject: MechanismUnderTest, query: Query) -> Iterator[tuple[str
     for name in arrays:
         yield f"no array {name}", alter(query, arrays={other: arrays[other] for other in arrays if other != name})
     yield from _of_pools(public, query)
-    for epsilon in () if public.private else (Fraction(1), Fraction(1, 10**9), Fraction(10**400)):
+    for epsilon in () if public.randomizes else (Fraction(1), Fraction(1, 10**9), Fraction(10**400)):
         yield "an epsilon, which it cannot keep,", alter(query, epsilon=epsilon)
 
 
-def _of_pools(public: PublicHalf, query: Query) -> Iterator[tuple[str, Query]]:
+def _of_pools(public: Mechanism, query: Query) -> Iterator[tuple[str, Query]]:
     """Yield pools and centres that a mechanism refuses."""
     items = np.arange(query.items, dtype=np.int32)
     for what, pool in (("falling", items[::-1]), ("empty", items[:0]), ("beyond the catalogue", items + 1)):
@@ -633,7 +633,7 @@ def conformance(subjects: Iterable[MechanismUnderTest], checks: Sequence[Check] 
     return Conformance(tuple(rows))
 
 
-def check_plain(mechanism: str | Mechanism, *, settings: Choice | None = None, epsilon: Epsilon = None) -> Conformance:
+def check_plain(mechanism: str | UserClass, *, settings: Choice | None = None, epsilon: Epsilon = None) -> Conformance:
     """Return what every check finds of a mechanism with these settings, or with all it has."""
     variants = subjects(mechanism, settings or None)
     result = conformance(variants if epsilon is None else [replace(one, epsilons=(epsilon,)) for one in variants])

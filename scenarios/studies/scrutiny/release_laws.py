@@ -11,25 +11,23 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import pandas as pd
 
-from actors.custom import CustomDevice
 from actors.device import Cohort
-from actors.ratings import StoredRatings
+from actors.ratings import RatingsBlock, StoredRatings
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices2, Ints, Words
 from coordinator.protocol.channels import ExactChannel, Likelihood, LogRatio
 from coordinator.protocol.coins import round_key
-from coordinator.protocol.custom import (
-    CustomChannel,
-    CustomPublic,
-    MechanismError,
-    Question,
-    fitted,
-    guarded,
-    question_of,
-    stated,
-)
+from coordinator.protocol.custom import CustomChannel, MechanismError, Question, fitted, guarded, question_of, stated
+from coordinator.protocol.custom_adapter import CustomAdapter
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from scenarios.studies.scrutiny.mechanism import SECRET, MechanismUnderTest, Neighbours, Rated, coins_of, stored
+from scenarios.studies.scrutiny.mechanism_under_test import (
+    SECRET,
+    MechanismUnderTest,
+    Neighbours,
+    Rated,
+    coins_of,
+    stored,
+)
 from scenarios.studies.scrutiny.verdicts import Failed
 
 MOST_BITS = 12  # bits of a release whose values are enumerated
@@ -57,8 +55,8 @@ class UnclaimedQuestion(Question):
         return self.cost
 
 
-class UnheldPublic(CustomPublic):
-    """The public half of a custom mechanism that does not refuse a channel that gives away too much."""
+class Unheld(CustomAdapter):
+    """The adapter of a custom mechanism that does not refuse a channel that gives away too much."""
 
     def channel(self, query: Query) -> CustomChannel:
         """Return the channel that the class states, or would state if it did not have to claim anything."""
@@ -76,23 +74,23 @@ class UnheldPublic(CustomPublic):
 
 
 class ClaimedLaw:
-    """What is claimed of one query's releases, and the device half that sketches and draws them, past any refusal."""
+    """What is claimed of one query's releases, and the mechanism that sketches and draws them, past any refusal."""
 
     def __init__(self, subject: MechanismUnderTest, query: Query) -> None:
-        public, self.device, self.query = subject.public, subject.device, query
+        public, self.device, self.query = subject.public, subject.public, query
         self.names_rated = public.names_rated  # which items a device rated is public
         self.channel: AnyChannel | None = None  # so it stays where ratings are released as they are
         self.refusal = ""  # why devices refuse such a query, if they do
-        if not public.private:
+        if not public.randomizes:
             return
         try:
             self.channel = public.channel(query)
         except MechanismError as error:
-            if not isinstance(public, CustomPublic):
+            if not isinstance(public, CustomAdapter):
                 raise
-            beyond = UnheldPublic(public.own)
+            beyond = Unheld(own=public.own)
             self.channel, self.refusal = beyond.channel(query), str(error)
-            self.device = CustomDevice(public.own, beyond)
+            self.device = beyond
 
     @property
     def enumerable(self) -> bool:
@@ -106,7 +104,7 @@ class ClaimedLaw:
     def sketch(self, ratings: StoredRatings) -> tuple[Sketches, Bools]:
         """Return what devices have to say, shape (devices, k), and which of them can answer."""
         coins = coins_of(self.query, 0, ratings.users)
-        sketch = self.device.sketch(self.query, ratings, coins)
+        sketch = self.device.sketch(self.query, RatingsBlock(ratings, coins), coins)
         able = np.ones(ratings.users, np.bool_) if sketch.able is None else sketch.able.astype(np.bool_)
         if self.channel is None:  # then it lets out the sketch itself
             return self.device.randomize(sketch.private, self.query, coins), able
@@ -331,7 +329,9 @@ def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = 
     for law in laws:
         if law.refusal:
             coins = coins_of(law.query, 0, ratings.users, secret)
-            bits = law.device.randomize(law.device.sketch(law.query, ratings, coins).private, law.query, coins)
+            bits = law.device.randomize(
+                law.device.sketch(law.query, RatingsBlock(ratings, coins), coins).private, law.query, coins
+            )
             rounds.append((bits, np.ones(ratings.users, np.bool_), None))
             continue
         release = devices.answer(law.query, 0, ratings.users)

@@ -17,14 +17,13 @@ from actors.shares import share_permit, vectors_of
 from coordinator.aggregators.gathering import LocalShares, ShareRoute, ShareServer
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints2, Words32
-from coordinator.protocol.budget import as_float
+from coordinator.protocol.budget import ADD_REMOVE, as_float
 from coordinator.protocol.coins import SEED_BYTES, derive
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.hashing import expansions
 from coordinator.protocol.mechanisms.totals import CHANGES, DEVIATION, HONEST, LEAST_ANSWERS, SharedVector
 from coordinator.protocol.messages import Query, pack
 from coordinator.protocol.noise import NoiseLaw, gaussian_delta, skellam_delta
-from coordinator.protocol.public_half import ADD_REMOVE
 from coordinator.protocol.shares import (
     SEEDS_SERVER,
     SIDES,
@@ -38,7 +37,7 @@ from coordinator.protocol.shares import (
 from scenarios.backends.share_servers import KINDS
 from scenarios.config.run_spec import RunSpec
 from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, require_game
-from scenarios.studies.scrutiny.mechanism import (
+from scenarios.studies.scrutiny.mechanism_under_test import (
     PUBLIC,
     Choice,
     MechanismUnderTest,
@@ -93,7 +92,7 @@ def farthest_inputs(query: Query, half: SharedVector, size: Size) -> Duel:
     vectors = vectors_of(ones_in(query, ratings, coins_of(query, 0, len(rows))), half.width(query)).astype(np.int64)
     # A device that likes more than counts names some of them by private coins
     able = [place for place, row in enumerate(rows) if sum(like for _, like in row) <= half.ones(query)]
-    others = [place for place in able if half.neighbours(query) != ADD_REMOVE or not vectors[place].any()]
+    others = [place for place in able if half.relation_of(query) != ADD_REMOVE or not vectors[place].any()]
     far = {(one, other): int(np.abs(vectors[one] - vectors[other]).sum()) for one in able for other in others}
     one, other = max(far, key=lambda pair: far[pair])
     return Duel((rows[one], rows[other]), np.stack([vectors[one], vectors[other]]))
@@ -310,7 +309,7 @@ def audit_servers(
         epsilon=claimed,
         delta=delta,
         epsilon_at_least=exact_epsilon(query, half, duel.changes, delta),
-        neighbours=half.neighbours(query),
+        neighbours=half.relation_of(query),
         noise="devices" if half.by_devices(query) else "servers",
         noise_deviation=half.deviation(query, least),
         honest_noise=int(query.parameters[HONEST]) or None,

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from actors.ratings import RatingsBlock
 from actors.seeds import Coins
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.amplification import (
@@ -28,12 +29,21 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.public_half import randomizer_of
+from coordinator.protocol.randomizers import randomizer_of
 from coordinator.protocol.trust import SHUFFLED, ShuffledRound
 from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import designs as local_mechanisms
 from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, require_game
-from scenarios.studies.scrutiny.mechanism import PLAIN, TINY, Choice, MechanismUnderTest, Rated, Size, inputs, stored
+from scenarios.studies.scrutiny.mechanism_under_test import (
+    PLAIN,
+    TINY,
+    Choice,
+    MechanismUnderTest,
+    Rated,
+    Size,
+    inputs,
+    stored,
+)
 from scenarios.studies.scrutiny.release_laws import MOST_BITS, PILOTS, ClaimedLaw, patterns_of
 from scenarios.studies.scrutiny.shuffling import finite_epsilon, shuffled_subject
 from scenarios.studies.scrutiny.verdicts import ShuffledAudit
@@ -136,7 +146,9 @@ def sketches_under(law: ClaimedLaw, row: Rated, words: Words, secret: str = "ske
             return words
 
     coins = FixedQuestions(as_words(derive(0, secret)), 0, words.size, law.query.words)
-    sketch = law.device.sketch(law.query, stored([row], np.zeros(words.size, np.int64), law.query.items), coins)
+    sketch = law.device.sketch(
+        law.query, RatingsBlock(stored([row], np.zeros(words.size, np.int64), law.query.items), coins), coins
+    )
     return sketch.private.reshape(words.size, -1).astype(np.int64)
 
 
@@ -314,7 +326,7 @@ class Rounds:
         """Return bits of devices from an address on, and the questions that they drew, where they did."""
         law, query = self._law, self._law.query
         coins = Coins(secret, first, count, query.words)
-        sketch = law.device.sketch(query, stored(self._trio.rows, user, query.items), coins)
+        sketch = law.device.sketch(query, RatingsBlock(stored(self._trio.rows, user, query.items), coins), coins)
         packed = law.device.packed(sketch.private, query, coins)
         bits = np.unpackbits(packed, count=count * query.bits).reshape(count, query.bits)
         return bits, coins.streams(query) if query.own_questions else None

@@ -22,10 +22,10 @@ from coordinator.protocol.channels import LARGEST_EPSILON, Likelihood
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import randomizer_of
+from coordinator.protocol.randomizers import randomizer_of
 from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.studies.scrutiny.checks import Check, check_plain, conformance
-from scenarios.studies.scrutiny.mechanism import (
+from scenarios.studies.scrutiny.mechanism_under_test import (
     PLAIN,
     TINY,
     Choice,

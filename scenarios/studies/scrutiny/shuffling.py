@@ -15,13 +15,15 @@ from coordinator.protocol.amplification import (
 from coordinator.protocol.budget import as_float, default_delta, parse_epsilon
 from coordinator.protocol.channels import ExactChannel
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
-from coordinator.protocol.custom import CustomPublic, Mechanism
+from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.custom_adapter import CustomAdapter
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.public_half import CLONES, Randomizer, by_address, of_channel, randomizer_of
+from coordinator.protocol.mechanism import GROUPS
+from coordinator.protocol.mechanisms import subsets_of
+from coordinator.protocol.randomizers import CLONES, Randomizer, by_address, of_channel, randomizer_of
 from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.server_half import GROUPS
 from scenarios.config.admission import require_same_everywhere
-from scenarios.studies.scrutiny.mechanism import (
+from scenarios.studies.scrutiny.mechanism_under_test import (
     RUN,
     Choice,
     MechanismUnderTest,
@@ -143,9 +145,8 @@ def local_epsilon(
     central, size = finite_epsilon(epsilon), _size(items, rated, users)
     options, sizes, delta = dict(settings or {}), dict[str, int](), _delta(delta, users)
     if mechanism in ("subset", "set") and not int(options.get(CHOSEN, 0)):
-        from coordinator.server.mechanisms.oracles import shuffled_query  # noqa: PLC0415 (numerical)
-
-        query = shuffled_query(shuffled_subject(mechanism, options, size).query(size, central), users, delta)
+        query = shuffled_subject(mechanism, options, size).query(size, central)
+        query = subsets_of(query).amplified(query, users, delta)
         sizes = {name: int(query.parameters[name]) for name in (PADDED, CHOSEN) if name in query.parameters}
     randomizer_at = _randomizer_of(mechanism, options | sizes, size, own_questions=own_questions)
     local = largest_local_epsilon(
@@ -192,7 +193,7 @@ def shuffled_subject(
     subject = subject_of(half, own or settings or {}, size=size)
     if subject.public.shares:
         raise InputError(f"design {subject.label} sends shares, nothing to amplify; give grr, oue, subset or set")
-    if not subject.public.private:
+    if not subject.public.randomizes:
         raise InputError(f"design {subject.label} is not private: it has no local epsilon that shuffling could amplify")
     if own_questions:
         subject.public.check_own_questions(f"design {subject.label}")
@@ -200,7 +201,7 @@ def shuffled_subject(
         raise InputError(by_address(subject.label))
     if scenario_of(half, own or settings or {}, size, Fraction(1)).policy == GROUPS:
         raise InputError(f"design {subject.label} asks groups, each shuffled apart; give one that asks all the same")
-    if isinstance(subject.public, CustomPublic):
+    if isinstance(subject.public, CustomAdapter):
         require_same_everywhere(subject.public.own, subject.query(size, Fraction(1)))
     return subject
 

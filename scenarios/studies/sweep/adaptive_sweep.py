@@ -17,10 +17,10 @@ from rich.console import Console
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import ELIMINATE, ONE_ROUND, POSTERIOR
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.rounds import Round
 from coordinator.server.rounds.state import ServerState
-from coordinator.server.server_half import ELIMINATE, ONE_ROUND, POSTERIOR
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds, NoStore, RoundStore, stop_if_abandoned
 from scenarios.config.files import brief

@@ -19,17 +19,16 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import ANCHOR, GROUPS, InWorld
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.protocol.trust import TWO_SERVERS
-from coordinator.server.design import EmulatedDesign
+from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.cohorts import cut
-from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.server_half import ANCHOR, GROUPS
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import NoStore, RoundStore, stop_if_abandoned
 from scenarios.config.mechanism_settings import all_settings
@@ -264,7 +263,7 @@ def emulated_devices(population: Population) -> Emulated:
     scenario = population.scenario
     assert population.truth is not None  # sweeps run on the block model
     design = RunSpec(scenario).design
-    if not isinstance(design, EmulatedDesign):
+    if not (isinstance(design, InWorld) and design.mechanism.emulated):
         raise InputError(f"{scenario.design} has no statistic that can be drawn from exact moments; let devices answer")
     likes: Floats = np.array(scenario.like)[:, population.truth]
     coins = np.random.default_rng(int.from_bytes(derive(scenario.seed, "emulation")))

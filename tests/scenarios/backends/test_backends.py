@@ -11,7 +11,7 @@ import pytest
 from runs import Command, present, small
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms import server_halves
+from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.server.rounds.rounds import QueryPlan
 from scenarios.backends.on_ray import BITS_A_WORKER, OnRay
 from scenarios.backends.selection import AUTO, FEW_CPUS, LONG, InProcess, Ray, choose, opened
@@ -120,7 +120,7 @@ def test_predictions_grow_with_what_there_is_to_do(tmp_path: Path) -> None:
     online, two_tier = EXPERIMENTS["online"], EXPERIMENTS["two-tier"]
     assert online.work(OnlineScenario(ratings=file)) < 1 < online.work(OnlineScenario(clients=20, rounds=1000))
     assert two_tier.work(TwoTier(planted=(1000, 300, 50_000), mechanism="pmc")) == pytest.approx(1.0)
-    assert all(MAIN_JOB.work(Scenario(design=name, users=1000)) < 1 for name in server_halves())
+    assert all(MAIN_JOB.work(Scenario(design=name, users=1000)) < 1 for name in registered_mechanisms())
 
 
 @pytest.mark.parametrize(("address", "hook"), [(None, "0"), ("h:1", None)])

@@ -14,11 +14,11 @@ from runs import alike, here, holds_within, small
 from benchmarks.victims import alive, below
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import Decoding
+from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
-from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.fleet.coordinator_actor import start_coordinator
-from coordinator.server.mechanisms import half_of
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.rounds import QueryPlan
@@ -121,7 +121,7 @@ def test_devices_load_of_the_server_only_what_is_public(watched: Watched) -> Non
 
 def asked_again(second: Callable[[], Query], *, decoder: str = "centred", each: int) -> Job:
     """A job of two devices whose server asks once as usual and then what ``second`` says, in its own process."""
-    learner = SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder=decoder))
+    learner = SumLearner(mechanism=mechanism_of("maxsense"), how=Decoding(clusters=2, decoder=decoder))
     scenario = small(users=2)
     usual = OneRound(design=RunSpec(scenario).design, epsilon=scenario.epsilon, public_seed=derive(0, "public"))
 

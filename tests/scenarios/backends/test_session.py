@@ -15,15 +15,15 @@ from runs import here, small
 from actors.device import Cohort
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import PolicyError
+from coordinator.protocol.mechanism import ONE_ROUND, TRUST_TWO_SERVERS, Decoding
+from coordinator.protocol.mechanisms import mechanism_of, mechanisms
 from coordinator.protocol.messages import Query
-from coordinator.server.design import Decoding
+from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import Layout
-from coordinator.server.mechanisms import aggregate, half_of, server_halves
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.rounds import QueryPlan
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.server_half import ONE_ROUND, TRUST_TWO_SERVERS
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds, silent, stop_if_abandoned
 from scenarios.config.run_spec import RunSpec
@@ -57,7 +57,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 MANY = [{**TWO_CLASSES.flat(), "users": users, "epsilon": one} for users in (1, 8, 203) for one in ("1/2", "inf")]
 IN_ONE_ROUND = [
     name
-    for name, half in server_halves().items()
+    for name, half in mechanisms().items()
     if ONE_ROUND in half.policies and half.trust != TRUST_TWO_SERVERS  # of which sums are digested
 ]
 
@@ -92,7 +92,7 @@ def job(budget: Fraction | None, *, epsilon: Fraction | None) -> Job:
     """A job whose devices may spend ``budget``, asked at ``epsilon``."""
     scenario = small(users=50)
     policy = OneRound(design=RunSpec(scenario).design, epsilon=epsilon, public_seed=derive(0, "public"))
-    learner = SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred"))
+    learner = SumLearner(mechanism=mechanism_of("maxsense"), how=Decoding(clusters=2, decoder="centred"))
     return Job(
         ratings=populate(scenario).ratings,
         secret=derive(0, "devices"),

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from runs import complains, here, of_file, planted_ratings, small, write_movielens
 
+from coordinator.protocol.mechanisms.maxsense import MultiMaxSense
 from coordinator.protocol.moments.blocks import BlockParameters, multi_maxsense_moments
-from coordinator.server.mechanisms.maxsense import MultiMaxSense, MultiMaxSenseSettings
 from scenarios.config.run_spec import load_scenario
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import block_parameters, known_world, populate, settle, settled
@@ -19,20 +19,22 @@ def auto(**changes: Any) -> Scenario:
 
 
 def best_questions(scenario: Scenario) -> int:
-    assert isinstance(scenario.settings, MultiMaxSenseSettings)
+    assert isinstance(scenario.settings, MultiMaxSense)
     return scenario.settings.best_questions(known_world(scenario), scenario.decoder)
 
 
-def design_with(scenario: Scenario, questions: int) -> MultiMaxSense:
-    assert isinstance(scenario.settings, MultiMaxSenseSettings)
-    return scenario.settings.at(known_world(scenario), questions)
+def in_its_world(scenario: Scenario) -> tuple[int, int]:
+    """The number of items in a set, and the most questions."""
+    assert isinstance(scenario.settings, MultiMaxSense)
+    world = known_world(scenario)
+    return scenario.settings.set_size(world), scenario.settings.full_sets(world)
 
 
 def users_for(parameters: BlockParameters, scenario: Scenario, questions: int, epsilon: float) -> float:
     """Users that a given contrast between clusters takes, up to a factor: infinite where coins cannot say epsilon."""
     if math.isfinite(epsilon) and epsilon / questions > 30:
         return math.inf
-    size = design_with(scenario, questions).set_size
+    size, _ = in_its_world(scenario)
     moments = multi_maxsense_moments(parameters, set_size=size, questions=questions, epsilon=epsilon)
     noise = moments.noise_paper if scenario.decoder == "paper" else moments.noise_centred
     return noise / float(moments.sensing * (moments.effect.max() - moments.effect.min())) ** 2
@@ -58,7 +60,7 @@ def users_for(parameters: BlockParameters, scenario: Scenario, questions: int, e
 )
 def test_auto_is_the_best_of_all_numbers(shape: dict[str, Any], epsilon: str, decoder: str) -> None:
     scenario = auto(**shape, epsilon=epsilon, decoder=decoder)
-    parameters, most = block_parameters(scenario), design_with(scenario, 1).most_questions
+    parameters, most = block_parameters(scenario), in_its_world(scenario)[1]
     nats = math.inf if scenario.epsilon is None else float(scenario.epsilon)
     needs = [users_for(parameters, scenario, questions, nats) for questions in range(1, most + 1)]
     assert needs[best_questions(scenario) - 1] == pytest.approx(min(needs), rel=1e-9)
@@ -76,7 +78,7 @@ def test_auto_is_the_best_of_all_numbers(shape: dict[str, Any], epsilon: str, de
 def test_where_nothing_can_be_learned_auto_is_some_number_still(shape: dict[str, Any]) -> None:
     """No signal and no noise: 0 / 0 must not end a run that was asked for; the run warns that it learns nothing."""
     scenario = auto(**shape)
-    assert 1 <= best_questions(scenario) <= design_with(scenario, 1).most_questions
+    assert 1 <= best_questions(scenario) <= in_its_world(scenario)[1]
 
 
 @pytest.mark.parametrize("epsilon", ["301", "1000", "1e400"])

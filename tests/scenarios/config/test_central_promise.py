@@ -10,7 +10,7 @@ from runs import alike, complains, here, present, small
 
 from coordinator.protocol.amplification import TwoLevels, shuffled_epsilon
 from coordinator.protocol.errors import WithheldError
-from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.moments.sign_moments import sign_contrast
 from scenarios.config import central_promise
 from scenarios.config.central_promise import RoundSize, smallest_round
@@ -177,7 +177,7 @@ def test_a_short_round_that_is_told_has_a_larger_epsilon() -> None:
     run = here(behind(dropout=0.3, short_rounds="tell"))
     values, levels = record(run), run.spec.shuffled
     assert levels is not None
-    levels_of_query = public_half("grr").levels(run.outcome.state.asked[0].query)
+    levels_of_query = mechanism_of("grr").levels(run.outcome.state.asked[0].query)
     assert isinstance(levels_of_query, TwoLevels)
     answered = values["answered"]
     assert answered < levels.devices

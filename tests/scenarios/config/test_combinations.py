@@ -10,7 +10,7 @@ from runs import here
 from thoroughness import size
 
 from coordinator.protocol.errors import BlindrecError
-from coordinator.server.server_half import ServerHalf
+from coordinator.protocol.mechanism import MechanismKind
 from scenarios.config.mechanism_settings import designs
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
@@ -43,7 +43,7 @@ RARE: dict[str, tuple[Any, ...]] = {
 """Settings, each of which one draw in eight has."""
 
 
-def drawn(half: ServerHalf, coins: random.Random) -> dict[str, Any]:
+def drawn(half: MechanismKind, coins: random.Random) -> dict[str, Any]:
     """Draw settings of a design; half of the policies and decoders are drawn from its own."""
     flags: dict[str, Any] = {"design": half.name, "items": 12, "rated": 4, "users": 1200}
     for share, name, of_all, of_design in (

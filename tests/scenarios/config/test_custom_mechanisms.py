@@ -13,14 +13,13 @@ from runs import present
 
 from actors.device import Cohort
 from coordinator.protocol.custom import UNCHECKED, Mechanism, MechanismError, admitted
+from coordinator.protocol.custom_adapter import KMEANS, adapter, estimated
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.protocol.mechanisms import check_question
+from coordinator.protocol.mechanism import POOLED, Decoding, World
+from coordinator.protocol.mechanisms import check_question, mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.statistics.counts import CountStatistic
-from coordinator.server.custom import KMEANS, CustomDesign, estimated
-from coordinator.server.design import Decoding, World
-from coordinator.server.mechanisms import aggregate, half_of
-from coordinator.server.server_half import POOLED
+from coordinator.server.aggregation import aggregate
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
 
 HONEST = (mechanisms.OUE, mechanisms.GRR, mechanisms.LocalHashing)
@@ -39,9 +38,9 @@ def answered(query: Query, *, first: int = 0, stop: int = USERS) -> CountStatist
 def test_estimates_lie_around_the_truth_as_their_errors_say(kind: type[Mechanism]) -> None:
     """False alarm: 20 values of at most 5.5 standard errors each, 20 * 4e-8 < 1e-6."""
     design, query = first_query(kind())
-    value, error = estimated(design.own, query, answered(query))
+    value, error = estimated(design.mechanism.own, query, answered(query))
     assert np.abs((value - TRUE) / error).max() < 5.5
-    model = half_of(design.own.name).decode(answered(query), query, Decoding(clusters=2, decoder=KMEANS))
+    model = mechanism_of(design.mechanism.own.name).decode(answered(query), query, Decoding(clusters=2, decoder=KMEANS))
     assert np.array_equal(model.cluster, RATINGS.clusters)
     assert np.array_equal(model.score, value)
     assert np.array_equal(model.error, error)
@@ -50,7 +49,7 @@ def test_estimates_lie_around_the_truth_as_their_errors_say(kind: type[Mechanism
 def test_without_noise_nothing_but_sampling_is_left() -> None:
     world = World(items=ITEMS, rated=RATED, users=USERS, clusters=2, epsilon=None)
     own, _ = admitted_for(mechanisms.GRR(), world, epsilon=None)
-    query = CustomDesign(own, world).query(round_number=0, public_seed=bytes(16), epsilon=None)
+    query = adapter(own).query(world, round_number=0, public_seed=bytes(16), epsilon=None)
     statistic = aggregate(query, Cohort(RATINGS, SECRET, 0, USERS, None).answer(query, 0, USERS))
     assert isinstance(statistic, CountStatistic)
     assert (statistic.sums[-1], statistic.sums.sum()) == (0, USERS)
@@ -62,11 +61,11 @@ def test_a_pool_is_asked_about_alone() -> None:
     told = design.read(query, answered(query))
     assert np.flatnonzero(told.information).tolist() == [1, 4, 7]
     assert (np.abs(told.value - TRUE) / told.error)[[1, 4, 7]].max() < 5.5
-    assert half_of(design.own.name).policies == POOLED
+    assert mechanism_of(design.mechanism.own.name).policies == POOLED
     whole = design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
     assert (design.rates(query).shape, design.rates(whole).shape) == ((3,), (ITEMS,))
     assert design.rates(query)[0] > 1.5 * design.rates(whole)[0]
-    measured = 1 / (USERS * estimated(design.own, query, answered(query))[1] ** 2)
+    measured = 1 / (USERS * estimated(design.mechanism.own, query, answered(query))[1] ** 2)
     assert (design.rates(query) < measured).all()  # most devices rated none of three items: less noise than typical
     assert (measured < 2 * design.rates(query)).all()
 
@@ -75,7 +74,7 @@ def test_who_cannot_ask_about_pools_says_which_policies_it_can_follow() -> None:
     design, _ = first_query(mechanisms.OUE())
     with pytest.raises(InputError, match="OUE asks about no pools of items; it can follow one-round and fixed"):
         design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON, pool=np.array([3], np.int32))
-    assert half_of(design.own.name).policies == ("one-round", "fixed")
+    assert mechanism_of(design.mechanism.own.name).policies == ("one-round", "fixed")
 
 
 def test_channels_are_checked_exactly() -> None:
@@ -95,7 +94,7 @@ def test_a_sampler_must_follow_its_likelihood() -> None:
 def test_what_cannot_be_gone_through_is_claimed_not_checked() -> None:
     own, checked = admitted_for(mechanisms.Large(), WORLD, epsilon=EPSILON)
     assert (checked.how, own.unchecked) == (UNCHECKED, True)
-    query = CustomDesign(own, WORLD).query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
+    query = adapter(own).query(WORLD, round_number=0, public_seed=bytes(16), epsilon=EPSILON)
     assert check_question(query).promise.endswith("(claimed, not checked)")
     large = World(items=200, rated=RATED, users=USERS, clusters=2, epsilon=EPSILON)
     with pytest.raises(MechanismError, match="method likelihood, round 0: the largest log-ratio"):
@@ -104,7 +103,9 @@ def test_what_cannot_be_gone_through_is_claimed_not_checked() -> None:
 
 def test_nobody_answers_a_query_of_a_mechanism_that_was_not_admitted() -> None:
     design, query = first_query(mechanisms.OUE())
-    stranger = replace(query, design=design.own.name[:-1] + ("0" if design.own.name[-1] != "0" else "1"))
+    stranger = replace(
+        query, design=design.mechanism.own.name[:-1] + ("0" if design.mechanism.own.name[-1] != "0" else "1")
+    )
     assert admitted(stranger.design) is None
     with pytest.raises(InputError, match="is unknown to devices"):
         Cohort(RATINGS, SECRET, 0, 8, EPSILON).answer(stranger, 0, 8)

@@ -7,21 +7,20 @@ import pytest
 from pydantic.fields import FieldInfo
 from runs import complains, small
 
+from coordinator.protocol.decoding.line import Curator
+from coordinator.protocol.mechanism import POSTERIOR
+from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
+from coordinator.protocol.mechanisms.toys import ItemQuery
 from coordinator.server.anchor.policy import AnchorPolicy
-from coordinator.server.decoding.line import Curator
-from coordinator.server.mechanisms import server_halves
-from coordinator.server.mechanisms.maxsense import MultiMaxSense
-from coordinator.server.mechanisms.sets import Groups
-from coordinator.server.mechanisms.totals import ChoiceAndPairs
-from coordinator.server.mechanisms.toys import ItemQuery, UntilLearned
+from coordinator.server.rounds.group_policies import ChoiceAndPairs, Groups, UntilLearned
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from scenarios.config.run_spec import RunSpec, load_scenario
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import settle
-from scenarios.studies.scrutiny.mechanism import alternatives
+from scenarios.studies.scrutiny.mechanism_under_test import alternatives
 
-NAMES = list(server_halves())
+NAMES = list(registered_mechanisms())
 OPEN = ["item-query", "full-reveal"]
 CURATOR = ["curator-items", "curator-pairs"]
 
@@ -33,7 +32,7 @@ def filled(**changes: Any) -> Scenario:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_enough(name: str) -> None:
     scenario = filled(design=name)
-    assert scenario.decoder == server_halves()[name].decoders[0]
+    assert scenario.decoder == registered_mechanisms()[name].decoders[0]
     assert scenario.epsilon == (None if name in OPEN else 1)
     assert RunSpec(scenario).design.items == 40
     assert load_scenario(None, {"design": name}) == Scenario(design=name)
@@ -48,9 +47,10 @@ def test_infinite_may_be_said_of_what_is_not_private(name: str) -> None:
     ("epsilon", "questions"), [("1/2", 1), ("1", 1), ("1.000001", 2), ("3", 3), ("4.5", 5), ("5", 5), ("7", 5)]
 )
 def test_the_papers_number_of_questions_is_epsilon_rounded_up_at_most_1_over_p(epsilon: str, questions: int) -> None:
-    design = RunSpec(filled(design="multi-maxsense", epsilon=epsilon)).design
-    assert isinstance(design, MultiMaxSense)
-    assert (design.questions, design.set_size) == (questions, 8)
+    query = RunSpec(filled(design="multi-maxsense", epsilon=epsilon)).design.query(
+        round_number=0, public_seed=bytes(16), epsilon=None
+    )
+    assert (query.questions, query.parameters["set_size"]) == (questions, 8)
 
 
 def curator_of(scenario: Scenario) -> Curator | None:
@@ -73,7 +73,7 @@ def test_devices_privatize_unless_a_curator_is_trusted(name: str) -> None:
         assert RunSpec(scenario).budget == scenario.epsilon
     if name == "item-query":
         assert isinstance(policy, UntilLearned)
-        assert policy.design == ItemQuery(items=40, rated=5, answers=1)
+        assert policy.design == ItemQuery(answers_per_item=1).design(RunSpec(scenario).world)
     elif name == "anchor":
         assert isinstance(policy, AnchorPolicy)
         assert policy.setting.epsilon == RunSpec(scenario).budget
@@ -103,10 +103,13 @@ def another(field: FieldInfo) -> Any:
 
 
 SETTINGS: dict[str, tuple[Any, set[str]]] = {
-    name: (another(field), {other.name for other in server_halves().values() if name in other.settings.model_fields})
-    for half in server_halves().values()
+    name: (
+        another(field),
+        {other.name for other in registered_mechanisms().values() if name in other.settings.model_fields},
+    )
+    for half in registered_mechanisms().values()
     for name, field in half.settings.model_fields.items()
-} | {"confidence": (0.9, {name for name, half in server_halves().items() if half.sure})}
+} | {"confidence": (0.9, {name for name, half in registered_mechanisms().items() if POSTERIOR in half.decoders})}
 
 
 @pytest.mark.parametrize("design", NAMES)
@@ -123,10 +126,10 @@ def test_settings_of_one_design_are_refused_by_the_others(name: str, design: str
 @pytest.mark.parametrize("design", NAMES)
 @pytest.mark.parametrize("decoder", ["centred", "paper", "posterior", "shares", "totals", "best"])
 def test_decoders_of_other_designs_are_refused(design: str, decoder: str) -> None:
-    if decoder in server_halves()[design].decoders:
+    if decoder in registered_mechanisms()[design].decoders:
         assert load_scenario(None, {"design": design, "decoder": decoder}).decoder == decoder
         return
-    with complains(f"decoder is '{decoder}'", design, *server_halves()[design].decoders):
+    with complains(f"decoder is '{decoder}'", design, *registered_mechanisms()[design].decoders):
         load_scenario(None, {"design": design, "decoder": decoder})
 
 

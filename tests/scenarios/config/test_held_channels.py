@@ -16,7 +16,8 @@ from actors.device import Cohort
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel
 from coordinator.protocol.channels import independent_bits as bits
 from coordinator.protocol.channels import matrix_channel as matrix
-from coordinator.protocol.custom import UNCHECKED, CustomPublic, Mechanism, MechanismError, admit, hold
+from coordinator.protocol.custom import UNCHECKED, Mechanism, MechanismError, admit, hold
+from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
 from scenarios.config.admission import FOR_SOME, MOST_SAMPLED, admitted_for
@@ -90,12 +91,12 @@ def test_a_forged_channel_is_checked_anew_and_nobody_else_holds_what_is_drawn_fr
     with pytest.raises(MechanismError, match="Forged, method channel, round 0: 40 bits with at most 0 ones"):
         first_query(dishonest.Forged())
     design, query = first_query(dishonest.Keeps())
-    admit(design.own)
+    admit(design.mechanism.own)
     object.__setattr__(dishonest.GIVEN[-1], "if_zero", 0)
-    held = CustomPublic(design.own).channel(query)
+    held = adapter(design.mechanism.own).channel(query)
     assert isinstance(held, IndependentBits)
     assert held.if_zero > 0
-    assert held is CustomPublic(design.own).channel(query)
+    assert held is adapter(design.mechanism.own).channel(query)
 
 
 def test_a_sampler_is_tried_for_all_private_values() -> None:

@@ -13,8 +13,8 @@ from faults import LAYOUT, killed_on_ray, left, stopped
 from runs import Command, small, tree
 
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.protocol.statistics.statistic import Statistic
-from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.rounds import Round
 from coordinator.server.rounds.state import Ask
 from scenarios.backends.selection import InProcess
@@ -27,10 +27,10 @@ from scenarios.store.record_log import count_records, from_bytes, to_bytes
 KINDS: list[dict[str, Any]] = [
     *(
         {"design": name, "policy": policy}
-        for name, half in server_halves().items()
+        for name, half in registered_mechanisms().items()
         for policy in half.policies_with(half.settings())
     ),
-    *({"design": name, **told} for name, half in server_halves().items() for told in variants(half) if told),
+    *({"design": name, **told} for name, half in registered_mechanisms().items() for told in variants(half) if told),
     {"design": mechanisms.OUE()},
     {"epsilon": "1/3"},
     {"policy": "eliminate", "epsilon": "inf"},
@@ -78,7 +78,7 @@ def test_rounds_come_back_as_they_were(kind: dict[str, Any], tmp_path: Path) -> 
 
 
 def test_every_statistic_can_be_kept() -> None:
-    kept = {type(rounds_of(design=one)[0].statistic).__name__ for one in (*server_halves(), mechanisms.OUE())}
+    kept = {type(rounds_of(design=one)[0].statistic).__name__ for one in (*registered_mechanisms(), mechanisms.OUE())}
     ours = (
         kind for kind in Statistic.__subclasses__() if kind.__module__.startswith("coordinator.protocol.statistics")
     )

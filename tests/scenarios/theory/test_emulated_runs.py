@@ -11,7 +11,7 @@ from runs import present
 from thoroughness import THOROUGH, sample
 from worlds import block_model
 
-from coordinator.server.mechanisms.toys import round_users
+from coordinator.server.rounds.group_policies import round_users
 from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores

@@ -14,12 +14,12 @@ from actors.lies import ANSWERS, RATINGS, Collusion
 from actors.lying import LyingCohort
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
+from coordinator.protocol.decoding.estimates import popularity
+from coordinator.protocol.mechanisms.oracles import Frequencies
 from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
-from coordinator.server.decoding.estimates import popularity
-from coordinator.server.mechanisms import aggregate
-from coordinator.server.mechanisms.oracles import FrequencyHalf
-from scenarios.config.run_spec import RunSpec, half_in
+from coordinator.server.aggregation import aggregate
+from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settle
 from scenarios.theory.liars import Influence, influence_of
@@ -48,9 +48,8 @@ def values_of(scenario: Scenario) -> Callable[[Any, Any], Floats]:
 
     def read(query: Any, statistic: Any) -> Floats:
         if isinstance(statistic, CountStatistic):
-            half = half_in(scenario)
-            assert isinstance(half, FrequencyHalf)
-            return popularity(query, half.asking.reports(query), statistic)[0]
+            assert isinstance(scenario.settings, Frequencies)
+            return popularity(query, scenario.settings.reports(query), statistic)[0]
         assert isinstance(statistic, ScoreStatistic)
         share = statistic.scores / statistic.sensed
         return 2 * share - 1 if query.design == "sign" else share

@@ -9,9 +9,9 @@ from scipy.stats import norm
 from worlds import block_model
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.moments.blocks import SketchMoments, maxsense_moments
-from coordinator.server.decoding.line import kmeans_on_line
 from scenarios.theory.prediction import ScoreMixture, mixture_accuracy, mixture_exact, mixture_of_scores, sampled_cuts
 
 EQUAL: Ints = np.array([500, 500])

@@ -17,12 +17,11 @@ from thoroughness import sample
 from worlds import block_model
 
 from coordinator.protocol.arrays import Floats, Ints
-from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon
+from coordinator.protocol.decoding.curator import DiscreteLaplace
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.moments.sign_moments import sign_contrast
-from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
-from coordinator.server.decoding.curator import DiscreteLaplace
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import predict, record

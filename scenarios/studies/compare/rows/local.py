@@ -17,19 +17,19 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.decoding.pair_model import Subspace, agreed, pair_matrix, subspace, tastes_of_pairs
+from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.item_models import LEAST_SCORE, likely, typical_error
+from coordinator.protocol.mechanism import GROUPS
+from coordinator.protocol.mechanisms.anchor import AnchorSensing
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
 from coordinator.protocol.moments.sign_moments import pair_contrast
 from coordinator.protocol.rating_table import Likes
 from coordinator.protocol.statistics.signs import AnchorStatistic
 from coordinator.protocol.statistics.statistic import merge
 from coordinator.protocol.value_channels import PADDED
-from coordinator.server.anchor.anchor_queries import AnchorSensing
-from coordinator.server.decoding.pair_model import Subspace, agreed, pair_matrix, subspace, tastes_of_pairs
-from coordinator.server.decoding.threads import one_thread
-from coordinator.server.mechanisms import aggregate
+from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.server_half import GROUPS
 from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
@@ -139,7 +139,7 @@ def threshold(settings: Comparison, seed: int, epsilon: Epsilon) -> float:
     """Return how many answers about pairs it takes until a first direction stands out: ``M / (t l)^2``.
 
     l is the largest eigenvalue of the limit and t the contrast of an answer; see
-    `coordinator.server.decoding.pair_model`.
+    `coordinator.protocol.decoding.pair_model`.
     """
     pool, directions = limit_of(settings, seed)
     signal = bit_channel(epsilon).contrast * float(directions.strengths.max(initial=0.0))

@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.coins import derive
+from coordinator.protocol.decoding.estimates import PublicCounts
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
@@ -20,7 +21,6 @@ from coordinator.protocol.rating_table import Rows
 from coordinator.server.completion.batches import start
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting
-from coordinator.server.decoding.estimates import PublicCounts
 from scenarios.backends.selection import InProcess
 from scenarios.data.datasets import RatingTable
 from scenarios.data.populations import public_people

@@ -14,13 +14,12 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.mechanisms import half_of as public_half
-from coordinator.protocol.mechanisms.oracles import Subset
+from coordinator.protocol.mechanisms import mechanism_of, subsets_of
+from coordinator.protocol.mechanisms.oracles import SHARE, Subsets
 from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import Dummies, least_dummies
 from coordinator.protocol.value_channels import PADDED
-from coordinator.server.mechanisms.oracles import SHARE, shuffled_query
 from coordinator.server.rounds.state import Ask
 from scenarios.studies.compare import sum_laws as laws
 from scenarios.studies.compare.advisors import pair_constants, pair_design
@@ -45,14 +44,14 @@ DEVIATIONS = 6  # Of the number of dummies; of more messages than that a shuffle
 
 def amplified(query: Query, devices: int, request: RowRequest) -> Query:
     """Return a query of subsets for so many devices shuffled together; see `shuffled_query`."""
-    half = public_half(query.design)
-    assert isinstance(half, Subset)  # rows here have such queries only
+    half = mechanism_of(query.design)
+    assert isinstance(half, Subsets)  # rows here have such queries only
     own = half.own(query)
     items = half.values(query) - own
     # Of pairs the share is that of local pairs; of items that of a set, where a person's set has some of its likes only
     paired = query.design == "pairs" and together(query) == 2
     share = own / items / 2 if paired else SHARE * min(1.0, own / request.settings.likes)
-    return shuffled_query(query, devices, request.delta, share)
+    return subsets_of(query).amplified(query, devices, request.delta, share)
 
 
 Padding: TypeAlias = Callable[[Comparison, int], int]

@@ -12,15 +12,14 @@ import scipy
 from scipy import sparse, special
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon, as_float
 from coordinator.protocol.compiled import compiled
+from coordinator.protocol.decoding.curator import DiscreteLaplace
+from coordinator.protocol.decoding.pair_model import from_sums
+from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.item_models import LEAST_SCORE
 from coordinator.protocol.limits import memory_left, size_of
-from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
-from coordinator.server.decoding.curator import DiscreteLaplace
-from coordinator.server.decoding.pair_model import from_sums
-from coordinator.server.decoding.threads import one_thread
-from coordinator.server.mechanisms.totals import parts_of
+from coordinator.protocol.mechanisms.totals import parts_of
 from scenarios.studies.compare.advisors import ease_memory, fit_model, pair_advice, pair_design
 from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, Liar, RowRequest, TabledRow
 from scenarios.studies.compare.sum_laws import tenth_share

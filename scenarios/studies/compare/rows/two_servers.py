@@ -9,9 +9,9 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.decoding.curator import DiscreteLaplace
+from coordinator.protocol.mechanisms.totals import parts_of
 from coordinator.protocol.noise import discrete_gaussian, gaussian_deviation
-from coordinator.server.decoding.curator import DiscreteLaplace
-from coordinator.server.mechanisms.totals import parts_of
 from scenarios.studies.compare.advisors import pair_design
 from scenarios.studies.compare.comparison_settings import TWO_SERVERS
 from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, LearnedScores, RowRequest, TabledRow

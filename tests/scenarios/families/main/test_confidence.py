@@ -9,8 +9,8 @@ from scipy.special import softmax
 from statistical import binomial_bounds
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices
-from coordinator.server.decoding import posterior
-from coordinator.server.decoding.posterior import Mixture
+from coordinator.protocol.decoding import posterior
+from coordinator.protocol.decoding.posterior import Mixture
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import populate

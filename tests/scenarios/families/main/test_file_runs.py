@@ -13,7 +13,7 @@ from faults import stopped
 from runs import Command, here, of_file, planted_ratings, present, refused, small, write_movielens
 
 from actors.ratings import StoredRatings
-from coordinator.server.decoding.estimates import PublicCounts
+from coordinator.protocol.decoding.estimates import PublicCounts
 from scenarios.config.files import brief
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate

@@ -7,9 +7,9 @@ from runs import here, small
 from thoroughness import size
 
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.mechanisms import subsets_of
 from coordinator.protocol.moments.count_moments import set_shares
 from coordinator.protocol.value_channels import PADDED
-from coordinator.server.mechanisms.oracles import subset_rates
 from scenarios.data.populations import block_parameters
 from scenarios.families.main.run import MainResult
 
@@ -32,7 +32,7 @@ def shares_liked(run: MainResult, padded: int) -> Floats:
 def deviations(run: MainResult, shares: Floats) -> Floats:
     """By how many standard deviations each item's count of a shuffled run is off, if values have these shares."""
     (ask,), sums = run.outcome.state.asked, run.statistic.sums  # type: ignore[attr-defined] # of counts
-    rates = subset_rates(ask.query)
+    rates = subsets_of(ask.query).reports(ask.query)
     chances = rates.others + rates.contrast * shares
     answered = run.statistic.answered
     off: Floats = (sums[:ITEMS] - answered * chances) / np.sqrt(answered * chances * (1 - chances))

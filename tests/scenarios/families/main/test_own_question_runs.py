@@ -16,9 +16,9 @@ from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.amplification import kary_levels, shuffled_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust import SHUFFLED
+from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.fleet.handed_rounds import read_shuffled
-from coordinator.server.mechanisms import aggregate
 from coordinator.server.rounds.state import Ask
 from coordinator.shuffler import Shuffler
 from scenarios.config.run_spec import RunSpec

@@ -13,17 +13,16 @@ from runs import here, of_file, planted_ratings, present, small, write_movielens
 from statistical import normal_radius, variance_fits
 from thoroughness import size
 
-from actors.mechanisms.totals import pair_places
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import as_float
+from coordinator.protocol.decoding.pair_model import from_sums, gram_matrix
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.totals import CHANGES, PairVector, with_diagonal
+from coordinator.protocol.mechanism import World
+from coordinator.protocol.mechanisms.totals import CHANGES, PairTotals, pair_places, with_diagonal
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import gaussian_deviation
 from coordinator.protocol.statistics.counts import PAIRED, RANKED, GroupStatistic
-from coordinator.server.decoding.pair_model import from_sums, gram_matrix
-from coordinator.server.mechanisms.totals import LikedPairTotals
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds
 from scenarios.config.run_spec import RunSpec
@@ -47,10 +46,10 @@ def pool_of(result: MainResult) -> Ints:
     return np.asarray(present(result.outcome.state.asked[1].query.pool), np.int64)
 
 
-def queries(**changes: Any) -> list[Query]:
-    design = LikedPairTotals(
-        **{"items": 40, "likes": LIKES, "pair_items": POOL, "delta": 1e-6, "neighbours": "replace", **changes}
-    )
+def queries(*, likes: int = LIKES, pool: int = POOL, neighbours: str = "replace") -> list[Query]:
+    world = World(items=40, rated=12, users=100, clusters=2, epsilon=None, delta=1e-6)
+    settings = {"pair_items": pool, "pair_likes": likes, "neighbours": neighbours}
+    design = PairTotals.model_validate(settings).design(world)
     return [ask(round_number=0, public_seed=bytes(16), epsilon=Fraction(1)) for ask in (design.of_items, design.query)]
 
 
@@ -101,22 +100,22 @@ def test_noise_is_for_the_most_that_one_person_changes(neighbours: str) -> None:
     others = vectors if neighbours == "replace" else np.zeros_like(vectors[:1])
     change = np.abs(vectors[:, None] - others[None])
     assert change.max() == 1  # so that as many coordinates change by one as the L1 sensitivity says
-    items, pairs = queries(neighbours=neighbours, pair_items=pool, likes=2)
+    items, pairs = queries(neighbours=neighbours, pool=pool, likes=2)
     assert change.sum(axis=2).max() == pairs.parameters[CHANGES] == (6 if neighbours == "replace" else 3)
     assert items.parameters[CHANGES] == (4 if neighbours == "replace" else 2)
     assert items.parameters["delta"] + pairs.parameters["delta"] == 1e-6
     for query in (items, pairs):
         least = gaussian_deviation(changes=int(query.parameters[CHANGES]), epsilon=Fraction(1), delta=5e-7)
         assert least <= query.parameters["deviation"] <= 1.001 * least
-    half = PairVector()
-    half.check(pairs)
+    mechanism = PairTotals()
+    mechanism.check(pairs)
     for wrong in ({CHANGES: 4.0}, {"deviation": 0.99 * least}, {"together": 3.0}, {"padded": 7.0}):
         with pytest.raises(InputError):
-            half.check(replace(pairs, parameters={**pairs.parameters, **wrong}))
+            mechanism.check(replace(pairs, parameters={**pairs.parameters, **wrong}))
     with pytest.raises(InputError, match="name 2 to 400"):
-        half.check(replace(pairs, pool=None))
+        mechanism.check(replace(pairs, pool=None))
     with pytest.raises(InputError, match="ask about all"):
-        half.check(replace(items, pool=pairs.pool))
+        mechanism.check(replace(items, pool=pairs.pool))
 
 
 @pytest.mark.statistical
@@ -194,11 +193,10 @@ def test_devices_noise_that_falls_short_in_the_second_round_leaves_popularity() 
     """Which devices drop out is decided anew in each round; a round that falls short is not opened."""
     with pytest.raises(Exception, match="nothing is opened"):
         here(shared(noise="devices", dropout=0.4, expected_answers=0.9))
-    half = RunSpec(shared().complete()).half
     learner = RunSpec(shared().complete()).learner
     rounds = InMemoryRounds()
     run(shared(), InProcess(1), rounds=rounds)
     first = rounds.rounds[0]
-    model = half.learn(first.statistic, [first.ask.query], learner.how)  # type: ignore[attr-defined] # of sums
+    model = PairTotals().learn(first.statistic, [first.ask.query], learner.how)  # type: ignore[attr-defined, arg-type] # of sums
     assert model.near is None
     assert np.array_equal(model.score, first.statistic.of(RANKED).sums)  # type: ignore[attr-defined] # of groups

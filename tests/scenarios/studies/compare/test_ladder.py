@@ -13,18 +13,19 @@ import numpy as np
 import pytest
 from runs import Command, likes, planted_ratings, present, refused, write_movielens
 from statistical import normal_radius, variance_fits
+from worlds import in_world
 
 from benchmarks.worth import FILES, LIED_TO, SHOWN_RUNGS
 from coordinator.protocol.amplification import best_set, shuffled_delta
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import DELTA
-from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.mechanisms.oracles import SHARE
+from coordinator.protocol.mechanisms.sets import Set
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.count_moments import best_subset
 from coordinator.protocol.noise import dummies_delta, gaussian_deviation, least_dummies
 from coordinator.protocol.value_channels import PADDED, subset_channel
-from coordinator.server.mechanisms.oracles import SHARE
-from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.data.rating_split import LikesFold
 from scenarios.show.records import pictures_of
 from scenarios.studies.compare.advisors import pair_design
@@ -163,12 +164,12 @@ def test_each_group_of_devices_has_the_local_epsilon_of_its_own_number(row: Shuf
     assert sum(devices for _, devices in asked) == 20_000
     assert len(asked) == (3 if row.mechanism == "pairs" else 1)
     for query, devices in asked:
-        levels = present(public_half(query.design).levels(query))
+        levels = present(mechanism_of(query.design).levels(query))
         assert query.epsilon is not None
         assert query.epsilon > ONE
         delta = partial(shuffled_delta, levels, epsilon=ONE, local_epsilon=query.epsilon)
         assert delta(devices=devices) <= DELTA < delta(devices=devices // 2)
-        channel: Any = public_half(query.design).channel(query)
+        channel: Any = mechanism_of(query.design).channel(query)
         assert channel.epsilon <= float(query.epsilon) + 1e-9
 
 
@@ -408,7 +409,7 @@ def test_sets_of_few_likes_are_as_small_as_those_of_pairs(world: FileWorld) -> N
 
 def set_query(subset_size: int = 0, epsilon: Fraction | None = ONE) -> Query:
     """What devices are asked for sets of 50 of 9,724 items."""
-    design = LikedSet(items=9724, rated=50, padded=50, subset_size=subset_size)
+    design = in_world(Set, items=9724, rated=50, padded=50, chosen=subset_size)
     return design.query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
 
 

@@ -19,10 +19,10 @@ from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.decoding.pair_model import ease
+from coordinator.protocol.mechanisms.anchor import AnchorSensing
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.rating_table import Likes, starts_of
-from coordinator.server.anchor.anchor_queries import AnchorSensing
-from coordinator.server.decoding.pair_model import ease
 from scenarios.data.populations import public_people
 from scenarios.data.rating_split import LikesFold
 from scenarios.families.two_tier.two_tier_scenario import needs_scale

@@ -15,10 +15,10 @@ from statistical import binomial_bounds, normal_radius
 from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.mechanisms import subsets_of
+from coordinator.protocol.mechanisms.sets import CountedSet
 from coordinator.protocol.statistics.counts import SIZED, SIZED_TOP, GroupStatistic
-from coordinator.server.mechanisms import aggregate
-from coordinator.server.mechanisms.oracles import subset_rates
-from coordinator.server.mechanisms.sets import CountedSet
+from coordinator.server.aggregation import aggregate
 from scenarios.config.run_spec import RunSpec
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, RowRequest
@@ -113,7 +113,7 @@ def test_devices_report_numbers_of_likes_as_the_law_says(skewed: FileWorld, pool
     answers = aggregate(query, Cohort(devices, worlds.SECRET, 0, user.size, Fraction(2)).answer(query, 0, user.size))
     assert isinstance(answers, GroupStatistic)
     counts = answers.of(SIZED if pool is None else SIZED_TOP).sums
-    shares, rates = shares_of(query, skewed.fold), subset_rates(query)
+    shares, rates = shares_of(query, skewed.fold), subsets_of(query).reports(query)
     assert shares.sum() == pytest.approx(1)
 
     def alarms(contrast: float) -> bool:

@@ -15,8 +15,8 @@ from thoroughness import sample
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.custom import UNCHECKED
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms import server_halves
-from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL, TRUST_TWO_SERVERS
+from coordinator.protocol.mechanism import POSTERIOR, TRUST_LOCAL, TRUST_TWO_SERVERS
+from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from scenarios.config.mechanism_settings import variants
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import best_matching
@@ -67,7 +67,7 @@ def row_of(made: DesignPlan, **named: Any) -> dict[str, Any]:
 def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
     """But for those of two servers, whose noise is that of a central promise."""
     every = candidates(Scenario())
-    halves = [half for half in server_halves().values() if half.trust != TRUST_TWO_SERVERS]
+    halves = [half for half in registered_mechanisms().values() if half.trust != TRUST_TWO_SERVERS]
     assert {one.design for one in every} == {half.name for half in halves}
     for half in halves:
         for variant in variants(half):
@@ -76,7 +76,9 @@ def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
             others = [decoder for decoder in half.decoders if decoder != POSTERIOR]
             assert named == (others or [POSTERIOR])
     safe = {one.design for one in every if one.protects_all}
-    assert safe == {half.name for half in server_halves().values() if half.private and half.trust == TRUST_LOCAL}
+    assert safe == {
+        half.name for half in registered_mechanisms().values() if half.private and half.trust == TRUST_LOCAL
+    }
     assert all(one.settings.get("rated_items") != "public" for one in every if one.protects_all)
 
 

@@ -28,7 +28,7 @@ from scenarios.commands.scrutiny_commands import in_nats
 from scenarios.studies.scrutiny import release_laws as sampling
 from scenarios.studies.scrutiny.attacks import at_least, best_event, frequency_scores, model, parts_of, smallest_leak
 from scenarios.studies.scrutiny.audit import audit, every_name
-from scenarios.studies.scrutiny.mechanism import SECRET, TINY, stored, subjects
+from scenarios.studies.scrutiny.mechanism_under_test import SECRET, TINY, stored, subjects
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw, LogRatios
 from scenarios.studies.scrutiny.verdicts import Audit
 
@@ -81,7 +81,7 @@ def channels_of(name: str) -> Callable[[Fraction], list[Any]]:
             return [] if channel is None else [channel]
 
         return second
-    private = [one for one in subjects(name, {}) if one.public.private]
+    private = [one for one in subjects(name, {}) if one.public.randomizes]
     return lambda epsilon: [one.public.channel(one.query(TINY, require_epsilon(epsilon))) for one in private]
 
 

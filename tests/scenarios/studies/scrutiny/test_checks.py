@@ -25,7 +25,14 @@ from scenarios.config.admission import improbable_count
 from scenarios.config.mechanism_settings import server_half
 from scenarios.studies.scrutiny import checks
 from scenarios.studies.scrutiny.checks import CHECKS, at_the_runs_size, estimates, layouts, log_ratio, prediction
-from scenarios.studies.scrutiny.mechanism import TINY, MechanismUnderTest, choices, every_rating, omissions, subjects
+from scenarios.studies.scrutiny.mechanism_under_test import (
+    TINY,
+    MechanismUnderTest,
+    choices,
+    every_rating,
+    omissions,
+    subjects,
+)
 from scenarios.studies.scrutiny.release_laws import chances, largest_ratio
 from scenarios.studies.scrutiny.shuffled_checks import check
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
@@ -167,7 +174,7 @@ def test_the_sampler_must_return_the_querys_bits(monkeypatch: pytest.MonkeyPatch
     def wide(self: object, private: Ints, query: Query, coins: Coins) -> Ints:
         return np.zeros((len(private), query.bits + 1), np.int64)
 
-    monkeypatch.setattr(dishonest.Device, "randomize", wide)
+    monkeypatch.setattr(dishonest.Swindler, "randomize", wide)
     assert "randomize returns shape" in row_of(checks.sampler, dishonest.subject()).told
 
 

@@ -17,7 +17,7 @@ from coordinator.protocol.noise import NoiseLaw, discrete_laplace, polya_share, 
 from scenarios.config.mechanism_settings import server_half
 from scenarios.config.run_spec import RunSpec
 from scenarios.studies.scrutiny import servers_audit as audits
-from scenarios.studies.scrutiny.mechanism import PUBLIC, Size, scenario_of, subject_of
+from scenarios.studies.scrutiny.mechanism_under_test import PUBLIC, Size, scenario_of, subject_of
 from scenarios.studies.scrutiny.servers_audit import MakeServer, audit_servers, exact_epsilon, server_of
 from scenarios.studies.scrutiny.verdicts import ServersAudit
 

@@ -23,7 +23,7 @@ from coordinator.protocol.trust import SHUFFLED
 from coordinator.protocol.value_channels import kary_channel
 from coordinator.shuffler import Shuffler
 from scenarios.studies.scrutiny.attacks import at_least
-from scenarios.studies.scrutiny.mechanism import Size
+from scenarios.studies.scrutiny.mechanism_under_test import Size
 from scenarios.studies.scrutiny.shuffled_audit import (
     GAMES,
     MakeShuffler,

@@ -12,10 +12,10 @@ from runs import Command
 from coordinator.protocol.amplification import ShufflerBound, TwoLevels, kary_levels, largest_local_epsilon
 from coordinator.protocol.mechanisms.oracles import Grr
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import TWO_LEVELS, Randomizer
+from coordinator.protocol.randomizers import TWO_LEVELS, Randomizer
 from scenarios.config.mechanism_settings import server_half
 from scenarios.studies.scrutiny import shuffled_checks
-from scenarios.studies.scrutiny.mechanism import TINY, MechanismUnderTest, subject_of
+from scenarios.studies.scrutiny.mechanism_under_test import TINY, MechanismUnderTest, subject_of
 from scenarios.studies.scrutiny.shuffled_checks import SHUFFLED_CHECKS
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow
 
@@ -41,8 +41,7 @@ def test_levels_are_those_of_the_channel(design: str) -> None:
 class OtherLevels(Grr):
     """Its levels are a hundredth off."""
 
-    def __init__(self, **parts: float) -> None:
-        self.parts = parts
+    parts: dict[str, float]
 
     def levels(self, query: Query) -> TwoLevels:
         honest = super().levels(query)
@@ -51,7 +50,7 @@ class OtherLevels(Grr):
 
 @pytest.mark.parametrize("parts", [{"kappa": 0.165}, {"pi": 0.168}])
 def test_levels_that_are_a_hundredth_off_are_found(parts: dict[str, float]) -> None:
-    row = CHECKS["levels"].of(replace(grr(), public=OtherLevels(**parts)))
+    row = CHECKS["levels"].of(replace(grr(), public=OtherLevels(parts=parts)))
     assert (row.verdict, next(iter(parts)) in row.told) == (FAILED, True), row
 
 

@@ -12,7 +12,7 @@ from runs import Command, complains
 
 import blindrec
 from blindrec import Amplification, amplified, check, local_epsilon, matrix_channel
-from coordinator.protocol.mechanisms import public_halves
+from coordinator.protocol.mechanisms import by_query
 from coordinator.protocol.value_channels import kary_channel
 
 SHUFFLED = ("grr", "oue", "subset", "set")
@@ -115,8 +115,8 @@ def test_a_custom_mechanism_that_knows_blocks_is_refused(by: str) -> None:
 
 
 def test_every_design_is_amplified_or_refused() -> None:
-    """A public half that says nothing is a new one: it must say whether its question follows from an address."""
-    private = {name: half for name, half in public_halves().items() if half.private and not half.shares}
+    """A mechanism that says nothing is a new one: it must say whether its question follows from an address."""
+    private = {name: half for name, half in by_query().items() if half.randomizes and not half.shares}
     by_address = {name for name, half in private.items() if half.by_address}
     assert by_address >= {"maxsense", "multi-maxsense", "sign", "anchor", "pair-signs", "olh", "hadamard"}
     assert set(private) - by_address == {*SHUFFLED, "pairs"}

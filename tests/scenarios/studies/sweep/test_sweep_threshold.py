@@ -17,15 +17,15 @@ from worlds import scores_of
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.coins import derive
+from coordinator.protocol.decoding.estimates import contrasts_of
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import InWorld
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import BlockParameters, maxsense_moments
 from coordinator.protocol.moments.emulation import EmulatedDevices, given_sensed
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic
-from coordinator.server.decoding.estimates import contrasts_of
-from coordinator.server.design import PoolDesign
-from coordinator.server.mechanisms import aggregate
+from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import digest
 from scenarios.config.run_spec import RunSpec
@@ -244,7 +244,7 @@ def signs(**changes: Any) -> Scenario:
 def asked(scenario: Scenario, epsilon: float, *, centred: bool) -> Query:
     """A query about a pool of 25 of the 40 items; with centres as rounds after the first one have them."""
     design, pool = RunSpec(scenario).design, np.delete(np.arange(40, dtype=np.int32), np.arange(0, 30, 2))
-    assert isinstance(design, PoolDesign)
+    assert isinstance(design, InWorld)
     expected = np.clip(levels_of(scenario)[pool] + np.linspace(-0.3, 0.3, 25), -1, 1) if centred else None
     return design.query(
         round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(epsilon), pool=pool, expected=expected

@@ -6,11 +6,11 @@ thousands of bits a device that would take longer than drawing them.
 
 import numpy as np
 
-from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bools, Indices, Indices2, Words, Words32
 from coordinator.protocol.channels import UnaryChannel
 from coordinator.protocol.compiled import ZERO, borrowing, compiled, inlined, int64, uint8, uint32, uint64
 from coordinator.protocol.hashing import ones, siphash1
+from coordinator.protocol.mechanism import DeviceCoins
 from coordinator.protocol.value_channels import SubsetChannel
 
 
@@ -149,7 +149,7 @@ _GROUP = ROWS * WORDS // _BITS_OF_COIN  # Words of bits whose coins draw these d
 _LATER = 1 << 32  # Counter of the first block of the digits of level coins; earlier blocks hold all coins' first digits
 
 
-def release_unary(values: Indices, channel: UnaryChannel, coins: Coins) -> Bits:
+def release_unary(values: Indices, channel: UnaryChannel, coins: DeviceCoins) -> Bits:
     """Return what devices of these private values release, packed bytes."""
     bits = channel.encoded
     own = coins.release(0) < np.uint64(bits.if_one)
@@ -296,7 +296,7 @@ _FAIR = np.uint64(1 << 40)  # Counters of the words of fair digits start here, t
 _TOP, _ALL = np.uint64(1 << 63), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-def release_subsets(own: Indices2, channel: SubsetChannel, coins: Coins) -> Bits:
+def release_subsets(own: Indices2, channel: SubsetChannel, coins: DeviceCoins) -> Bits:
     """Return what devices of these sets release, packed bytes; ``own``, shape (devices, padded), repeats no value."""
     parts, bits = channel.form
     words = room_for(len(own), parts * bits)

@@ -10,21 +10,18 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 
-from actors.device_half import DeviceHalf
-from actors.mechanisms import half_of as device_half
 from actors.ratings import StoredRatings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import shown
 from coordinator.protocol.coins import as_words, derive
-from coordinator.protocol.custom import Mechanism, admit
+from coordinator.protocol.custom import UserClass, admit
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.mechanism import POOLED, Mechanism, MechanismKind
+from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import PublicHalf
 from coordinator.protocol.rating_table import RowTable
-from coordinator.server.server_half import POOLED, ServerHalf
 from scenarios.config.custom_halves import OwnHalf, OwnSettings, half_of_class, own_of, settings_in
 from scenarios.config.mechanism_settings import server_half, variants
 from scenarios.config.run_spec import RunSpec
@@ -112,9 +109,8 @@ class MechanismUnderTest:
     """A mechanism with one choice of its settings."""
 
     label: str  # its name, with the settings that differ from the default
-    public: PublicHalf
-    device: DeviceHalf
-    server: ServerHalf
+    public: Mechanism
+    server: MechanismKind
     asks: Callable[[Size, Epsilon, int, bytes], Query]  # its query in a small world; epsilon as scenarios say it [nats]
     epsilons: tuple[Fraction, ...] = EPSILONS  # where its channel is enumerated [nats]
     scenario: Callable[..., Scenario] | None = None  # the same as a scenario that can be run; None where there is none
@@ -129,12 +125,12 @@ def coins_of(query: Query, first: int, devices: int, secret: bytes = SECRET) -> 
     return Coins(as_words(secret), first, devices, query.words)
 
 
-def subjects(design: str | Mechanism, settings: Choice | None = None) -> list[MechanismUnderTest]:
+def subjects(design: str | UserClass, settings: Choice | None = None) -> list[MechanismUnderTest]:
     """Return a mechanism with these settings, or with every choice that can be listed; see `choices`."""
     # Designs that can ask about some items only are also asked so, with an estimate of each item that is expected;
     # those that ask groups different things are also asked what earlier groups are asked.
     half, own = half_and_settings(design)
-    if isinstance(design, Mechanism):
+    if isinstance(design, UserClass):
         variants = [own]
     else:
         variants = [one for one in choices(half) if not refusal(half, one)] if settings is None else [settings]
@@ -145,16 +141,16 @@ def subjects(design: str | Mechanism, settings: Choice | None = None) -> list[Me
     return plain + grouped + [subject_of(half, one, pooled=True) for one in pools]
 
 
-def half_and_settings(design: str | Mechanism) -> tuple[ServerHalf, Choice]:
+def half_and_settings(design: str | UserClass) -> tuple[MechanismKind, Choice]:
     """Return a mechanism's server half, and the settings that a custom one has as it is given; else none."""
-    if isinstance(design, Mechanism):
+    if isinstance(design, UserClass):
         return half_of_class(type(design)), settings_in(design).model_dump()
     if not isinstance(design, str):
         raise InputError(f"mechanism is {shown(design)}; give a name, package.module:Name, or a Mechanism")
     return server_half(design), {}
 
 
-def refusal(half: ServerHalf, choice: Choice) -> str:
+def refusal(half: MechanismKind, choice: Choice) -> str:
     """Return what a custom class says against settings that nobody chose, because its range ends before."""
     # Only numbers that were doubled are tried: what a user gives, what is listed and the default must be taken.
     fields = half.settings.model_fields
@@ -170,15 +166,15 @@ def refusal(half: ServerHalf, choice: Choice) -> str:
     return ""
 
 
-def omissions(design: str | Mechanism) -> list[tuple[str, str]]:
+def omissions(design: str | UserClass) -> list[tuple[str, str]]:
     """Return labels of the choices that `subjects` leaves out, and what the class says against each."""
-    if isinstance(design, Mechanism):
+    if isinstance(design, UserClass):
         return []
     half = server_half(design)
     return [(_label(half, one), reason) for one in choices(half) if (reason := refusal(half, one))]
 
 
-def choices(half: ServerHalf) -> Iterator[Choice]:
+def choices(half: MechanismKind) -> Iterator[Choice]:
     """Yield settings: the default, variants, every combination of named alternatives, and numbers twice as large."""
     fields = half.settings.model_fields
     named = {name: alternatives(field.annotation) for name, field in fields.items()}
@@ -202,7 +198,7 @@ def alternatives(annotation: Any) -> list[Any]:
     return inside or [None]
 
 
-def scenario_of(half: ServerHalf, choice: Choice, size: Size, epsilon: Epsilon, **changes: Any) -> Scenario:
+def scenario_of(half: MechanismKind, choice: Choice, size: Size, epsilon: Epsilon, **changes: Any) -> Scenario:
     """Return a small scenario of two clusters, filled in and settled."""
     world = {"items": size.items, "rated": size.rated, "users": size.users}
     nats = "inf" if epsilon is None or not half.private else str(epsilon)
@@ -211,7 +207,7 @@ def scenario_of(half: ServerHalf, choice: Choice, size: Size, epsilon: Epsilon, 
 
 
 def subject_of(
-    half: ServerHalf, choice: Choice, *, pooled: bool = False, of: str = "", size: Size = TINY
+    half: MechanismKind, choice: Choice, *, pooled: bool = False, of: str = "", size: Size = TINY
 ) -> MechanismUnderTest:
     """Return a mechanism with one choice of its settings, as scenarios ask it."""
     # If ``pooled``, it asks about all items but the first, with an estimate of each; ``of`` names one of its groups.
@@ -224,7 +220,7 @@ def subject_of(
             pool = np.arange(1, size.items, dtype=np.int32)
             request |= {"pool": pool, "expected": np.linspace(-0.6, 0.6, pool.size)}
         ask = getattr(design, f"of_{of}") if of else design.query
-        query = ask(**request, epsilon=spec.budget)  # type: ignore[arg-type] # of a `PoolDesign`
+        query = ask(**request, epsilon=spec.budget)  # type: ignore[arg-type] # of an `InWorld`
         if isinstance(scenario.settings, OwnSettings):  # its channel is what is checked, so it is known here unchecked
             own = own_of(scenario.settings)
             admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
@@ -233,13 +229,12 @@ def subject_of(
     query = asks(size, PLAIN, 0, PUBLIC)
     return MechanismUnderTest(
         label=_label(half, choice) + " pool=some" * pooled + f" of {of}" * bool(of),
-        public=public_half(query.design),
-        device=device_half(query.design),
+        public=mechanism_of(query.design),
         server=half,
         asks=asks,
         scenario=None if pooled or of else partial(scenario_of, half, choice),
     )
 
 
-def _label(half: ServerHalf, choice: Choice) -> str:
+def _label(half: MechanismKind, choice: Choice) -> str:
     return " ".join([half.name, *(f"{name}={value}" for name, value in choice.items())])

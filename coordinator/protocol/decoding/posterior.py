@@ -12,8 +12,8 @@ import scipy
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.compiled import borrowing, compiled
+from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.messages import Model
-from coordinator.server.decoding.estimates import Estimates
 
 STEPS, TRIES = 100, 40
 SETTLED = 1e-16  # The climb ends once a step gains less than this, as a share of one and the log-likelihood

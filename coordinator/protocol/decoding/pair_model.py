@@ -7,9 +7,9 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.coins import on_grid
+from coordinator.protocol.decoding.estimates import shares
 from coordinator.protocol.item_models import ItemToItem, Tastes
 from coordinator.protocol.statistics.counts import Rates
-from coordinator.server.decoding.estimates import shares
 
 LEAST_RIDGE, STEP, ABOVE = 0.03, 1.2, 0.015
 """EASE's ridge is the first, or as many times the lowest eigenvalue's depth below 0, and the third above it."""

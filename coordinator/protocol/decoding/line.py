@@ -9,12 +9,12 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.decoding.curator import item_sensitivity, noisy_symmetric, noisy_totals, pair_sensitivity
+from coordinator.protocol.decoding.threads import k_means, one_thread
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
-from coordinator.server.decoding.curator import item_sensitivity, noisy_symmetric, noisy_totals, pair_sensitivity
-from coordinator.server.decoding.threads import k_means, one_thread
 
 
 def decode_pairs(statistic: PairStatistic, *, clusters: int, decoder: str) -> Model:

@@ -7,9 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon, as_float
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.public_half import ADD_REMOVE, REPLACE
 
 LARGEST_SCALE = 10**12  # Noise of a larger scale would not leave whole numbers whole in a float
 
@@ -69,6 +68,13 @@ class DiscreteLaplace:
         # exact sampler (Canonne, Kamath, Steinke 2020); here the curator is simulated.
         stop = -math.expm1(-self.rate)
         return generator.geometric(stop, count) - generator.geometric(stop, count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TotalMoments:
+    """A curator's noisy totals of items."""
+
+    noise: DiscreteLaplace  # Of each total
 
 
 def item_sensitivity(rated: int, *, neighbours: str) -> int:
