@@ -204,6 +204,9 @@ PAIRS: Columns = ()
 """Names of columns of a file that need not rate: its usual names, of the rating if there is one."""
 
 
+_NAMED = "--columns USER,ITEM,RATING"
+
+
 def choose_fields(header: Sequence[str], columns: Sequence[str] | None, name: str) -> tuple[Columns, str]:
     """Choose the user, item and rating columns out of ``header``, by the names given or by the usual ones."""
     present = ", ".join(header[:20])
@@ -217,7 +220,7 @@ def choose_fields(header: Sequence[str], columns: Sequence[str] | None, name: st
         *columns, time = columns
     for column in (*columns, *filter(None, [time])):
         if column not in header:
-            raise InputError(f"no column '{column}' in {name}: name three columns of {present}")
+            raise InputError(f"no column '{column}' in {name}; give {_NAMED} of {present}")
         if header.count(column) > 1:
             raise InputError(f"{header.count(column)} columns of {name} are called '{column}': rename all but one")
     return tuple(columns), "" if time in columns else time
@@ -231,7 +234,7 @@ def _usual_fields(header: Sequence[str], name: str, *, pairs: bool) -> Columns:
         return tuple(_usual(what, header, name) for what in list(_USUAL)[:2])
     if not ratings and len(set(users)) == len(set(items)) == 1:
         raise InputError(
-            f"no column of {name} has a usual name for the rating: name three columns of {', '.join(header[:20])}, or "
+            f"no column of {name} has a usual name for the rating; give {_NAMED} of {', '.join(header[:20])}, or "
             f"two, --columns {users[0]},{items[0]}, if all that occurs is liked"
         )
     return tuple(_usual(what, header, name) for what in _USUAL)
@@ -245,9 +248,9 @@ def _usual(what: str, header: Sequence[str], name: str) -> str:
         return matches[0]
     present = ", ".join(header[:20])
     if not matches:
-        raise InputError(f"no column of {name} has a usual name for the {what}: name three columns of {present}")
+        raise InputError(f"no column of {name} has a usual name for the {what}; give {_NAMED} of {present}")
     several = ", ".join(matches)
-    raise InputError(f"{name} may hold the {what} in {several}: name the three columns, user, item and rating")
+    raise InputError(f"{name} may hold the {what} in {several}; give {_NAMED}")
 
 
 def _plain(name: str) -> str:

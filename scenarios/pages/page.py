@@ -161,7 +161,7 @@ class ReportSection:
             best = _Known(record["recommended"] or {})
             recommended = " Recommended is {design} ({decoder}): {users} users at epsilon {epsilon}."
             text += recommended.format_map(best) if best else " No design that protects all of a device reaches it."
-        if family == "compare":
+        if family == "compare" and not self.answer:
             text += f" {best_of(record['rows'])}"
         return text
 

@@ -110,7 +110,7 @@ def test_columns_may_be_named_by_number_and_nobody_need_rate(tmp_path: Path) -> 
     assert triples(read_ratings(bare, columns=("2", "4"))) == [("u1", "i1", 1.0), ("u1", "i2", 1.0), ("u2", "i1", 1.0)]
     found = read_ratings(bare, columns=("2", "4", "1"))
     assert [value for *_, value in triples(found)] == [7, 9, 8]
-    with pytest.raises(InputError, match=r"no column '9' in .*: name three columns of 1, 2, 3, 4"):
+    with pytest.raises(InputError, match=r"no column '9' in .*; give --columns USER,ITEM,RATING of 1, 2, 3, 4"):
         read_ratings(bare, columns=("2", "9"))
 
 
