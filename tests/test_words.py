@@ -47,6 +47,9 @@ def test_a_participle_is_counted_as_a_name_only(tmp_path: Path) -> None:
 FACES = {"__main__", "errors"}  # Modules of `blindrec`, the public face, that are called as what they show
 
 
+SAME = {"Mechanism"}  # A user's class and ours: both are mechanisms, and an adapter makes the former one of ours
+
+
 def test_a_class_name_has_one_meaning() -> None:
     """But for the parts of a two-tier mechanism, which are one thing on three sides."""
     places = defaultdict(list)
@@ -54,7 +57,8 @@ def test_a_class_name_has_one_meaning() -> None:
         for part in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(part, ast.ClassDef):
                 places[part.name].append(path.relative_to(ROOT).as_posix())
-    assert not {name: paths for name, paths in places.items() if len(paths) > 1 and not _halves(paths)}
+    several = {name: paths for name, paths in places.items() if len(paths) > 1 and not _halves(paths)}
+    assert several.keys() <= SAME, several
 
 
 def test_a_modules_name_has_one_meaning() -> None:

@@ -164,7 +164,7 @@ class CoinsBlock(Protocol):
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-class UserClass:
+class Mechanism:
     """Base class of a custom mechanism; annotated attributes are its settings, as those of a frozen dataclass.
 
     Attributes
@@ -237,18 +237,18 @@ class UserClass:
         return None
 
 
-Mechanism = UserClass  # as blindrec shows it
+UserClass = Mechanism  # Its name beside `coordinator.protocol.mechanism.Mechanism`, of which an adapter makes it one
 
 
-def methods_missing(kind: type[UserClass]) -> list[str]:
+def methods_missing(kind: type[Mechanism]) -> list[str]:
     """Return which of the methods that every mechanism must have a class does not define."""
     required = ("query", "channel", "sketch", "estimate")
-    return [name for name in required if getattr(kind, name, None) is getattr(UserClass, name)]
+    return [name for name in required if getattr(kind, name, None) is getattr(Mechanism, name)]
 
 
-def require_whole_class(mechanism: object) -> UserClass:
+def require_whole_class(mechanism: object) -> Mechanism:
     """Return an object if it is a mechanism with all its methods."""
-    if not isinstance(mechanism, UserClass):
+    if not isinstance(mechanism, Mechanism):
         raise InputError(f"design is a {type(mechanism).__name__}, no mechanism; derive it from blindrec.Mechanism")
     if missing := methods_missing(type(mechanism)):
         raise InputError(f"design {type(mechanism).__name__} lacks {', '.join(missing)}; see Mechanism")
@@ -269,13 +269,13 @@ class _Call(threading.Thread):
             self.error = error
 
 
-def where(mechanism: UserClass, method: str, round_number: int) -> str:
+def where(mechanism: Mechanism, method: str, round_number: int) -> str:
     """Return a class, its method and the round, as errors name them."""
     return f"mechanism {type(mechanism).__name__}, method {method}, round {round_number}"
 
 
 def guarded(
-    mechanism: UserClass,
+    mechanism: Mechanism,
     method: str,
     round_number: int,
     *arguments: Any,
@@ -328,7 +328,7 @@ UNCHECKED = "claimed, not checked"  # What stands wherever the guarantee of a ch
 class CustomMechanism:
     """A custom mechanism as the experimenter admits it."""
 
-    mechanism: UserClass  # The class with its settings
+    mechanism: Mechanism  # The class with its settings
     name: str  # The name of its queries: the class's name, ``@``, and the digest of its source and settings
     parameters: frozenset[str] = frozenset()  # Names of the numbers and public arrays that its questions bring
     arrays: frozenset[str] = frozenset()
