@@ -433,7 +433,7 @@ def plan(
     ratings: str | Path | pd.DataFrame | None = None,
     columns: tuple[str, ...] | None = None,
     like_from: float | None = None,
-    duplicates: Literal["last", "first", "mean"] | None = None,
+    duplicates: Literal["last", "first", "mean", "sum"] | None = None,
     bad_lines: Literal["refuse", "skip"] = "refuse",
     unrated: float | None = None,
     features: str | Path | None = None,

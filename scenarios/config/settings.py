@@ -29,8 +29,10 @@ ColumnNames = Annotated[
     ),
 ]
 Duplicates = Annotated[
-    Literal["last", "first", "mean"] | None,
-    Field(description="Which rating counts of an item that was rated again: last, first or mean [refused]."),
+    Literal["last", "first", "mean", "sum"] | None,
+    Field(
+        description="What counts of an item that was rated again: last, first, mean, or sum, as of minutes [refused]."
+    ),
 ]
 BadLines = Annotated[
     Literal["refuse", "skip"],

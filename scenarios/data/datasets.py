@@ -204,10 +204,11 @@ def _assemble(raw: RatingColumns, duplicates: Duplicates) -> RatingTable:
             pair += _renumber(raw.items, raw.item_labels)[0]
             raise _duplicated(raw, np.argsort(pair, kind="stable"), repeats)
         first = np.concatenate(([True], pair[1:] != pair[:-1]))
-        if duplicates == "mean":
+        if duplicates in ("mean", "sum"):
             places = np.flatnonzero(first)
             lengths = np.diff(places, append=first.size)
-            values = np.repeat(np.add.reduceat(values, places) / lengths, lengths)
+            sums = np.add.reduceat(values, places)
+            values = np.repeat(sums / lengths if duplicates == "mean" else sums, lengths)
         survivors = first if duplicates == "first" else np.roll(first, -1)  # the last stands before another's first
         users, items, values = users[survivors], items[survivors], values[survivors]
         times = None if times is None else times[survivors]
@@ -245,5 +246,5 @@ def _duplicated(raw: RatingColumns, order: Ints, repeats: Ints) -> InputError:
     return InputError(
         f"user {user!r} rated item {item!r} twice, on {raw.place(earlier)} and {raw.place(later)}, and "
         f"{repeats.size} ratings in all repeat an earlier pair: keep one rating of each "
-        "(user, item) pair, or let --duplicates choose: last, first or mean"
+        "(user, item) pair, or let --duplicates choose: last, first, mean or sum"
     )

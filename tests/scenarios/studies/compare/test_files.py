@@ -101,6 +101,8 @@ def test_times_of_parquet_and_movielens_are_read(tmp_path: Path) -> None:
 def test_people_of_few_ratings_are_left_out(tmp_path: Path) -> None:
     found = read_ratings(written(tmp_path / "x.csv", TWICE), duplicates="mean", min_ratings=2)
     assert (triples(found), found.users) == ([("a", "x", 3.0), ("a", "y", 2.0)], 1)
+    found = read_ratings(written(tmp_path / "x.csv", TWICE), duplicates="sum", min_ratings=2)
+    assert triples(found) == [("a", "x", 9.0), ("a", "y", 2.0)]
     with pytest.raises(InputError, match=r"no user of .* has 9 ratings; lower --min-ratings"):
         read_ratings(tmp_path / "x.csv", duplicates="mean", min_ratings=9)
 
@@ -168,7 +170,7 @@ def test_every_command_reads_the_same_files(name: str, blindrec: Command, tmp_pa
     assert f"; line {last + 2} does not fit " in refusal.err
     assert f"; line {last + 3} has no '1': correct or drop them, or leave them out by --bad-lines skip" in refusal.err
     twice = called(blindrec, name, path, *columns, "--bad-lines", "skip")
-    assert "let --duplicates choose: last, first or mean" in twice.err
+    assert "let --duplicates choose: last, first, mean or sum" in twice.err
     ended = called(blindrec, name, path, *columns, "--duplicates", "last", "--bad-lines", "skip")
     assert not ended.code, ended.err
     assert ended.result["lines_skipped"] == 3
