@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         sweep,
     )
     from scenarios.studies.scrutiny.audit import audit
+    from scenarios.studies.scrutiny.composing import Composition, composed
     from scenarios.studies.scrutiny.servers_audit import servers_audit
     from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
     from scenarios.studies.scrutiny.shuffled_checks import check
@@ -90,6 +91,7 @@ __all__ = [
     "Audit",
     "Catalogue",
     "CoinsBlock",
+    "Composition",
     "Conformance",
     "DataResult",
     "InProcess",
@@ -116,6 +118,7 @@ __all__ = [
     "audit",
     "check",
     "compare",
+    "composed",
     "data",
     "errors",
     "independent_bits",
@@ -140,6 +143,7 @@ _HOMES = {
     "scenarios.families.two_tier.two_tier_scenario": ("TwoTierScenario",),
     "scenarios.studies.scrutiny.audit": ("audit",),
     "scenarios.studies.scrutiny.shuffled_checks": ("check",),
+    "scenarios.studies.scrutiny.composing": ("Composition", "composed"),
     "scenarios.studies.scrutiny.servers_audit": ("servers_audit",),
     "scenarios.studies.scrutiny.shuffled_audit": ("shuffled_audit",),
     "scenarios.studies.scrutiny.shuffling": ("amplified", "local_epsilon"),

@@ -143,6 +143,8 @@ _COMMANDS: list[tuple[str, dict[str, str]]] = [
         "audit": "Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.",
         "amplify": "Show what a shuffler makes of a mechanism's epsilon, certified: the local epsilon for a "
         "central one, or back.",
+        "compose": "Compose epsilon over periods in which the same people answer, exactly: a year's from a month's, "
+        "or back.",
         "adversary": "Set an adversary of the p-REC paper against recommenders; print the bound beside the "
         "measurement.",
     }),

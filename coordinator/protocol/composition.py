@@ -82,6 +82,12 @@ def gaussian_epsilon(distance: float, delta: float) -> float:
     return _smallest(lambda epsilon: gaussian_delta_at(distance, epsilon), delta, distance**2 / 2 + 40 * distance)
 
 
+def equal_share(epsilon: Fraction | float, rounds: int, delta: float) -> float:
+    """Return the epsilon [nats] at delta of one of so many equal rounds of Gaussian sums that keep (epsilon, delta)."""
+    _require_rounds(rounds)
+    return gaussian_epsilon(gaussian_distance(epsilon, delta) / math.sqrt(rounds), delta)
+
+
 def summed_epsilon(deviation: float, *, changes: int, rounds: int, delta: float) -> float:
     """Return the smallest epsilon [nats] of rounds of sums under discrete Gaussian noise, exactly.
 
@@ -314,10 +320,10 @@ def largest_plan_epsilon(
         reached = plan_delta([part], epsilon=exact, delta=delta)
         return math.log(reached / delta) if reached > 0 else -30.0
 
-    guess = low
-    if isinstance(bound, TwoLevels):
-        single = gaussian_epsilon(gaussian_distance(exact, delta) / math.sqrt(rounds), delta)
-        guess = math.floor(1000 * rough_local_epsilon(bound, epsilon=single, devices=devices, delta=delta))
+    guess, levels = low, bound(min(float(share), float(LARGEST_EPSILON))) if callable(bound) else bound
+    if isinstance(levels, TwoLevels):
+        single = equal_share(exact, rounds, delta)
+        guess = math.floor(1000 * rough_local_epsilon(levels, epsilon=single, devices=devices, delta=delta))
     step = 8 if guess > low else 64
     trial = min(max(guess, low + 1), high - 1)
     while high - low > 1:

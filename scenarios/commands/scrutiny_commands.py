@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic.fields import FieldInfo
@@ -34,6 +34,9 @@ from scenarios.studies.scrutiny.verdicts import (
     ServersAudit,
     in_words,
 )
+
+if TYPE_CHECKING:
+    from scenarios.studies.scrutiny.composing import Composition
 
 NATS = "epsilon in nats of one release"
 STYLES = {HELD: "green", FAILED: "bold red"}
@@ -342,6 +345,103 @@ def show_amplification(console: Console, result: Amplification) -> None:
     )
     if result.epsilon_local > 5:
         remark(console, "a local epsilon above 5 protects hardly anybody by itself: the shuffler is all there is")
+
+
+def compose(
+    epsilon: Annotated[
+        str | None, typer.Option(help="Epsilon in nats of a period: find that of all periods [1].")
+    ] = None,
+    epsilon_horizon: Annotated[
+        str | None, typer.Option(help="Or the epsilon in nats of all periods: find what each may have.")
+    ] = None,
+    periods: Annotated[int, typer.Option(help="How often everybody answers, such as the months of a year.")] = 12,
+    trust: Annotated[
+        str, typer.Option(help="Whom devices trust: local, nobody; shuffled; two-servers; or curator.")
+    ] = LOCAL,
+    delta: Annotated[
+        float | None, typer.Option(help=f"Of a period, and of all alike; 0 adds up [{DELTA_IN_WORDS}].")
+    ] = None,
+    design: Annotated[
+        str, typer.Option(help='Behind a shuffler: a mechanism\'s name, your own package.module:Name, or "any".')
+    ] = "set",
+    users: Annotated[int, typer.Option(help="Behind a shuffler: honest users that answer every period.")] = 10_000,
+    setting: Annotated[
+        list[str] | None, typer.Option(help="A setting of the design, name=value; repeat for several [its default].")
+    ] = None,
+    items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 200,
+    rated: Annotated[
+        int | None,
+        typer.Option(
+            help="Items that a device rated, typically [20, or all]. Of sums, likes of a person, for noise of whole "
+            "numbers [noise of a normal law]."
+        ),
+    ] = None,
+    own_questions: Annotated[
+        bool, typer.Option("--own-questions", help="Devices draw their questions from private coins, and report them.")
+    ] = False,
+    json: Json = None,
+) -> None:
+    """Compose epsilon over periods in which the same people answer, exactly: a year's from a month's, or back.
+
+    Local answers compose as randomized response does, Gaussian sums of two servers or a curator by their distances, and
+    shuffled reports by the privacy profile of their bound, certified from above. All of it holds whatever is asked
+    later, as long as each period keeps what was promised. Epsilon of all periods is about a person's history: ratings
+    of all periods may be replaced by any others.
+    """
+    from scenarios.studies.scrutiny.composing import composed
+
+    check_target(json)
+    result = composed(
+        epsilon,
+        periods,
+        trust,
+        epsilon_horizon=epsilon_horizon,
+        delta=delta,
+        design=design,
+        users=users,
+        settings=read_settings(setting or ()),
+        items=items,
+        rated=rated,
+        own_questions=own_questions,
+    )
+    deliver(json, result.as_json())
+    if json != STDOUT:
+        show_composition(Console(), result)
+
+
+def show_composition(console: Console, result: "Composition") -> None:
+    """Print epsilon of a period and of all periods, each with its unit, and what is left if trust fails."""
+    from scenarios.studies.scrutiny.composing import PERSON_PERIOD
+
+    count, delta = result.periods, result.delta
+    rows = [
+        ["one period", PERSON_PERIOD, f"{result.epsilon:.4f}", f"{delta:g}"],
+        [f"all {count}, composed", result.unit, f"{result.epsilon_horizon:.4f}", f"{delta:g}"],
+        [f"all {count}, added up", result.unit, f"{result.epsilon_added:.4f}", f"{min(count * delta, 1):g}"],
+    ]
+    if result.trust_model == LOCAL:
+        rows[0][-1] = rows[2][-1] = "0"
+        left = "nobody is trusted, so that no trust can fail"
+    elif result.epsilon_local is None or result.epsilon_left is None:
+        left = "if both servers collude, or the curator lies, nothing is left"
+    else:
+        rows.append(["one, if the shuffler tells", PERSON_PERIOD, f"{result.epsilon_local:.4f}", "0"])
+        rows.append([f"all {count}, if it tells", result.unit, f"{result.epsilon_left:.4f}", "0"])
+        left = "if the shuffler tells who sent what, local epsilons add up"
+    settings = "".join(f", {name} {value}" for name, value in result.settings.items())
+    subject = f": {result.design}{settings}, {result.users:,} users" if result.design and result.users else ""
+    show_table(
+        console,
+        ["periods", "unit", "epsilon", "delta"],
+        rows,
+        title=f"trust {result.trust_model}{subject}, {count} periods, epsilon in nats",
+        words=["periods", "unit"],
+    )
+    remark(
+        console,
+        f"{PERSON_PERIOD}: one person's ratings of one period are replaced; {result.unit}: those of all periods",
+        left,
+    )
 
 
 ADVERSARY_HELP = """Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.

@@ -95,7 +95,9 @@ def amplified(
         randomizer, local, name = of_channel(mechanism), mechanism.epsilon, type(mechanism).__name__
     else:
         nats = finite_epsilon(1 if epsilon is None else epsilon)
-        randomizer_at = _randomizer_of(mechanism, settings, _size(items, rated, users), own_questions=own_questions)
+        randomizer_at = shuffled_randomizer(
+            mechanism, settings, shuffled_size(items, rated, users), own_questions=own_questions
+        )
         randomizer, local = randomizer_at(nats), float(nats)
         name = _name_of(mechanism)
     return _result(name, randomizer, local=local, users=users, delta=_delta(delta, users))
@@ -142,13 +144,10 @@ def local_epsilon(
     """
     if isinstance(mechanism, ExactChannel):
         raise InputError("a channel has one epsilon; give the mechanism that makes it, or see amplified")
-    central, size = finite_epsilon(epsilon), _size(items, rated, users)
-    options, sizes, delta = dict(settings or {}), dict[str, int](), _delta(delta, users)
-    if mechanism in ("subset", "set") and not int(options.get(CHOSEN, 0)):
-        query = shuffled_subject(mechanism, options, size).query(size, central)
-        query = subsets_of(query).amplified(query, users, delta)
-        sizes = {name: int(query.parameters[name]) for name in (PADDED, CHOSEN) if name in query.parameters}
-    randomizer_at = _randomizer_of(mechanism, options | sizes, size, own_questions=own_questions)
+    central, size = finite_epsilon(epsilon), shuffled_size(items, rated, users)
+    options, delta = dict(settings or {}), _delta(delta, users)
+    sizes = best_sizes(mechanism, options, size, central, delta)
+    randomizer_at = shuffled_randomizer(mechanism, options | sizes, size, own_questions=own_questions)
     local = largest_local_epsilon(
         lambda nats: randomizer_at(finite_epsilon(nats)).bound, epsilon=central, devices=users, delta=delta
     )
@@ -157,18 +156,30 @@ def local_epsilon(
     )
 
 
+def best_sizes(
+    mechanism: str | Mechanism, settings: Choice, size: Size, epsilon: Fraction, delta: float
+) -> dict[str, int]:
+    """Return how many values a report should name for a central epsilon, where settings leave it open."""
+    if mechanism not in ("subset", "set") or int(settings.get(CHOSEN, 0)):
+        return {}
+    query = shuffled_subject(mechanism, settings, size).query(size, epsilon)
+    query = subsets_of(query).amplified(query, size.users, delta)
+    return {name: int(query.parameters[name]) for name in (PADDED, CHOSEN) if name in query.parameters}
+
+
 def _delta(delta: float | None, users: int) -> float:
     require_whole("users", users, 1, MOST_ANSWERS)
     return default_delta(users) if delta is None else delta
 
 
-def _size(items: int, rated: int | None, users: int) -> Size:
+def shuffled_size(items: int, rated: int | None, users: int) -> Size:
+    """Return the size of a world in which so many honest devices answer."""
     require_whole("users", users, 1, MOST_ANSWERS)
     require_whole("items", items, 1, MOST_ITEMS)
     return Size(items, min(RUN.rated, items) if rated is None else rated, users)
 
 
-def _randomizer_of(
+def shuffled_randomizer(
     mechanism: str | Mechanism, settings: Choice | None, size: Size, *, own_questions: bool
 ) -> Callable[[Fraction], Randomizer]:
     """Return a function from a local epsilon to the randomizer of all devices."""

@@ -30,7 +30,16 @@ COMMANDS = {
     "adversary": "adversary theorem-6 --rounds 60 --voters 16 --repeat 2",
     "sweep": f"sweep grid.toml --out swept {HERE}",
 }
-WITHOUT = {"check", "amplify", "submit", "status", "watch", "fetch", "stop"}  # Verdicts, two numbers, and jobs
+WITHOUT = {
+    "check",
+    "amplify",
+    "compose",
+    "submit",
+    "status",
+    "watch",
+    "fetch",
+    "stop",
+}  # Verdicts, two numbers, and jobs
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,235 @@
+"""What a person gives away who is asked every period: epsilon of a horizon from a period's, and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from coordinator.protocol.amplification import shuffled_epsilon
+from coordinator.protocol.budget import as_float, default_delta
+from coordinator.protocol.checked import MOST_ITEMS, require_whole, shown
+from coordinator.protocol.composition import (
+    MOST_ROUNDS,
+    ShuffledRounds,
+    equal_share,
+    gaussian_distance,
+    gaussian_epsilon,
+    largest_plan_epsilon,
+    largest_pure_epsilon,
+    plan_epsilon,
+    pure_epsilon,
+    summed_epsilon,
+)
+from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.noise import gaussian_deviation
+from coordinator.protocol.trust import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
+from scenarios.studies.scrutiny.mechanism import RUN, Choice
+from scenarios.studies.scrutiny.shuffling import (
+    best_sizes,
+    finite_epsilon,
+    local_epsilon,
+    shuffled_randomizer,
+    shuffled_size,
+)
+
+PERSON_HISTORY, PERSON_PERIOD = "person-history", "person-period"
+"""Which data are neighbours: all ratings of one person are replaced by any others, or those of one period."""
+TRUST_MODELS = (LOCAL, SHUFFLED, TWO_SERVERS, CURATOR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """What a person keeps who answers every period, by exact composition.
+
+    Attributes
+    ----------
+    trust_model : str
+        Whom devices trust: nobody (``"local"``), a shuffler, one of two servers, or a curator.
+    epsilon : float
+        Epsilon of one period [nats], at `delta`: one person's ratings of that period are replaced (person-period).
+    epsilon_added : float
+        The sum over all periods [nats], which basic composition has at ``periods * delta``.
+    epsilon_horizon : float
+        Epsilon of all periods together [nats], at `delta`, certified from above; with delta 0 it is the sum.
+    epsilon_local : float or None
+        Epsilon of a device's own answer in a period [nats]; None where devices randomize nothing.
+    epsilon_left : float or None
+        What is left over all periods if trust fails [nats], at delta 0; None where nothing is.
+    delta : float
+        Delta of a period, and that of the horizon.
+    periods : int
+        How often everybody answers.
+    unit : str
+        ``"person-history"``: epsilon of the horizon holds if ratings of all periods of one person are replaced.
+    design, users, settings
+        Behind a shuffler: the mechanism, honest devices that answer every period, and settings that follow.
+    """
+
+    trust_model: str
+    epsilon: float
+    epsilon_added: float
+    epsilon_horizon: float
+    epsilon_local: float | None
+    epsilon_left: float | None
+    delta: float
+    periods: int
+    unit: str = PERSON_HISTORY
+    design: str | None = None
+    users: int | None = None
+    settings: Mapping[str, int] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return asdict(self)
+
+
+def composed(
+    epsilon: Fraction | float | str | None = None,
+    periods: int = 12,
+    trust: str = LOCAL,
+    *,
+    epsilon_horizon: Fraction | float | str | None = None,
+    delta: float | None = None,
+    design: str | Mechanism = "set",
+    users: int = 10_000,
+    settings: Choice | None = None,
+    items: int = RUN.items,
+    rated: int | None = None,
+    own_questions: bool = False,
+) -> Composition:
+    """Return what a person keeps who answers every period, or what each period may have.
+
+    Parameters
+    ----------
+    epsilon : Fraction, float or str, optional
+        Epsilon of a period [nats]; by default 1.
+    periods : int
+        How often everybody answers, each time under the same promise.
+    trust : str
+        ``"local"``, ``"shuffled"``, ``"two-servers"`` or ``"curator"``. Sums of the last two have Gaussian noise, and
+        with delta 0 Laplace noise, whose epsilon adds up.
+    epsilon_horizon : Fraction, float or str, optional
+        Instead: the epsilon of all periods [nats]; a period's follows.
+    delta : float, optional
+        Of a period, and of the horizon alike; by default 1e-6, and at most ``1 / (10 users)``.
+    design, users, settings, items, own_questions
+        Behind a shuffler, as in `local_epsilon`: the mechanism, and honest devices that answer every period.
+    rated : int, optional
+        Behind a shuffler, items that a device rated. Of sums, likes of a person: the noise is then that of whole
+        numbers, exactly, where it is else that of a normal law.
+
+    Returns
+    -------
+    Composition
+        With `epsilon_horizon` certified from above.
+
+    Raises
+    ------
+    InputError
+        If both epsilons are given, or the numbers are none.
+
+    Examples
+    --------
+    >>> year = composed(1, periods=12, trust="curator")
+    >>> round(year.epsilon_horizon, 2), year.epsilon_added, year.unit
+    (3.9, 12.0, 'person-history')
+    >>> round(composed(epsilon_horizon=1, periods=12, trust="curator").epsilon, 3)
+    0.264
+    """
+    if epsilon is not None and epsilon_horizon is not None:
+        raise InputError(
+            f"epsilon is {shown(epsilon)} and epsilon_horizon {shown(epsilon_horizon)}; give one, the other follows"
+        )
+    if trust not in TRUST_MODELS:
+        raise InputError(f"trust is {shown(trust)}; choose one of {', '.join(TRUST_MODELS)}")
+    require_whole("periods", periods, 1, MOST_ROUNDS)
+    size = shuffled_size(items, rated, users)
+    delta = default_delta(users) if delta is None else delta
+    if delta and (type(delta) not in {int, float} or not 0 < delta < 1):
+        raise InputError(f"delta is {shown(delta)}; give a number from 0 on and below 1, such as 1e-6")
+    central = finite_epsilon((1 if epsilon is None else epsilon) if epsilon_horizon is None else epsilon_horizon)
+    about: dict[str, Any] = {"trust_model": trust, "delta": delta, "periods": periods}
+    if trust == LOCAL:
+        if epsilon_horizon is None:
+            local, horizon = central, pure_epsilon(central, periods, delta)
+        else:
+            local, horizon = largest_pure_epsilon(epsilon=central, rounds=periods, delta=delta), as_float(central)
+        added = as_float(periods * local)
+        return Composition(
+            epsilon=as_float(local),
+            epsilon_added=added,
+            epsilon_horizon=horizon,
+            epsilon_local=as_float(local),
+            epsilon_left=added,
+            **about,
+        )
+    if trust != SHUFFLED:
+        period, horizon = _of_sums(central, periods, delta, rated, backwards=epsilon_horizon is not None)
+        return Composition(
+            epsilon=period,
+            epsilon_added=as_float(periods * finite_epsilon(period)),
+            epsilon_horizon=horizon,
+            epsilon_local=None,
+            epsilon_left=None,
+            **about,
+        )
+    if not delta:
+        raise InputError("delta is 0, but shuffling gains with a positive one only; leave it out")
+    options = dict(settings or {})
+    kind: dict[str, Any] = {"items": items, "rated": rated, "own_questions": own_questions}
+    if epsilon_horizon is None:
+        single = local_epsilon(design, users, epsilon=central, delta=delta, settings=options, **kind)
+        sizes, local, period = dict(single.settings), finite_epsilon(single.epsilon_local), as_float(central)
+        randomizer_at = shuffled_randomizer(design, options | sizes, size, own_questions=own_questions)
+    else:
+        share = finite_epsilon(equal_share(central, periods, delta))
+        sizes = best_sizes(design, options, size, share, delta)
+        randomizer_at = shuffled_randomizer(design, options | sizes, size, own_questions=own_questions)
+        local = largest_plan_epsilon(
+            lambda nats: randomizer_at(finite_epsilon(nats)).bound,
+            epsilon=central,
+            rounds=periods,
+            devices=users,
+            delta=delta,
+        )
+        period = shuffled_epsilon(randomizer_at(local).bound, local_epsilon=local, devices=users, delta=delta)
+    horizon = period
+    if periods > 1:
+        horizon = plan_epsilon([ShuffledRounds(randomizer_at(local).bound, local, users, periods)], delta=delta)
+    return Composition(
+        epsilon=period,
+        epsilon_added=as_float(periods * finite_epsilon(period)),
+        epsilon_horizon=horizon,
+        epsilon_local=as_float(local),
+        epsilon_left=as_float(periods * local),
+        design=design if isinstance(design, str) else type(design).__name__,
+        users=users,
+        settings=sizes,
+        **about,
+    )
+
+
+def _of_sums(
+    epsilon: Fraction, periods: int, delta: float, rated: int | None, *, backwards: bool
+) -> tuple[float, float]:
+    """Return epsilon of a period and of all periods [nats], one of which is given, of sums of everybody's likes."""
+    if not delta:
+        share = epsilon / periods if backwards else epsilon
+        return as_float(share), as_float(periods * share)
+    if rated is None:
+        if backwards:
+            return equal_share(epsilon, periods, delta), as_float(epsilon)
+        if periods == 1:  # of which a search would find a millionth more
+            return as_float(epsilon), as_float(epsilon)
+        return as_float(epsilon), gaussian_epsilon(gaussian_distance(epsilon, delta) * periods**0.5, delta)
+    changes = 2 * require_whole("likes of a person", rated, 1, MOST_ITEMS)
+    rounds = periods if backwards else 1
+    deviation = gaussian_deviation(changes=rounds * changes, epsilon=epsilon, delta=delta)
+    period, horizon = (
+        as_float(epsilon) if rounds == count else summed_epsilon(deviation, changes=changes, rounds=count, delta=delta)
+        for count in (1, periods)
+    )
+    return period, horizon
