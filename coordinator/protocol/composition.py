@@ -146,8 +146,8 @@ def largest_pure_epsilon(*, epsilon: Fraction | float, rounds: int, delta: float
         return share
     require_chance(delta)
     central, low = as_float(exact), as_float(share)
-    found = _last(lambda local: pure_delta(local, rounds, central) <= delta, low, central, 1e-9 * low)
-    return max(share, Fraction(math.floor(found * 10**9), 10**9))
+    largest = _last(lambda local: pure_delta(local, rounds, central) <= delta, low, central, 1e-9 * low)
+    return max(share, Fraction(math.floor(largest * 10**9), 10**9))
 
 
 @dataclass(frozen=True, slots=True)
