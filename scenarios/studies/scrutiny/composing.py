@@ -26,7 +26,7 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.noise import gaussian_deviation
 from coordinator.protocol.trust import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
-from scenarios.studies.scrutiny.mechanism import RUN, Choice
+from scenarios.studies.scrutiny.mechanism_under_test import RUN, Choice
 from scenarios.studies.scrutiny.shuffling import (
     best_sizes,
     finite_epsilon,
