@@ -102,11 +102,11 @@ def describe_file(
     from scenarios.studies.compare.comparison_settings import Comparison  # noqa: PLC0415
     from scenarios.studies.compare.worlds import feature_remarks, split_remarks, table_of  # noqa: PLC0415
 
-    given = {name: value for name, value in values.items() if value is not None}
-    settings = validated(Comparison, None, given)
+    flags = {name: value for name, value in values.items() if value is not None}
+    settings = validated(Comparison, None, flags)
     table = table_of(settings)
     described = describe(table, settings.liked_from)
-    answer = answer_of_file(given, table, opening)
+    answer = answer_of_file(flags, table, opening)
     record = {
         **described,
         **lines_skipped(settings, table),
@@ -125,11 +125,11 @@ def answer_of_file(values: Mapping[str, Any], table: RatingTable, opening: Openi
     from scenarios.studies.compare.worlds import world_of  # noqa: PLC0415
     from scenarios.studies.sweep.sweep_folder import swept  # noqa: PLC0415
 
-    given = {**TARGET, **values}
-    rows = (*QUICK, *WHOLE) if given["of"] == "best" else QUICK
+    flags = {**TARGET, **values}
+    rows = (*QUICK, *WHOLE) if flags["of"] == "best" else QUICK
     if why := too_small(table):
         return FileAnswer(why_not=why)
-    sweep = comparison({"trust_models": LADDER, "mechanisms": rows, **given})
+    sweep = comparison({"trust_models": LADDER, "mechanisms": rows, **flags})
     try:
         world_of(sweep.settings, sweep.settings.seed)
     except InputError as error:  # nobody has a like to hold out
@@ -138,7 +138,7 @@ def answer_of_file(values: Mapping[str, Any], table: RatingTable, opening: Openi
         done = swept(sweep, opening(), folder, console(), lasting=False)
     if done.result["answer"] is None:
         return FileAnswer(why_not=why_no_answer(sweep.settings, done.units, table))
-    rest = "Volunteers" if given["of"] == "best" else "Volunteers, and the best list without privacy"
+    rest = "Volunteers" if flags["of"] == "best" else "Volunteers, and the best list without privacy"
     return FileAnswer(
         sweep=sweep, result={**done.result, "splits": sweep.settings.seeds}, others=f"{rest}: {_command(values)}"
     )
