@@ -228,12 +228,11 @@ def _groups(half: MechanismKind, scenario: Scenario, promise: GroupPromise) -> l
     return policy.rehearsal(scenario.users or 0)  # type: ignore[union-attr] # groups behind a shuffler
 
 
-def sizes_behind_shuffler(scenario: Scenario, half: MechanismKind) -> Settings:
+def sizes_behind_shuffler(scenario: Scenario, half: MechanismKind, promise: CentralPromise) -> Settings:
     """Return settings in which a subset has as many values as are best for the central epsilon, if none was given."""
     settings = scenario.settings
     if getattr(settings, "chosen", None) != 0 or scenario.policy == GROUPS:  # groups choose for each question
         return settings
-    promise = shuffled_of(scenario, half)
     assert scenario.epsilon is not None  # refused before
     query = ShuffledReports.of(scenario, half).query(scenario.epsilon / scenario.answers_per_device)
     from coordinator.protocol.mechanisms import subsets_of  # noqa: PLC0415 (numerical)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -56,26 +56,25 @@ NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 CENTRAL = "(epsilon, delta)-differential privacy of all that a device holds, of what a shuffler hands on of its round"
 
 
+@dataclass(frozen=True)
 class RunSpec:
     """A filled-in and settled scenario with its mechanism, policy and learner, each made when it is first needed."""
 
-    def __init__(
-        self, scenario: Scenario, public: PublicCounts | None = None, agreement: Agreement | None = None
-    ) -> None:
-        # With the agreement of an interrupted run its local epsilon is that one's, however bounds are computed by now
-        self.scenario, self._public, self._agreement = scenario, public, agreement
-        self.half = half_in(scenario)  # The server's half of the mechanism
-        scenario.check_trust()
-        check_servers(scenario, self.half)
-        if scenario.own_questions:
-            _check_own_questions(scenario, self.half)
-        if scenario.trust == SHUFFLED:
-            check_shuffled(scenario, self.half)
-        self._check()
+    scenario: Scenario
+    public: PublicCounts | None = None  # What people with public ratings like, where a file has some
+    # Of an interrupted run: its local epsilon is that one's, however bounds are computed by now
+    begun: Agreement | None = None
+    promise: CentralPromise | None = None  # Of the same run with another seed, so that it is computed once
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse what the mechanism cannot do, by an `InputError`; ranges in a file's world once it is filled in."""
         scenario, half = self.scenario, self.half
+        scenario.check_trust()
+        check_servers(scenario, half)
+        if scenario.own_questions:
+            _check_own_questions(scenario, half)
+        if scenario.trust == SHUFFLED:
+            check_shuffled(scenario, half)
         _check_policy_name(scenario, half)  # before the promise of a shuffler, which some policies divide into groups
         if scenario.trust == SHUFFLED and (scenario.ratings is None or scenario.items is not None):
             scenario = self.local_scenario
@@ -94,22 +93,30 @@ class RunSpec:
             _check_channel(scenario.epsilon)
         if scenario.ratings is not None and scenario.items is None:
             return
-        world = scenario.complete().world
+        world = scenario.filled.world
         if settings.settled:
             half.design(settings, world)
         if settings.splits:
             _check_channel(scenario.epsilon, settings.most_questions(world))
 
     @cached_property
+    def half(self) -> MechanismKind:
+        """The kind of the mechanism."""
+        return half_in(self.scenario)
+
+    def of(self, seed: int) -> RunSpec:
+        """Return the run with another seed; nothing is resolved again."""
+        return replace(self, scenario=self.scenario.model_copy(update={"seed": seed}), promise=self.shuffled)
+
+    @cached_property
     def shuffled(self) -> CentralPromise | None:
         """What devices behind a shuffler are promised; None where there is none."""
         if self.scenario.trust != SHUFFLED:
             return None
-        promise = shuffled_of(self.scenario.complete(), self.half)
-        if self._agreement is None or self._agreement.budget is None:
+        promise = self.promise or shuffled_of(self.scenario.filled, self.half)
+        if self.begun is None or self.begun.budget is None:
             return promise
-        local = self._agreement.budget / self.scenario.answers_per_device
-        return replace(promise, local=local, agreement=self._agreement)
+        return replace(promise, local=self.begun.budget / self.scenario.answers_per_device, agreement=self.begun)
 
     @cached_property
     def local_scenario(self) -> Scenario:
@@ -146,8 +153,8 @@ class RunSpec:
     @cached_property
     def agreement(self) -> Agreement:
         """What was promised, as devices and whoever stands between them and the server hold it."""
-        if self._agreement is not None:
-            return self._agreement
+        if self.begun is not None:
+            return self.begun
         scenario, mechanism = self.scenario, self.scenario.settings
         general: dict[str, Any] = {"designs": self.learner.asks, "users": scenario.users or MOST_DEVICES}
         if self.shuffled is not None:
@@ -253,7 +260,7 @@ class RunSpec:
             confidence=scenario.confidence,
             assume_malicious=scenario.assume_malicious or 0.0,
             curator_seed=derive(scenario.seed, "curator"),
-            public=self._public,
+            public=self.public,
         )
         mechanism = scenario.settings if self.own is None else adapter(self.own[0])
         assert isinstance(mechanism, Mechanism)  # settings of a custom class are none, which has an adapter

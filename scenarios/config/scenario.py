@@ -363,7 +363,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
             raise ValueError(f"like has rows of {', '.join(str(len(row)) for row in self.like)} numbers; give as many")
         check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
         if self.ratings is None:
-            self.complete()
+            self._numbers(200, 20, 1_000_000)
         return self
 
     @property
@@ -404,8 +404,18 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
         """Return the names of the flat values that were given."""
         return set(self.model_fields_set - {"settings"}) | set(self.settings.model_fields_set)
 
+    @property
+    def filled(self) -> Scenario:
+        """The scenario if its numbers are filled in, else with those of a block model."""
+        whole = self.items and self.rated and self.users and self.clusters
+        return self if whole else self.complete()
+
     def complete(self, *, items: int = 200, rated: int = 20, users: int = 1_000_000) -> Scenario:
         """Return the scenario with items, rated, users and clusters filled in, and their ranges checked."""
+        return self.model_copy(update=self._numbers(items, rated, users))
+
+    def _numbers(self, items: int, rated: int, users: int) -> dict[str, int]:
+        """Return the scenario's numbers, by default these."""
         items = self.items or items
         clusters = self.clusters or (2 if self.ratings else len(self.like[0]))
         rated, users = self.rated or min(rated, items), self.users or users
@@ -415,4 +425,4 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
         if clusters < 2:
             raise InputError(f"like has {clusters} numbers a user class; give one for each of at least 2 item clusters")
         check_shape(items, full["rated"])
-        return self.model_copy(update=full)
+        return full

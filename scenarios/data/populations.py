@@ -11,11 +11,10 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.estimates import PublicCounts
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import GROUPS, World
+from coordinator.protocol.mechanism import GROUPS, Settings, World
 from coordinator.protocol.moments.blocks import BlockParameters
-from coordinator.protocol.trust import SHUFFLED
 from scenarios.config.central_promise import sizes_behind_shuffler
-from scenarios.config.run_spec import RunSpec, half_in
+from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import read_for
 from scenarios.data.rating_split import Split, hold_out, needs_times
@@ -61,7 +60,7 @@ def _shares(weights: tuple[float, ...] | None, count: int) -> Floats:
 
 def cluster_sizes(scenario: Scenario) -> Ints:
     """Return the number of items in each true cluster of a block model, int64, shape (L,)."""
-    items = scenario.complete().items or 0
+    items = scenario.filled.items or 0
     sizes = exact_sizes(_shares(scenario.cluster_shares, len(scenario.like[0])), items)
     if not sizes.all():
         empty = f"cluster {sizes.argmin()} of {sizes.size} would hold none of {items} items"
@@ -78,8 +77,8 @@ def class_shares(scenario: Scenario) -> Floats:
 
 def block_model(scenario: Scenario) -> Population:
     """Return a population of the bipartite block model; item clusters have exact sizes and a random order."""
-    filled = scenario.complete()
-    sizes = cluster_sizes(scenario)
+    filled = scenario.filled
+    sizes = cluster_sizes(filled)
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     truth = world.permutation(np.repeat(np.arange(sizes.size), sizes)).astype(np.int32)
     ratings = BlockRatings(
@@ -153,15 +152,14 @@ def public_people(people: int, share: float, seed: int) -> tuple[Ints, Ints]:
 
 
 def populate(scenario: Scenario) -> Population:
-    """Return the population of a scenario; refuse what `RunSpec` refuses."""
-    population = block_model(scenario) if scenario.ratings is None else from_file(scenario)
-    return replace(population, scenario=RunSpec(population.scenario).scenario)
+    """Return the population of a scenario, which it completes: who is asked about how many items."""
+    return block_model(scenario) if scenario.ratings is None else from_file(scenario)
 
 
 def block_parameters(scenario: Scenario) -> BlockParameters:
     """Return the block model of a scenario, as moments take it."""
     return BlockParameters(
-        rated=scenario.complete().rated or 0,
+        rated=scenario.filled.rated or 0,
         like=np.array(scenario.like),
         class_shares=class_shares(scenario),
         cluster_sizes=cluster_sizes(scenario),
@@ -174,14 +172,26 @@ def known_world(scenario: Scenario) -> World:
     return world if scenario.ratings is not None else replace(world, block=block_parameters(scenario))
 
 
+def resolve(scenario: Scenario, public: PublicCounts | None = None) -> RunSpec:
+    """Return a run in which nothing is open, from a filled-in scenario: made once, and read by everything after it."""
+
+    def having(settings: Settings) -> RunSpec:
+        return RunSpec(scenario.model_copy(update={"settings": settings}), public)
+
+    spec = having(scenario.settings.settle(known_world(scenario), scenario.decoder))
+    if spec.shuffled is None:
+        return spec
+    # what is best follows from the local epsilon, and that from the central one
+    best = scenario.settings.settle(known_world(spec.local_scenario), scenario.decoder)
+    spec = spec if best == spec.scenario.settings else having(best)
+    assert spec.shuffled is not None  # as before
+    best = sizes_behind_shuffler(spec.scenario, spec.half, spec.shuffled)
+    return spec if best == spec.scenario.settings else having(best)
+
+
 def settle(scenario: Scenario) -> Scenario:
     """Return a filled-in scenario whose mechanism's open settings are replaced by numbers."""
-    full = scenario.model_copy(update={"settings": scenario.settings.settle(known_world(scenario), scenario.decoder)})
-    if scenario.trust == SHUFFLED:  # what is best follows from the local epsilon, and that from the central one
-        local = scenario.settings.settle(known_world(RunSpec(full).local_scenario), scenario.decoder)
-        full = full.model_copy(update={"settings": local})
-        full = full.model_copy(update={"settings": sizes_behind_shuffler(full, half_in(full))})
-    return RunSpec(full).scenario
+    return resolve(scenario).scenario
 
 
 def settled(population: Population) -> Population:

@@ -66,6 +66,7 @@ class Running:
     devices_per_actor: int | None = None  # Size of a cohort; None: one cohort a worker
     out: Path | None = None  # Folder that keeps what is over as soon as it is over, and goes on from what it keeps
     reporter: ProgressReporter | None = None  # Reports how far it has come; None to show it on the console alone
+    resolved: Any = None  # What `Experiment.check` returned
 
     def progress(self, total: int, seed: int, **how: str) -> AbstractContextManager[Progress]:
         """Report how far a seed has come; see `scenarios.experiment.progress.ProgressReporter.progress`."""
@@ -106,8 +107,8 @@ class Experiment(ABC, Generic[S]):
         """Return a scenario from a file and values that win over it; None stands for what was not given."""
         return cast("S", validated(self.kind, path, dict(values), allow_code=allow_code))
 
-    def check(self, scenario: S) -> None:
-        """Refuse what a scenario alone does not show, before a backend is opened."""
+    def check(self, scenario: S) -> Any:
+        """Refuse what a scenario alone does not show, before a backend is opened; return what it resolved."""
 
     def warn(self, scenario: S, console: Console) -> None:
         """Warn of what a run will not find, and say what its file of ratings is like, before its first seed."""
@@ -152,7 +153,7 @@ def finished_run(
             f"devices_per_actor is {devices_per_actor}, but cohorts of blindrec {experiment.name} have one size; leave "
             "it out"
         )
-    experiment.check(settings)
+    resolved = experiment.check(settings)
     if out is not None and (result := finished_result(out, experiment.mark(settings, repeat))) is not None:
         message = f"the run in {out} is over: this is its result, and nobody was asked again"
         write_line(console, message)
@@ -162,7 +163,7 @@ def finished_run(
     threading.Thread(target=_load, args=(experiment.runner,), daemon=True, name="loading").start()
 
     def work(session: Backend) -> Record:
-        experiment.warn(settings, console)
+        experiment.warn(settings if resolved is None else resolved.scenario, console)
         mark = None if out is None else read_manifest(out)
         reporter = ProgressReporter(
             kind=experiment.name,
@@ -173,7 +174,12 @@ def finished_run(
         )
         event("started", kind=experiment.name, run=reporter.run, repeats=repeat, backend=session.name)
         running = Running(
-            session=session, console=console, devices_per_actor=devices_per_actor, out=out, reporter=reporter
+            session=session,
+            console=console,
+            devices_per_actor=devices_per_actor,
+            out=out,
+            reporter=reporter,
+            resolved=resolved,
         )
         return run_seeds(experiment, settings, running, repeat)
 

@@ -242,7 +242,7 @@ def predictor(scenario: Scenario) -> Predictor | None:
     if scenario.epsilon is not None and scenario.answers_per_device > 1:
         share = {"epsilon": scenario.epsilon / scenario.answers_per_device, "answers_per_device": 1}
         scenario = scenario.model_copy(update=share)
-    filled = scenario.complete()
+    filled = scenario.filled
     if filled.clusters != len(filled.like[0]):
         return None
     return from_moments(half_in(filled).moments(filled.settings, known_world(filled)), filled)

@@ -31,7 +31,7 @@ def profiles(scenario: Scenario) -> Floats | None:
     For scores P(S = 1 | the item is sensed), less P(S = 1); where pairs are asked about, P(S = 1) of a pair with an
     item of each cluster; where ratings are released, the mean rating.
     """
-    half, filled = half_in(scenario), scenario.complete()
+    half, filled = half_in(scenario), scenario.filled
     world = known_world(filled)
     settings = filled.settings.settle(world, scenario.decoder)
     assert world.block is not None
@@ -58,10 +58,10 @@ def warning(scenario: Scenario) -> str | None:
         return None
     listing = ", ".join(f"{one} and {other}" for one, other in pairs)
     line = f"warning: {scenario.design} cannot tell clusters {listing} apart, however many users answer"
-    several = (scenario.complete().rated or 0) > 1
+    several = (scenario.filled.rated or 0) > 1
     for half in designs().values() if several and not half_in(scenario).paired else ():
         if half.paired and half.trust == TRUST_LOCAL:
-            other = scenario.complete().model_copy(update={"design": half.name, "settings": half.settings()})
+            other = scenario.filled.model_copy(update={"design": half.name, "settings": half.settings()})
             with suppress(InputError):  # too many items for pairs of them
                 half.design(other.settings, other.world)
                 if not inseparable(other):

@@ -168,11 +168,14 @@ Speed flags (--backend, --workers, --devices-per-actor) never change an answer. 
 that was killed or interrupted goes on by blindrec resume FOLDER, or by the same command.
 """
 
-    def check(self, scenario: Scenario) -> None:
-        """Refuse what the mechanism cannot do, and a policy that cannot be imported."""
-        RunSpec(scenario)
+    def check(self, scenario: Scenario) -> RunSpec | None:
+        """Refuse what cannot be run, and a policy that cannot be imported; return a run, where no file completes it."""
+        from scenarios.data.populations import resolve  # noqa: PLC0415 (`--help` need not wait for it)
+
+        spec = resolve(scenario.filled) if scenario.ratings is None else RunSpec(scenario)
         if ":" in scenario.policy:
             import_object(scenario.policy, "policy")
+        return None if scenario.ratings is not None else spec
 
     def warn(self, scenario: Scenario, console: Console) -> None:
         """Warn of clusters that no number of users separates, and of what the file of ratings is like."""

@@ -43,7 +43,7 @@ from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import best_matching, clustering_scores, score_advice, what_clusters_follow
-from scenarios.data.populations import Population, class_shares, cluster_sizes, liked_share, populate
+from scenarios.data.populations import Population, class_shares, cluster_sizes, liked_share, populate, resolve
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
 from scenarios.log import write_line
@@ -466,12 +466,14 @@ def tables_of(run: MainResult) -> dict[str, pd.DataFrame]:
 
 def run_seed(scenario: Scenario, running: Running) -> Record:
     """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
-    population, console = populate(scenario), running.console
+    spec: RunSpec | None = running.resolved and running.resolved.of(scenario.seed)
+    population, console = populate(spec.scenario if spec else scenario), running.console
     filled = population.scenario
     if scenario.ratings is not None and scenario.rated is None:
         message = f"rated is {filled.rated}, the file's median; it is public in this run"
         write_line(console, message)
-    if (own := RunSpec(filled).own) and own[1].warning:
+    spec = spec or resolve(filled, population.public)
+    if (own := spec.own) and own[1].warning:
         write_line(console, own[1].warning)
     if line := person_warning(population):
         write_line(console, line)
@@ -490,6 +492,7 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
             running.session,
             devices_per_actor=running.devices_per_actor,
             population=population,
+            spec=spec,
             progress=told_answers,
             rounds=rounds,
             ledger=journal.ledger if journal else None,

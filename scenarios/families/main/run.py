@@ -46,7 +46,7 @@ from scenarios.config.custom_halves import packages_of
 from scenarios.config.mechanism_settings import packages_of_policy
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import FEW, INPUT, UNTARGETED, Attack, Scenario
-from scenarios.data.populations import Population, liked_share, populate, settled
+from scenarios.data.populations import Population, liked_share, populate, resolve
 from scenarios.theory.liars import LUCK, influence_of, overthrown
 
 
@@ -264,17 +264,18 @@ def run(
     *,
     devices_per_actor: int | None = None,
     population: Population | None = None,
+    spec: RunSpec | None = None,
     progress: Progress = silent,
     rounds: RoundStore | None = None,
     ledger: Path | None = None,
 ) -> MainResult:
     """Run a scenario."""
-    population = settled(population or populate(scenario))
-    filled = population.scenario
+    population = population or populate(scenario)
+    spec = spec or resolve(population.scenario, population.public)
+    population, filled = replace(population, scenario=spec.scenario), spec.scenario
     users, records = population.ratings.users, rounds or NoStore()
-    spec = RunSpec(filled, population.public)
     if (agreement := records.agree(spec.agreement)) != spec.agreement:
-        spec = RunSpec(filled, population.public, agreement)
+        spec = replace(spec, begun=agreement)
     plan = QueryPlan(
         policy=spec.policy,
         learner=spec.learner,

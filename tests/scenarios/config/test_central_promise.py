@@ -3,11 +3,13 @@
 import math
 from fractions import Fraction
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from runs import alike, complains, here, present, small
 
+import blindrec
 from coordinator.protocol.amplification import TwoLevels, shuffled_epsilon
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.mechanisms import mechanism_of
@@ -16,7 +18,9 @@ from scenarios.config import central_promise
 from scenarios.config.central_promise import RoundSize, smallest_round
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
+from scenarios.data import populations
 from scenarios.data.populations import settle
+from scenarios.families.main import main_seed
 from scenarios.families.main.main_seed import record
 from scenarios.studies.scrutiny.servers_audit import servers_audit
 from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
@@ -32,6 +36,20 @@ def behind(**changes: Any) -> Scenario:
 
 def settled(**changes: Any) -> RunSpec:
     return RunSpec(settle(behind(**changes).complete()))
+
+
+@pytest.mark.parametrize(("trust", "amplified"), [("local", 0), ("shuffled", 1)])
+def test_a_run_is_completed_resolved_and_amplified_once(trust: str, amplified: int) -> None:
+    scenario = Scenario(design="grr", trust=trust, items=20, users=2000)
+    with (
+        mock.patch.object(Scenario, "complete", autospec=True, side_effect=Scenario.complete) as completions,
+        mock.patch.object(populations, "resolve", side_effect=populations.resolve) as resolutions,
+        mock.patch.object(main_seed, "resolve", side_effect=populations.resolve) as again,
+        mock.patch("scenarios.config.run_spec.shuffled_of", side_effect=central_promise.shuffled_of) as amplifications,
+    ):
+        blindrec.run(scenario)
+    assert (completions.call_count, resolutions.call_count + again.call_count) == (1, 1)
+    assert amplifications.call_count == amplified
 
 
 def test_devices_answer_under_the_largest_local_epsilon_that_keeps_the_central_one() -> None:
