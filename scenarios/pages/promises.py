@@ -8,10 +8,10 @@ from coordinator.protocol.custom import UNCHECKED
 from coordinator.protocol.mechanism import LOCAL, TRUST_CURATOR, TRUST_LOCAL
 from coordinator.protocol.mechanisms import by_query
 from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import PUBLIC_RATES
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
 from scenarios.show.tables import is_guaranteed
-from scenarios.studies.compare.comparison_settings import PUBLIC_RATES
 from scenarios.studies.compare.rows.trusted import PAIRS_WITH_EASE
 
 

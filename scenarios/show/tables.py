@@ -22,8 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.protocol.custom import UNCHECKED
-from coordinator.protocol.mechanism import TRUST_CURATOR, TRUST_TWO_SERVERS
-from coordinator.protocol.trust import SHUFFLED
+from coordinator.protocol.trust_models import TRUST
 from scenarios.config.files import printable
 from scenarios.config.mechanism_settings import server_half
 from scenarios.log import left_text, moving_bar, spoke, width_of, write_line
@@ -313,12 +312,8 @@ def trust_of(row: Mapping[str, Any]) -> str:
     """Return the heading that a row of a plan stands under; `SAFE` ones may be recommended."""
     if not row["private"]:
         return OPEN
-    if row["trust_model"] == TRUST_CURATOR:
-        return "trusted curator"
-    if row["trust_model"] == TRUST_TWO_SERVERS:
-        return "two servers"
-    if row["trust_model"] == SHUFFLED:
-        return "behind a shuffler"
+    if heading := TRUST[row["trust_model"]].heading:
+        return heading
     if row.get("channel") == UNCHECKED:
         return UNCHECKED
     return "rated items public" if row.get("rated_items") == "public" else SAFE

@@ -14,11 +14,13 @@ from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import ADD_REMOVE, REPLACE
+from coordinator.protocol.trust import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import TWO_TIER
 from scenarios.config.settings import Target
 from scenarios.show.tables import remark, short, show_table
 from scenarios.studies.crossing import is_close, over_seeds_and_people, people_for
 
-CURATOR, TWO_SERVERS, SHUFFLED, LOCAL, VOLUNTEERS = "curator", "two-servers", "shuffled", "local", "two-tier"
+VOLUNTEERS = TWO_TIER
 LADDER = (LOCAL, SHUFFLED, TWO_SERVERS, CURATOR)
 """Rungs from no trust to most: the order in which the advice looks. Volunteers are never advised."""
 Case = Literal["enough", "undecided", "too few people", "out of reach", "no guarantee"]

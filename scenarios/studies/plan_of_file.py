@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.trust_models import LADDER
 from scenarios.backends.session import Backend
 from scenarios.config.settings import validated
 from scenarios.data.datasets import RatingTable, lines_skipped, read_for, tell
@@ -120,7 +121,6 @@ def describe_file(
 def answer_of_file(values: Mapping[str, Any], table: RatingTable, opening: Opening) -> FileAnswer:
     """Return what a comparison says with the rows that take seconds; or why it says nothing."""
     from scenarios.studies.compare.comparison import comparison  # noqa: PLC0415 (as above)
-    from scenarios.studies.compare.comparison_settings import LADDER  # noqa: PLC0415
     from scenarios.studies.compare.rungs import too_small, why_no_answer  # noqa: PLC0415
     from scenarios.studies.compare.worlds import world_of  # noqa: PLC0415
     from scenarios.studies.sweep.sweep_folder import swept  # noqa: PLC0415

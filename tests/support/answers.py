@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.trust import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.config.settings import Target
-from scenarios.studies.answer import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS, Answer, Curve, Study
+from scenarios.studies.answer import Answer, Curve, Study
 
 BEST = np.full((3, 5), 0.2)
 FILE = {LOCAL: 0.0, SHUFFLED: 0.0, TWO_SERVERS: 0.0, CURATOR: 0.0}

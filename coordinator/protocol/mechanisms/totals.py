@@ -323,19 +323,6 @@ def noise_deviation(epsilon: Epsilon, changes: int, deviation: float, *, honest:
     return math.sqrt(variance * (answered / honest if honest else SERVERS))
 
 
-def trusted_servers(honest: int) -> tuple[str, str]:
-    """Say who is trusted with what where two servers add up, and what is left if that is misplaced.
-
-    ``honest`` is how many devices' shares of noise make a dose, 0 where servers add it.
-    """
-    trusted = "one of two servers, not to show its shares to the other"
-    left = "if both servers collude, nothing is left: together they read every device's vector"
-    if honest:
-        trusted += f", and {honest:,} devices, to add their noise"
-        return trusted, f"{left}; if one opens other sums than was agreed, what devices add is too little noise"
-    return trusted, f"{left}; if one lies, the other one's noise keeps the whole promise"
-
-
 @compiled
 def pair_places(sets: Indices2, items: int) -> Indices2:
     """Return the places of pairs of each device's set, and of its items with themselves, int32; -1 for no pair.

@@ -31,10 +31,12 @@ from coordinator.protocol.mechanism import (
     UNTIL_LEARNED,
 )
 from coordinator.protocol.mechanisms import mechanism_of
-from coordinator.protocol.mechanisms.totals import HONEST, SharedVector, trusted_servers
+from coordinator.protocol.mechanisms.totals import HONEST, SharedVector
 from coordinator.protocol.messages import Query
 from coordinator.protocol.shares import WORD_BYTES
 from coordinator.protocol.statistics.scores import ScoreStatistic
+from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import TRUST
 from coordinator.server.rounds.state import Ask
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
@@ -295,8 +297,7 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
         **({"smallest_round_reason": promise.smallest.reason} if promise.smallest.reason else {}),
         "bound": promise.bound,
         "person_delta": group_delta(copies, central, run.scenario.failure_chance),
-        "trusted": "the shuffler, not to say who sent what; it sees who sends, and what is sent is for the server",
-        "if_trust_fails": f"each device keeps {as_float(local):.6g} nats of local differential privacy",
+        **TRUST[SHUFFLED].promise(epsilon_local=as_float(local)),
     }
 
 
@@ -321,14 +322,12 @@ def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
     """Return the noise of two servers' sums of so many answers, what a device sends, and what is left if they lie."""
     half, honest = mechanism_of(queries[0].design), int(queries[0].parameters[HONEST])
     assert isinstance(half, SharedVector)  # looked at by the caller
-    trusted, left = trusted_servers(honest)
     return {
         "epsilon_local": None,  # a device randomizes nothing
         "noise_deviation": half.deviation(queries[0], answered),
         "honest_noise": honest or None,
         "bytes_per_device": sum(WORD_BYTES * half.width(one) + SEED_BYTES for one in queries),
-        "trusted": trusted,
-        "if_trust_fails": left,
+        **TRUST[TWO_SERVERS].promise(honest=honest),
     }
 
 

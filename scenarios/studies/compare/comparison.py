@@ -11,11 +11,12 @@ from rich.console import Console
 
 from coordinator.protocol.budget import default_delta
 from coordinator.protocol.errors import InputError, name_choices
+from coordinator.protocol.trust_models import PUBLIC_RATES
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
 from scenarios.show.tables import percent, remark
 from scenarios.studies.answer import Answer, answer_table, show_answer
-from scenarios.studies.compare.comparison_settings import COORDINATOR, EVERY_ROW, PUBLIC_RATES, Comparison
+from scenarios.studies.compare.comparison_settings import COORDINATOR, EVERY_ROW, Comparison
 from scenarios.studies.compare.people_groups import check_columns, people_remarks
 from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows

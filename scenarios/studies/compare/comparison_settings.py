@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 from coordinator.protocol.budget import DELTA_IN_WORDS, REPLACE, Epsilon, default_delta, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES
+from coordinator.protocol.trust_models import LADDER, PUBLIC_RATES, TRUST
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import NamedPath, brief, file_sha256, named_path
 from scenarios.config.mechanism_settings import own_designs
@@ -29,20 +30,10 @@ from scenarios.config.settings import (
     without_features,
 )
 
-TWO_SERVERS, SHUFFLED = "two-servers", "shuffled"
 ACTIVITY, RARITY = "activity", "rarity"
 """What people are grouped by that needs no file: their number of ratings, and how rare what they like is."""
-TRUST_MODELS = ("none", "curator", TWO_SERVERS, SHUFFLED, "two-tier", "local")
-"""Who is trusted: whoever learns, a curator who adds noise, two servers that do not collude, a shuffler that does not
-say who sent what, a server with some people's public ratings, or nobody."""
-LADDER = ("none", "curator", TWO_SERVERS, SHUFFLED, "local")
-"""The ladder of trust: trust models in which everybody's ratings are private, from most trust to none."""
-CHOSEN_RELATION = ("curator", TWO_SERVERS)
-"""Trust models whose noise can be for either relation of neighbours; in all others a person's ratings are replaced."""
+TRUST_MODELS = tuple(name for name in TRUST if name != PUBLIC_RATES)
 LADDER_NAME = "ladder"  # Stands for these in lists of trust models
-PUBLIC_RATES = "public-rates"
-"""Nobody is trusted with ratings, but totals of everybody's are public, without noise: more than `local` knows. Rows of
-it are measured only where it is named, and are no part of what is compared: no curve, no number of people, no best."""
 COORDINATOR = "coordinator"  # A panel beside these, with a metric of its own
 EVERY_ROW = "all"  # Stands for all mechanisms in lists of them
 LADDER_ROWS = (

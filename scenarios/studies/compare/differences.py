@@ -9,8 +9,8 @@ from scipy import special
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.coins import derive
+from coordinator.protocol.trust_models import PUBLIC_RATES
 from scenarios.show.intervals import CONFIDENCE
-from scenarios.studies.compare.comparison_settings import PUBLIC_RATES
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
 
 METRICS = ("ndcg", "hit_rate")

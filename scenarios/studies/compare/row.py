@@ -13,8 +13,9 @@ from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import REPLACE, Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.item_models import floor_of
+from coordinator.protocol.trust_models import CHOSEN_RELATION
 from scenarios.data.datasets import RatingTable
-from scenarios.studies.compare.comparison_settings import CHOSEN_RELATION, Comparison
+from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.worlds import FileWorld
 
 Scorer = Callable[[Any], Floats2]

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.trust import SHUFFLED
 from scenarios.data.datasets import RatingTable
 from scenarios.families.two_tier.two_tier_scenario import NONE
-from scenarios.studies.answer import RUNGS, SHUFFLED, VOLUNTEERS, Answer, Curve, Study
+from scenarios.studies.answer import RUNGS, VOLUNTEERS, Answer, Curve, Study
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import is_promise
 from scenarios.studies.compare.rows.public_users import COMPLETIONS

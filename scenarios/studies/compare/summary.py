@@ -12,6 +12,8 @@ from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import ADD_REMOVE, DELTA_IN_WORDS, REPLACE, as_json, parse_epsilon
+from coordinator.protocol.trust import SHUFFLED
+from coordinator.protocol.trust_models import CHOSEN_RELATION, LADDER, PUBLIC_RATES, TRUST
 from scenarios.data.datasets import RatingTable
 from scenarios.show.intervals import CONFIDENCE
 from scenarios.show.tables import (
@@ -30,12 +32,7 @@ from scenarios.show.tables import (
 )
 from scenarios.studies.compare.advisors import LIFTS, MODELS
 from scenarios.studies.compare.comparison_settings import (
-    CHOSEN_RELATION,
-    LADDER,
     PUBLIC,
-    PUBLIC_RATES,
-    SHUFFLED,
-    TWO_SERVERS,
     Comparison,
 )
 from scenarios.studies.compare.differences import differences
@@ -54,28 +51,10 @@ NEIGHBOURS_NOTES = {
     "other",
 }
 """What results say of the relation of neighbours."""
-POWERS = {"local": 2, "curator": 1, TWO_SERVERS: 1, SHUFFLED: 1}
+POWERS = {name: model.power for name, model in TRUST.items() if model.power}
 """The power by which the required number of people depends on a share f of likes, by trust model: ``1 / f^power``.
 
 Noise of a shuffler's counts hardly depends on the number of people, as that of a curator: each device adds less."""
-REPORTS = frozenset({"local", "two-tier", PUBLIC_RATES})
-"""Trust models in which a device's own report has the row's epsilon."""
-TRUST_IN_WORDS = {
-    "none": "no privacy: whoever learns has all ratings",
-    "curator": "a trusted curator has all ratings and publishes noisy totals; if it lies, nothing is left",
-    TWO_SERVERS: (
-        "each of two servers sees random shares, and both publish noisy sums; if one lies, epsilon still holds by the "
-        "other's noise; if both collude, nothing is left"
-    ),
-    SHUFFLED: (
-        "the server sees all reports and not who sent which, the shuffler who sent and not what; if the shuffler "
-        "lies, each device keeps its own epsilon, below, and with ones nothing"
-    ),
-    "two-tier": "some people's ratings are public; the others are evaluated",
-    "local": "nobody is trusted: a device answers one question under its whole epsilon, which holds whoever lies",
-    "public-rates": "as local, but totals of all ratings are public; not compared",
-}
-"""Who learns what with each trust model, and what is left if who is trusted lies."""
 DELTAS_NOTE = f"delta is of each cell its own: {DELTA_IN_WORDS}"
 RESAMPLED_NOTE = (
     "more people than the file has are drawn from it with replacement: the noise is what so many people would have, "
@@ -117,7 +96,7 @@ def summarize(
         "level": CONFIDENCE,
         "trust_models": list(settings.trust_models),
         "rungs": list(LADDER),
-        "trust_in_words": {model: TRUST_IN_WORDS[model] for model in dict.fromkeys(row["trust_model"] for row in rows)},
+        "trust_in_words": {model: TRUST[model].words for model in dict.fromkeys(row["trust_model"] for row in rows)},
         "rows": rows,
         **({"who_pays": lines} if settings.by else {}),
         "neighbours": settings.relation,
@@ -153,7 +132,7 @@ def _promised(settings: Comparison, key: CompareKey, unit: CompareMeasurement) -
     """
     private = key.epsilon not in {"", "inf"}
     relation = _relation(settings, {**key._asdict(), "epsilon": _number(key.epsilon)}, key.users)
-    local = _number(key.epsilon) if key.trust_model in REPORTS else unit.epsilon_local
+    local = _number(key.epsilon) if TRUST[key.trust_model].reports else unit.epsilon_local
     return {
         "compared": key.trust_model != PUBLIC_RATES,
         **relation,
@@ -294,17 +273,15 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
         listed = list(rows)
         about = f"; {said}" if (said := relation_text(listed)) else ""
         if any(row["public"] for row in listed):
-            _pivoted(
-                console, listed, "public", percent, f"{model}: {TRUST_IN_WORDS[model]}; NDCG by their share{about}"
-            )
+            _pivoted(console, listed, "public", percent, f"{model}: {TRUST[model].words}; NDCG by their share{about}")
         elif any(row["epsilon"] is not None for row in listed):
-            _pivoted(console, listed, "users", whole, f"{model}: {TRUST_IN_WORDS[model]}; NDCG by people{about}")
+            _pivoted(console, listed, "users", whole, f"{model}: {TRUST[model].words}; NDCG by people{about}")
             if model == SHUFFLED:
                 title = f"{model}: what is left if the shuffler lies: epsilon of a device's own report, by people"
                 left = [row for row in listed if row["epsilon"] != "inf" and not row["features"]]
                 _pivoted(console, left, "users", whole, title, _left)
         else:
-            show_rows(console, _COLUMNS, listed, title=f"{model}: {TRUST_IN_WORDS[model]}", words=("mechanism",))
+            show_rows(console, _COLUMNS, listed, title=f"{model}: {TRUST[model].words}", words=("mechanism",))
     if reached := result["people"]:
         _people(console, reached)
     never = {(row["trust_model"], mechanism_of(row)) for row in reached if row["users"] is None}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import LogRatio
-from coordinator.protocol.mechanisms.totals import trusted_servers
+from coordinator.protocol.trust_models import TRUST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -375,12 +375,12 @@ class ServersAudit(CentralAudit):
     @property
     def trusted(self) -> str:
         """Who is trusted with what, in words."""
-        return trusted_servers(self.honest_noise or 0)[0]
+        return TRUST[self.trust_model].promise(honest=self.honest_noise or 0)["trusted"]
 
     @property
     def if_trust_fails(self) -> str:
         """What is left if that is misplaced, in words."""
-        return trusted_servers(self.honest_noise or 0)[1]
+        return TRUST[self.trust_model].promise(honest=self.honest_noise or 0)["if_trust_fails"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,12 @@ from answers import answer, curve, worth
 from chromium import found, look
 from markupsafe import Markup
 
+from coordinator.protocol.trust import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.pages.answer_page import _digest, answer_section, page_style, policy, script_json
 from scenarios.pages.answer_picture import resolved, specification
 from scenarios.pages.page import report_of
 from scenarios.show.palette import COLOURS
-from scenarios.studies.answer import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS, VOLUNTEERS, Answer
+from scenarios.studies.answer import VOLUNTEERS, Answer
 
 BROWSER = found()
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"

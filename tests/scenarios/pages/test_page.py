@@ -21,12 +21,12 @@ from runs import Command, planted_ratings, refused, write_movielens
 
 import blindrec as face
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.trust import CURATOR, LOCAL
 from scenarios.pages.answer_page import _digest, page_style, policy
 from scenarios.pages.page import ReportSection, report_of
 from scenarios.pages.promises import KINDS
 from scenarios.pages.subject import Subject
 from scenarios.show.palette import COLOURS
-from scenarios.studies.answer import CURATOR, LOCAL
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 SVG = "{http://www.w3.org/2000/svg}"

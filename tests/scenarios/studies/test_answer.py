@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from rich.console import Console
 
+from coordinator.protocol.trust import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.studies.answer import (
-    CURATOR,
-    LOCAL,
-    SHUFFLED,
-    TWO_SERVERS,
     VOLUNTEERS,
     Answer,
     Curve,

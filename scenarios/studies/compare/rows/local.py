@@ -27,6 +27,7 @@ from coordinator.protocol.moments.sign_moments import pair_contrast
 from coordinator.protocol.rating_table import Likes
 from coordinator.protocol.statistics.signs import AnchorStatistic
 from coordinator.protocol.statistics.statistic import merge
+from coordinator.protocol.trust_models import PUBLIC_RATES
 from coordinator.protocol.value_channels import PADDED
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import Ask, ServerState
@@ -37,7 +38,7 @@ from scenarios.data.populations import Population, settle
 from scenarios.families.main.run import run
 from scenarios.studies.compare import sum_laws as laws
 from scenarios.studies.compare.advisors import pair_advice, pair_constants
-from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, Comparison
+from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Liar, Row, RowRequest
 from scenarios.studies.compare.worlds import FileWorld, versions_of, world_of
 from scenarios.theory.liars import likes_of_liar, share_to_lift

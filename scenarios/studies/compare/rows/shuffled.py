@@ -19,11 +19,12 @@ from coordinator.protocol.mechanisms.oracles import SHARE, Subsets
 from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import Dummies, least_dummies
+from coordinator.protocol.trust import SHUFFLED
 from coordinator.protocol.value_channels import PADDED
 from coordinator.server.rounds.state import Ask
 from scenarios.studies.compare import sum_laws as laws
 from scenarios.studies.compare.advisors import pair_constants, pair_design
-from scenarios.studies.compare.comparison_settings import SHUFFLED, Comparison
+from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import (
     AGGREGATE,
     BY_PEOPLE,

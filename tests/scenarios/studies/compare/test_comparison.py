@@ -11,9 +11,10 @@ from rich.console import Console
 from runs import Command, lines_of_units, planted_ratings, printed, refused, result_in, write_movielens
 
 import blindrec as face
+from coordinator.protocol.trust_models import PUBLIC_RATES
 from scenarios.cli import main
 from scenarios.studies.compare import comparison as sweep
-from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
+from scenarios.studies.compare.comparison_settings import TRUST_MODELS, Comparison
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scoring import SERVED, custom_rows, show_panel

@@ -25,12 +25,13 @@ from coordinator.protocol.mechanisms.sets import Set
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.count_moments import best_subset
 from coordinator.protocol.noise import dummies_delta, gaussian_deviation, least_dummies
+from coordinator.protocol.trust_models import LADDER
 from coordinator.protocol.value_channels import PADDED, subset_channel
 from scenarios.data.rating_split import LikesFold
 from scenarios.show.records import pictures_of
 from scenarios.studies.compare.advisors import pair_design
 from scenarios.studies.compare.comparison import comparison
-from scenarios.studies.compare.comparison_settings import EVERY_MODEL, LADDER, Comparison
+from scenarios.studies.compare.comparison_settings import EVERY_MODEL, Comparison
 from scenarios.studies.compare.row import AGGREGATE, LearnedScores, RowRequest
 from scenarios.studies.compare.rows import registered_rows, shuffled, trusted, two_servers
 from scenarios.studies.compare.rows.shuffled import ShuffledRow, amplified

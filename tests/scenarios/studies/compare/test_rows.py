@@ -23,11 +23,12 @@ from coordinator.protocol.decoding.pair_model import ease
 from coordinator.protocol.mechanisms.anchor import AnchorSensing
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.rating_table import Likes, starts_of
+from coordinator.protocol.trust_models import PUBLIC_RATES
 from scenarios.data.populations import public_people
 from scenarios.data.rating_split import LikesFold
 from scenarios.families.two_tier.two_tier_scenario import needs_scale
 from scenarios.studies.compare.advisors import MODELS, fit_model, pair_design
-from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RATES, Comparison
+from scenarios.studies.compare.comparison_settings import COORDINATOR, Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, RowRequest
 from scenarios.studies.compare.rows import local, public_users, registered_rows, trusted
 from scenarios.studies.compare.rows.local import PAIRS, Directions, LocalRow, people_of

@@ -12,12 +12,13 @@ from runs import Command, planted_ratings, write_movielens
 from statistical import binomial_bounds
 
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.trust_models import PUBLIC_RATES
 from scenarios.pages.page import best_of
 from scenarios.pages.promises import promises_of
 from scenarios.show.drawing import draw_picture
 from scenarios.show.records import pictures_of
 from scenarios.show.result_figures import BEATING, compared_points, ladder_points
-from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
+from scenarios.studies.compare.comparison_settings import TRUST_MODELS, Comparison
 from scenarios.studies.compare.rungs import is_of_rung
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
 from scenarios.studies.compare.summary import RESAMPLED_NOTE, needed, summarize
