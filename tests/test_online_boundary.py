@@ -237,6 +237,7 @@ def test_on_ray_the_coordinator_is_handed_addresses_only(monkeypatch: pytest.Mon
         started["coordinator"] = [work.plan, devices, work.layout]
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(on_ray, "_await_end", lambda _: None)
     monkeypatch.setattr(on_ray, "ray", SimpleNamespace(put=lambda _: "reference", kill=killed.append))
     monkeypatch.setattr(on_ray, "start_host", starting("devices"))
     monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor="handle of keeper"))

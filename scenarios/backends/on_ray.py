@@ -312,12 +312,17 @@ class DeviceActors:
         for host in hosts:
             ray.kill(host)
         # A host that outlives the keeper is about to book, and says on the terminal that it will try for ever
-        ray.wait([host.__ray_ready__.remote() for host in hosts], num_returns=len(hosts), timeout=_LAST_WORDS)
+        _await_end(hosts)
         ray.kill(self.keeper.actor)
         self._holdings = {}
 
     def _hosts(self) -> list[Any]:
         return [host for cohorts in self.cohorts.values() for host in cohorts.hosts]
+
+
+def _await_end(actors: Sequence[Any]) -> None:
+    """Wait for actors that were killed, whose every call fails once they are gone."""
+    ray.wait([actor.__ray_ready__.remote() for actor in actors], num_returns=len(actors), timeout=_LAST_WORDS)
 
 
 def _by_value(packages: Iterable[str]) -> None:

@@ -92,6 +92,7 @@ def test_on_ray_the_coordinator_is_handed_public_rows_only(monkeypatch: pytest.M
         handed.update(plan=work.plan, devices=devices, crew=work.device_groups[PRIVATE], secret=work.secret)
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(on_ray, "_await_end", lambda _: None)
     monkeypatch.setattr(on_ray, "ray", SimpleNamespace(put=lambda _: "reference", kill=lambda _: None))
     monkeypatch.setattr(on_ray, "start_host", lambda *_, **__: "a handle")
     monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor="the keeper"))

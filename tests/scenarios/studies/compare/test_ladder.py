@@ -353,10 +353,13 @@ def test_laplace_noise_of_pairs_is_for_all_their_totals(world: FileWorld) -> Non
         assert noise_of_pairs(model, world, delta=0) == pytest.approx(expected)
 
 
-def test_rows_tables_and_pictures_say_relation_and_delta(ratings: Path, blindrec: Command) -> None:
+def test_rows_tables_and_pictures_say_relation_and_delta(
+    ratings: Path, blindrec: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = ("--trust-models", "ladder", "--mechanisms", "popularity,popularity (Laplace),set", "--epsilon", "1,2")
     ways = ("--scale", "1,1000", "--relation", "add-remove", "--delta", "1e-5", "--details")
     file = ratings.with_name("result.json")
+    monkeypatch.setenv("COLUMNS", "200")  # in fewer, columns stand below each other
     ended = blindrec("compare", ratings, *FEW[:-1], file, *options, *ways)
     result = json.loads(file.read_text(encoding="utf-8"))
     assert (result["neighbours"], result["delta"]) == ("add-remove", 1e-5)
@@ -378,7 +381,7 @@ def test_rows_tables_and_pictures_say_relation_and_delta(ratings: Path, blindrec
         "NDCG by people; neighbours add-remove, delta 0",
         "neighbours add-remove, delta 1e-05; popularity (Laplace): neighbours add-remove, delta 0",
         "NDCG by people; neighbours replace, delta 1e-05",
-        "two-servers: add-remove",
+        "two-servers: popularity add-remove 1e-05",
     ):
         assert words in shown
     pictures = pictures_of("compare", result)
