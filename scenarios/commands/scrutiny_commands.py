@@ -429,17 +429,18 @@ def show_composition(console: Console, result: "Composition") -> None:
         rows.append([f"all {count}, if it tells", result.unit, f"{result.epsilon_left:.4f}", "0"])
         left = "if the shuffler tells who sent what, local epsilons add up"
     settings = "".join(f", {name} {value}" for name, value in result.settings.items())
-    subject = f": {result.design}{settings}, {result.users:,} users" if result.design and result.users else ""
+    subject = f", {result.design}{settings}, {result.users:,} users" if result.design and result.users else ""
     show_table(
         console,
         ["periods", "unit", "epsilon", "delta"],
         rows,
-        title=f"trust {result.trust_model}{subject}, {count} periods, epsilon in nats",
+        title=f"trust {result.trust_model}{subject}: epsilon in nats",
         words=["periods", "unit"],
     )
     remark(
         console,
-        f"{PERSON_PERIOD}: one person's ratings of one period are replaced; {result.unit}: those of all periods",
+        f"{PERSON_PERIOD}: one person's ratings of one period are replaced",
+        f"{result.unit}: one person's ratings of all periods are replaced",
         left,
     )
 
