@@ -3,6 +3,10 @@
 An agreement holds the promise, and no list of questions. A query is covered if the bound of its own channel, for the
 devices that it is asked of, keeps an answer's share of epsilon and delta. A device gives as many answers as there are
 shares, so that they add up to the promise by basic composition, whatever is asked in between.
+
+Shares say too much where answers behind a shuffler are composed as one plan. Then the plan is the clause: so many
+answers under one local epsilon, of one pair of levels, each among so many honest devices. A query is covered if it has
+these levels, no larger epsilon and no fewer devices; and every party certifies the plan by itself.
 """
 
 import math
@@ -12,11 +16,12 @@ from functools import lru_cache
 from typing import Any, Self
 
 from coordinator.protocol import checked
-from coordinator.protocol.amplification import AnyRandomizer
+from coordinator.protocol.amplification import AnyRandomizer, TwoLevels
 from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon, PrivacyParameter, as_float, require_epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.checked import MOST_DEVICES, Checked
 from coordinator.protocol.coins import digest_of
+from coordinator.protocol.composition import ShuffledRounds, keeps_plan
 from coordinator.protocol.errors import AgreementError, InputError
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.totals import HONEST, LEAST_ANSWERS, MOST_HONEST, SharedVector
@@ -70,6 +75,10 @@ class Agreement(Checked):
         Of two servers, devices whose shares of noise make a dose; 0 where each server adds its own.
     least_answers : int
         Fewest answers that two servers open.
+    composed : bool
+        Whether a device's answers behind a shuffler are certified as one plan, instead of adding up.
+    levels : tuple of float or None
+        Of such a plan, pi and kappa of every query's randomizer; None: any randomizer under the local epsilon.
 
     Raises
     ------
@@ -91,6 +100,8 @@ class Agreement(Checked):
     withhold: bool = True
     noise_of: int = 0
     least_answers: int = 0
+    composed: bool = False
+    levels: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         """Hold both privacy parameters exactly, and check all fields; see `Checked`."""
@@ -125,6 +136,15 @@ class Agreement(Checked):
         checked.require_bool("withhold", self.withhold)
         checked.require_whole("devices that make a dose", self.noise_of, 0, MOST_HONEST)
         checked.require_whole("fewest answers", self.least_answers, 0, MOST_HONEST)
+        checked.require_bool("composed", self.composed)
+        if self.composed and (
+            self.trust != SHUFFLED or None in (self.budget, self.epsilon, self.answers) or not self.delta
+        ):
+            raise InputError("a plan is composed of answers behind a shuffler, with a budget, an epsilon and a delta")
+        if self.levels is not None:
+            if type(self.levels) is not tuple or len(self.levels) != 2:
+                raise InputError(f"levels are {checked.shown(self.levels)}; give a plan's pi and kappa, or None")
+            TwoLevels(*(checked.require_real("level", level, 0.0, 1.0) for level in self.levels))
 
     @property
     def digest(self) -> bytes:
@@ -135,6 +155,9 @@ class Agreement(Checked):
         """Return all fields as JSON has them; floats are hexadecimal, so that each has one text."""
         content: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
         content |= {name: str(content[name]) for name in _EXACT if content[name] is not None}
+        levels, composed = content.pop("levels"), content.pop("composed")
+        if composed or levels is not None:  # else an agreement has the digest that it had before there were plans
+            content |= {"composed": composed, "levels": None if levels is None else [level.hex() for level in levels]}
         return content | {name: content[name].hex() for name in _REALS} | {"designs": list(self.designs)}
 
     @classmethod
@@ -143,6 +166,8 @@ class Agreement(Checked):
         try:
             values = content | {name: float.fromhex(content[name]) for name in _REALS}
             values |= {name: PrivacyParameter(content[name]) for name in _EXACT if content[name] is not None}
+            if (levels := content.get("levels")) is not None:
+                values |= {"levels": tuple(map(float.fromhex, levels))}
             return cls(**values | {"designs": tuple(content["designs"])})
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"this is no agreement ({str(error)[:80]})") from None
@@ -180,6 +205,8 @@ class Agreement(Checked):
 
     def keeps(self, query: Query, devices: int) -> bool:
         """Return whether an answer among those of so many honest devices keeps its share, as its own bound has it."""
+        if self.composed:
+            return self._in_plan(query, devices)
         epsilon, delta = self.share
         if epsilon is None:
             return True
@@ -193,6 +220,29 @@ class Agreement(Checked):
             return query.epsilon is not None and query.epsilon <= epsilon
         numbers = (as_float(epsilon), as_float(query.epsilon), devices, delta)
         return query.epsilon <= epsilon or any(_holds(bound, *numbers) for bound in bounds)
+
+    def _in_plan(self, query: Query, devices: int) -> bool:
+        """Return whether a query has a plan's levels, no larger epsilon and no fewer devices, and the plan holds."""
+        plan = self._plan
+        if query.epsilon is None or query.epsilon > plan.local_epsilon or devices < plan.devices:
+            return False
+        own = randomizer_of(mechanism_of(query.design), query, query.design).bound  # refuses what addresses name
+        if self.levels is not None:
+            if not isinstance(own, TwoLevels):
+                return False
+            # Their last bits are a processor's, and lie within what bounds add to kappa
+            pairs = zip((own.pi, own.kappa), self.levels, strict=True)
+            if not all(math.isclose(here, agreed, rel_tol=1e-14) for here, agreed in pairs):
+                return False
+        assert self.epsilon is not None  # looked at by `check`
+        return keeps_plan(plan, self.epsilon, self.delta)
+
+    @property
+    def _plan(self) -> ShuffledRounds:
+        assert self.budget is not None  # looked at by `check`, as the answers are
+        assert self.answers is not None
+        bound = AnyRandomizer() if self.levels is None else TwoLevels(*self.levels)
+        return ShuffledRounds(bound, self.budget / self.answers, max(self.planned(self.devices), 1), self.answers)
 
     def require_covered(self, query: Query) -> None:
         """Refuse a query that was asked under another agreement, or of a design that was not agreed."""
@@ -223,6 +273,14 @@ class Agreement(Checked):
             raise AgreementError(
                 f"{query} has a local epsilon above {as_float(local):g}, which was agreed for one of {self.answers} "
                 "answers; lower it"
+            )
+        if self.composed and not self._in_plan(query, self.planned(devices)):
+            plan = self._plan
+            raise AgreementError(
+                f"{query} asked of {devices:,} devices, of which {self.planned(devices):,} count, is none of the "
+                f"{plan.rounds} answers that were agreed as one plan: each has its two levels of chances, a local "
+                f"epsilon of at most {float(plan.local_epsilon):g} and {plan.devices:,} devices that count, which "
+                f"together keep epsilon {as_float(self.epsilon):g} and delta {self.delta:g}; ask as the plan does"
             )
         if not self.keeps(query, planned := self.planned(devices)):
             epsilon, delta = self.share

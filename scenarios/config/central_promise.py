@@ -13,13 +13,16 @@ import numpy as np
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.amplification import (
     AnyRandomizer,
+    FiniteChannel,
     ShufflerBound,
+    TwoLevels,
     largest_local_epsilon,
     rough_devices,
     shuffled_epsilon,
 )
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.coins import round_up
+from coordinator.protocol.composition import equal_share, largest_plan_epsilon
 from coordinator.protocol.custom import admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import (
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.setting import GroupPromise
 
 
+EXACT, ADDED = "exact", "added"
+"""How several answers of a device are composed."""
 LARGEST_LOCAL = 16  # Above it a report has no noise to speak of [nats]
 STEP = Fraction(1, 10)  # Local epsilons that are compared lie so far apart [nats]: sizes of rounds by a tenth
 
@@ -128,6 +133,23 @@ class ShuffledReports:
             return None
 
 
+def composes(scenario: Scenario) -> bool:
+    """Return whether a filled-in scenario's answers behind a shuffler are composed as one plan."""
+    several = scenario.answers_per_device > 1 and scenario.policy != GROUPS
+    return several and scenario.composition != ADDED and scenario.short_rounds != TELL
+
+
+def answer_share(scenario: Scenario) -> tuple[Fraction, float]:
+    """Return the epsilon [nats] and delta of one answer: its part of a sum, or about that of a plan, on its own."""
+    assert scenario.epsilon is not None  # refused before
+    answers, delta = scenario.answers_per_device, scenario.failure_chance
+    if not composes(scenario):
+        return scenario.epsilon / answers, delta / answers
+    share = parse_epsilon(equal_share(scenario.epsilon, answers, delta))
+    assert share is not None  # of a finite one
+    return share, delta
+
+
 def smallest_round(scenario: Scenario, half: MechanismKind) -> RoundSize:
     """Return how many devices the smallest round of a filled-in scenario asks."""
     users = scenario.users or 0
@@ -141,15 +163,14 @@ def smallest_round(scenario: Scenario, half: MechanismKind) -> RoundSize:
     foreseen = scenario.policy in (ELIMINATE, ANCHOR) and scenario.policy in half.policies_with(scenario.settings)
     if not foreseen or isinstance(scenario.settings, OwnSettings):
         return most
-    assert scenario.epsilon is not None  # refused before
-    answers, reports = scenario.answers_per_device, ShuffledReports.of(scenario, half)
+    reports, (epsilon, delta) = ShuffledReports.of(scenario, half), answer_share(scenario)
     honest = (scenario.expected_answers or EXPECTED) * (1 - (scenario.assume_malicious or 0.0))
     need: dict[str, Any] = {
         "policy": scenario.policy,
         "confidence": scenario.confidence,
         "pool_size": scenario.pool_size,
     }
-    size = size_by_law(reports, scenario.epsilon / answers, scenario.failure_chance / answers, honest, **need)
+    size = size_by_law(reports, epsilon, delta, honest, **need)
     if size is None or size >= most.devices:
         beside = "" if size is None else f"; {size:,} would ask for the fewest in all"
         return RoundSize(most.devices, most.reason + beside)
@@ -166,6 +187,8 @@ def check_shuffled(scenario: Scenario, half: MechanismKind) -> None:
         raise InputError(f"counted_group is {counted:g}, but behind a shuffler it follows from settings; leave it out")
     if scenario.delta == 0:
         raise InputError("delta is 0, but shuffling gains with a positive one only; leave it out")
+    if scenario.composition == EXACT and scenario.short_rounds == TELL:
+        raise InputError("composition is exact, but a round that is told short breaks the plan; say added, or withhold")
     if scenario.smallest_round is not None and scenario.policy in (ONE_ROUND, FIXED, GROUPS):
         raise InputError(f"smallest_round is {scenario.smallest_round}, which {scenario.policy} has not; leave it out")
     custom = isinstance(scenario.settings, OwnSettings)  # which is looked at once it can be admitted
@@ -178,7 +201,7 @@ def shuffled_of(scenario: Scenario, half: MechanismKind) -> CentralPromise:
     assert scenario.epsilon is not None  # refused before
     answers, expected = scenario.answers_per_device, scenario.expected_answers or EXPECTED
     honest = 1 - (scenario.assume_malicious or 0.0)
-    delta = scenario.failure_chance / answers
+    delta = answer_share(scenario)[1]
     counted = expected * honest
     promise: dict[str, Any] = {"trust": SHUFFLED, "answers": answers, "epsilon": scenario.epsilon}
     promise |= {"delta": scenario.failure_chance, "withhold": scenario.short_rounds != TELL}
@@ -203,7 +226,16 @@ def shuffled_of(scenario: Scenario, half: MechanismKind) -> CentralPromise:
         )
     devices = math.floor(smallest.devices * counted)
     _require_delta(scenario, devices, least=devices)
-    local, bound = _local(ShuffledReports.of(scenario, half), scenario.epsilon / answers, delta, devices)
+    reports = ShuffledReports.of(scenario, half)
+    plan = _plan(reports, scenario.epsilon, answers, delta, devices) if composes(scenario) else None
+    if plan is not None:
+        local, bound, levels = plan
+        promise |= {"composed": True, "levels": levels}
+    elif scenario.composition == EXACT and answers > 1:
+        raise InputError("composition is exact, but the bound of a matrix is no clause of a plan; say added")
+    else:
+        share, delta = scenario.epsilon / answers, scenario.failure_chance / answers
+        local, bound = _local(reports, share, delta, devices)
     agreement = Agreement(budget=local * answers, devices=smallest.devices, **promise)
     return CentralPromise(
         local=local, devices=devices, delta=delta, agreement=agreement, bound=bound, smallest=smallest
@@ -211,7 +243,7 @@ def shuffled_of(scenario: Scenario, half: MechanismKind) -> CentralPromise:
 
 
 def _require_delta(scenario: Scenario, devices: int, *, least: int) -> None:
-    answers = scenario.answers_per_device
+    answers = 1 if composes(scenario) else scenario.answers_per_device
     if least < 1 or scenario.failure_chance / answers > 1 / devices:
         remedy = f"ask more users, or give at most {answers / max(devices, 1):g}"
         raise InputError(f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; {remedy}")
@@ -233,8 +265,7 @@ def sizes_behind_shuffler(scenario: Scenario, half: MechanismKind, promise: Cent
     settings = scenario.settings
     if getattr(settings, "chosen", None) != 0 or scenario.policy == GROUPS:  # groups choose for each question
         return settings
-    assert scenario.epsilon is not None  # refused before
-    query = ShuffledReports.of(scenario, half).query(scenario.epsilon / scenario.answers_per_device)
+    query = ShuffledReports.of(scenario, half).query(answer_share(scenario)[0])
     from coordinator.protocol.mechanisms import subsets_of  # noqa: PLC0415 (numerical)
 
     parameters = subsets_of(query).amplified(query, promise.devices, promise.delta).parameters
@@ -279,3 +310,25 @@ def _local(reports: ShuffledReports, epsilon: Fraction, delta: float, devices: i
         lambda nats: reports.randomizer(parse_epsilon(nats)).bound, epsilon=epsilon, devices=devices, delta=delta
     )
     return local, reports.randomizer(local).name
+
+
+@lru_cache(maxsize=1 << 8)
+def _plan(
+    reports: ShuffledReports, epsilon: Fraction, answers: int, delta: float, devices: int
+) -> tuple[Fraction, str, tuple[float, float] | None] | None:
+    """Return the largest local epsilon of so many answers, the name of the bound, and the plan's levels, if it can be.
+
+    A channel that is bounded as a matrix has no levels, and as any randomizer it would have a smaller epsilon.
+    """
+    if isinstance(reports.settings, OwnSettings):
+        require_same_everywhere(own_of(reports.settings), reports.query(epsilon / answers))
+
+    def bound(local: float) -> ShufflerBound:
+        return reports.randomizer(parse_epsilon(local)).bound
+
+    if isinstance(bound(as_float(epsilon / answers)), FiniteChannel):
+        return None
+    local = largest_plan_epsilon(bound, epsilon=epsilon, rounds=answers, devices=devices, delta=delta)
+    if isinstance(levels := bound(float(local)), TwoLevels):
+        return local, TWO_LEVELS, (levels.pi, levels.kappa)
+    return local, CLONES, None

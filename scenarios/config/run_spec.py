@@ -89,15 +89,17 @@ class RunSpec:
         scenario.check_attack(half.name, scenario.policy, knows_truth=scenario.ratings is None)
         _check_advice(scenario, half)
         settings = scenario.settings
+        # Local epsilons of a plan behind a shuffler are together far above what one answer's coins can express
+        answers = scenario.answers_per_device if self.scenario.trust == SHUFFLED else 1
         if half.trust == TRUST_LOCAL and not settings.splits:
-            _check_channel(scenario.epsilon)
+            _check_channel(scenario.epsilon, answers)
         if scenario.ratings is not None and scenario.items is None:
             return
         world = scenario.filled.world
         if settings.settled:
             half.design(settings, world)
         if settings.splits:
-            _check_channel(scenario.epsilon, settings.most_questions(world))
+            _check_channel(scenario.epsilon, answers * settings.most_questions(world))
 
     @cached_property
     def half(self) -> MechanismKind:

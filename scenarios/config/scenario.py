@@ -48,7 +48,7 @@ EXPECTED = 0.9  # Share of the devices that are expected to answer, if nothing e
 SMALLEST = 10  # A round of a policy that goes on need not ask more than one device in so many, if nothing else is said
 WITHHOLD, TELL = "withhold", "tell"
 EXPECTATION = "expected_answers"
-_SHUFFLED = (EXPECTATION, "short_rounds", "smallest_round")
+_SHUFFLED = (EXPECTATION, "short_rounds", "smallest_round", "composition")
 
 
 class TrustSettings(ExperimentScenario):
@@ -77,6 +77,11 @@ class TrustSettings(ExperimentScenario):
         default=None,
         description="Shuffled, policies that go on: fewest devices of a round, on which their local epsilon counts "
         f"[eliminate, anchor: what should ask for the fewest users in all; at most a {SMALLEST}th of the users].",
+    )
+    composition: Literal["exact", "added"] | None = Field(
+        default=None,
+        description="Shuffled, several answers a device: certified as one plan, or epsilon and delta are split over "
+        "them [exact; added where short rounds are told].",
     )
     own_questions: bool = Field(
         default=False,

@@ -40,6 +40,7 @@ from coordinator.protocol.trust_models import TRUST
 from coordinator.server.rounds.state import Ask
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
+from scenarios.config.central_promise import ADDED, EXACT
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
@@ -296,6 +297,7 @@ def shuffled_promise(run: MainResult) -> dict[str, Any]:
         "smallest_round": min(counts.answered for counts in run.outcome.state.counts),
         **({"smallest_round_reason": promise.smallest.reason} if promise.smallest.reason else {}),
         "bound": promise.bound,
+        **({"composition": EXACT if promise.agreement.composed else ADDED} if answers > 1 else {}),
         "person_delta": group_delta(copies, central, run.scenario.failure_chance),
         **TRUST[SHUFFLED].promise(epsilon_local=as_float(local)),
     }

@@ -1,6 +1,7 @@
 """A scenario behind a shuffler: its promise, the local epsilon under which devices answer, and what is refused."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 from unittest import mock
@@ -10,7 +11,9 @@ import pytest
 from runs import alike, complains, here, present, small
 
 import blindrec
+from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.amplification import TwoLevels, shuffled_epsilon
+from coordinator.protocol.composition import ShuffledRounds, plan_delta
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.moments.sign_moments import sign_contrast
@@ -79,12 +82,49 @@ def test_a_round_of_any_size_has_a_central_epsilon(monkeypatch: pytest.MonkeyPat
 
 
 def test_several_answers_of_a_device_share_epsilon_and_delta() -> None:
-    spec = settled(policy="fixed", rounds=4, answers_per_device=2)
+    spec = settled(policy="fixed", rounds=4, answers_per_device=2, composition="added")
     promise = present(spec.shuffled)
     assert promise.devices == 900  # of the thousand that each of four rounds asks
     alone = local_epsilon("grr", 900, epsilon=Fraction(1, 2), delta=5e-7, items=40, rated=5)
     assert float(promise.local) == alone.epsilon_local
     assert spec.budget == 2 * promise.local
+
+
+def test_several_answers_of_a_device_are_certified_as_one_plan() -> None:
+    """Each has more than its part of a sum; what devices and shuffler hold is the plan."""
+    spec, added = (settled(policy="fixed", rounds=4, answers_per_device=2, composition=way) for way in (None, "added"))
+    promise, agreement = present(spec.shuffled), spec.agreement
+    assert promise.local > present(added.shuffled).local
+    assert (agreement.composed, agreement.levels) == (True, (1 / 41, 1 / 41))
+    plan = ShuffledRounds(TwoLevels(1 / 41, 1 / 41), promise.local, 900, 2)
+    assert plan_delta([plan], epsilon=1, delta=agreement.delta) <= agreement.delta
+    assert Agreement.of_content(agreement.content()) == agreement
+    assert not {"composed", "levels"} & set(added.agreement.content())
+    with complains("composition is exact, but a round that is told short breaks the plan"):
+        settled(policy="fixed", rounds=4, answers_per_device=2, composition="exact", short_rounds="tell")
+
+
+def test_a_plan_is_refused_by_whoever_finds_another_question_in_it() -> None:
+    agreement = settled(policy="fixed", rounds=4, answers_per_device=2).agreement
+    spec = settled(policy="fixed", rounds=4, answers_per_device=2)
+    query = agreement.stamped(
+        spec.design.query(round_number=0, public_seed=bytes(16), epsilon=present(spec.shuffled).local)
+    )
+    agreement.require_amplified(query, 1000)
+    with complains("is none of the 2 answers that were agreed as one plan"):
+        agreement.require_amplified(query, 900)
+    too_much = replace(query, epsilon=present(query.epsilon) + Fraction(1, 1000))
+    with complains("has a local epsilon above"):
+        agreement.require_amplified(too_much, 1000)
+    others: tuple[dict[str, Any], ...] = (
+        {"levels": (1 / 40, 1 / 40)},
+        {"epsilon": Fraction(1, 2)},
+        {"answers": 3, "budget": 3 * present(spec.shuffled).local},
+    )
+    for other in others:
+        changed = replace(agreement, **other)  # the last under the same local epsilon, which three may not have
+        with complains("agreed as one plan"):
+            changed.require_amplified(changed.stamped(query), 1000)
 
 
 def test_liars_hide_nobody() -> None:
