@@ -12,7 +12,7 @@ from runs import complains, of_file, planted_ratings, present, small, write_movi
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.errors import InputError
-from scenarios.data.populations import Population, class_shares, cluster_sizes, exact_sizes, populate
+from scenarios.data.populations import Population, class_shares, cluster_sizes, exact_sizes, populate, resolve
 
 USERS, ITEMS, EACH = 30, 16, 6
 NO_SECRET: Words = np.zeros(2, np.uint64)
@@ -150,7 +150,7 @@ def test_rated_is_the_median_of_what_is_left_unless_given(file: Path) -> None:
 )
 def test_what_the_file_contradicts_is_refused(wrong: dict[str, object], words: list[str], file: Path) -> None:
     with complains(*words):
-        populate(of_file(file, **wrong))
+        resolve(populate(of_file(file, **wrong)).scenario)
 
 
 def test_public_coins_deal_devices_to_groups(file: Path) -> None:
