@@ -64,8 +64,8 @@ fix: $(VENV)/.dev                 ## format, and mend what ruff can mend
 bench: $(VENV)/.runtime           ## speed as a ratio to the floor kernel
 	$(ENV) $(BIN)/python -m benchmarks.throughput
 
-figures: $(VENV)/.runtime         ## write what quick commands measure, and tables of JSON files, into README and docs
-	$(BIN)/python -m benchmarks.documented
+figures: $(VENV)/.runtime         ## write what quick commands measure, and what is made from JSON files, into README and docs
+	for what in documented notebooks measured papers; do $(BIN)/python -m benchmarks.$$what || exit 1; done
 
 # `make mutants SEED=1 SAMPLE=50` draws others, or fewer
 SEED ?= 0

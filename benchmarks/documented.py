@@ -1,9 +1,11 @@
-"""Checking figures that pages state against the output of the commands beside them.
+"""What pages say that commands print, held against what they print.
 
-`docs/figures.toml` lists every command and every program that the pages show. Those that end within seconds are run.
-Their output must contain the tables that the page shows. The file also holds templates of sentences with figures, such
-as ``the second after {answered:,}``; filled in with what the command measured, they must occur in the page. ``python -m
-benchmarks.documented`` (`make figures`) writes measured figures into the pages, and the tables that JSON files have.
+A block of the kind ``text`` has lines, in their order, that the command or program before it prints; a page may leave
+lines out. ``<!--accuracy:.2f-->0.95`` in a sentence is a figure: that key of the JSON result of the command before it,
+in that format; ``rows.0.loss`` is a key of the first row. Commands without either take minutes, or need what a page
+cannot have: they are only parsed. ``<!-- ran 2026-11-24 -->`` beside one of them says when its figures were measured.
+
+``python -m benchmarks.documented`` (a part of `make figures`) writes figures into the sentences.
 """
 
 import contextlib
@@ -13,79 +15,79 @@ import re
 import shlex
 import sys
 import tempfile
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
-from benchmarks import measured as tables
-from benchmarks import notebooks, pages
-from benchmarks.pages import ROOT, Shown, folder_of_pages, printed_blocks, read
+from benchmarks.pages import MODULE, ROOT, SHELL, command_of, folder_of_pages, lines_of, pages, read
 from scenarios import cli
 
-TABLE = ROOT / "docs" / "figures.toml"
-_GAP = r"[\s│|*`]+"
-_FIGURE = r"([\w.,+-]*\w)"
-_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?!\w)")
+DEMO = "blindrec demo --backend ray"
+"""What ``make demo`` runs."""
+_TOKEN = re.compile(
+    r"^```(?P<kind>\w*)\n(?P<block>.*?)^```|`(?P<span>[^`]+)`"
+    r"|<!--(?P<key>[\w.]+):?(?P<format>[^\s>-]*)-->(?P<figure>[\w.,+-]*\w)",
+    re.DOTALL | re.MULTILINE,
+)
 
 
-def table() -> dict[str, list[dict[str, Any]]]:
-    """Return the content of `docs/figures.toml`."""
-    listed: dict[str, list[dict[str, Any]]] = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    return listed
+@dataclass(frozen=True)
+class Claim:
+    """A command or a program, and what a page says that it prints: lines of blocks, figures in sentences."""
+
+    page: str
+    program: str
+    blocks: list[str] = field(default_factory=list)
+    figures: list[re.Match[str]] = field(default_factory=list)
 
 
-def stands_for(entry: dict[str, Any], one: Shown) -> bool:
-    """Return whether an entry lists a command (by its text) or a program (by one of its lines)."""
-    named = {*entry.get("commands", ()), entry.get("command")}
-    return entry["page"] == one.page and (one.text in named or entry.get("program") in one.text.splitlines())
+def claims_of(page: str, text: str) -> list[Claim]:
+    """Return what a page claims, in its order."""
+    claims = [Claim(page, "")]
+    for token in _TOKEN.finditer(text):
+        if token["key"]:
+            claims[-1].figures.append(token)
+        elif token["kind"] == "text":
+            claims[-1].blocks.append(token["block"])
+        elif program := _program(token):
+            claims.append(Claim(page, program))
+    return [claim for claim in claims if claim.blocks or claim.figures]
 
 
-def listed_as(one: Shown) -> list[str]:
-    """Return the kinds under which the file lists it."""
-    return [kind for kind, entries in table().items() for entry in entries if stands_for(entry, one)]
+def _program(token: re.Match[str]) -> str:
+    if token["span"]:
+        return command_of(token["span"])
+    if token["kind"] == "python" and not MODULE.match(token["block"]):
+        return token["block"]
+    return (["", *lines_of(token["block"])] if token["kind"] in SHELL else [""])[-1]
 
 
-def run(words: list[str]) -> tuple[dict[str, Any], str]:
+def claims() -> list[Claim]:
+    """Return what all pages claim."""
+    return [claim for page in pages() for claim in claims_of(page, read(page))]
+
+
+def run(command: str) -> tuple[dict[str, Any], str]:
     """Run a command of blindrec here; return its result and what it prints."""
     out, err = io.StringIO(), io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                cli.main([*words, "--json", str(file)])
+                cli.main([*shlex.split(command)[1:], "--json", str(file)])
         except SystemExit as ended:
             if ended.code:
-                raise ValueError(f"blindrec {shlex.join(words)} ends with {ended.code}: {err.getvalue()}") from None
+                raise ValueError(f"{command} ends with {ended.code}: {err.getvalue()}") from None
         result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return result, out.getvalue()
 
 
-def untrue(entry: dict[str, Any], output: str) -> list[str]:
-    """Return lines of the tables below an entry's command that the command does not print."""
-    tables = [one.text for one in printed_blocks(entry["page"]) if entry.get("command") in one.commands]
-    pictures = [one["begins"] for one in table()["picture"] if one["page"] == entry["page"]]
-    return [
-        f"{entry['page']}: `{entry['command']}` does not print {line!r}"
-        for text in tables
-        if not text.strip().startswith(tuple(pictures))
-        for line in strangers(text, output, entry.get("varies", ()))
-    ]
-
-
-def run_entry(entry: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Run the quick command of an entry, where its files lie; see `run`."""
-    for name, text in entry.get("files", {}).items():
-        Path(name).write_text(text, encoding="utf-8")
-    return run(shlex.split(entry.get("run", entry["command"]))[1:])
-
-
 def printed(program: str) -> str:
-    """Run a program here and return what it prints: its text, or ``python -c TEXT`` or ``python FILE ...``."""
+    """Run a program here and return what it prints: its text, or ``python FILE ...``."""
     out, before = io.StringIO(), sys.argv
-    words = shlex.split(program) if program.startswith("python ") else ["python", "-c", program]
-    script = words[2] if words[1] == "-c" else Path(words[1]).read_text(encoding="utf-8")
+    words = shlex.split(program) if program.startswith("python ") else ["python", "-"]
+    script = program if words[1] == "-" else Path(words[1]).read_text(encoding="utf-8")
     try:
         sys.argv = words[1:]
         with contextlib.redirect_stdout(out):
@@ -95,61 +97,34 @@ def printed(program: str) -> str:
     return out.getvalue()
 
 
-def matches_of(template: str, text: str) -> list[re.Match[str]]:
-    """Find a template in a page, with any figures, table lines and line ends."""
-    parts = []
-    for literal, field, _, _ in Formatter().parse(template):
-        parts.append(_GAP.join(re.escape(word) for word in re.split(r"\s+", literal)))
-        if field is not None:
-            parts.append(_FIGURE)
-    return list(re.finditer("".join(parts), text))
+def outcome(program: str) -> tuple[dict[str, Any], str]:
+    """Run what a page shows; return its result, if it has one, and what it prints."""
+    command = DEMO if program == "make demo" else program
+    return run(command) if command.startswith("blindrec ") else ({}, printed(command))
 
 
-def measured(template: str, result: dict[str, Any]) -> list[str]:
-    """Return the figures of a template as a result has them."""
-    form = Formatter()
-    return [
-        form.format_field(form.get_field(field, (), result)[0], how or "")
-        for _, field, how, _ in form.parse(template)
-        if field is not None
+def faults(claim: Claim, result: dict[str, Any], output: str) -> list[str]:
+    """Return what a page says otherwise than its command."""
+    where = f"{claim.page}: `{claim.program}`"
+    lost = [line for block in claim.blocks for line in strangers(block, output)]
+    wrong = [(one["figure"], measured(one, result)) for one in claim.figures]
+    return [f"{where} does not print {line!r}" for line in lost] + [
+        f"{where}: documented {stated}, measured {now}" for stated, now in wrong if stated != now
     ]
 
 
-def compare(page: str, command: str, template: str, result: dict[str, Any]) -> str:
-    """Return what is wrong with the figures that a page takes from a result, or an empty text."""
-    places, now = matches_of(template, read(page)), measured(template, result)
-    if len(places) != 1:
-        return f"{page}: '{template}' stands there {len(places)} times, not once; mend docs/figures.toml or the page"
-    if (stated := list(places[0].groups())) != now:
-        return f"{page}: '{template}' of `{command}`: documented {', '.join(stated)}, measured {', '.join(now)}"
-    return ""
+def measured(figure: re.Match[str], result: dict[str, Any]) -> str:
+    """Return a figure as a result has it."""
+    value: Any = result
+    for key in figure["key"].split("."):
+        value = value[int(key) if key.isdecimal() else key]
+    return format(value, figure["format"])
 
 
-def differing(page: str, template: str, output: str) -> str:
-    """Return what is wrong with the figures that a page takes from a program's output; ``{3}`` is its fourth number."""
-    places, numbers = matches_of(template, read(page)), [float(one.replace(",", "")) for one in _NUMBER.findall(output)]
-    if len(places) != 1:
-        return f"{page}: '{template}' stands there {len(places)} times, not once; mend docs/figures.toml or the page"
-    wrong = []
-    indices = [int(field) for _, field, _, _ in Formatter().parse(template) if field is not None]
-    for stated, index in zip(places[0].groups(), indices, strict=True):
-        plain = stated.replace(",", "").removeprefix("-")
-        if f"{numbers[index]:.{len(plain.partition('.')[2])}f}".lstrip("0") != plain.lstrip("0"):
-            wrong.append(f"documented {stated}, printed {numbers[index]}")
-    return f"{page}: '{template}': {'; '.join(wrong)}" if wrong else ""
-
-
-def strangers(block: str, output: str, varies: Sequence[str] = ()) -> list[str]:
-    """Return the lines of a printed block that a command does not print, in this order; rows may be left out.
-
-    Rows that begin as one of ``varies`` depend on the machine, and are not compared.
-    """
-    now, lost = iter([_words(line) for line in output.splitlines()]), []
-    for line in block.splitlines():
-        words = _words(line)
-        if words and not words.startswith(tuple(varies)) and words not in now:
-            lost.append(line)
-    return lost
+def strangers(block: str, output: str) -> Iterator[str]:
+    """Yield the lines of a block that a command does not print in this order."""
+    now = iter([_words(line) for line in output.splitlines()])
+    return (line for line in block.splitlines() if _words(line) and _words(line) not in now)
 
 
 def _words(line: str) -> str:
@@ -158,25 +133,16 @@ def _words(line: str) -> str:
 
 
 def refresh() -> None:
-    """Write the figures of quick commands into their pages."""
-    with folder_of_pages():
-        for entry in table()["quick"]:
-            result, _ = run_entry(entry)
-            for template in entry.get("says", ()):
-                text, now = read(entry["page"]), iter(measured(template, result))
-                place = matches_of(template, text)[0]
-                new, end = "", place.start()
-                for group in range(1, len(place.groups()) + 1):
-                    new += text[end : place.start(group)] + next(now)
-                    end = place.end(group)
-                text = text[: place.start()] + new + text[end:]
-                (ROOT / entry["page"]).write_text(text, encoding="utf-8")
+    """Write the figures of sentences."""
+    for claim in reversed(claims()):
+        if claim.figures:
+            with folder_of_pages():
+                result, _ = outcome(claim.program)
+            text = read(claim.page)
+            for one in reversed(claim.figures):
+                text = text[: one.start("figure")] + measured(one, result) + text[one.end("figure") :]
+            (ROOT / claim.page).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
     refresh()
-    notebooks.refresh(pages.notebooks())
-    tables.write()
-    from benchmarks import papers  # it runs commands as this module does
-
-    papers.write()

@@ -1,4 +1,4 @@
-"""Finding commands, programs, modules, sessions and printed output in the text of pages."""
+"""The pages of the project, and the commands, modules and sessions in them."""
 
 import contextlib
 import html
@@ -9,35 +9,21 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 STATEMENTS = "docs/reference/papers.md"
 """A page that `benchmarks.papers` makes from JSON, whose commands its own test reads."""
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _PROGRAMS = (
-    r"(?:blindrec(?! \w+,)|make|python|ray|kubectl|sbatch|helm|docker|git|pip|pre-commit|mkdocs|cd|export|kill|rm|for"
-    r"|find|\w+=\$\(\w+)[ \n]"
+    r"(?:blindrec(?! \w+,)|make|python|ray|kubectl|sbatch|helm|docker|pip|export|kill|rm|for|cd|\w+=\$\(\w+)[ \n]"
 )
+SHELL = ("", "sh", "bash")
+"""Kinds of blocks whose lines may be commands."""
 _BEGINS = r"(?:make [a-z-]+\b|python -m \w|python -c |find \. |blindrec [\w-]+(?=[\s`]|$))"
-_MODULE = re.compile(r"# (\w+\.py)\n")
+MODULE = re.compile(r"# (\w+\.py)\n")
 WRITTEN = re.compile(r"%%writefile (\S+)\n")
 """First line of a notebook's cell that writes a file."""
-
-
-class Shown(NamedTuple):
-    """A command, a program or anything else that a page shows."""
-
-    page: str
-    text: str
-
-
-class Printed(NamedTuple):
-    """A block that is neither a command nor code: output of a command before it, or a picture."""
-
-    page: str
-    commands: tuple[str, ...]
-    text: str
 
 
 def pages() -> list[str]:
@@ -88,52 +74,32 @@ def blocks(text: str, *kinds: str) -> Iterator[str]:
     yield from (body for kind, body in _FENCED.findall(text) if kind in kinds)
 
 
-def _lines(block: str) -> Iterator[str]:
-    """Yield the commands of a block without comments; nothing if it has none."""
+def lines_of(block: str) -> list[str]:
+    """Return the commands of a block without comments; none if it is something else."""
     if not re.match(_PROGRAMS, block):
-        return
-    for line in re.sub(r"<<'END'\n.*?^END$", "<<'END'", block, flags=re.DOTALL | re.MULTILINE).splitlines():
-        if not line.endswith("<<'END'") and (command := re.split(r"(?:^|\s+)#\s", line)[0].strip()):
-            yield command
+        return []
+    lines = (re.split(r"(?:^|\s+)#\s", line)[0].strip() for line in block.splitlines())
+    return [line for line in lines if line]
+
+
+def command_of(span: str) -> str:
+    """Return the command in a span of code; a bare ``blindrec run`` only names one."""
+    command = " ".join(span.split())
+    return command if re.match(_BEGINS, span) and not re.fullmatch(r"blindrec [\w-]+", command) else ""
 
 
 def commands(text: str) -> Iterator[str]:
-    """Yield the commands of a page, in blocks and in the text; a bare ``blindrec run`` only names the command."""
-    for block in blocks(text, "", "sh", "bash", "console"):
-        yield from _lines(block)
-    for span in re.findall(rf"`({_BEGINS}[^`]*)`", _FENCED.sub("", text)):
-        command = " ".join(span.split())
-        if not re.fullmatch(r"blindrec [\w-]+", command):
-            yield command
-
-
-def programs(text: str) -> Iterator[str]:
-    """Yield the programs of a page: its Python that is no module."""
-    heredocs = re.findall(r"^python - <<'END'\n(.*?)^END$", text, re.DOTALL | re.MULTILINE)
-    yield from (block for block in [*blocks(text, "python"), *heredocs] if not _MODULE.match(block))
+    """Yield the commands of a page, in blocks and in the text."""
+    for block in blocks(text, *SHELL):
+        yield from lines_of(block)
+    yield from filter(None, map(command_of, re.findall(r"`([^`]+)`", _FENCED.sub("", text))))
 
 
 def modules(text: str) -> Iterator[tuple[str, str]]:
     """Yield the modules of a page by the name in their first line: ``# mypolicy.py``."""
     for block in blocks(text, "python"):
-        if named := _MODULE.match(block):
+        if named := MODULE.match(block):
             yield named[1], block
-
-
-def printed_blocks(page: str) -> Iterator[Printed]:
-    """Yield blocks that are neither commands nor code, each with the commands of the last block before it."""
-    last: tuple[str, ...] = ()
-    for kind, body in _FENCED.findall(read(page)):
-        if kind not in ("python", "pycon", "toml"):
-            if commands_here := tuple(_lines(body)):
-                last = commands_here
-            elif not body.startswith("python - <<"):
-                yield Printed(page, last, body)
-
-
-def shown() -> list[Shown]:
-    """Return all commands and programs of all pages."""
-    return [Shown(page, one) for page in pages() for find in (commands, programs) for one in find(read(page))]
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ measured is written by hand, with the day and the table of docs/measured.json.
 
 import json
 import math
-import shlex
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -78,7 +77,7 @@ def text(record: dict[str, Any]) -> str:
 @cache
 def _result(command: str) -> dict[str, Any]:
     with folder_of_pages():
-        return documented.run(shlex.split(command)[1:])[0]
+        return documented.run(command)[0]
 
 
 def measured(row: Statement) -> str:

@@ -1,6 +1,5 @@
 """The documentation site, not built, which `make docs` does: navigation, links, and what a browser would load."""
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ import yaml
 
 import blindrec
 from benchmarks import site
-from benchmarks.pages import ROOT, STATEMENTS, notebooks
+from benchmarks.pages import ROOT, notebooks
 
 CONFIG: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 NAV = list(site.listed(CONFIG["nav"]))
@@ -60,19 +59,6 @@ def test_every_page_stands_in_the_navigation_once() -> None:
     pages = [*(ROOT / "docs").rglob("*.md"), *notebooks(), *(ROOT / page for page in OUTSIDE), *checklists]
     made = [place for place in MADE if place.endswith(".md")]
     assert sorted(NAV) == sorted([*made, *map(site.stands_at, pages)])
-
-
-def words(text: str) -> int:
-    return len(BLOCK.sub("", text).split())
-
-
-def test_the_shelves_are_short() -> None:
-    """Pages of docs and the notebooks' text; what the site makes from the code and from measurements is no prose."""
-    docs = ROOT / "docs"
-    books = [json.loads(path.read_text(encoding="utf-8"))["cells"] for path in docs.rglob("*.ipynb")]
-    prose = ["".join(cell["source"]) for cells in books for cell in cells if cell["cell_type"] == "markdown"]
-    prose += [path.read_text(encoding="utf-8") for path in docs.rglob("*.md") if path != ROOT / STATEMENTS]
-    assert sum(map(words, prose)) <= 25_000
 
 
 def test_the_navigation_leads_a_newcomer() -> None:

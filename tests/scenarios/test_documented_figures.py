@@ -1,161 +1,92 @@
-"""README and docs: every command that they show is listed, and figures of quick ones are measured."""
+"""What pages say that commands print is what they print, and every command of a page is one that there is."""
 
 import importlib
 import importlib.util
 import re
 import shlex
-from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from thoroughness import sample
 
 from benchmarks import documented, measured
 from benchmarks.measured import measured_tables
-from benchmarks.pages import (
-    Printed,
-    Shown,
-    commands,
-    folder_of_pages,
-    modules,
-    pages,
-    printed_blocks,
-    programs,
-    read,
-    shown,
-)
-from coordinator.protocol.errors import InputError
-from scenarios.backends.selection import Ray
+from benchmarks.pages import ROOT, SHELL, blocks, commands, folder_of_pages, lines_of, modules, pages, read
+from scenarios.backends import ray_instance
 from scenarios.cli import command_line
 from scenarios.cluster.job_request import parsed
 
+CLAIMS = documented.claims()
+COMMANDS = [(page, command) for page in pages() for command in commands(read(page))]
 REMOTE = ("submit", "status", "watch", "fetch", "stop")  # Commands to a cluster's head: tests/deploy parses them
-ROOT = Path(__file__).parents[2]
-TABLE = documented.table()
-SHOWN = shown()
-
-
-RUNS = ("compare", "demo", "online", "run", "sweep", "two-tier")  # Commands that open a backend
-ON_RAY = (
-    "make demo",
-    "blindrec run --items 1000 --rated 30 --users 2000000 --epsilon 1 --like 0.9,0.1 --repeat 20 --json result.json",
-    "blindrec sweep accuracy --out sweep",
+ON_RAY = ("make demo", "blindrec sweep accuracy --out sweep")
+"""Commands with claims that choose Ray, as they stand there."""
+PICTURES = (
+    "E[Q_ij S]",
+    "U_c =",
+    "E[H_i S",
+    "one vector:",
+    "blindrec/ ",
+    "run seed ──",
+    "#!/bin/bash",
+    "run: 5 rounds over",
 )
-"""Commands of pages that choose Ray, as they stand there."""
+"""How blocks begin that no quick command prints: formulas, drawings, a script, what a long run said."""
 
 
-def words_of(entry: dict[str, Any]) -> list[str]:
-    """The words of what is run of a quick entry."""
-    return shlex.split(entry.get("run", entry["command"]))[1:]
-
-
-def quick(*, on_ray: bool) -> pytest.MarkDecorator:
-    """Quick entries that run on Ray, or that do not."""
-    some = [one for one in TABLE["quick"] if on_ray == (one["command"] in ON_RAY)]
+def claims(*, on_ray: bool) -> pytest.MarkDecorator:
+    """What pages claim of commands that run on Ray, or that do not."""
+    some = [one for one in CLAIMS if on_ray == (one.program in ON_RAY)]
     return pytest.mark.parametrize(
-        "entry", sample(some, 1) if on_ray else some, ids=lambda entry: f"{entry['page']}: {entry['command']}"
+        "claim", sample(some, 1) if on_ray else some, ids=lambda claim: f"{claim.page}: {claim.program[:80]}"
     )
 
 
 @pytest.mark.cluster
-@quick(on_ray=True)
-def test_a_quick_command_runs_on_ray_and_measures_the_figures_beside_it(lent: None, entry: dict[str, Any]) -> None:
+@claims(on_ray=True)
+def test_what_a_page_says_of_a_command_on_ray_is_what_it_prints(
+    lent: None, claim: documented.Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On the backend that a reader gets who types what the page shows."""
-    words = [word for word in words_of(entry) if word not in ("--backend", "ray")]
-    check_figures({**entry, "run": shlex.join(["blindrec", *words, "--backend", "ray"])})
+    monkeypatch.setattr(ray_instance, "on_ray", joined := Mock(wraps=ray_instance.on_ray))
+    with folder_of_pages():
+        told = documented.outcome(claim.program)
+    joined.assert_called_once()
+    assert documented.faults(claim, *told) == []
 
 
-@pytest.mark.parametrize(
-    "entry", [one for one in TABLE["quick"] if words_of(one)[0] in RUNS], ids=lambda entry: str(entry["command"])
-)
-def test_a_page_says_what_chooses_its_backend(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[object] = []
-
-    def opening(backend: object) -> None:
-        opened.append(backend)
-        raise InputError("chosen")
-
-    monkeypatch.delenv("RAY_ADDRESS")
-    monkeypatch.setattr("scenarios.backends.selection.opened", opening)
-    demo = "blindrec demo --backend ray"
-    assert f"$(BIN)/{demo}" in (ROOT / "Makefile").read_text(encoding="utf-8")
-    typed = {**entry, "run": demo if entry["command"] == "make demo" else entry["command"]}
-    with folder_of_pages(), pytest.raises(ValueError, match="chosen"):
-        documented.run_entry(typed)
-    assert [isinstance(one, Ray) for one in opened] == [entry["command"] in ON_RAY]
-
-
-@pytest.mark.few(8)
-@quick(on_ray=False)
-def test_figures_beside_a_quick_command_are_measured(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.whole  # each is a figure that nobody else compares; half a minute together
+@claims(on_ray=False)
+def test_what_a_page_says_is_what_its_command_prints(claim: documented.Claim, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS")  # nothing is predicted where a cluster is named
-    check_figures(entry)
-
-
-def check_figures(entry: dict[str, Any]) -> None:
-    """Run an entry's command; hold the page's figures and tables against what it says."""
+    monkeypatch.setattr(ray_instance, "on_ray", lambda **_: pytest.fail("it chooses Ray"))
     with folder_of_pages():
-        result, output = documented.run_entry(entry)
-    faults = [
-        documented.compare(entry["page"], entry["command"], template, result) for template in entry.get("says", ())
-    ]
-    assert not any(faults := [*faults, *documented.untrue(entry, output)]), "\n".join(filter(None, faults))
+        told = documented.outcome(claim.program)
+    assert documented.faults(claim, *told) == []
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("entry", TABLE["program"], ids=lambda entry: str(entry.get("program", entry.get("command"))))
-def test_a_page_states_what_its_program_prints(entry: dict[str, Any]) -> None:
-    (one,) = [one for one in SHOWN if documented.stands_for(entry, one)]
-    with folder_of_pages():
-        output = documented.printed(one.text)
-    faults = [documented.differing(one.page, template, output) for template in entry.get("says", ())]
-    assert not any(faults := [*faults, *documented.untrue(entry, output)]), "\n".join(filter(None, faults))
+def test_a_page_that_says_something_else_is_found() -> None:
+    page = "```\nblindrec run\nblindrec x\n```\n```text\n│ users │ 7 │\n```\n"
+    page += "`blindrec y --z` <!--rows.0.a:,-->1,000 <!--b-->2.\n"
+    first, second = documented.claims_of("p", page)
+    assert [one.program for one in (first, second)] == ["blindrec x", "blindrec y --z"]
+    output = "title\n┌────┐\n│ users  │ 7 │\n│ right │ 0.9 │\n└──┘\n"
+    assert documented.faults(first, {}, output) == []
+    assert documented.faults(first, {}, output.replace("7", "8")) == ["p: `blindrec x` does not print '│ users │ 7 │'"]
+    assert list(documented.strangers("│ right │ 0.9 │\n│ users │ 7 │\n", output)) == ["│ users │ 7 │"]
+    assert documented.faults(second, {"rows": [{"a": 1000}], "b": 2}, "") == []
+    (fault,) = documented.faults(second, {"rows": [{"a": 1001}], "b": 2}, "")
+    assert fault == "p: `blindrec y --z`: documented 1,000, measured 1,001"
 
 
-def test_every_command_and_program_is_listed_once() -> None:
-    """So no figure is added that nobody can refresh."""
-    assert len(SHOWN) > 100
-    assert not (lost := unlisted(SHOWN)), "docs/figures.toml must list each once:\n" + "\n".join(lost)
-
-
-def unlisted(every: Iterable[Shown]) -> list[str]:
-    """What is not listed once."""
-    return [
-        f"{one.page}: {one.text[:200]!r} is listed {len(kinds)} times"
-        for one in every
-        if len(kinds := documented.listed_as(one)) != 1
-    ]
-
-
-def test_what_a_page_gains_must_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands in blocks and in the text, lines of shell of any program, programs, and tables that nothing prints."""
-    gained = "```\nblindrec run --users 7\nkubectl get pods\n```\n`make nothing` `python -m benchmarks.nothing`\n"
-    gained += "```python\nx = 1\n```\n```\n│ users │ 7 │\n```\n"
-    monkeypatch.setattr("benchmarks.pages.read", lambda _: gained)
-    new = [Shown("README.md", one) for find in (commands, programs) for one in find(gained)]
-    assert len(unlisted(new)) == len(new) == 5
-    (table_of_nobody,) = printed_blocks("README.md")
-    assert table_of_nobody.commands == ("blindrec run --users 7", "kubectl get pods")
-    assert not held(table_of_nobody)
-
-
-def held(block: Printed) -> bool:
-    """Whether a test compares it with what a command prints, or the list says what else it is."""
-    said = [
-        one for one in TABLE["picture"] if one["page"] == block.page and block.text.strip().startswith(one["begins"])
-    ]
-    runs = [one for kind in ("quick", "program") for one in TABLE[kind] if one["page"] == block.page]
-    return len(said) == 1 or (not said and bool({*block.commands} & {one.get("command") for one in runs}))
-
-
-def test_every_table_is_compared_and_every_picture_is_listed() -> None:
-    blocks = [block for page in pages() for block in printed_blocks(page)]
-    assert len(blocks) > 8
-    assert not [(block.page, block.text) for block in blocks if not held(block)]
-    for one in TABLE["picture"]:
-        assert any(b.page == one["page"] and b.text.strip().startswith(one["begins"]) for b in blocks), one
+def test_every_printed_block_is_compared_or_is_a_picture() -> None:
+    assert len(CLAIMS) > 15
+    assert all(claim.program for claim in CLAIMS)
+    for page in pages():
+        for block in blocks(read(page), *SHELL):
+            assert lines_of(block) or block.strip().startswith(PICTURES), (page, block)
 
 
 def test_modules_of_pages_can_be_imported() -> None:
@@ -166,36 +97,22 @@ def test_modules_of_pages_can_be_imported() -> None:
             importlib.import_module(name.removesuffix(".py"))
 
 
-def test_a_table_that_a_command_does_not_print_is_found() -> None:
-    output = "title\n┌────┐\n│ users  │ 7 │\n│ right │ 0.9 │\n│ seconds │ 1 │\n└──┘\n"
-    assert documented.strangers("│ users │ 7 │\n│ seconds │ 2 │\n", output, ["seconds"]) == []
-    assert documented.strangers("│ users │ 8 │\n", output) == ["│ users │ 8 │"]
-    assert documented.strangers("│ right │ 0.9 │\n│ users │ 7 │\n", output) == ["│ users │ 7 │"]
-
-
-def test_the_list_holds_nothing_that_no_page_shows() -> None:
-    entries = [entry for kind, some in TABLE.items() for entry in some if kind != "picture"]
-    texts = {
-        (entry["page"], one) for entry in entries for one in (*entry.get("commands", ()), entry.get("command")) if one
-    }
-    assert texts <= {(one.page, one.text) for one in SHOWN}
-    assert all(any(documented.stands_for(entry, one) for one in SHOWN) for entry in entries)
-    assert all(entry["figures"] and entry["ran"] for entry in TABLE["long"])
-    assert all(entry["ran"] <= datetime.now(UTC).date() for entry in entries if "ran" in entry)
-    assert all(entry["why"] for kind in ("long", "example", "picture") for entry in TABLE[kind])
-
-
-@pytest.mark.parametrize(
-    "one", [one for one in SHOWN if not one.text.count("\n")], ids=lambda one: f"{one.page}: {one.text}"
-)
-def test_every_command_is_one_that_there_is(one: Shown) -> None:
-    words = [re.sub("^[A-Z]$", "1", word) for word in shlex.split(one.text)]
-    if one.text.startswith("python -m"):
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_every_command_is_one_that_there_is(page: str, command: str) -> None:
+    words = [re.sub("^[A-Z]$", "1", word) for word in shlex.split(command)]
+    if command.startswith("python -m"):
         assert importlib.util.find_spec(words[2]) is not None
     elif words[0] == "make":
         assert f"\n{words[1]}:" in read("Makefile")
-    elif words[0] == "blindrec" and not {"[", "...", "--help"} & {*words, *one.text} and words[1] not in REMOTE:
+    elif words[0] == "blindrec" and not {"[", "...", "--help"} & {*words, *command} and words[1] not in REMOTE:
         parsed(command_line(), words[1:])
+
+
+def test_figures_that_take_minutes_have_the_day_on_which_they_were_measured() -> None:
+    days = [day for page in pages() for day in re.findall(r"<!-- ran (.*?) -->", read(page))]
+    assert len(days) > 20
+    assert all(date.fromisoformat(day) <= datetime.now(UTC).date() for day in days)
+    assert f"$(BIN)/{documented.DEMO}" in read("Makefile")
 
 
 FORMULAS = ("formulas-of-one-value", "formulas-of-bits-and-sets", "groups-of-pairs", "what-one-liar-moves")
@@ -214,7 +131,7 @@ def test_every_measured_table_names_the_command_that_made_it_and_the_day() -> No
         if name in FORMULAS:
             assert entry["why"]
         elif "commit" not in entry:  # there the program stood that is gone now
-            test_every_command_is_one_that_there_is(Shown(measured.DATA, entry["command"]))
+            test_every_command_is_one_that_there_is(measured.DATA, entry["command"])
 
 
 def test_rows_of_a_table_that_was_measured_again_are_those_that_its_command_printed(tmp_path: Path) -> None:
@@ -255,18 +172,3 @@ def test_no_page_has_a_typed_table_of_measurements() -> None:
     assert not [line for line in faults if not any(one in line for one in NO_MEASUREMENT)]
     assert typed("| set | .97 |\n| pairs | 1,200 |\n| `0.5` | a |\n") == ["| set | .97 |", "| pairs | 1,200 |"]
     assert typed("<!-- worth: x -->\n| set | .97 |\n<!-- end -->\n") == []
-
-
-def test_a_wrong_figure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = "Some words.\n│ items right │ 0.95 │\n│ users       │ 74,480 │\nand 1,000 of them.\n"
-    monkeypatch.setattr("benchmarks.documented.read", lambda _: page)
-    right = {"accuracy": 0.95, "users": 74480, "rows": [{"answered": 1000}]}
-    for template in ("right │ {accuracy:.2f} │ users │ {users:,} │", "and {rows[0][answered]:,} of them."):
-        assert documented.compare("p", "c", template, right) == ""
-    differences = documented.compare("p", "c", "users │ {users:,} │", {"users": 69334})
-    assert differences == "p: 'users │ {users:,} │' of `c`: documented 74,480, measured 69,334"
-    assert "stands there 0 times" in documented.compare("p", "c", "users were {users:,}", right)
-    assert documented.differing("p", "right │ {1} │ users │ {0} │", "74480 and 0.951, 1000") == ""
-    assert documented.differing("p", "right │ {1} │ users │ {0} │", "74481 and 0.956").endswith(
-        "documented 0.95, printed 0.956; documented 74,480, printed 74481.0"
-    )
