@@ -8,24 +8,18 @@ Many images set PYTHONDONTWRITEBYTECODE, with which each process compiles pandas
 import os
 import sys
 import tempfile
-import threading
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
-import psutil
 import typer
 
-from benchmarks.start_up import took
+from benchmarks.watching import took
 
 FILES = {"c": (6_040, 3_706, 1_000_000), "a": (30_000, 2_000, 1_200_000), "b": (50_000, 5_000, 2_000_000)}
 TASTES, KEEN = 12, 4.0  # Clusters of people and of items, and how much more often people rate those of their own
 MODELS = "none,curator,two-servers,shuffled,two-tier,local"
-EVERY = 0.2  # Seconds between two looks at memory
 
 
 def made(people: int, items: int, ratings: int) -> pd.DataFrame:
@@ -47,28 +41,6 @@ def made(people: int, items: int, ratings: int) -> pd.DataFrame:
     return pd.DataFrame({"userId": owner, "movieId": item, "rating": stars}).iloc[coins.permutation(item.size)]
 
 
-def with_peak(run: Callable[[], dict[str, float]]) -> dict[str, float]:
-    """Return a run's times and the peak of its processes' memory [MB]: theirs alone, and once what they share."""
-    done, sizes, own = threading.Event(), [0.0], psutil.Process()
-
-    def watch() -> None:
-        while not done.wait(EVERY):
-            alone, shared = 0, [0]
-            for one in own.children(recursive=True):
-                with suppress(psutil.Error):
-                    memory = one.memory_info()
-                    alone += memory.rss - memory.shared
-                    shared.append(memory.shared)
-            sizes.append((alone + max(shared)) / 1e6)
-
-    (thread := threading.Thread(target=watch)).start()
-    try:
-        return run() | {"megabytes": max(sizes)}
-    finally:
-        done.set()
-        thread.join()
-
-
 def main(
     file: Annotated[str, typer.Option(help="Some of the files c, a, b.")] = "c,a,b",
     seeds: Annotated[int, typer.Option(help="Splits of each.")] = 3,
@@ -85,8 +57,9 @@ def main(
             flags = ["--trust-models", MODELS, "--epsilon", "1,4", "--scale", "1,10,100", "--like-from", "4"]
             flags += ["--mechanisms", "all", "--public", "0.01,0.05,0.2", "--worth", "0.95", "--of", "popularity"]
             command = [sys.executable, "-m", "blindrec", "compare", str(path), *flags, "--seeds", str(seeds)]
-            one = with_peak(partial(took, command, environment=environment))
-            print(f"{name}:", ", ".join(f"{what} {number:,.0f}" for what, number in one.items()), os.getloadavg())
+            clock, seen = took(command, environment=environment, memory=True)
+            print(f"{name}: {clock:,.0f} s by the clock, {seen.processor:,.0f} s of processor time,", end=" ")
+            print(f"{seen.proportional / 1e6:,.0f} MB", os.getloadavg())
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks import worth
-from benchmarks.pages import ROOT
+from benchmarks.pages import ROOT, table
 
 DATA = "docs/measured.json"
 INTRODUCTION = """\
@@ -67,12 +67,12 @@ def page(tables: Tables) -> str:
         parts.append(f"## {title}\n\n{how}{also}, {entry['ran']}")
         parts[-1] += f', <a href="../measured/{name}.csv" download>as a CSV</a>'
         head, *rows = [[_escaped(cell) for cell in row] for row in (entry["columns"], *entry["rows"])]
-        parts.append(worth.table(head, rows))
+        parts.append(table(head, rows))
     return "\n\n".join(parts) + "\n"
 
 
 def _escaped(cell: str) -> str:
-    return re.sub(r"([*|])", r"\\\1", cell)
+    return cell.replace("*", r"\*")
 
 
 def rows_in(output: str) -> list[list[str]]:

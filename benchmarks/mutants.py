@@ -93,7 +93,7 @@ def main(
     listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     modules = sorted({str(path.relative_to(ROOT)) for one in of or listed["modules"] for path in ROOT.glob(one)})
     job = {"modules": modules, "sample": sample, "seed": seed}
-    sample_result = outside("cosmic-ray", environment("cosmic-ray", default_folder()), "cosmic_mutants", job)
+    sample_result = outside(environment("cosmic-ray", default_folder()), "cosmic_mutants", job)
     out.mkdir(parents=True, exist_ok=True)
     mutants, equivalents = sample_result["mutants"], keys(listed["equivalent"])
     # Who lives costs most, a minute, and these say least

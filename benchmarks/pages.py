@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,13 @@ def _cells(cells: list[dict[str, Any]], *, whole: bool) -> Iterator[str]:
             else:
                 alt = html.escape(cell["metadata"]["alt"])
                 yield f'<img alt="{alt}" src="data:image/png;base64,{output["data"]["image/png"].strip()}">'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table, a line for each row."""
+    lines = [head, ["---"] * len(head), *([" ".join(cell.split()).replace("|", r"\|") for cell in row] for row in rows)]
+    first, rule, *rest = (" | ".join(line) for line in lines)
+    return "\n".join([f"| {first} |", f"|{rule.replace(' ', '')}|", *(f"| {line} |" for line in rest)])
 
 
 def blocks(text: str, *kinds: str) -> Iterator[str]:

@@ -18,8 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks import documented
-from benchmarks.pages import ROOT, STATEMENTS, folder_of_pages
-from benchmarks.worth import table
+from benchmarks.pages import ROOT, STATEMENTS, folder_of_pages, table
 from scenarios.log import console
 from scenarios.theory.sufficient_users import delta_min
 
@@ -122,7 +121,7 @@ def _cells(row: Statement) -> list[str]:
     how = f"`{row['command']}`" if "command" in row else row.get("why") or f"test `{row['test'].partition('::')[2]}`"
     verdict = VERDICTS[row["holds"]][0] + (f": {row['note']}" if "note" in row else "")
     cells = (f"{row['no']}: {row['says']}", row.get("paper", ""), row.get("measured", ""), verdict)
-    says, paper, figure, verdict = (cell.replace("*", r"\*").replace("|", r"\|") for cell in cells)
+    says, paper, figure, verdict = (cell.replace("*", r"\*") for cell in cells)
     return [says, how, paper, figure, verdict]
 
 

@@ -2,10 +2,10 @@
 
 import ast
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from benchmarks.pages import ROOT, table
 from coordinator.protocol.losses import FATES
 from coordinator.protocol.second_order_mechanisms import half_of
 from scenarios.cli import command_line
@@ -18,77 +18,17 @@ from scenarios.families.two_tier import two_tier_experiment
 from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
 from scenarios.studies.compare.comparison_settings import Comparison
 
-MECHANISMS = {
-    "maxsense": (
-        "whether it likes an item of a random public set",
-        "one flipped bit",
-        "very many items, one round",
-    ),
-    "sign": (
-        "which public random signs agree best with its likes and dislikes",
-        "the name of a vector of signs, the best most often",
-        "clusters of items in the fewest users, with adaptive rounds",
-    ),
-    "anchor": ("how its likes agree with a guess of all labels, or pairs of items", "one flipped bit", "user classes"),
-    "multi-maxsense": (
-        "whether it likes an item of each of several sets",
-        "one bit for each, at a share of epsilon",
-        "large epsilon",
-    ),
-    "grr": ("one of its liked items", "an item, the true one most often", "few items, or a shuffler"),
-    "oue": ("one of its liked items", "a bit for each item", "popularity, where bytes do not matter"),
-    "olh": ("one of its liked items", "a bucket of a public hash", "popularity, in few bytes"),
-    "hadamard": ("one of its liked items", "signs of public rows", "popularity, in one or few bits"),
-    "subset": ("one of its liked items", "a set of items", "popularity, at middle epsilon"),
-    "set": ("all items that it likes, filled up", "a set of items", "lists by popularity where nobody is trusted"),
-    "pairs": ("pairs of items that it likes", "a set of pairs", "lists of a person's own taste, at large epsilon"),
-    "pairwise": ("whether two random items are rated alike", "one flipped bit", "user classes, few items"),
-    "totals": ("which items it likes", "a share for each of two servers", "popularity, if one of two is honest"),
-    "pair-totals": ("which items it likes, and their pairs", "a share for each of two servers", "taste, likewise"),
-    "curator-items": ("everything", "its ratings, to the curator", "popularity, if a curator is trusted"),
-    "curator-pairs": ("everything", "its ratings, to the curator", "clusters, if a curator is trusted"),
-    "item-query": ("whether it likes one item", "the truth", "a comparison without privacy"),
-    "full-reveal": ("everything", "its ratings", "a comparison without privacy"),
-    "pmd": (
-        "its completed vector",
-        "one of K vectors over the scale of ratings",
-        "two tiers, deniability of a coordinate",
-    ),
-    "pmc": (
-        "the signs of its completed vector",
-        "all of them, or all flipped",
-        "two tiers, deniability of a coordinate",
-    ),
-    "pmc-rr": (
-        "the signs of its completed vector",
-        "the same, each flipped on its own",
-        "two tiers, epsilon of a sign",
-    ),
-    "laplace": ("its completed vector", "the vector with noise", "two tiers, epsilon of a coordinate"),
-    "sslp": ("its completed vector", "a corner of a cube on its side", "two tiers with differential privacy"),
-    "privunit": (
-        "its completed vector",
-        "a public unit vector near its direction",
-        "two tiers with differential privacy",
-    ),
-    "exact": ("its completed vector", "the vector itself", "a comparison without privacy"),
-}
-"""What a device is asked, what it releases, and when a mechanism is best; those of two tiers come last."""
-
-
 _ENDS = ("low", "high", "error", "least", "mean", "median", "most")  # Of keys that the page of columns explains at once
 
 
 def sections() -> dict[str, dict[str, str]]:
     """Return the meanings of keys, by sections."""
-    text = (Path(__file__).parents[1] / "docs/meanings.toml").read_text(encoding="utf-8")
-    sections: dict[str, dict[str, str]] = tomllib.loads(text)
-    return sections
+    return tomllib.loads((ROOT / "docs/meanings.toml").read_text(encoding="utf-8"))
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *([" ".join(one.split()).replace("|", "\\|") for one in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def mechanisms() -> dict[str, list[str]]:
+    """Return of each mechanism what a device is asked, what it releases, and when it is best."""
+    return tomllib.loads((ROOT / "docs/mechanisms.toml").read_text(encoding="utf-8"))
 
 
 def settings() -> dict[str, str]:
@@ -115,18 +55,18 @@ def commands_page() -> str:
             (f"`{', '.join([*one.opts, *one.secondary_opts])}`", getattr(one, "help", None) or "")
             for one in command.params
         ]
-        text += f"\n{_table(('flag', 'meaning'), rows)}\n" if rows else ""
+        text += f"\n{table(('flag', 'meaning'), rows)}\n" if rows else ""
     return text
 
 
 def mechanisms_page() -> str:
     """Return the page of mechanisms: what is asked, released and guaranteed, and when each is best."""
     rows = []
-    for name, (question, release, best) in MECHANISMS.items():
+    for name, (question, release, best) in mechanisms().items():
         promise = RunSpec(Scenario(design=name).complete()).guarantee if name in designs() else half_of(name).promise
         rows.append((f"`{name}`", question, release, promise, best))
     heads = ("`--design`, or `--mechanism` of two tiers", "a device is asked", "it releases", "guarantee", "best for")
-    return f"# Mechanisms\n\nGuarantees are the words of the code.\n\n{_table(heads, rows)}\n"
+    return f"# Mechanisms\n\nGuarantees are the words of the code.\n\n{table(heads, rows)}\n"
 
 
 def columns_page() -> str:
@@ -141,7 +81,7 @@ def columns_page() -> str:
     )
     for title, names in sections().items():
         rows = [(f"`{name}`", printed.get(name, ""), words) for name, words in names.items()]
-        text += f"\n## {title}\n\n{_table(('key', 'in printed tables', 'meaning'), rows)}\n"
+        text += f"\n## {title}\n\n{table(('key', 'in printed tables', 'meaning'), rows)}\n"
     return text
 
 
@@ -155,28 +95,22 @@ def errors_page() -> str:
         "# Errors of Ray\n\n*Lost*: a process, a node or an object is gone, and is asked or started again, eight times "
         "at most. *Ends*: no other attempt would help, and the command ends with a line. *Waits*: a time was up. "
         "*Inside*: code raised an error in another process, which is raised here. *Fault*: a fault of blindrec, or of "
-        f"a part of Ray that it does not use: a trace and exit code 1.\n\n{_table(('what happens', 'errors'), rows)}\n"
+        f"a part of Ray that it does not use: a trace and exit code 1.\n\n{table(('what happens', 'errors'), rows)}\n"
     )
 
 
 def rooms() -> dict[str, str]:
     """Return what each folder of code is for, the first line of its ``__init__.py``."""
-    root = Path(__file__).parents[1]
-    paths = sorted(
-        path
-        for package in ("actors", "blindrec", "coordinator", "scenarios")
-        for path in (root / package).rglob("__init__.py")
-    )
-    documented = (
-        (path.parent.relative_to(root).as_posix(), ast.get_docstring(ast.parse(path.read_bytes()))) for path in paths
-    )
-    return {room: (text or "").split("\n")[0] for room, text in documented}
+    packages = ("actors", "blindrec", "coordinator", "scenarios")
+    paths = sorted(path for package in packages for path in (ROOT / package).rglob("__init__.py"))
+    texts = {path.parent: ast.get_docstring(ast.parse(path.read_bytes())) or "" for path in paths}
+    return {room.relative_to(ROOT).as_posix(): text.split("\n")[0] for room, text in texts.items()}
 
 
 def rooms_page() -> str:
     """Return the page of all rooms."""
     rows = [(f"`{room}`", subject) for room, subject in rooms().items()]
-    return f"# Rooms\n\n{_table(('room', 'subject'), rows)}\n"
+    return f"# Rooms\n\n{table(('room', 'subject'), rows)}\n"
 
 
 def pages() -> dict[str, str]:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import psutil
 import typer
 
+from benchmarks.pages import table
 from benchmarks.reference import JsonFile, write_figures
 
 COLUMNS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
@@ -48,67 +49,41 @@ def child(**options: int) -> dict[str, Any]:
         return figures[0]
 
 
-def by_devices(users: int, items: int, rated: int) -> list[dict[str, Any]]:
-    """Return runs of more and more devices, up to ``users``."""
-    counts = [one for one in (10**5, 10**6, 10**7, 10**8) if one <= users]
-    return [child(users=one, items=items, rated=rated, workers=2) for one in counts]
-
-
-def by_cohorts(users: int, items: int, rated: int) -> list[dict[str, Any]]:
-    """Return runs whose actors embody fewer and fewer devices; at most 64 processes stand behind them."""
-    users = min(users, 10**7)
-    sizes = [users // 2, users // 20, users // 200, users // 2000]
-    return [child(users=users, items=items, rated=rated, workers=2, devices_per_actor=size) for size in sizes]
-
-
-def by_single_devices(users: int, items: int, rated: int) -> list[dict[str, Any]]:
-    """Return runs whose actors embody one device each."""
-    return [
-        child(users=one, items=items, rated=rated, workers=2, devices_per_actor=1) for one in (10, 50) if one <= users
-    ]
-
-
-def by_cores(users: int, items: int, rated: int) -> list[dict[str, Any]]:
-    """Return pairs of runs that are pinned to one core, all processes, and to two."""
-    users = min(users, 10**7)
-    return [child(users=users, items=items, rated=rated, workers=one, cores=one) for one in (1, 2, 1, 2, 1, 2)]
-
-
-PARTS: dict[str, Callable[[int, int, int], list[dict[str, Any]]]] = {
-    "devices": by_devices,
-    "cohorts": by_cohorts,
-    "single": by_single_devices,
-    "cores": by_cores,
-}
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    """Return rows as a Markdown table."""
-    lines = [" | ".join(head for head, _ in COLUMNS.values()), " | ".join("---" for _ in COLUMNS)]
-    lines += [" | ".join(shown(row) for _, shown in COLUMNS.values()) for row in rows]
-    return "\n".join(f"| {line} |" for line in lines)
-
-
-def machine() -> dict[str, Any]:
-    """Return the date and the machine's shape."""
-    memory = round(psutil.virtual_memory().total / 2**30)
-    return {"date": datetime.now(UTC).date().isoformat(), "cores": len(os.sched_getaffinity(0)), "memory_gib": memory}
+def parts(users: int) -> dict[str, list[dict[str, int]]]:
+    """Return the options of each part's runs: more and more devices, smaller cohorts, one device an actor, cores."""
+    many = min(users, 10**7)
+    return {
+        "devices": [{"users": one, "workers": 2} for one in (10**5, 10**6, 10**7, 10**8) if one <= users],
+        # At most 64 processes stand behind the cohorts
+        "cohorts": [{"users": many, "workers": 2, "devices_per_actor": many // by} for by in (2, 20, 200, 2000)],
+        "single": [{"users": one, "workers": 2, "devices_per_actor": 1} for one in (10, 50) if one <= users],
+        "cores": [{"users": many, "workers": one, "cores": one} for one in (1, 2, 1, 2, 1, 2)],
+    }
 
 
 def main(
-    part: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(PARTS)}; repeat it. Default: all.")] = None,
+    part: Annotated[
+        list[str] | None, typer.Option(help="One of devices, cohorts, single, cores; repeat it. Default: all.")
+    ] = None,
     users: Annotated[int, typer.Option(help="Devices of the largest run.")] = 100_000_000,
     items: Annotated[int, typer.Option(help="Items N.")] = 1000,
     rated: Annotated[int, typer.Option(help="Rated items w.")] = 30,
     json_file: JsonFile = None,
 ) -> None:
     """Measure how the main job scales."""
-    figures: dict[str, Any] = {"machine": machine(), "items": items, "rated": rated}
+    memory = round(psutil.virtual_memory().total / 2**30)
+    machine = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": memory,
+    }
+    figures: dict[str, Any] = {"machine": machine, "items": items, "rated": rated}
     print(json.dumps(figures))
-    for name in part or PARTS:
-        rows = PARTS[name](users, items, rated)
-        figures[name] = rows
-        print(f"\n{name}\n{table(rows)}", flush=True)
+    for name, runs in parts(users).items():
+        if name in (part or [name]):
+            figures[name] = rows = [child(items=items, rated=rated, **options) for options in runs]
+            cells = [[shown(row) for _, shown in COLUMNS.values()] for row in rows]
+            print(f"\n{name}\n{table([head for head, _ in COLUMNS.values()], cells)}", flush=True)
     write_figures(json_file, figures)
 
 

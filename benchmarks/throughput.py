@@ -17,6 +17,7 @@ import psutil
 import typer
 
 from benchmarks.numpy_maxsense import numpy_maxsense
+from benchmarks.pages import table
 from benchmarks.reference import PASSES, JsonFile, Took, in_turns, reference, repeated, write_figures
 from benchmarks.watching import Watched, watch
 from scenarios.backends.ray_instance import on_ray
@@ -71,10 +72,10 @@ def ran(scenario: Scenario, session: Backend, devices_per_actor: int | None) -> 
 
 
 def measure(
-    *, users: int, items: int, rated: int, workers: int, devices_per_actor: int | None, passes: int, ways: list[str]
+    scenario: Scenario, workers: int, devices_per_actor: int | None, *, passes: int, ways: list[str]
 ) -> dict[str, Any]:
     """Return the best pass of each way; see `WAYS`."""
-    scenario = Scenario(items=items, rated=rated, users=users)
+    users, items, rated = (int(one or 0) for one in (scenario.users, scenario.items, scenario.rated))
     with on_ray(address=None, workers=workers) as cluster:
         calls: dict[str, Callable[[], Took]] = {
             "reference": lambda: repeated(lambda many: reference(many, items, rated), users),
@@ -88,22 +89,19 @@ def measure(
     return {"users": users, "items": items, "rated": rated, "workers": workers, "passes": passes, **best}
 
 
-def table(figures: dict[str, Any]) -> str:
-    """Return the figures as a Markdown table."""
-    lines = [
-        "| | processor, ns a device | times the reference kernel | devices a second by the clock | memory, MB |",
-        "|---|---|---|---|---|",
-    ]
+def in_words(figures: dict[str, Any]) -> str:
+    """Return the figures as a Markdown table, and how many times longer the NumPy script takes."""
+    head = "", "processor, ns a device", "times the reference kernel", "devices a second by the clock", "memory, MB"
+    rows = []
     for way in (name for name in WAYS if name in figures):
         one = figures[way]
         memory = f"{one['proportional_mb']:,.0f}" if "proportional_mb" in one else ""
-        cost = f"{one['processor'] * 1e9:,.0f} | {one['to_reference']:.2f}"
-        lines.append(f"| {way} | {cost} | {1 / one['clock']:,.0f} | {memory} |")
-    if "numpy" in figures:
-        ways = [name for name in ("inprocess", "ray") if name in figures]
-        times = ", ".join(f"{name} {figures['numpy']['processor'] / figures[name]['processor']:.1f}" for name in ways)
-        lines += ["", f"times the NumPy script's processor time: {times}"] if ways else []
-    return "\n".join(lines)
+        rows.append(
+            [way, f"{one['processor'] * 1e9:,.0f}", f"{one['to_reference']:.2f}", f"{1 / one['clock']:,.0f}", memory]
+        )
+    ways = [name for name in ("inprocess", "ray") if {name, "numpy"} <= figures.keys()]
+    times = ", ".join(f"{name} {figures['numpy']['processor'] / figures[name]['processor']:.1f}" for name in ways)
+    return table(head, rows) + (f"\n\ntimes the NumPy script's processor time: {times}" if ways else "")
 
 
 def main(
@@ -128,19 +126,12 @@ def main(
     tables = []
     for n, w in shapes:
         busy = psutil.getloadavg()[0]
-        figures = measure(
-            users=users,
-            items=n,
-            rated=w,
-            workers=workers,
-            devices_per_actor=devices_per_actor,
-            passes=passes,
-            ways=way or [*WAYS],
-        )
+        scenario = Scenario(items=n, rated=w, users=users)
+        figures = measure(scenario, workers, devices_per_actor, passes=passes, ways=way or [*WAYS])
         tables.append(figures | {"cores": cores, "load": [busy, psutil.getloadavg()[0]]})
         load = " to ".join(f"{one:.1f}" for one in tables[-1]["load"])
         print(f"N = {n:,}, w = {w}, {users:,} devices, best of {passes}; load {load}")
-        print(f"{table(figures)}\n")
+        print(f"{in_words(figures)}\n")
     write_figures(json_file, tables)
 
 

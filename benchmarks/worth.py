@@ -21,7 +21,7 @@ import pandas as pd
 import typer
 from matplotlib.figure import Figure
 
-from benchmarks.pages import ROOT
+from benchmarks.pages import ROOT, table
 from scenarios.backends.selection import InProcess, opened
 from scenarios.log import console
 from scenarios.show.drawing import draw_picture, styled
@@ -53,37 +53,17 @@ TARGET: dict[str, Any] = {"worth": 0.95, "of": "popularity"}
 """What is measured of each file."""
 QUICK = {"epsilon": "1,4", "scale": "1,100,1000", "seeds": 3, "devices": 0}
 SLOW = ("trace norm", "PMC", "PMD")  # Rows that take most of the time; `--quick` leaves them out
-KEPT: tuple[str, ...] = (
-    "trust_model",
-    "mechanism",
-    "features",
-    "epsilon",
-    "users",
-    "public",
-    "simulated",
-    "compared",
-    "delta",
-    "seeds",
-)
-KEPT += ("ndcg", "ndcg_low", "ndcg_high", "hit_rate", "recall", "coverage")
-OF_RUNGS: tuple[str, ...] = (
-    "trust_model",
-    "mechanism",
-    "features",
-    "epsilon",
-    "users",
-    "public",
-    "neighbours",
-    "delta",
-)
-OF_RUNGS += ("compared", "ndcg", "ndcg_low", "ndcg_high", "epsilon_local", "messages", "liar_likes", "liar_share")
-SHOWN_RUNGS: tuple[str, ...] = (
-    *("curator: popularity (Gaussian)", "two-servers: popularity", "shuffled: set (few likes)", "local: set"),
-)
+_ALWAYS = "trust_model mechanism features epsilon users public compared delta ndcg ndcg_low ndcg_high"
+KEPT = f"{_ALWAYS} simulated seeds hit_rate recall coverage".split()
+OF_RUNGS = f"{_ALWAYS} neighbours epsilon_local messages liar_likes liar_share".split()
+"""What is kept of a row."""
+SHOWN_RUNGS = ("curator: popularity (Gaussian)", "two-servers: popularity", "shuffled: set (few likes)", "local: set")
 """Rows of README's table."""
 LIED_TO = ("curator: popularity", "two-servers: popularity", "shuffled: set", "shuffled: ones", "local: set")
 """Rows of the table of liars, all with sets of up to 50 likes but the curator's, of 10."""
 SHOWN = ("set", "pairs")  # Local rows of the sentences that read latest-small's tables
+PICTURES = {"small": (PICTURE, compared_points), "ladder": (LADDER, ladder_points)}
+"""Where each picture stands, and what gives its points."""
 SMALL = 1e-3  # Numbers below it keep four digits
 POINTS = "Points"  # Under this name the picture holds the digest of what is drawn in it
 SENTENCES = """\
@@ -116,9 +96,8 @@ def measured(path: Path, features: Path | None, options: Mapping[str, Any], out:
     result = swept(sweep, opened(InProcess()), out, console()).result
     of_rungs = result["trust_models"] == result["rungs"]
     rows = [{name: _short(row[name]) for name in (OF_RUNGS if of_rungs else KEPT)} for row in result["rows"]]
-    names: tuple[str, ...] = ("ratings", "people_in_file", "items", "split_by", "held_out", "like_from", "people")
-    names += ("coordinator",)
-    names += ("trust_models", "rungs", "neighbours", "delta") if of_rungs else ()
+    names = ["ratings", "people_in_file", "items", "split_by", "held_out", "like_from", "people", "coordinator"]
+    names += ["trust_models", "rungs", "neighbours", "delta"] if of_rungs else []
     settings: Comparison = sweep.settings
     return {**{name: result[name] for name in names}, "devices": settings.devices, "rows": rows}
 
@@ -174,11 +153,36 @@ def _name(row: Record) -> str:
     return f"{row['trust_model']}: {row['mechanism']}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table as pages have it."""
-    lines = (f"| {' | '.join(row)} |" for row in (head, *rows))
-    first = next(lines)
-    return "\n".join([first, f"|{'---|' * len(head)}", *lines])
+Cells = Iterable[tuple[tuple[str, ...], Any, str]]  # How a line begins, the column's value, and the cell
+
+
+def crossed(head: Sequence[str], columns: Mapping[Any, str], cells: Cells) -> str:
+    """Return a table with a line for each beginning, and a column for each value."""
+    lines: dict[tuple[str, ...], dict[Any, str]] = {}
+    for begin, column, cell in cells:
+        lines.setdefault(begin, {})[column] = cell
+    rows = ([*begin, *(line.get(one, "") for one in columns)] for begin, line in lines.items())
+    return table([*head, *columns.values()], rows)
+
+
+def _numbers(rows: Iterable[Record]) -> dict[int, str]:
+    return {users: f"{users:,}" for users in sorted({row["users"] for row in rows})}
+
+
+def _epsilons(rows: Iterable[Record]) -> dict[Any, str]:
+    return {row["epsilon"]: f"epsilon {_epsilon(row['epsilon'])}" for row in rows}
+
+
+def _times(ours: Record, other: Record) -> str:
+    """Return how many times more people one row takes than another, with an interval if both have one."""
+    if None in (ours["users"], other["users"]):
+        return ""
+    ratio, between = ours["users"] / other["users"], ""
+    if None not in [row[f"users_{end}"] for row in (ours, other) for end in ("low", "high")]:
+        reach = math.hypot(*(math.log(row["users_high"] / row["users_low"]) / 2 for row in (ours, other)))
+        ends = (float(f"{ratio * math.exp(way * reach):.2g}") for way in (-1, 1))
+        between = f" [{', '.join(f'{end:g}' for end in ends)}]"
+    return f"some {float(f'{ratio:.1g}'):g}{between} times fewer"
 
 
 class Tables:
@@ -226,35 +230,29 @@ class Tables:
         text = self._cell(plain).partition("(")[2]
         return text.rstrip(") ") if text else ""
 
-    def by_people(self, names: Sequence[str] = ()) -> str:
+    def by_people(self) -> str:
         """Return NDCG by the number of people, a line for each mechanism and epsilon."""
-        rows = [row for model in ("curator", "local") for row in self._of(model) if not names or _name(row) in names]
-        users = sorted({row["users"] for row in rows})
-        lines = {(_name(row), _epsilon(row["epsilon"])): dict[int, str]() for row in rows}
-        for row in rows:
-            lines[_name(row), _epsilon(row["epsilon"])][row["users"]] = self._cell(row)
-        head = f"NDCG{' (with features)' if self.featured else ''}", "epsilon", *(f"{one:,}" for one in users)
-        return table(head, ([*name, *(cells.get(one, "") for one in users)] for name, cells in lines.items()))
+        rows = [row for model in ("curator", "local") for row in self._of(model)]
+        head = f"NDCG{' (with features)' if self.featured else ''}", "epsilon"
+        cells = (((_name(row), _epsilon(row["epsilon"])), row["users"], self._cell(row)) for row in rows)
+        return crossed(head, _numbers(rows), cells)
 
     def needed(self) -> str:
         """Return how many people reach 95 % of plain popularity, with intervals."""
         rows = [row for row in self.record["people"] if not row["features"]]
-        epsilons = list(dict.fromkeys(row["epsilon"] for row in rows))
-        lines = {_name(row): {one["epsilon"]: needed(one) for one in rows if _name(one) == _name(row)} for row in rows}
-        head = "people for 95 % of plain popularity", *(f"epsilon {_epsilon(one)}" for one in epsilons)
-        return table(head, ([name, *(cells.get(one, "") for one in epsilons)] for name, cells in lines.items()))
+        cells = (((_name(row),), row["epsilon"], needed(row)) for row in rows)
+        return crossed(["people for 95 % of plain popularity"], _epsilons(rows), cells)
 
     def two_tiers(self) -> str:
         """Return NDCG by the share of people who are public."""
         rows = self._of("two-tier")
         shares = sorted({row["public"] for row in rows})
-        lines: dict[str, dict[float, str]] = {}
-        for row in rows:
-            spent = "" if row["epsilon"] is None else f", epsilon {_epsilon(row['epsilon'])}"
-            lines.setdefault(f"{row['mechanism']}{spent}", {})[row["public"]] = self._cell(row)
-        public = (f"{share:.0%} public ({round(share * self.people)})".replace("%", " %") for share in shares)
-        head = f"two tiers, NDCG{' (with features)' if self.featured else ''}", *public
-        return table(head, ([name, *(cells.get(one, "") for one in shares)] for name, cells in lines.items()))
+        columns = {share: f"{100 * share:.0f} % public ({round(share * self.people)})" for share in shares}
+        spent = ("" if row["epsilon"] is None else f", epsilon {_epsilon(row['epsilon'])}" for row in rows)
+        cells = (
+            ((row["mechanism"] + of,), row["public"], self._cell(row)) for row, of in zip(rows, spent, strict=True)
+        )
+        return crossed([f"two tiers, NDCG{' (with features)' if self.featured else ''}"], columns, cells)
 
     def coordinator(self) -> str:
         """Return what a trusted coordinator's recommenders save."""
@@ -322,14 +320,8 @@ class Tables:
         ours, other = self._people("local", "set", epsilon), self._people("curator", "popularity", epsilon)
         people = _in_words(other)
         text = f"Counts of likes by a curator, with Laplace noise, take {people} people at epsilon {_epsilon(epsilon)}"
-        if ours["users"] is None or ours["at_most"] or other["users"] is None or other["at_most"]:
-            return f"{text}."
-        ratio, between = ours["users"] / other["users"], ""
-        if None not in [row[f"users_{end}"] for row in (ours, other) for end in ("low", "high")]:
-            reach = math.hypot(*(math.log(row["users_high"] / row["users_low"]) / 2 for row in (ours, other)))
-            ends = (float(f"{ratio * math.exp(way * reach):.2g}") for way in (-1, 1))
-            between = f" [{', '.join(f'{end:g}' for end in ends)}]"
-        return f"{text}, some {float(f'{ratio:.1g}'):g}{between} times fewer than the set mechanism."
+        times = "" if ours["at_most"] or other["at_most"] else _times(ours, other)
+        return f"{text}, {times} than the set mechanism." if times else f"{text}."
 
     def how(self) -> str:
         """Say how it was measured, and what the marks are."""
@@ -347,23 +339,18 @@ class Rungs(Tables):
     def all_needed(self, names: Sequence[str] = ()) -> str:
         """Return how many people reach 95 % of plain popularity, with neighbours and delta of each row."""
         rows = [row for row in self.record["people"] if not names or _name(row) in names]
-        epsilons = list(dict.fromkeys(row["epsilon"] for row in rows))
-        lines = {_name(row): (row["neighbours"], f"{row['delta'] or 0:g}") for row in rows}
-        cells = {(_name(row), row["epsilon"]): needed(row) for row in rows}
-        head = "people for 95 % of plain popularity", "neighbours", "delta", *(f"epsilon {one:g}" for one in epsilons)
-        return table(head, ([name, *of, *(cells[name, one] for one in epsilons)] for name, of in lines.items()))
+        begins = [(_name(row), row["neighbours"], f"{row['delta'] or 0:g}") for row in rows]
+        cells = ((begin, row["epsilon"], needed(row)) for begin, row in zip(begins, rows, strict=True))
+        return crossed(["people for 95 % of plain popularity", "neighbours", "delta"], _epsilons(rows), cells)
 
     def _pivot(
         self, head: str, names: Sequence[str], cell: Callable[[Record], str], most: int, *epsilons: float
     ) -> str:
         rows = [row for row in self.rows if _name(row) in names and row["users"] <= most]
         rows = [row for row in rows if not epsilons or row["epsilon"] in epsilons]
-        users = sorted({row["users"] for row in rows})
-        lines: dict[tuple[str, str], dict[int, str]] = {}
-        for row in sorted(rows, key=lambda row: names.index(_name(row))):
-            lines.setdefault((_name(row), _epsilon(row["epsilon"])), {})[row["users"]] = cell(row)
-        columns = head, "central epsilon", *(f"{one:,}" for one in users)
-        return table(columns, ([*name, *(cells.get(one, "") for one in users)] for name, cells in lines.items()))
+        rows.sort(key=lambda row: names.index(_name(row)))
+        cells = (((_name(row), _epsilon(row["epsilon"])), row["users"], cell(row)) for row in rows)
+        return crossed([head, "central epsilon"], _numbers(rows), cells)
 
     def left(self) -> str:
         """Return the epsilon of a device's own report, which is left if the shuffler lies."""
@@ -382,13 +369,8 @@ class Rungs(Tables):
 
     def _fewer_than_local(self, other: Record) -> str:
         """Say how many times fewer people a row takes than the set mechanism."""
-        ours = self._people("local", "set", other["epsilon"])
-        if None in [row[name] for row in (ours, other) for name in ("users", "users_low", "users_high")]:
-            return ""
-        ratio = ours["users"] / other["users"]
-        reach = math.hypot(*(math.log(row["users_high"] / row["users_low"]) / 2 for row in (ours, other)))
-        ends = (float(f"{ratio * math.exp(way * reach):.2g}") for way in (-1, 1))
-        return f" (some {float(f'{ratio:.1g}'):g} [{', '.join(f'{end:g}' for end in ends)}] times fewer)"
+        times = _times(self._people("local", "set", other["epsilon"]), other)
+        return f" ({times})" if times else ""
 
     def of_rungs(self) -> str:
         """Return what README says beside the picture of the ladder."""
@@ -453,14 +435,9 @@ def differing(data: Mapping[str, Record], root: Path = ROOT) -> list[str]:
         text = (root / page).read_text(encoding="utf-8")
         if replaced(text, name, block) != text:
             wrong.append(f"{page}: block {name}")
-    if "small" in data:
-        content = (root / PICTURE).read_bytes()
-        if digest(compared_points(drawn_of(data["small"]))).encode() not in content:
-            wrong.append(PICTURE)
-    if "ladder" in data:
-        content = (root / LADDER).read_bytes()
-        if digest(ladder_points(data["ladder"])).encode() not in content:
-            wrong.append(LADDER)
+    for name, (place, points) in PICTURES.items():
+        if name in data and digest(points(drawn_of(data[name]))).encode() not in (root / place).read_bytes():
+            wrong.append(place)
     return wrong
 
 
@@ -469,10 +446,9 @@ def write(data: Mapping[str, Record], root: Path) -> None:
     for page, name, block in blocks(data):
         path = root / page
         path.write_text(replaced(path.read_text(encoding="utf-8"), name, block), encoding="utf-8")
-    if "small" in data:
-        draw(data["small"], root / PICTURE)
-    if "ladder" in data:
-        draw(data["ladder"], root / LADDER)
+    for name, (place, _) in PICTURES.items():
+        if name in data:
+            draw(data[name], root / place)
 
 
 def main(
