@@ -10,7 +10,7 @@ from coordinator.protocol.losses import FATES
 from coordinator.protocol.second_order_mechanisms import half_of
 from scenarios.cli import command_line
 from scenarios.config.mechanism_settings import all_settings, designs
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.main_job import COLUMNS
 from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
@@ -63,7 +63,8 @@ def mechanisms_page() -> str:
     """Return the page of mechanisms: what is asked, released and guaranteed, and when each is best."""
     rows = []
     for name, (question, release, best) in mechanisms().items():
-        promise = RunSpec(Scenario(design=name).complete()).guarantee if name in designs() else half_of(name).promise
+        ours = name in designs()
+        promise = resolve(Scenario(design=name)).account.guarantee.words if ours else half_of(name).promise
         rows.append((f"`{name}`", question, release, promise, best))
     heads = ("`--design`, or `--mechanism` of two tiers", "a device is asked", "it releases", "guarantee", "best for")
     return f"# Mechanisms\n\nGuarantees are the words of the code.\n\n{table(heads, rows)}\n"

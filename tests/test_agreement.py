@@ -47,13 +47,13 @@ from coordinator.protocol.mechanisms.totals import CHANGES, DEVIATION, HONEST, T
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.randomizers import randomizer_of
 from coordinator.protocol.shares import SIDES, RollError, secret_of
-from coordinator.protocol.trust import OPENER, SHUFFLED, TWO_SERVERS, ShuffledRound, opener_of
+from coordinator.protocol.trust import OPENER, ShuffledRound, opener_of
+from coordinator.protocol.trust_models import SHUFFLED, TWO_SERVERS
 from coordinator.shuffler import Shuffler
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import run
 
@@ -61,10 +61,10 @@ ITEMS, RATED = 40, 5
 
 
 @cache
-def spec_of(**settings: Any) -> RunSpec:
+def spec_of(**settings: Any) -> ResolvedRun:
     """What a run behind a shuffler begins with."""
     scenario = {"design": "grr", "trust": "shuffled", "items": ITEMS, "rated": RATED, **settings}
-    return RunSpec(settle(Scenario.model_validate(scenario).complete()))
+    return resolve(Scenario.model_validate(scenario))
 
 
 def query_of(design: Any, epsilon: Epsilon, number: int = 0, **changes: Any) -> Query:
@@ -620,8 +620,8 @@ def test_honest_runs_go_on_and_say_what_was_agreed(kind: str) -> None:
     finished = here(small(**settings))
     result = record(finished)
     assert result["policy_error"] is None
-    assert result["agreement_digest"] == finished.spec.agreement.digest.hex()
-    assert all(ask.query.agreement == finished.spec.agreement.digest for ask in finished.outcome.state.asked)
+    assert result["agreement_digest"] == finished.resolved.agreement.digest.hex()
+    assert all(ask.query.agreement == finished.resolved.agreement.digest for ask in finished.outcome.state.asked)
     assert (result["epsilon"] > as_float(finished.scenario.epsilon)) == (kind == "told")
 
 

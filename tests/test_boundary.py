@@ -160,8 +160,8 @@ def test_all_parties_of_a_run_hold_one_agreement(trust: str, monkeypatch: pytest
         monkeypatch.setattr(kind, "__init__", begun)
     done = here(small(**settings), devices_per_actor=1500)
     assert {type(one).__name__ for one in holders} == parties
-    assert all(one._agreement == done.spec.agreement for one in holders)  # type: ignore[attr-defined] # so they are called
-    assert all(ask.query.agreement == done.spec.agreement.digest for ask in done.outcome.state.asked)
+    assert all(one._agreement == done.resolved.agreement for one in holders)  # type: ignore[attr-defined] # so they are called
+    assert all(ask.query.agreement == done.resolved.agreement.digest for ask in done.outcome.state.asked)
 
 
 class StartedError(Exception):
@@ -194,7 +194,7 @@ def test_all_actors_of_a_run_on_ray_are_handed_it(trust: str, monkeypatch: pytes
     with pytest.raises(StartedError):
         main_run.run(scenario := small(**settings), on_ray.OnRay(1))
     assert {name for name, _ in handed} == parties
-    assert {agreement for _, agreement in handed} == {here(scenario).spec.agreement}
+    assert {agreement for _, agreement in handed} == {here(scenario).resolved.agreement}
 
 
 def test_ratings_of_a_file_stay_with_the_devices(wire: Wire, tmp_path: Any) -> None:

@@ -28,7 +28,7 @@ from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.shares import SIDES, SeedShare, ShareRoll, WordShare
 from coordinator.protocol.statistics.statistic import Statistic, merge
-from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import SHUFFLED, TWO_SERVERS
 from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import Cohorts, cut
 from coordinator.server.fleet.handed_rounds import read_shuffled

@@ -20,7 +20,8 @@ from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.shares import SIDES, secret_of
 from coordinator.protocol.statistics.statistic import Statistic, merge
-from coordinator.protocol.trust import OPENER, TWO_SERVERS, OpeningBook, Openings, ShuffledRound
+from coordinator.protocol.trust import OPENER, OpeningBook, Openings, ShuffledRound
+from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.aggregation import aggregate, require_answer
 from coordinator.server.fleet.cohorts import Cohorts, Layout, cut, side_by_side
 from coordinator.server.fleet.handed_rounds import SumQuerying, read_shuffled

@@ -28,17 +28,8 @@ from coordinator.protocol.mechanisms.totals import HONEST, LEAST_ANSWERS, MOST_H
 from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import randomizer_of
 from coordinator.protocol.shares import SIDES
-from coordinator.protocol.trust import (
-    CURATOR,
-    LOCAL,
-    OPENER,
-    SHUFFLED,
-    TWO_SERVERS,
-    OpeningBook,
-    Openings,
-    opener_of,
-    require_agreement,
-)
+from coordinator.protocol.trust import OPENER, OpeningBook, Openings, opener_of, require_agreement
+from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 
 MOST_ANSWERS = 1 << 20  # Answers of a device at most
 _EXACT, _REALS = ("budget", "epsilon"), ("delta", "counted", "honest")

@@ -20,7 +20,7 @@ from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixCha
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.mechanism import LOCAL
+from coordinator.protocol.mechanism import LOCAL_PROMISE
 from coordinator.protocol.messages import Query
 
 SECONDS = 60.0  # Seconds that one call about one block of devices may take, where the class does not say otherwise
@@ -340,7 +340,7 @@ class CustomMechanism:
     def promise(self) -> str:
         """What a device is promised, and whether that was checked."""
         caveat = UNCHECKED if self.unchecked else self.partly
-        return f"{LOCAL} ({caveat})" if caveat else LOCAL
+        return f"{LOCAL_PROMISE} ({caveat})" if caveat else LOCAL_PROMISE
 
     def fail(self, method: str, round_number: int, complaint: str) -> MechanismError:
         """Return the error that a method's result is refused with."""

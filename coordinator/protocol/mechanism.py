@@ -20,6 +20,7 @@ from coordinator.protocol.budget import REPLACE, Epsilon
 from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, Sampled, flipped_bits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release, unpack
+from coordinator.protocol.trust_models import LOCAL
 
 if TYPE_CHECKING:
     from coordinator.protocol.decoding.estimates import Estimates, PublicCounts
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from coordinator.protocol.statistics.counts import CountStatistic
     from coordinator.protocol.statistics.statistic import Statistic
 
-LOCAL = "epsilon-local differential privacy of all that a device holds"
+LOCAL_PROMISE = "epsilon-local differential privacy of all that a device holds"
 NOT_PRIVATE = "none: this design is not private, ratings are told as they are"
 ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_ROUNDS = (
     "one-round",
@@ -46,7 +47,6 @@ ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_RO
 POOLED = (ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM)  # Policies of mechanisms that can ask about a pool of items
 POSTERIOR = "posterior"  # Name of the decoder that takes every item's most probable cluster
 SETS = ("centred", "paper")  # Decoders of scores: ours and the paper's
-TRUST_LOCAL, TRUST_CURATOR, TRUST_TWO_SERVERS = "local", "curator", "two-servers"
 Theta = Annotated[float, Field(ge=1e-9, allow_inf_nan=False, description="Sensed items a user rated, on average [1].")]
 """A setting that all mechanisms share that ask about sets."""
 
@@ -235,7 +235,7 @@ class Offers:
     policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED)
     # The setting that lets it follow all of them, if some settings do not; for errors
     all_policies_with: ClassVar[str] = ""
-    trust: ClassVar[str] = TRUST_LOCAL  # "local", "curator", "two-servers"; Who is untrusted; see the threat model
+    trust: ClassVar[str] = LOCAL  # "local", "curator", "two-servers"; Who is untrusted; see the threat model
     private: ClassVar[bool] = True  # Whether it has a guarantee at finite epsilon
     # Whether its policy goes on until every item is learned, so that nobody chooses the number of users
     learns_all: ClassVar[bool] = False
@@ -261,7 +261,7 @@ class Mechanism(Settings, Offers):
     settings: ClassVar[_Itself] = _Itself()  # The type of its settings, which is the class
 
     # What its queries promise and bring
-    promise: ClassVar[str] = LOCAL  # What a device is promised at a finite epsilon, in words
+    promise: ClassVar[str] = LOCAL_PROMISE  # What a device is promised at a finite epsilon, in words
     # Whether answers go through a local randomizer; what is not private is asked without an epsilon only
     randomizes: ClassVar[bool] = True
     names_rated: ClassVar[bool] = False  # Whether the release names items that the device rated; they are public then

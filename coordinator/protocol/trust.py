@@ -19,10 +19,6 @@ from coordinator.protocol.checked import MOST_DEVICES, Checked
 from coordinator.protocol.errors import AgreementError, InputError, LedgerError, LostError
 from coordinator.protocol.messages import AGREEMENT_BYTES, ID_BYTES, Query, Release, pack, unpack
 
-LOCAL, SHUFFLED, TWO_SERVERS, CURATOR = "local", "shuffled", "two-servers", "curator"
-"""Trust models of a run: nobody is trusted; a shuffler hides who sent what; one of two servers keeps its share; a
-curator gets ratings as they are."""
-
 OPENER = "the shuffler"  # Its name in the book of what was opened
 
 

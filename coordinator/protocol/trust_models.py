@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from coordinator.protocol.trust import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
-
+LOCAL, SHUFFLED, TWO_SERVERS, CURATOR = "local", "shuffled", "two-servers", "curator"
+"""Trust models of a run: nobody is trusted; a shuffler hides who sent what; one of two servers keeps its share; a
+curator gets ratings as they are."""
 NONE, TWO_TIER = "none", "two-tier"
 PUBLIC_RATES = "public-rates"
 """Nobody is trusted with ratings, but totals of everybody's are public, without noise: more than `local` knows. Rows of

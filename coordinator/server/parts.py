@@ -7,18 +7,10 @@ from typing import cast
 from coordinator.protocol import mechanism as names
 from coordinator.protocol.custom_adapter import CustomAdapter
 from coordinator.protocol.decoding.line import Curator
-from coordinator.protocol.mechanism import (
-    ANCHOR,
-    ELIMINATE,
-    POSTERIOR,
-    TRUST_CURATOR,
-    Decoding,
-    InWorld,
-    Mechanism,
-    World,
-)
+from coordinator.protocol.mechanism import ANCHOR, ELIMINATE, POSTERIOR, Decoding, InWorld, Mechanism, World
 from coordinator.protocol.mechanisms.anchor import Anchor, AnchorSensing
 from coordinator.protocol.mechanisms.totals import LikedPairTotals
+from coordinator.protocol.trust_models import CURATOR
 from coordinator.server.anchor.like_tables import TableLearner
 from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, TablePolicy, learner_for, users_of_anchors
 from coordinator.server.design import LearnerOptions
@@ -85,7 +77,7 @@ def learner_of(mechanism: Mechanism, world: World, options: LearnerOptions) -> L
             own=own,
         )
     curator = None
-    if mechanism.trust == TRUST_CURATOR:
+    if mechanism.trust == CURATOR:
         curator = Curator(
             epsilon=world.epsilon, rated=world.rated, neighbours=mechanism.relation(), seed=options.curator_seed
         )

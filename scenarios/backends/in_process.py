@@ -13,7 +13,8 @@ from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.statistics.statistic import Statistic, merge
-from coordinator.protocol.trust import OPENER, TWO_SERVERS, Openings
+from coordinator.protocol.trust import OPENER, Openings
+from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.aggregation import aggregate, load_decoder, no_release
 from coordinator.server.fleet.cohorts import Cohorts, Layout, LocalHosts, calls, require_round, spread_here
 from coordinator.server.fleet.handed_rounds import read_shuffled

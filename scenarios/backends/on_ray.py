@@ -19,7 +19,7 @@ from coordinator.aggregators.ray_shares import RayShares, start_server
 from coordinator.protocol.agreement import intermediary_of
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.trust import TWO_SERVERS
+from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.fleet.calls import ENDS, LOST, in_a_line, pause, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.coordinator_actor import start_coordinator

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from coordinator.protocol.budget import DELTA_IN_WORDS, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.backends.selection import InProcess
 from scenarios.commands.flags import Json, Output, with_fields
 from scenarios.config.identity import read_settings

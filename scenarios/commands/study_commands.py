@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust import LOCAL
+from coordinator.protocol.trust_models import LOCAL
 from scenarios.commands.flags import BackendFlags, Output, Setting, With, with_fields
 from scenarios.config.files import names_of_columns
 from scenarios.config.identity import import_helpers, read_settings
@@ -114,7 +114,7 @@ def plan(
         if check:
             if needed > MOST_SIMULATED:
                 raise InputError(f"users is {needed} for the check; at most {MOST_SIMULATED} can be simulated")
-            checked = made.recommended.at(spent, users=needed, seed=seed or 0)
+            checked = made.recommended.at(spent, users=needed, seed=seed or 0).scenario
             with place.session(lambda: repeat * MAIN_JOB.work(checked)) as session:
                 result["check"] = check_plan(checked, session, repeat=repeat, console=console())
             show_check(screen, result["check"])

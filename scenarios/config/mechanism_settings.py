@@ -15,17 +15,10 @@ from pydantic.fields import FieldInfo
 
 from coordinator.protocol.custom import UserClass
 from coordinator.protocol.errors import InputError, name_choices
-from coordinator.protocol.mechanism import (
-    FIXED,
-    GROUPS,
-    ONE_ROUND,
-    POSTERIOR,
-    TRUST_TWO_SERVERS,
-    MechanismKind,
-    Settings,
-)
+from coordinator.protocol.mechanism import FIXED, GROUPS, ONE_ROUND, POSTERIOR, MechanismKind, Settings
 from coordinator.protocol.mechanisms import mechanisms
 from coordinator.protocol.pools import AGREEMENTS
+from coordinator.protocol.trust_models import TWO_SERVERS
 from scenarios import PACKAGES
 from scenarios.config.custom_halves import OwnSettings, half_of_class, settings_in
 from scenarios.config.files import first_line
@@ -112,7 +105,7 @@ def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any
     adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in half.decoders
     epsilon = {} if half.private else {"epsilon": "inf"}
     decoder = POSTERIOR if adapts else half.decoders[0]
-    trust = {"trust": half.trust} if half.trust == TRUST_TWO_SERVERS else {}
+    trust = {"trust": half.trust} if half.trust == TWO_SERVERS else {}
     return {"decoder": decoder, "policy": policy, **epsilon, **trust, **rest, "settings": settings}
 
 
@@ -151,7 +144,7 @@ def own_designs(
 
 def shared_names() -> list[str]:
     """Return the designs whose devices give shares to two servers, and release nothing."""
-    return [name for name, half in designs().items() if half.trust == TRUST_TWO_SERVERS]
+    return [name for name, half in designs().items() if half.trust == TWO_SERVERS]
 
 
 def code_digest(policy: str) -> str:

@@ -16,9 +16,10 @@ from coordinator.protocol.budget import DELTA_IN_WORDS, default_delta
 from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import ANCHOR, ONE_ROUND, Settings, World, check_shape
-from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.mechanism import ANCHOR, ONE_ROUND, MechanismKind, Settings, World, check_shape
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from coordinator.server.design import MOST_ROUNDS
+from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import Exact, Matrix, NamedPath, Row, brief, check_shares
 from scenarios.config.mechanism_settings import all_settings, designs, gathered
 from scenarios.config.settings import (
@@ -370,6 +371,11 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
         if self.ratings is None:
             self._numbers(200, 20, 1_000_000)
         return self
+
+    @property
+    def mechanism(self) -> MechanismKind:
+        """The kind of the mechanism that its settings are of."""
+        return self.settings.half if isinstance(self.settings, OwnSettings) else type(self.settings)
 
     @property
     def world(self) -> World:

@@ -1,6 +1,6 @@
 """Populations: the devices of a run and, where the world was made, the truth about them."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -11,10 +11,8 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.estimates import PublicCounts
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import GROUPS, Settings, World
-from coordinator.protocol.moments.blocks import BlockParameters
-from scenarios.config.central_promise import sizes_behind_shuffler
-from scenarios.config.run_spec import RunSpec
+from coordinator.protocol.mechanism import GROUPS
+from scenarios.config.block_world import block_of
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import read_for
 from scenarios.data.rating_split import Split, hold_out, needs_times
@@ -45,47 +43,18 @@ class Population:
         return None if epsilon is None else Fraction(self.copies_max) * epsilon
 
 
-def exact_sizes(shares: Floats, total: int) -> Ints:
-    """Return whole sizes that sum to ``total``, each within one of its share (largest remainders)."""
-    sizes = np.floor(shares * total).astype(np.int64)
-    order = np.argsort(sizes - shares * total, kind="stable")
-    sizes[order[: total - sizes.sum()]] += 1
-    return sizes
-
-
-def _shares(weights: tuple[float, ...] | None, count: int) -> Floats:
-    shares = np.full(count, 1 / count) if weights is None else np.array(weights)
-    return np.asarray(shares / shares.sum())
-
-
-def cluster_sizes(scenario: Scenario) -> Ints:
-    """Return the number of items in each true cluster of a block model, int64, shape (L,)."""
-    items = scenario.filled.items or 0
-    sizes = exact_sizes(_shares(scenario.cluster_shares, len(scenario.like[0])), items)
-    if not sizes.all():
-        empty = f"cluster {sizes.argmin()} of {sizes.size} would hold none of {items} items"
-        raise InputError(
-            f"cluster_shares is {scenario.cluster_shares or 'equal'}: {empty}; give a larger share or more"
-        )
-    return sizes
-
-
-def class_shares(scenario: Scenario) -> Floats:
-    """Return the shares of the user classes, float64, shape (K,)."""
-    return _shares(scenario.class_shares, len(scenario.like))
-
-
 def block_model(scenario: Scenario) -> Population:
     """Return a population of the bipartite block model; item clusters have exact sizes and a random order."""
     filled = scenario.filled
-    sizes = cluster_sizes(filled)
+    block = block_of(filled)
+    sizes = block.cluster_sizes
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     truth = world.permutation(np.repeat(np.arange(sizes.size), sizes)).astype(np.int32)
     ratings = BlockRatings(
         users=filled.users or 0,
-        rated_items=filled.rated or 0,
-        like=np.array(scenario.like),
-        class_shares=class_shares(scenario),
+        rated_items=block.rated,
+        like=block.like,
+        class_shares=block.class_shares,
         clusters=truth,
         rated_public=scenario.settings.rated_public,
     )
@@ -154,49 +123,6 @@ def public_people(people: int, share: float, seed: int) -> tuple[Ints, Ints]:
 def populate(scenario: Scenario) -> Population:
     """Return the population of a scenario, which it completes: who is asked about how many items."""
     return block_model(scenario) if scenario.ratings is None else from_file(scenario)
-
-
-def block_parameters(scenario: Scenario) -> BlockParameters:
-    """Return the block model of a scenario, as moments take it."""
-    return BlockParameters(
-        rated=scenario.filled.rated or 0,
-        like=np.array(scenario.like),
-        class_shares=class_shares(scenario),
-        cluster_sizes=cluster_sizes(scenario),
-    )
-
-
-def known_world(scenario: Scenario) -> World:
-    """Return the public world of a filled-in scenario, with its block model where there is one."""
-    world = scenario.world
-    return world if scenario.ratings is not None else replace(world, block=block_parameters(scenario))
-
-
-def resolve(scenario: Scenario, public: PublicCounts | None = None) -> RunSpec:
-    """Return a run in which nothing is open, from a filled-in scenario: made once, and read by everything after it."""
-
-    def having(settings: Settings) -> RunSpec:
-        return RunSpec(scenario.model_copy(update={"settings": settings}), public)
-
-    spec = having(scenario.settings.settle(known_world(scenario), scenario.decoder))
-    if spec.shuffled is None:
-        return spec
-    # what is best follows from the local epsilon, and that from the central one
-    best = scenario.settings.settle(known_world(spec.local_scenario), scenario.decoder)
-    spec = spec if best == spec.scenario.settings else having(best)
-    assert spec.shuffled is not None  # as before
-    best = sizes_behind_shuffler(spec.scenario, spec.half, spec.shuffled)
-    return spec if best == spec.scenario.settings else having(best)
-
-
-def settle(scenario: Scenario) -> Scenario:
-    """Return a filled-in scenario whose mechanism's open settings are replaced by numbers."""
-    return resolve(scenario).scenario
-
-
-def settled(population: Population) -> Population:
-    """Return the population with its scenario settled; see `settle`."""
-    return replace(population, scenario=settle(population.scenario))
 
 
 def liked_share(population: Population, users: int | None = None) -> Floats:

@@ -110,7 +110,7 @@ class Experiment(ABC, Generic[S]):
     def check(self, scenario: S) -> Any:
         """Refuse what a scenario alone does not show, before a backend is opened; return what it resolved."""
 
-    def warn(self, scenario: S, console: Console) -> None:
+    def warn(self, scenario: S, resolved: Any, console: Console) -> None:  # noqa: ARG002 (the main job warns of what it resolved)
         """Warn of what a run will not find, and say what its file of ratings is like, before its first seed."""
         if getattr(scenario, "ratings", None) is not None:
             from scenarios.data.datasets import read_for, tell_remarks  # noqa: PLC0415 (`--help` need not wait for them)
@@ -163,7 +163,7 @@ def finished_run(
     threading.Thread(target=_load, args=(experiment.runner,), daemon=True, name="loading").start()
 
     def work(session: Backend) -> Record:
-        experiment.warn(settings if resolved is None else resolved.scenario, console)
+        experiment.warn(settings, resolved, console)
         mark = None if out is None else read_manifest(out)
         reporter = ProgressReporter(
             kind=experiment.name,

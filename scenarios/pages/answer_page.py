@@ -13,7 +13,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from coordinator.protocol.trust import CURATOR, LOCAL, TWO_SERVERS
+from coordinator.protocol.trust_models import CURATOR, LOCAL, TWO_SERVERS
 from scenarios.pages.answer_picture import VEGA_LITE, specification
 from scenarios.show.palette import COLOURS
 from scenarios.studies.answer import (

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinator.protocol.custom import UNCHECKED
-from coordinator.protocol.mechanism import LOCAL, TRUST_CURATOR, TRUST_LOCAL
+from coordinator.protocol.mechanism import LOCAL_PROMISE
 from coordinator.protocol.mechanisms import by_query
-from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
-from coordinator.protocol.trust_models import PUBLIC_RATES
+from coordinator.protocol.trust_models import CURATOR, LOCAL, PUBLIC_RATES, SHUFFLED, TWO_SERVERS
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
 from scenarios.show.tables import is_guaranteed
@@ -50,7 +49,7 @@ KINDS: Mapping[str, PromiseText] = {
         "collude, nothing is left.",
         (f"Servers that put their shares together, {_FAILS}",),
     ),
-    TRUST_CURATOR: PromiseText(
+    CURATOR: PromiseText(
         "whoever collects",
         "One party is trusted with the ratings or votes as they are. What it shows to others is private: it is "
         "almost as probable with one person's data changed, as the record says of each.",
@@ -146,7 +145,7 @@ def promises_of(family: str, record: Mapping[str, Any]) -> list[PrivacyPromise]:
         return [promised(best) if best else PrivacyPromise("local", "Designs that may be recommended")]
     if family == "audit":
         rows = record.get("audits") or record.get("mechanisms") or [record]
-        return merged((kind_of(str(row.get("guarantee", LOCAL))), str(row["design"])) for row in rows)
+        return merged((kind_of(str(row.get("guarantee", LOCAL_PROMISE))), str(row["design"])) for row in rows)
     return merged(_of_sweep(record))
 
 
@@ -158,7 +157,7 @@ def promised(record: Mapping[str, Any]) -> PrivacyPromise:
     return PrivacyPromise(kind_of(guarantee, str(record.get("trust_model"))), "", f"{guarantee}{relation}")
 
 
-def kind_of(guarantee: str, trust: str = TRUST_LOCAL) -> str:
+def kind_of(guarantee: str, trust: str = LOCAL) -> str:
     """Return of which kind a guarantee is, by its words and by who is trusted."""
     if guarantee == GUARANTEES[NONE]:
         return "silent"
@@ -168,7 +167,7 @@ def kind_of(guarantee: str, trust: str = TRUST_LOCAL) -> str:
         return "deniability"
     if any(words in guarantee for words in _PARTS):
         return "part"
-    return trust if trust in (TRUST_CURATOR, SHUFFLED, TWO_SERVERS) else "local"
+    return trust if trust in (CURATOR, SHUFFLED, TWO_SERVERS) else "local"
 
 
 def merged(named: Iterable[tuple[str, str]]) -> list[PrivacyPromise]:
@@ -192,7 +191,7 @@ def _kind_of_row(row: Mapping[str, Any]) -> str:
     model, mechanism, epsilon = str(row["trust_model"]), str(row["mechanism"]), row.get("epsilon")
     if model == "none" or not (epsilon is None or is_guaranteed(row)):
         return "none"
-    if model == TRUST_CURATOR:
+    if model == CURATOR:
         return "approximate" if row.get("delta", mechanism == PAIRS_WITH_EASE) else model
     if model == PUBLIC_RATES:
         return "part"
@@ -207,13 +206,13 @@ def _of_sweep(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         if "design" in row:
             half, public = designs().get(str(row["design"])), by_query().get(str(row["design"]))
             open_ = row.get("epsilon") == "inf" or (half is not None and not half.private)
-            kind = kind_of(public.promise if public else LOCAL, half.trust if half else TRUST_LOCAL)
+            kind = kind_of(public.promise if public else LOCAL_PROMISE, half.trust if half else LOCAL)
             yield "none" if open_ else kind, str(row["design"])
         elif record.get("trust_model") == "two-tier":
             name = str(row.get("curve") or row.get("mechanism")).split(":")[0]
-            yield kind_of(GUARANTEES.get(name, LOCAL)), name
+            yield kind_of(GUARANTEES.get(name, LOCAL_PROMISE)), name
         elif "recommender" in row:
             proved = any(row.get(name) is not None for name in _PROVED)
-            yield TRUST_CURATOR if proved else "none", str(row["recommender"])
+            yield CURATOR if proved else "none", str(row["recommender"])
         else:
             yield "local", "settings with a finite epsilon"

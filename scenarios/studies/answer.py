@@ -14,8 +14,7 @@ from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import ADD_REMOVE, REPLACE
-from coordinator.protocol.trust import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
-from coordinator.protocol.trust_models import TWO_TIER
+from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS, TWO_TIER
 from scenarios.config.settings import Target
 from scenarios.show.tables import remark, short, show_table
 from scenarios.studies.crossing import is_close, over_seeds_and_people, people_for

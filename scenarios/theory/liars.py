@@ -19,7 +19,7 @@ from scipy.special import ndtr
 
 from actors.lies import ANSWERS
 from coordinator.protocol.arrays import Floats, Indices, Ints
-from coordinator.protocol.budget import as_float
+from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import kmeans_on_line
@@ -29,7 +29,7 @@ from coordinator.protocol.mechanisms import subsets_of
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, Frequencies, values_of
 from coordinator.protocol.mechanisms.sets import Pairs
 from coordinator.protocol.messages import Query
-from coordinator.protocol.moments.blocks import PairMoments, SketchMoments
+from coordinator.protocol.moments.blocks import BlockParameters, PairMoments, SketchMoments
 from coordinator.protocol.moments.count_moments import FrequencyMoments
 from coordinator.protocol.moments.sign_moments import SignMoments, sign_contrast
 from coordinator.protocol.pools import pool_size
@@ -37,10 +37,8 @@ from coordinator.protocol.statistics.counts import Rates
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.rounds.setting import most_moved
 from coordinator.server.rounds.state import ServerState
-from scenarios.config.run_spec import RunSpec, half_in
-from scenarios.config.scenario import Scenario
+from scenarios.config.resolve import ResolvedRun
 from scenarios.data.metrics import clustering_scores
-from scenarios.data.populations import block_parameters, cluster_sizes, known_world
 
 SHIFT_DRAWS = 40_000  # draws of the fullest bucket's share, which has no short formula
 
@@ -221,18 +219,16 @@ def _tried(most: int) -> list[int]:
     return list(map(int, np.unique(np.geomspace(1, most, 60).round())))
 
 
-def influence_of(scenario: Scenario, makes_up: str = ANSWERS) -> Influence | None:
-    """Return what liars can do to a round of a filled-in block-model scenario; None where no formula is known."""
+def influence_of(run: ResolvedRun, makes_up: str = ANSWERS) -> Influence | None:
+    """Return what liars can do to a round of a run in a block model; None where no formula is known."""
+    scenario = run.scenario
     if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1 or scenario.pool_size is not None:
         return None
-    half, world = half_in(scenario), known_world(scenario)
-    design = half.design(scenario.settings, world)
-    query = design.query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
-    inputs = ShiftInputs(query=query, rated=world.rated, makes_up=makes_up)
-    return _influence(half.moments(scenario.settings, world), scenario, inputs)
+    query = run.design.query(round_number=0, public_seed=bytes(16), epsilon=run.world.epsilon)
+    return _influence(run, ShiftInputs(query=query, rated=run.world.rated, makes_up=makes_up))
 
 
-def universal_limit(scenario: Scenario) -> float:
+def universal_limit(block: BlockParameters, epsilon: Epsilon) -> float:
     """Return the share of liars beyond which no mechanism and no decoder distinguishes the two clusters of one item.
 
     ``f / (1 - f) = tanh(epsilon / 2) (w / N) gap``: epsilon-local privacy contracts the total variation of one answer
@@ -240,17 +236,16 @@ def universal_limit(scenario: Scenario) -> float:
     farthest apart, in each class by itself and averaged: other ratings may tell the class. Source: ours (spec,
     section 1).
     """
-    block = block_parameters(scenario)
     gaps = np.abs(block.like[:, :, None] - block.like[:, None, :])
     gap = float(np.tensordot(block.class_shares, gaps, 1).max())
-    odds = math.tanh(as_float(scenario.epsilon) / 2) * block.rated / block.items * gap
+    odds = math.tanh(as_float(epsilon) / 2) * block.rated / block.items * gap
     return odds / (1 + odds)
 
 
-def _influence(moments: object, scenario: Scenario, inputs: ShiftInputs) -> Influence | None:
-    match moments:
+def _influence(run: ResolvedRun, inputs: ShiftInputs) -> Influence | None:
+    scenario, block = run.scenario, run.block
+    match moments := run.moments:
         case SignMoments(contrast=contrast):
-            block = block_parameters(scenario)
             levels = contrast * (2 * block.class_shares @ block.like - 1)
             return Influence(levels=levels, deviation=np.ones(levels.size), shift=partial(sign_shift, inputs))
         case SketchMoments(effect=levels):
@@ -273,7 +268,7 @@ def _influence(moments: object, scenario: Scenario, inputs: ShiftInputs) -> Infl
                 shift=lambda promoted: values_shift(inputs, promoted, rates) or 0.0,
             )
         case PairMoments(rates=rates) if inputs.makes_up == ANSWERS and rates.shape == (2, 2):
-            return _turned_round(rates, int(cluster_sizes(scenario)[by_level(scenario).argmax()]))
+            return _turned_round(rates, int(block.cluster_sizes[by_level(block).argmax()]))
     return None
 
 
@@ -301,14 +296,14 @@ class Prediction:
 
 
 def predict_round(
-    influence: Influence, scenario: Scenario, *, share: float, labels: Indices, wishes: Indices, users: int
+    influence: Influence, run: ResolvedRun, *, share: float, labels: Indices, wishes: Indices, users: int
 ) -> Prediction:
     """Predict labels and ranks of one round: estimates are drawn and decoded; ``labels``, ``wishes`` of shape (N,)."""
-    truth, coins, liked = by_level(scenario)[labels], np.random.default_rng(0), wishes > 0
+    truth, coins, liked = by_level(run.block)[labels], np.random.default_rng(0), wishes > 0
     deviation, draws = float(influence.deviation.mean()) / math.sqrt(users), list[tuple[float, float, float]]()
     for _ in range(DRAWS):
         values = influence.sample(share, labels, wishes, users, coins)
-        decoded = _decoded(scenario, values, deviation)
+        decoded = _decoded(run, values, deviation)
         ranks = np.argsort(np.argsort(-values)) + 1
         rank = float(ranks[liked].mean()) if liked.any() else math.nan
         draws.append((float((decoded != truth).sum()), clustering_scores(decoded, labels).accuracy, rank))
@@ -316,42 +311,40 @@ def predict_round(
     return Prediction(wrong=wrong, accuracy=accuracy, rank=None if math.isnan(rank) else rank)
 
 
-def by_level(scenario: Scenario) -> Ints:
+def by_level(block: BlockParameters) -> Ints:
     """Return the label that each true cluster should get: 0 for the one that is liked most, and so on."""
-    block = block_parameters(scenario)
     return np.asarray(np.argsort(np.argsort(-(block.class_shares @ block.like), kind="stable")))
 
 
-def _decoded(scenario: Scenario, values: Floats, deviation: float) -> Indices:
-    clusters = scenario.clusters or 2
-    if scenario.decoder != POSTERIOR:
+def _decoded(run: ResolvedRun, values: Floats, deviation: float) -> Indices:
+    clusters = run.world.clusters
+    if run.scenario.decoder != POSTERIOR:
         return kmeans_on_line(values, clusters)
     information = np.full(values.size, deviation**-2)
     estimates = Estimates(weighted=values * information, information=information)
-    return believe(estimates, clusters=clusters, failure=1 - scenario.confidence).cluster
+    return believe(estimates, clusters=clusters, failure=1 - run.scenario.confidence).cluster
 
 
-def overthrown(scenario: Scenario, influence: Influence, labels: Indices, *, promoted: int) -> float:
+def overthrown(run: ResolvedRun, influence: Influence, labels: Indices, *, promoted: int) -> float:
     """Return how many labels are decided wrongly after the first round about all items, in the mean over draws."""
     # The server fits its levels to the estimates. While these are noisy, an item that liars push far enough is likelier
     # to be a cluster of its own than the others are to be of two levels: they become one cluster, are all decided, and
     # the run is over. Shapes: ``labels`` (N,). Source: ours.
-    spec = RunSpec(scenario)
-    setting, ask = spec.setting, spec.policy.next_query(ServerState(devices=scenario.users or 1))
+    setting, ask = run.setting, run.policy.next_query(ServerState(devices=run.world.users))
     design = setting.design
     if (
         ask is None
-        or scenario.clusters != influence.levels.size
+        or run.world.clusters != influence.levels.size
         or not (isinstance(design, InWorld) and design.estimates)
     ):
         return 0.0
-    truth, coins, users = by_level(scenario)[labels], np.random.default_rng(0), ask.stop - ask.first
+    truth, coins, users = by_level(run.block)[labels], np.random.default_rng(0), ask.stop - ask.first
     rates = design.rates(ask.query)
     wishes = np.zeros(labels.size, np.int32)
     wishes[np.flatnonzero(truth == truth.max())[:promoted]] = 1
     wrong = 0
     for _ in range(DRAWS):
-        sample = influence.sample(scenario.malicious or 0.0, labels, wishes, users, coins)
+        sample = influence.sample(run.scenario.malicious or 0.0, labels, wishes, users, coins)
         estimates = Estimates(
             weighted=sample / influence.deviation[labels] * np.sqrt(rates) * users, information=rates * users
         )

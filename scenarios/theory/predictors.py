@@ -6,7 +6,7 @@ labels are wrong or items are few, estimates are drawn and decoded as the server
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,10 +35,8 @@ from coordinator.protocol.moments.probabilities import hypergeometric_masses
 from coordinator.protocol.moments.sign_moments import SignMoments, pair_contrast
 from coordinator.server.anchor.anchor_queries import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK
 from coordinator.server.anchor.policy import CLEAR, LEVELS_TRIED, PAIR_AGAIN, PAIR_GROWTH, PAIRS_COUNT, SURE, TRIAL
-from scenarios.config.run_spec import RunSpec, half_in
-from scenarios.config.scenario import Scenario
+from scenarios.config.resolve import ResolvedRun
 from scenarios.data.metrics import clustering_scores
-from scenarios.data.populations import block_parameters, known_world
 from scenarios.theory import emulated_runs as emulated
 from scenarios.theory.prediction import (
     LineLaw,
@@ -235,23 +233,19 @@ class Predictor:
     emulation: emulated.Emulation | None = None  # Where predictions are emulated: it estimates what a target needs
 
 
-def predictor(scenario: Scenario) -> Predictor | None:
-    """Return the predictions for a block-model scenario, from exact moments of its design."""
+def predictor(run: ResolvedRun) -> Predictor | None:
+    """Return the predictions for a run in a block model, from exact moments of its mechanism."""
+    scenario, world = run.scenario, run.world
     if scenario.policy not in PREDICTED or scenario.pool_size is not None:
         return None
-    if scenario.epsilon is not None and scenario.answers_per_device > 1:
-        share = {"epsilon": scenario.epsilon / scenario.answers_per_device, "answers_per_device": 1}
-        scenario = scenario.model_copy(update=share)
-    filled = scenario.filled
-    if filled.clusters != len(filled.like[0]):
-        return None
-    return from_moments(half_in(filled).moments(filled.settings, known_world(filled)), filled)
+    if world.epsilon is not None and scenario.answers_per_device > 1:
+        run = replace(run, world=replace(world, epsilon=world.epsilon / scenario.answers_per_device))
+    return from_moments(run.moments, run) if world.clusters == run.block.cluster_sizes.size else None
 
 
-def why_not_predicted(scenario: Scenario) -> str:
-    """Return why a filled-in scenario that would be emulated has no predictions; empty for all others."""
-    moments = half_in(scenario).moments(scenario.settings, known_world(scenario))
-    return emulated.NOT_EMULATED if emulated.takes_too_long(_seconds(moments, scenario.items or 0)) else ""
+def why_not_predicted(run: ResolvedRun) -> str:
+    """Return why a run that would be emulated has no predictions; empty for all others."""
+    return emulated.NOT_EMULATED if emulated.takes_too_long(_seconds(run.moments, run.world.items)) else ""
 
 
 def _seconds(moments: object, items: int) -> float:
@@ -264,9 +258,9 @@ def _seconds(moments: object, items: int) -> float:
     return 0.0
 
 
-def from_moments(moments: object, scenario: Scenario) -> Predictor | None:  # noqa: PLR0911 (one for each kind)
-    """Return what moments predict for a filled-in block-model scenario; None where nobody has said what follows."""
-    parameters, decoder = block_parameters(scenario), scenario.decoder
+def from_moments(moments: object, run: ResolvedRun) -> Predictor | None:  # noqa: PLR0911 (one for each kind)
+    """Return what moments predict for a run in a block model; None where nobody has said what follows."""
+    parameters, decoder = run.block, run.scenario.decoder
     sizes = parameters.cluster_sizes
     match moments:
         case Predictor():
@@ -340,20 +334,19 @@ class AnchorWorld(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def users_of(scenario: Scenario, failure: float) -> float:
-    """Return users whom anchor sensing asks on average in a filled-in block model until every item is decided."""
+def users_of(run: ResolvedRun, failure: float) -> float:
+    """Return users whom anchor sensing asks on average in a block model until every item is decided."""
     # The rounds of `coordinator.server.anchor.policy` are played item by item: agreements of pairs and estimates are
     # normal around their means; guesses are right as often as a normal sum of log-odds is positive. Levels count as
     # known.
-    block = block_parameters(scenario)
+    block = run.block
     if block.cluster_sizes.size != 2:
         raise InputError(f"anchor sensing is predicted for 2 clusters, not for {block.cluster_sizes.size}; run it")
     if block.rated < 2:
         raise InputError("anchor sensing learns from pairs of ratings; give users 2 rated items or more")
-    design = RunSpec(scenario).design
-    assert isinstance(design, AnchorSensing)  # predicted for no other
-    pool = design.pool(bytes(16)).size
-    world = AnchorWorld(block, 2 * block.like - 1, scenario.epsilon, failure, pool)
+    assert isinstance(run.design, AnchorSensing)  # predicted for no other
+    pool = run.design.pool(bytes(16)).size
+    world = AnchorWorld(block, 2 * block.like - 1, run.world.epsilon, failure, pool)
     runs = PLAYED if pool <= MANY else PLAYED // 3
     return float(np.mean([_play(world, np.random.default_rng(number)) for number in range(runs)]))
 

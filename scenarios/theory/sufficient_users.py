@@ -12,60 +12,54 @@ from numpy.typing import ArrayLike
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import TRUST_LOCAL
 from coordinator.protocol.moments.count_moments import NoSignal
+from coordinator.protocol.trust_models import LOCAL
 from scenarios.config.mechanism_settings import designs
-from scenarios.config.run_spec import half_in
-from scenarios.config.scenario import Scenario
-from scenarios.data.populations import known_world
+from scenarios.config.resolve import ResolvedRun
 from scenarios.theory.bounds import check_epsilon, check_shape
 
 SAME = 1e-9
 """Clusters differ less than this, as a share of what answers without noise vary at all: rounding, no difference."""
 
 
-def profiles(scenario: Scenario) -> Floats | None:
+def profiles(run: ResolvedRun) -> Floats | None:
     """Return what answers without noise say of each cluster's items, one row a cluster; None where nothing.
 
     Where a mechanism has no moments nobody knows, and its clusters count as told apart. Noise scales all of it alike.
     For scores P(S = 1 | the item is sensed), less P(S = 1); where pairs are asked about, P(S = 1) of a pair with an
     item of each cluster; where ratings are released, the mean rating.
     """
-    half, filled = half_in(scenario), scenario.filled
-    world = known_world(filled)
-    settings = filled.settings.settle(world, scenario.decoder)
-    assert world.block is not None
-    moments = half.moments(settings, replace(world, epsilon=None))
+    block, moments = run.block, replace(run, world=replace(run.world, epsilon=None)).moments
     if moments is None or isinstance(moments, NoSignal):
-        return None if moments else np.eye(len(scenario.like[0]))
+        return None if moments else np.eye(block.cluster_sizes.size)
     profile: Floats | None = getattr(moments, "profile", None)
-    return (world.block.class_shares @ world.block.like - 0.5)[:, None] if profile is None else profile
+    return (block.class_shares @ block.like - 0.5)[:, None] if profile is None else profile
 
 
-def inseparable(scenario: Scenario) -> list[tuple[int, int]]:
-    """Return the pairs of clusters that the scenario's design cannot tell apart."""
-    rows = profiles(scenario)
+def inseparable(run: ResolvedRun) -> list[tuple[int, int]]:
+    """Return the pairs of clusters that the run's mechanism cannot tell apart."""
+    rows = profiles(run)
     return [
         (one, other)
-        for one, other in combinations(range(len(scenario.like[0])), 2)
+        for one, other in combinations(range(run.block.cluster_sizes.size), 2)
         if rows is None or np.abs(rows[one] - rows[other]).max() <= SAME * np.abs(rows).max()
     ]
 
 
-def warning(scenario: Scenario) -> str | None:
+def warning(run: ResolvedRun) -> str | None:
     """Return a line that warns of clusters that cannot be told apart and names a way, or None."""
-    if scenario.ratings is not None or not (pairs := inseparable(scenario)):
+    if run.world.block is None or not (pairs := inseparable(run)):
         return None
     listing = ", ".join(f"{one} and {other}" for one, other in pairs)
-    line = f"warning: {scenario.design} cannot tell clusters {listing} apart, however many users answer"
-    several = (scenario.filled.rated or 0) > 1
-    for half in designs().values() if several and not half_in(scenario).paired else ():
-        if half.paired and half.trust == TRUST_LOCAL:
-            other = scenario.filled.model_copy(update={"design": half.name, "settings": half.settings()})
+    line = f"warning: {run.scenario.design} cannot tell clusters {listing} apart, however many users answer"
+    for other in designs().values() if run.world.rated > 1 and not run.mechanism.paired else ():
+        if other.paired and other.trust == LOCAL:
+            settings = other.settings()
             with suppress(InputError):  # too many items for pairs of them
-                half.design(other.settings, other.world)
-                if not inseparable(other):
-                    return f"{line}; {half.title} can (--design {half.name})"
+                other.design(settings, run.world)
+                changed = run.scenario.model_copy(update={"design": other.name, "settings": settings})
+                if not inseparable(replace(run, scenario=changed)):
+                    return f"{line}; {other.title} can (--design {other.name})"
     return line
 
 

@@ -87,7 +87,7 @@ OPEN = tuple(name for name, half in by_query().items() if not half.randomizes)
 RATINGS = worlds.block_ratings(worlds.world(items=ITEMS, rated=4))
 
 
-SUBJECTS = [subject for name in mechanisms() for subject in subjects(name) if subject.scenario]
+SUBJECTS = [subject for name in mechanisms() for subject in subjects(name) if subject.run_of]
 QUERIES = {
     one.design: one
     for one in (subject.query(Size(ITEMS, 4, 1000), Fraction(1)) for subject in SUBJECTS)

@@ -22,9 +22,9 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import by_query
 from coordinator.protocol.messages import Query
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import populate, settle
+from scenarios.data.populations import populate
 
 ITEMS, DEVICES = 24, 600
 DESIGNS = (
@@ -34,9 +34,9 @@ DESIGNS = (
 
 
 def asked_of(design: Any, **given: Any) -> tuple[Query, BlockRatings]:
-    scenario = settle(Scenario(design=design, items=ITEMS, rated=8, users=DEVICES, **given).complete())
-    spec = RunSpec(scenario)
-    _ = spec.own  # admits it
+    scenario = resolve(Scenario(design=design, items=ITEMS, rated=8, users=DEVICES, **given)).scenario
+    spec = resolve(scenario)
+    _ = spec.custom  # admits it
     ratings = populate(scenario).ratings
     assert isinstance(ratings, BlockRatings)
     return spec.design.query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon), ratings

@@ -15,13 +15,13 @@ from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.mechanisms.sets import Pairs
 from coordinator.protocol.moments.count_moments import NoSignal
 from scenarios.config.mechanism_settings import all_settings
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import known_world
 
 
 def test_there_is_no_signal_only_where_all_items_are_sensed() -> None:
     for theta, none in ((3.0, True), (2.9, False), (1.0, False)):
-        world = known_world(Scenario(items=6, rated=3, theta=theta).complete())
+        world = resolve(Scenario(items=6, rated=3, theta=theta)).world
         assert isinstance(MaxSense(theta=theta).moments(world), NoSignal) is none
 
 

@@ -28,7 +28,7 @@ from coordinator.protocol.public_draws import buckets_of, count_supports, gather
 from coordinator.protocol.statistics.counts import CountStatistic, Rates
 from coordinator.protocol.value_channels import kary_channel
 from coordinator.server.aggregation import aggregate
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 
 ORACLES = {name: kind for name, kind in registered_mechanisms().items() if issubclass(kind, Oracle)}
@@ -268,5 +268,5 @@ def test_pure_ldp_says_of_frequency_oracles_what_our_channels_say(epsilon: Fract
         assert half.p / half.q < 0.98 * client.p / client.q
         assert getattr(client, "g", buckets) == buckets
     scenario = Scenario(design="olh", items=20, rated=4, users=100, epsilon=epsilon)
-    query = RunSpec(scenario).design.query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+    query = resolve(scenario).design.query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
     assert query.parameters["buckets"] == buckets

@@ -63,7 +63,7 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.group_policies import Groups
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import ServerState, absorb
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 
 EPSILON = Fraction(1)
@@ -328,7 +328,7 @@ def test_releases_are_as_long_as_has_the_least_noise(together: int) -> None:
 )
 def test_what_contradicts_a_counted_group_is_refused(changes: dict[str, Any], line: str) -> None:
     with pytest.raises(InputError, match=line):
-        RunSpec(Scenario.model_validate({"counted_group": 0.1, "items": 40, "rated": 9, **changes}))
+        resolve(Scenario.model_validate({"counted_group": 0.1, "items": 40, "rated": 9, **changes}))
 
 
 ITEMS = 60

@@ -46,7 +46,8 @@ from coordinator.protocol.shares import (
     require_readable,
     secret_of,
 )
-from coordinator.protocol.trust import TWO_SERVERS, BookActor, Openings
+from coordinator.protocol.trust import BookActor, Openings
+from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.fleet.handed_rounds import SumQuerying
 from coordinator.server.rounds.state import Ask
 

@@ -19,7 +19,8 @@ from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.arrays import Bits2, Bools
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.trust import OPENER, SHUFFLED, OpeningError, Openings, ShuffledRound
+from coordinator.protocol.trust import OPENER, OpeningError, Openings, ShuffledRound
+from coordinator.protocol.trust_models import SHUFFLED
 from coordinator.server.fleet.cohorts import Layout, plan_layout
 from coordinator.server.fleet.handed_rounds import read_shuffled
 from coordinator.server.rounds.state import Ask

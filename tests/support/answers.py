@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.trust import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.config.settings import Target
 from scenarios.studies.answer import Answer, Curve, Study
 

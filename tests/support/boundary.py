@@ -25,16 +25,7 @@ from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import Curator
 from coordinator.protocol.decoding.posterior import Mixture, Posterior
 from coordinator.protocol.item_models import ItemToItem
-from coordinator.protocol.mechanism import (
-    TRUST_CURATOR,
-    TRUST_TWO_SERVERS,
-    TWO_ROUNDS,
-    Decoding,
-    InWorld,
-    Mechanism,
-    MechanismKind,
-    World,
-)
+from coordinator.protocol.mechanism import TWO_ROUNDS, Decoding, InWorld, Mechanism, MechanismKind, World
 from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.protocol.mechanisms.anchor import AnchorSensing
 from coordinator.protocol.mechanisms.sets import CountedSet, LikedPairs
@@ -42,6 +33,7 @@ from coordinator.protocol.mechanisms.totals import LikedPairTotals
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic
+from coordinator.protocol.trust_models import CURATOR, TWO_SERVERS
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.like_tables import TableLearner
 from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, TablePolicy, TwoClasses
@@ -53,7 +45,6 @@ from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound, Ask, Centred, Counts, Readings, RunProgress, ServerState
 from scenarios.backends import in_process as together
-from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.studies.scrutiny import checks
 from scenarios.studies.scrutiny.checks import CHECKS, Check, log_ratio
 from scenarios.studies.scrutiny.mechanism_under_test import Choice, MechanismUnderTest, choices, subjects
@@ -362,15 +353,15 @@ class MechanismContract:
         ran = here(small(**case, seed=SEED, like="0.9,0.2;0.1,0.7", users=601), workers=2, devices_per_actor=100)
         statistic = type(ran.statistic)
         assert issubclass(statistic, Statistic)
-        if half_in(ran.scenario).trust == TRUST_TWO_SERVERS:  # to whom all crosses; see `test_shares`
+        if ran.resolved.mechanism.trust == TWO_SERVERS:  # to whom all crosses; see `test_shares`
             assert not wire.crossed
-            assert not shows_a_secret([ran.outcome, RunSpec(ran.scenario).policy, RunSpec(ran.scenario).learner], SEED)
+            assert not shows_a_secret([ran.outcome, ran.resolved.policy, ran.resolved.learner], SEED)
             return
         assert {type(value) for value in wire.crossed} == {Query, int, Release, statistic}
-        learner = RunSpec(ran.scenario).learner
+        learner = ran.resolved.learner
         curated = isinstance(learner, SumLearner) and learner.how.curator is not None
-        assert curated == (half_in(ran.scenario).trust == TRUST_CURATOR)
-        held = [*wire.crossed, ran.outcome, RunSpec(ran.scenario).policy, learner]
+        assert curated == (ran.resolved.mechanism.trust == CURATOR)
+        held = [*wire.crossed, ran.outcome, ran.resolved.policy, learner]
         assert sum(1 for value in held for _ in leaves(value, items=40)) > 100
         assert not shows_a_secret(held, SEED)
         for release in [value for value in wire.crossed if type(value) is Release and value.count]:

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from runs import planted_ratings, write_movielens
 
-from coordinator.protocol.mechanism import LOCAL
+from coordinator.protocol.mechanism import LOCAL_PROMISE
 from scenarios import cli
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "golden.json"
@@ -31,8 +31,20 @@ RECORDS = {
 }
 """Golden results, and the names of their files."""
 ATTACK = {"name": "one", "meaning": "this or that", "times": 1, "claimed": 1.0, "measured": 0.98, "plays": 50000}
-AUDIT = {"design": "sign", "guarantee": LOCAL, "claimed": 1.0, "exact": 1.0, "measured": 0.98, "confidence": 0.99}
-AUDIT |= {"held": True, "failures": [], "attacks": [{**ATTACK, "right": 0.7303, "right_at_most": 0.7310585786}]}
+AUDIT = {
+    "design": "sign",
+    "guarantee": LOCAL_PROMISE,
+    "claimed": 1.0,
+    "exact": 1.0,
+    "measured": 0.98,
+    "confidence": 0.99,
+}
+AUDIT |= {
+    "confidence": 0.99,
+    "held": True,
+    "failures": [],
+    "attacks": [{**ATTACK, "right": 0.7303, "right_at_most": 0.7310585786}],
+}
 LEAK = {**AUDIT, "measured": 1.25, "held": False, "failures": ["attack one measured at least 1.25, claimed are 1"]}
 FEW = ["--like-from", "4", "--neighbours", "5", "--rank", "3", "--ridge", "5", "--top", "20", "--likes", "8"]
 

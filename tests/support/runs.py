@@ -33,7 +33,9 @@ from coordinator.server.online.service import Pick, Served, by_sequence, serve
 from scenarios import cli
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Progress, silent
+from scenarios.config.resolve import ResolvedRun
 from scenarios.config.scenario import Scenario
+from scenarios.config.shuffled_account import ShuffledAccount
 from scenarios.data.datasets import RatingTable
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.rating_split import Split
@@ -142,6 +144,12 @@ def small(**changes: Any) -> Scenario:
 def of_file(path: Path, **changes: Any) -> Scenario:
     """A file of ratings."""
     return Scenario.model_validate({"ratings": path, **changes})
+
+
+def account_of(resolved: ResolvedRun) -> ShuffledAccount:
+    """Return the account of a run behind a shuffler."""
+    assert isinstance(resolved.account, ShuffledAccount)
+    return resolved.account
 
 
 def here(

@@ -23,7 +23,6 @@ from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError, WithheldError
 from coordinator.protocol.mechanism import (
     ONE_ROUND,
-    TRUST_TWO_SERVERS,
     TWO_ROUNDS,
     Decoding,
     DeviceCoins,
@@ -53,6 +52,7 @@ from coordinator.protocol.pools import pairs_of, pool_size
 from coordinator.protocol.shares import WORD_BYTES, require_readable
 from coordinator.protocol.statistics.counts import PAIRED, RANKED, CountStatistic, GroupStatistic, of_group
 from coordinator.protocol.statistics.statistic import Statistic
+from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.protocol.value_channels import PADDED
 
 DELTA, CHANGES, DEVIATION, HONEST, LEAST_ANSWERS = "delta", "changes", "deviation", "honest", "least_answers"
@@ -133,7 +133,7 @@ class SharedVector(Mechanism):
     promise = PROMISES[REPLACE]
     parameters = frozenset({PADDED, DELTA, CHANGES, DEVIATION, HONEST, LEAST_ANSWERS})
     decoders = ("totals",)
-    trust = TRUST_TWO_SERVERS
+    trust = TWO_SERVERS
     bounded = False
     ranks = True
 

@@ -20,7 +20,6 @@ from coordinator.protocol.mechanism import (
     LIKED,
     NOT_PRIVATE,
     ONE_ROUND,
-    TRUST_CURATOR,
     UNTIL_LEARNED,
     Decoding,
     DeviceCoins,
@@ -47,6 +46,7 @@ from coordinator.protocol.statistics.scores import (
     aggregate_revealed_pairs,
 )
 from coordinator.protocol.statistics.statistic import Statistic
+from coordinator.protocol.trust_models import CURATOR
 
 
 class Toy(Mechanism):
@@ -210,7 +210,7 @@ class FullReveal(Reveals, Toy):
         return RevealMoments(share=share)
 
 
-CURATOR = {
+CURATOR_PROMISES = {
     REPLACE: "epsilon-differential privacy of the published model, one user's ratings replaced by any others; the "
     "curator sees every rating",
     ADD_REMOVE: "epsilon-differential privacy of the published model, one user added or removed (2 epsilon: one user's "
@@ -232,15 +232,15 @@ Neighbours = Annotated[
 class Curated(Reveals):
     """What devices send to a trusted curator, without noise; the curator adds noise to what it publishes."""
 
-    promise = CURATOR[REPLACE]
+    promise = CURATOR_PROMISES[REPLACE]
     decoders = ("totals",)
-    trust = TRUST_CURATOR
+    trust = CURATOR
 
     neighbours: Neighbours = "replace"
 
     def promise_under(self, neighbours: str) -> str:
         """Return the promise under the relation that the curator's noise is calibrated for."""
-        return CURATOR[neighbours]
+        return CURATOR_PROMISES[neighbours]
 
     def relation(self) -> str:
         return self.neighbours

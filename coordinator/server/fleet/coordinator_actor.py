@@ -13,7 +13,7 @@ from coordinator.protocol.agreement import Agreement, intermediary_of
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.statistics.statistic import Statistic
-from coordinator.protocol.trust import TWO_SERVERS
+from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.aggregation import load_decoder
 from coordinator.server.fleet.calls import RayHosts, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side

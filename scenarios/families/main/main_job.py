@@ -6,12 +6,12 @@ from typing import Any
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.protocol.mechanism import TRUST_CURATOR, TRUST_TWO_SERVERS
-from coordinator.protocol.trust import SHUFFLED
+from coordinator.protocol.trust_models import CURATOR, SHUFFLED, TWO_SERVERS
+from scenarios.config.compatibility import check
 from scenarios.config.files import file_sha256
 from scenarios.config.identity import import_object
 from scenarios.config.mechanism_settings import code_digest
-from scenarios.config.run_spec import RunSpec, half_in
+from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import Experiment, NamedCode
 from scenarios.log import write_line
@@ -47,7 +47,7 @@ COLUMNS = (
     Column(
         "epsilon",
         "epsilon (local) [nats]",
-        words_under=dict.fromkeys((SHUFFLED, TRUST_TWO_SERVERS, TRUST_CURATOR), "epsilon (central) [nats]"),
+        words_under=dict.fromkeys((SHUFFLED, TWO_SERVERS, CURATOR), "epsilon (central) [nats]"),
     ),
     Column("epsilon_local", "epsilon (local) [nats]"),
     Column("amplified_for", "  answers of a round that this counts on"),
@@ -123,7 +123,7 @@ def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
     """Return what makes a run the same: the scenario as given, a custom design's digest, and the ratings file's."""
     settings: dict[str, Any] = {name: scenario.flat()[name] for name in sorted(scenario.given())}
     if ":" in scenario.design:
-        settings["design"] = half_in(scenario).query_name(scenario.settings)
+        settings["design"] = scenario.mechanism.query_name(scenario.settings)
     if scenario.ratings is None:
         return settings, None
     settings["ratings"] = str(scenario.ratings.absolute())
@@ -168,18 +168,16 @@ Speed flags (--backend, --workers, --devices-per-actor) never change an answer. 
 that was killed or interrupted goes on by blindrec resume FOLDER, or by the same command.
 """
 
-    def check(self, scenario: Scenario) -> RunSpec | None:
+    def check(self, scenario: Scenario) -> ResolvedRun | None:
         """Refuse what cannot be run, and a policy that cannot be imported; return a run, where no file completes it."""
-        from scenarios.data.populations import resolve  # noqa: PLC0415 (`--help` need not wait for it)
-
-        spec = resolve(scenario.filled) if scenario.ratings is None else RunSpec(scenario)
+        check(scenario)
         if ":" in scenario.policy:
             import_object(scenario.policy, "policy")
-        return None if scenario.ratings is not None else spec
+        return resolve(scenario) if scenario.ratings is None else None
 
-    def warn(self, scenario: Scenario, console: Console) -> None:
+    def warn(self, scenario: Scenario, resolved: ResolvedRun | None, console: Console) -> None:
         """Warn of clusters that no number of users separates, and of what the file of ratings is like."""
-        super().warn(scenario, console)
+        super().warn(scenario, resolved, console)
         if scenario.ratings is not None and scenario.features is not None:
             from scenarios.data.datasets import read_for, tell  # noqa: PLC0415 (`--help` need not wait for it)
             from scenarios.data.side_tables import descriptions_of  # noqa: PLC0415 (as above)
@@ -188,7 +186,7 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
                 tell(described.remarks, console)
         from scenarios.theory.sufficient_users import warning  # noqa: PLC0415 (`--help` need not wait for it)
 
-        if line := warning(scenario):
+        if resolved is not None and (line := warning(resolved)):
             write_line(console, line)
 
     def mark(self, scenario: Scenario, repeat: int) -> Manifest:
@@ -201,7 +199,7 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
         """Return the scenario of a run that was interrupted, with custom code named again."""
         values = _values(out, mark.scenario, named)
         try:
-            scenario = RunSpec(Scenario.model_validate(values)).scenario
+            check(scenario := Scenario.model_validate(values))
         except PolicyError:
             raise
         except ValueError as error:
@@ -223,5 +221,5 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
         # bytes, and is run twice.
         users = scenario.users or (10**6 if scenario.ratings is None else size_of(scenario.ratings) // 256)
         a_device = scenario.answers_per_device * (0.5e-6 + 25e-9 * (scenario.rated or 20))
-        slower = 10 if ":" in scenario.design else 6 if half_in(scenario).trust == TRUST_CURATOR else 1
+        slower = 10 if ":" in scenario.design else 6 if scenario.mechanism.trust == CURATOR else 1
         return users * a_device * slower * (1 if scenario.ratings is None else 2)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 import threading
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,32 +18,18 @@ from actors.keeper import Spent, once_a_reason
 from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
-from coordinator.protocol.coins import SEED_BYTES, derive
-from coordinator.protocol.mechanism import (
-    POSTERIOR,
-    TRUST_CURATOR,
-    TRUST_LOCAL,
-    TRUST_TWO_SERVERS,
-    TWO_ROUNDS,
-    UNTIL_LEARNED,
-)
-from coordinator.protocol.mechanisms import mechanism_of
-from coordinator.protocol.mechanisms.totals import HONEST, SharedVector
-from coordinator.protocol.messages import Query
-from coordinator.protocol.shares import WORD_BYTES
+from coordinator.protocol.coins import derive
+from coordinator.protocol.mechanism import ELIMINATE, POSTERIOR, TWO_ROUNDS, UNTIL_LEARNED
 from coordinator.protocol.statistics.scores import ScoreStatistic
-from coordinator.protocol.trust import SHUFFLED, TWO_SERVERS
-from coordinator.protocol.trust_models import TRUST
-from coordinator.server.rounds.state import Ask
+from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
-from scenarios.config.central_promise import ADDED, EXACT
 from scenarios.config.custom_halves import OwnSettings
-from scenarios.config.run_spec import RunSpec, half_in
-from scenarios.config.scenario import Scenario
+from scenarios.config.resolve import ResolvedRun, resolve
+from scenarios.config.scenario import Scenario, TrustSettings
 from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import best_matching, clustering_scores, score_advice, what_clusters_follow
-from scenarios.data.populations import Population, class_shares, cluster_sizes, liked_share, populate, resolve
+from scenarios.data.populations import Population, liked_share, populate
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
 from scenarios.log import write_line
@@ -97,7 +80,7 @@ def rank_correlation(scores: Floats, truth: Floats) -> float | None:
 
 def ranked(scenario: Scenario) -> bool:
     """Return whether scores rank items by popularity; of a custom mechanism a larger estimate is liked more."""
-    return half_in(scenario).ranks or isinstance(scenario.settings, OwnSettings)
+    return scenario.mechanism.ranks or isinstance(scenario.settings, OwnSettings)
 
 
 def list_scores(run: MainResult) -> dict[str, Any]:
@@ -110,10 +93,10 @@ def list_scores(run: MainResult) -> dict[str, Any]:
 
 def lying_scores(run: MainResult) -> dict[str, Any]:
     """Return what liars did to a run; nothing if nobody lied."""
-    collusion, scenario, model = run.job.collusion, run.spec.local_scenario, run.outcome.model
+    collusion, scenario, model = run.job.collusion, run.scenario, run.outcome.model
     if collusion is None:
         return {}
-    state, nameless = run.outcome.state, run.spec.half.paired
+    state, nameless = run.outcome.state, run.resolved.mechanism.paired
     lies = sum(collusion.share * one.answered for one in state.counts)
     promoted = (collusion.wishes > 0) & (collusion.ordered and not nameless)
     scores: dict[str, Any] = {
@@ -125,19 +108,19 @@ def lying_scores(run: MainResult) -> dict[str, Any]:
     }
     if run.population.truth is None:
         return scores
-    predicted, influence = prediction_of(run), influence_of(scenario, collusion.makes_up)
+    predicted, influence = prediction_of(run), influence_of(run.resolved, collusion.makes_up)
     if influence is not None and influence.tips_only and (collusion.wishes < 0).any():
         influence = None  # the formula is for items that all should seem liked more
-    local = run.spec.half.trust != TRUST_TWO_SERVERS  # the limit is about local privacy
+    world, local = run.resolved.world, run.resolved.mechanism.trust != TWO_SERVERS  # the limit is about local privacy
     scores |= {
         "labels_wrong_predicted": predicted.wrong if predicted else None,
         "promoted_rank_predicted": predicted.rank if predicted else None,
         "tipping_share": influence.tipping(scores["lied_about"]) if influence else None,
-        "tipping_limit": universal_limit(scenario) if scenario.epsilon is not None and local else None,
+        "tipping_limit": universal_limit(run.resolved.block, world.epsilon) if world.epsilon and local else None,
     }
     if scenario.clusters != len(scenario.like[0]):
         return scores
-    should = by_level(scenario)[run.population.truth]
+    should = by_level(run.resolved.block)[run.population.truth]
     wrong = model.cluster != (renamed(should, model.cluster, len(scenario.like[0])) if nameless else should)
     return scores | {
         "labels_wrong": int(wrong.sum()),
@@ -159,61 +142,63 @@ def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
 
 def prediction_of(run: MainResult) -> Prediction | None:
     """Return what should have come out among liars; None where nobody lies or nothing is predicted."""
-    collusion, scenario, answered = run.job.collusion, run.spec.local_scenario, run.statistic.answered
-    if collusion is None or (run.spec.shuffled and run.spec.shuffled.groups):
+    collusion, resolved, answered = run.job.collusion, run.resolved, run.statistic.answered
+    if collusion is None or resolved.account.groups:
         return None
-    influence = influence_of(scenario, collusion.makes_up)
-    if influence is None or influence.tips_only or not answered or scenario.clusters != influence.levels.size:
+    influence = influence_of(resolved, collusion.makes_up)
+    if influence is None or influence.tips_only or not answered or resolved.world.clusters != influence.levels.size:
         return None
     assert run.population.truth is not None  # looked at by the caller
-    share, labels = scenario.malicious or 0.0, run.population.truth
-    return predict_round(influence, scenario, share=share, labels=labels, wishes=collusion.wishes, users=answered)
+    share, labels = run.scenario.malicious or 0.0, run.population.truth
+    return predict_round(influence, resolved, share=share, labels=labels, wishes=collusion.wishes, users=answered)
 
 
-def predict(scenario: Scenario, answered: int) -> float | None:
+def predict(resolved: ResolvedRun, answered: int) -> float | None:
     """Return the predicted share of items right; None where nothing is predicted."""
-    prediction = predictor(scenario) if answered else None
+    prediction = predictor(resolved) if answered else None
     return prediction.accuracy(answered) if prediction else None
 
 
 def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, Any]:
     """Return a run's result."""
-    scenario, statistic, queries = run.scenario, run.statistic, run.outcome.state.asked
-    half, own, questions = run.spec.half, run.spec.own, queries[0].query.questions
-    trust, local = run.spec.trust, half.private and half.trust != TRUST_CURATOR
+    scenario, statistic, asks, counts = run.scenario, run.statistic, run.outcome.state.asked, run.outcome.state.counts
+    resolved, account, first = run.resolved, run.resolved.account, asks[0].query
+    mechanism, custom, questions = resolved.mechanism, resolved.custom, first.questions
+    trust, local = account.trust.name, mechanism.private and mechanism.trust != CURATOR
+    guarantee, copies = account.after(asks, counts), run.population.copies_max
     # Many bits may be one answer, under one epsilon that is not split over them.
-    joint = own is not None or (local and questions > 1 and not scenario.settings.splits)
+    joint = custom is not None or (local and questions > 1 and not scenario.settings.splits)
     answers = statistic.answered * questions
-    per_question = None if trust != TRUST_LOCAL or joint else as_json(queries[0].query.epsilon_per_question)
+    per_question = None if trust != LOCAL or joint else as_json(first.epsilon_per_question)
     return {
         "design": scenario.design,
-        **({"mechanism": own[0].name, "channel": own[1].how} if own else {}),
+        **({"mechanism": custom[0].name, "channel": custom[1].how} if custom else {}),
         **{name: getattr(scenario, name) for name in ("decoder", "items", "rated", "users", "clusters")},
         "theta": scenario.value("theta"),
         **scenario.settings.model_dump(mode="json"),
-        **({"confidence": scenario.confidence} if POSTERIOR in half.decoders else {}),
+        **({"confidence": scenario.confidence} if POSTERIOR in mechanism.decoders else {}),
         "answers_per_device": scenario.answers_per_device,
         **{name: getattr(scenario, name) for name in ("dropout", "straggler_share", "straggler_delay", "deadline")},
-        "epsilon": epsilon_kept(run),
+        "epsilon": as_json(guarantee.epsilon),
         "from_the_file": ", ".join(run.population.from_the_file) or None,
         "questions": 1 if joint else questions,
         **({"own_questions": True} if scenario.own_questions else {}),
         "epsilon_per_question": per_question,
         "policy": scenario.policy,
         "policy_error": run.outcome.failure,
-        "rounds": len(queries),
+        "rounds": len(asks),
         "unlearned": _unlearned(run),
         "undecided": None if run.decided is None else int((~run.decided).sum()),
         "seed": scenario.seed,
         "trust_model": trust,
-        "guarantee": run.spec.guarantee,
-        "neighbours": run.spec.neighbours,
-        "delta": delta_kept(run),
-        "agreement_digest": run.spec.agreement.digest.hex(),
-        "copies_max": run.population.copies_max,
+        "guarantee": guarantee.words,
+        "neighbours": guarantee.neighbours,
+        "delta": guarantee.delta,
+        "agreement_digest": resolved.agreement.digest.hex(),
+        "copies_max": copies,
         "person_epsilon": as_json(run.population.person_epsilon()),
-        **shuffled_promise(run),
-        **servers_promise(run),
+        **account.columns(asks, counts, copies or 1),
+        **_transcripts(run),
         "asked": statistic.devices,
         "answered": statistic.answered,
         "refused": statistic.refused,
@@ -236,101 +221,12 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
     }
 
 
-def epsilon_kept(run: MainResult) -> float | str:
-    """Return the epsilon that all answers kept [nats]: of what was asked, round by round, and never below the promise.
-
-    It is larger than the promise where a round fell short and was handed on nevertheless.
-    """
-    epsilon, promise, state = run.scenario.epsilon, run.spec.shuffled, run.outcome.state
-    if promise is None or epsilon is None:
-        return as_json(epsilon)
-    agreement, answers = run.spec.agreement, run.scenario.answers_per_device
-    costs = [epsilon / answers for _ in state.asked]
-    for number, (ask, counts) in enumerate(zip(state.asked, state.counts, strict=True)):
-        if counts.answered and not agreement.keeps(ask.query, honest := agreement.honest_of(counts.answered)):
-            costs[number] = Fraction(promise.central(ask.query, honest))
-    return float(max(epsilon, _most_spent(state.asked, costs, answers)))
-
-
-def delta_kept(run: MainResult) -> float | None:
-    """Return the chance that the promise fails: of two servers at least that of all sums that were opened."""
-    asks, answers = run.outcome.state.asked, run.spec.agreement.answers
-    half = mechanism_of(asks[0].query.design)
-    if run.spec.delta is None or answers is None or not isinstance(half, SharedVector):
-        return run.spec.delta
-    opened = [counts.answered > 0 for counts in run.outcome.state.counts]
-    costs = [half.delta(ask.query) * some for ask, some in zip(asks, opened, strict=True)]
-    return max(run.spec.delta, float(_most_spent(asks, list(map(Fraction, costs)), answers)))
-
-
-def _most_spent(asks: Sequence[Ask], costs: Sequence[Fraction], answers: int) -> Fraction:
-    """Return what some device spent at most that answered ``answers`` of the rounds in which it was asked."""
-    steps = defaultdict[int, Fraction](Fraction)
-    for ask, cost in zip(asks, costs, strict=True):
-        steps[ask.first] += cost
-        steps[ask.stop] -= cost
-    most = max(accumulate(step for _, step in sorted(steps.items())), default=Fraction(0))
-    return min(most, answers * max(costs, default=Fraction(0)))
-
-
-def group_delta(copies: int, epsilon: float, delta: float) -> float:
-    """Return the delta of c devices of one person that answer apart: ``c exp((c - 1) epsilon) delta``, at most 1.
-
-    >>> group_delta(2, 0.5, 1e-6), group_delta(5000, 1.0, 1e-6), group_delta(5000, 1.0, 0.0)
-    (3.297442541400256e-06, 1.0, 0.0)
-    """
-    # By group privacy; its exponential is no float where a file's people answer thousands of times
-    exponent = (copies - 1) * epsilon
-    return min(1.0, copies * delta * (math.exp(exponent) if exponent < 700 else math.inf)) if delta else 0.0
-
-
-def shuffled_promise(run: MainResult) -> dict[str, Any]:
-    """Return what a shuffler adds to a promise, and what is left of it without; nothing where there is none."""
-    if (promise := run.spec.shuffled) is None:
-        return {}
-    answers, copies = run.scenario.answers_per_device, run.population.copies_max or 1
-    local, central = promise.local * answers, float(epsilon_kept(run))
-    return {
-        "person_epsilon": copies * central,
-        "epsilon_local": as_json(local),
-        "amplified_for": promise.devices,
-        "smallest_round": min(counts.answered for counts in run.outcome.state.counts),
-        **({"smallest_round_reason": promise.smallest.reason} if promise.smallest.reason else {}),
-        "bound": promise.bound,
-        **({"composition": EXACT if promise.agreement.composed else ADDED} if answers > 1 else {}),
-        "person_delta": group_delta(copies, central, run.scenario.failure_chance),
-        **TRUST[SHUFFLED].promise(epsilon_local=as_float(local)),
-    }
-
-
-def servers_promise(run: MainResult) -> dict[str, Any]:
-    """Return what two servers add to a promise, and what is left of it if they lie; nothing where there are none."""
-    state, queries = run.outcome.state, [ask.query for ask in run.outcome.state.asked]
-    if not isinstance(half := mechanism_of(queries[0].design), SharedVector):
+def _transcripts(run: MainResult) -> dict[str, str]:
+    """Return the digest of all shares that each of two servers got; nothing where there are none."""
+    if run.resolved.account.trust.name != TWO_SERVERS:
         return {}
     words, seeds = run.outcome.transcripts
-    copies, central = run.population.copies_max or 1, as_float(run.scenario.epsilon)
-    return {
-        **sums_of(queries, state.counts[0].answered),
-        "person_delta": group_delta(copies, central, delta_kept(run) or 0.0),
-        # Where a second round asks about pairs, whose noise is another one
-        **({"pair_deviation": half.deviation(queries[1], state.counts[1].answered)} if len(queries) > 1 else {}),
-        "words_server_sha256": words,
-        "seeds_server_sha256": seeds,
-    }
-
-
-def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
-    """Return the noise of two servers' sums of so many answers, what a device sends, and what is left if they lie."""
-    half, honest = mechanism_of(queries[0].design), int(queries[0].parameters[HONEST])
-    assert isinstance(half, SharedVector)  # looked at by the caller
-    return {
-        "epsilon_local": None,  # a device randomizes nothing
-        "noise_deviation": half.deviation(queries[0], answered),
-        "honest_noise": honest or None,
-        "bytes_per_device": sum(WORD_BYTES * half.width(one) + SEED_BYTES for one in queries),
-        **TRUST[TWO_SERVERS].promise(honest=honest),
-    }
+    return {"words_server_sha256": words, "seeds_server_sha256": seeds}
 
 
 def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:
@@ -354,25 +250,26 @@ def _unlearned(run: MainResult) -> int | None:
 def _known_truth(run: MainResult) -> dict[str, Any]:
     population, ratings = run.population, run.population.ratings
     assert population.truth is not None and isinstance(ratings, BlockRatings)  # noqa: PT018 (narrows types)
-    sizes = cluster_sizes(run.scenario)
+    block = run.resolved.block
+    sizes = block.cluster_sizes
     liked = ratings.would_like(derive(run.scenario.seed, "devices"), run.advice)[run.advice >= 0]
     return {
         **asdict(clustering_scores(run.outcome.model.cluster, population.truth)),
         "accuracy_predicted": _predicted(run),
         "advice_liked": float(liked.mean()) if liked.size else None,
-        "random_liked": float(class_shares(run.scenario) @ np.array(run.scenario.like) @ (sizes / sizes.sum())),
+        "random_liked": float(block.class_shares @ block.like @ (sizes / sizes.sum())),
     }
 
 
 def _predicted(run: MainResult) -> float | None:
     """Return the predicted share of items right, among liars if there are any; None where nothing is predicted."""
-    if run.spec.shuffled and run.spec.shuffled.groups:
+    if run.resolved.account.groups:
         return None  # each group has an epsilon of its own
     if run.scenario.malicious:
         return prospect.accuracy if (prospect := prediction_of(run)) else None
     # Clusters follow from the first round alone where the second one asks the same devices about pairs
     answered = run.outcome.state.counts[0].answered if run.scenario.policy == TWO_ROUNDS else run.statistic.answered
-    return None if _unlearned(run) else predict(run.spec.local_scenario, answered)
+    return None if _unlearned(run) else predict(run.resolved, answered)
 
 
 def _real(run: MainResult, noiseless: MainResult) -> dict[str, Any]:
@@ -467,15 +364,15 @@ def tables_of(run: MainResult) -> dict[str, pd.DataFrame]:
 
 def run_seed(scenario: Scenario, running: Running) -> Record:
     """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
-    spec: RunSpec | None = running.resolved and running.resolved.of(scenario.seed)
-    population, console = populate(spec.scenario if spec else scenario), running.console
+    resolved: ResolvedRun | None = running.resolved and running.resolved.of(scenario.seed)
+    population, console = populate(resolved.scenario if resolved else scenario), running.console
     filled = population.scenario
     if scenario.ratings is not None and scenario.rated is None:
         message = f"rated is {filled.rated}, the file's median; it is public in this run"
         write_line(console, message)
-    spec = spec or resolve(filled, population.public)
-    if (own := spec.own) and own[1].warning:
-        write_line(console, own[1].warning)
+    resolved = resolved or resolve(filled, population.public)
+    if (custom := resolved.custom) and custom[1].warning:
+        write_line(console, custom[1].warning)
     if line := person_warning(population):
         write_line(console, line)
     journal = None if running.out is None else Journal(running.out, filled.seed)
@@ -493,7 +390,7 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
             running.session,
             devices_per_actor=running.devices_per_actor,
             population=population,
-            spec=spec,
+            resolved=resolved,
             progress=told_answers,
             rounds=rounds,
             ledger=journal.ledger if journal else None,
@@ -530,8 +427,18 @@ def _kept(journal: Journal | None, session: Backend, seed: int) -> Iterator[Jour
         yield journal
 
 
+_UNSHUFFLED = {name: field.default for name, field in TrustSettings.model_fields.items() if name != "own_questions"}
+"""Settings of a run in which devices answer the server themselves."""
+
+
 def _noiseless(last: MainResult, session: Backend) -> MainResult | None:
     if last.population.split is None or last.scenario.epsilon is None:
         return None
-    free = last.spec.local_scenario.model_copy(update={"epsilon": None, "malicious": None, "attack": None})
+    scenario = last.resolved.scenario
+    changes: dict[str, Any] = dict.fromkeys(("epsilon", "malicious", "attack"))
+    if scenario.trust == SHUFFLED:
+        # of liars who hide nobody, but where the policy withstands them, too
+        counted = {"assume_malicious": scenario.assume_malicious if scenario.policy == ELIMINATE else None}
+        changes = {**_UNSHUFFLED, **counted, **changes}
+    free = scenario.model_copy(update=changes)
     return run(free, InProcess(session.workers), population=replace(last.population, scenario=free))

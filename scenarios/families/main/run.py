@@ -21,11 +21,12 @@ from coordinator.protocol.arrays import Bools, Indices, Indices2
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.item_models import PublicFeatures
-from coordinator.protocol.mechanism import ANCHOR, ELIMINATE, FIXED, ONE_ROUND, TRUST_TWO_SERVERS
+from coordinator.protocol.mechanism import ANCHOR, ELIMINATE, FIXED, ONE_ROUND
 from coordinator.protocol.mechanisms.sign import Sign
 from coordinator.protocol.mechanisms.totals import IDEAL
 from coordinator.protocol.shares import SIDES, secret_of
 from coordinator.protocol.statistics.statistic import Statistic
+from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.fleet.cohorts import Layout, plan_layout
 from coordinator.server.rounds.policies import policy_name
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, require_same
@@ -44,36 +45,37 @@ from scenarios.backends.session import (
 )
 from scenarios.config.custom_halves import packages_of
 from scenarios.config.mechanism_settings import packages_of_policy
-from scenarios.config.run_spec import RunSpec, half_in
+from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import FEW, INPUT, UNTARGETED, Attack, Scenario
-from scenarios.data.populations import Population, liked_share, populate, resolve
+from scenarios.data.populations import Population, liked_share, populate
 from scenarios.theory.liars import LUCK, influence_of, overthrown
 
 
-def collusion_of(population: Population) -> Collusion | None:
-    """Return what the liars of a settled population agree on; None if nobody lies."""
-    scenario = population.scenario
+def collusion_of(population: Population, resolved: ResolvedRun) -> Collusion | None:
+    """Return what the liars of a run agree on; None if nobody lies."""
+    scenario = resolved.scenario
     if (attack := scenario.plotted) is None:
         return None
     truth = truth_of(population)
     return Collusion(
         share=scenario.malicious or 0.0,
-        wishes=_wishes(population, attack, truth),
+        wishes=_wishes(population, resolved, attack, truth),
         truth=truth,
         ordered=scenario.policy != ANCHOR,
         makes_up=RATINGS if attack.name == INPUT else ANSWERS,
-        rated=scenario.rated or 1,
-        overflow=_overflow(scenario),
+        rated=resolved.world.rated,
+        overflow=_overflow(resolved),
     )
 
 
-def _overflow(scenario: Scenario) -> int:
+def _overflow(resolved: ResolvedRun) -> int:
     """Return what a liar adds to an item of a vector that nobody proves; 0 where vectors are proven, or none."""
     # A word holds less than 2**31 in all before its sign is lost, so that liars, of whom there are hardly ever twice as
     # many as expected, share out half of that.
-    if half_in(scenario).trust != TRUST_TWO_SERVERS or scenario.value("proofs") == IDEAL:
+    scenario = resolved.scenario
+    if resolved.mechanism.trust != TWO_SERVERS or scenario.value("proofs") == IDEAL:
         return 0
-    return (1 << 30) // (20 + math.ceil(2 * (scenario.malicious or 0.0) * (scenario.users or 1)))
+    return (1 << 30) // (20 + math.ceil(2 * (scenario.malicious or 0.0) * resolved.world.users))
 
 
 def truth_of(population: Population) -> Indices:
@@ -86,16 +88,16 @@ def truth_of(population: Population) -> Indices:
     return np.where(upper, 1, -1).astype(np.int32)
 
 
-def _wishes(population: Population, attack: Attack, truth: Indices) -> Indices:
+def _wishes(population: Population, resolved: ResolvedRun, attack: Attack, truth: Indices) -> Indices:
     """Return the wishes: items are drawn by the run's seed among the less liked ones, and among all if both ways go."""
     # Where clusters have no order at most half of the items are turned: if more were, it would be fewer.
-    scenario = population.scenario
-    lie = lie_about(half_in(scenario).query_name(scenario.settings))
+    scenario = resolved.scenario
+    lie = lie_about(resolved.mechanism.query_name(scenario.settings))
     sides = scenario.policy == ANCHOR
     everywhere = sides or (attack.name == UNTARGETED and lie is not None and lie.both_ways)
     among = np.arange(truth.size) if everywhere else np.flatnonzero(truth < 0)
     most = among.size // 2 if sides else among.size
-    many = _number(population, attack, most)
+    many = _number(population, resolved, attack, most)
     if many > most:
         why = "can change sides" if sides else "are liked less"
         raise InputError(f"attack is {attack.name}:{many}, but only {most} items {why}; name fewer")
@@ -106,12 +108,13 @@ def _wishes(population: Population, attack: Attack, truth: Indices) -> Indices:
     return wishes
 
 
-def _number(population: Population, attack: Attack, most: int) -> int:
+def _number(population: Population, resolved: ResolvedRun, attack: Attack, most: int) -> int:
     """Return how many items liars move: as many as are named, else what mixes up most labels."""
-    scenario, labels = population.scenario, population.truth
+    scenario, labels = resolved.scenario, population.truth
     if attack.name != UNTARGETED:
         return attack.number or 1
-    influence = influence_of(scenario.model_copy(update={"policy": ONE_ROUND, "pool_size": None}))
+    whole = scenario.model_copy(update={"policy": ONE_ROUND, "pool_size": None})
+    influence = influence_of(replace(resolved, scenario=whole))
     if influence is None or influence.tips_only:
         return min(FEW, most)
     if scenario.policy not in (ONE_ROUND, FIXED):
@@ -119,8 +122,8 @@ def _number(population: Population, attack: Attack, most: int) -> int:
         many = influence.swift(scenario.malicious or 0.0, most, LUCK if plain else 1.0)
         assert labels is not None  # a ratings file has none, and is refused
         first = scenario.policy == ELIMINATE and scenario.pool_size is None
-        return 1 if first and overthrown(scenario, influence, labels, promoted=1) > many else many
-    return influence.worst(scenario.malicious or 0.0, scenario.users or 1, most)
+        return 1 if first and overthrown(resolved, influence, labels, promoted=1) > many else many
+    return influence.worst(scenario.malicious or 0.0, resolved.world.users, most)
 
 
 RATERS = "devices"  # The kind of devices of the main job
@@ -141,7 +144,7 @@ class Job:
     server_secrets: dict[str, bytes] = field(default_factory=dict, repr=False)  # Private: each of two servers' own
     collusion: Collusion | None = None  # What liars among the devices agreed on; None if nobody lies
     population: Population | None = field(default=None, repr=False)  # What the experimenter knows, and no backend
-    spec: RunSpec | None = field(default=None, repr=False)  # What the run began with
+    resolved: ResolvedRun | None = field(default=None, repr=False)  # What the run began with
 
     @property
     def kind(self) -> DeviceKind:
@@ -176,10 +179,10 @@ class MainResult(SessionResult[Outcome]):
         return self.job.population
 
     @property
-    def spec(self) -> RunSpec:
+    def resolved(self) -> ResolvedRun:
         """What the run began with."""
-        assert self.job.spec is not None  # of all jobs but those of tests
-        return self.job.spec
+        assert self.job.resolved is not None  # of all jobs but those of tests
+        return self.job.resolved
 
     @property
     def scenario(self) -> Scenario:
@@ -264,25 +267,25 @@ def run(
     *,
     devices_per_actor: int | None = None,
     population: Population | None = None,
-    spec: RunSpec | None = None,
+    resolved: ResolvedRun | None = None,
     progress: Progress = silent,
     rounds: RoundStore | None = None,
     ledger: Path | None = None,
 ) -> MainResult:
     """Run a scenario."""
     population = population or populate(scenario)
-    spec = spec or resolve(population.scenario, population.public)
-    population, filled = replace(population, scenario=spec.scenario), spec.scenario
+    resolved = resolved or resolve(population.scenario, population.public)
+    population, filled = replace(population, scenario=resolved.scenario), resolved.scenario
     users, records = population.ratings.users, rounds or NoStore()
-    if (agreement := records.agree(spec.agreement)) != spec.agreement:
-        spec = replace(spec, begun=agreement)
+    if (agreement := records.agree(resolved.agreement)) != resolved.agreement:
+        resolved = resolved.resumed(agreement)
     plan = QueryPlan(
-        policy=spec.policy,
-        learner=spec.learner,
+        policy=resolved.policy,
+        learner=resolved.learner,
         devices=users,
-        budget=spec.budget,
+        budget=resolved.account.budget,
         most_rounds=filled.most_rounds,
-        agreement=spec.agreement,
+        agreement=resolved.agreement,
     )
     if not records.trusted:
         require_same(plan.policy, plan.learner, records, devices=users, budget=plan.budget)
@@ -295,16 +298,16 @@ def run(
         rounds=records,
         ledger=ledger,
         absence=filled.absence,
-        collusion=collusion_of(population),
+        collusion=collusion_of(population, resolved),
         server_secrets={side: secret_of(filled.seed, side) for side in SIDES},
         population=population,
-        spec=spec,
+        resolved=resolved,
     )
     # With a ratings file one device for each person takes advice, else at most a thousand
     advised = min(1000, users) if population.split is None else population.people
     # With a ratings file devices rank items by score alone, if scores rank them by popularity: clusters of such scores
     # are a file's popular and unpopular items, and tell less than the scores. In a block model all items are rated
     # equally often, and clusters let devices of different classes follow what their own class likes.
-    listed = population.split is not None and spec.half.ranks
+    listed = population.split is not None and resolved.mechanism.ranks
     features = population.descriptions.features if population.descriptions else None
     return run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)

@@ -16,7 +16,7 @@ from actors.voters import ClientCohort, VoterCohort
 from coordinator.protocol.budget import ADD_REMOVE, Epsilon, add, as_float, as_json
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
-from coordinator.protocol.mechanism import TRUST_CURATOR
+from coordinator.protocol.trust_models import CURATOR
 from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.online.recommenders import Promise, recommender_of
 from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
@@ -235,7 +235,7 @@ def record(run: OnlineResult) -> dict[str, Any]:
         lying = {"malicious": scenario.malicious, "attack": scenario.attack or UNTARGETED, "liars": lies_of(run.world)}
     return {
         "recommender": run.scenario.recommender,
-        "trust_model": TRUST_CURATOR,
+        "trust_model": CURATOR,
         "guarantee": NO_GUARANTEE if total is None else GUARANTEE,
         # The theorems compare what is recommended with and without one voter
         "neighbours": None if total is None else ADD_REMOVE,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.trust import SHUFFLED
+from coordinator.protocol.trust_models import SHUFFLED
 from scenarios.data.datasets import RatingTable
 from scenarios.families.two_tier.two_tier_scenario import NONE
 from scenarios.studies.answer import RUNGS, VOLUNTEERS, Answer, Curve, Study

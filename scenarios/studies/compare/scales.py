@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from coordinator.protocol.trust import LOCAL
+from coordinator.protocol.trust_models import LOCAL
 from scenarios.studies.compare.comparison_settings import TRUST_MODELS, Comparison
 from scenarios.studies.compare.row import BY_PEOPLE, Row
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement

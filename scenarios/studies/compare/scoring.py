@@ -26,7 +26,7 @@ from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import file_sha256
 from scenarios.config.identity import identity
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.data.metrics import scores_per_person
 from scenarios.families.online.online_scenario import REFERENCE
 from scenarios.families.online.online_worlds import OnlineWorld, world_of_table
@@ -78,7 +78,7 @@ def check_custom(settings: Comparison, people: int, items: int) -> list[str]:
         hows = []
         for epsilon in settings.epsilon:
             request = RowRequest(settings=settings, epsilon=epsilon, users=people_at_least, seed=settings.seed)
-            if checked := RunSpec(row.scenario_of(items, request)).own:
+            if checked := resolve(row.scenario_of(items, request)).custom:
                 hows.append(checked[1].how)
         values = "".join(f", {name} {value}" for name, value in custom.values().items())
         remarks.append(f"{row.mechanism} is {path}{values}; its channel was {' or '.join(dict.fromkeys(hows))}")

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import ADD_REMOVE, DELTA_IN_WORDS, REPLACE, as_json, parse_epsilon
-from coordinator.protocol.trust import SHUFFLED
-from coordinator.protocol.trust_models import CHOSEN_RELATION, LADDER, PUBLIC_RATES, TRUST
+from coordinator.protocol.trust_models import CHOSEN_RELATION, LADDER, PUBLIC_RATES, SHUFFLED, TRUST
 from scenarios.data.datasets import RatingTable
 from scenarios.show.intervals import CONFIDENCE
 from scenarios.show.tables import (

@@ -9,16 +9,14 @@ from typing import Any
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import FIXED, ONE_ROUND, TRUST_TWO_SERVERS
+from coordinator.protocol.mechanism import FIXED, ONE_ROUND
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.moments.blocks import PairMoments
 from coordinator.protocol.moments.probabilities import root_between
-from coordinator.protocol.trust import TWO_SERVERS
-from scenarios.config.central_promise import check_shuffled
-from scenarios.config.run_spec import RunSpec
+from coordinator.protocol.trust_models import TWO_SERVERS
+from scenarios.config.accounts import sums_of
 from scenarios.config.scenario import EXPECTED
-from scenarios.data.populations import known_world
-from scenarios.families.main.main_seed import sums_of
+from scenarios.config.shuffled_account import ShuffledAccount, check_shuffled
 from scenarios.studies.planner.least_users import Candidate, Target
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.predictors import Predictor, predictor
@@ -33,15 +31,16 @@ def has_central_promise(candidate: Candidate) -> bool:
     # Behind a shuffler all devices have one epsilon, answer one round, and what they say is predicted, not emulated.
     half = candidate.half
     if candidate.trust["trust"] == TWO_SERVERS:
-        return half.trust == TRUST_TWO_SERVERS and ONE_ROUND in half.policies  # what learns pairs is not predicted
+        return half.trust == TWO_SERVERS and ONE_ROUND in half.policies  # what learns pairs is not predicted
     try:
-        scenario = candidate.at(candidate.world.epsilon)
+        run = candidate.at(candidate.world.epsilon)
+        scenario = run.scenario
         check_shuffled(scenario, half)
         if scenario.own_questions:
             mechanism_of(half.query_name(scenario.settings)).check_own_questions(half.name)
     except InputError:
         return False
-    emulated = isinstance(half.moments(scenario.settings, known_world(scenario)), PairMoments)
+    emulated = isinstance(run.moments, PairMoments)
     return scenario.policy in (ONE_ROUND, FIXED) and not emulated
 
 
@@ -71,7 +70,7 @@ class CentralPlans:
     @property
     def most_users(self) -> int:
         """Most users for whom delta is at most 1 / answers, or whom a plan looks at."""
-        scenario = self._candidate.at(self._candidate.world.epsilon)
+        scenario = self._candidate.at(self._candidate.world.epsilon).scenario
         if not (delta := scenario.delta):  # of none, or of one that falls with users
             return MOST_USERS
         share = 1.0 if scenario.trust == TWO_SERVERS else scenario.expected_answers or EXPECTED
@@ -118,28 +117,29 @@ class CentralPlans:
 
     def about(self, epsilon: Fraction, users: int) -> dict[str, Any]:
         """Return what a row says of so many users: their shares right, and what is left if trust is misplaced."""
-        spec = RunSpec(self._candidate.at(epsilon, users=users))
+        run = self._candidate.at(epsilon, users=users)
         prediction = self._prediction(epsilon, users)
         assert prediction is not None  # of what was looked for
-        if promise := spec.shuffled:  # what each device keeps by itself, and what that counts on
-            settings = spec.local_scenario.settings.model_dump()
+        account, guarantee = run.account, run.account.guarantee
+        if isinstance(account, ShuffledAccount):  # what each device keeps by itself, and what that counts on
+            settings = run.scenario.settings.model_dump()
             more: dict[str, Any] = {
-                "epsilon_local": as_json(promise.local),
-                "amplified_for": promise.devices,
-                "bound": promise.bound,
-                **({"own_questions": True} if spec.scenario.own_questions else {}),
+                "epsilon_local": as_json(account.answer_local),
+                "amplified_for": account.devices,
+                "bound": account.bound,
+                **({"own_questions": True} if run.scenario.own_questions else {}),
                 **{name: settings[name] for name in ("padded", "chosen") if name in settings},
             }
         else:
-            query = spec.design.query(round_number=0, public_seed=bytes(16), epsilon=spec.budget)
-            more = {"noise": spec.scenario.value("noise"), **sums_of([query], users)}
+            query = run.design.query(round_number=0, public_seed=bytes(16), epsilon=account.budget)
+            more = {"noise": run.scenario.value("noise"), **sums_of([query], users)}
         shares = {"accuracy": prediction.accuracy(users), "exact": prediction.exact(users)}
-        relation = {"guarantee": spec.guarantee, "neighbours": spec.neighbours, "delta": spec.delta}
+        relation = {"guarantee": guarantee.words, "neighbours": guarantee.neighbours, "delta": guarantee.delta}
         return {**shares, "epsilon": as_json(epsilon), **relation, **more}
 
     def _predicted(self, epsilon: Fraction, users: int) -> Predictor | None:
         try:
-            return predictor(RunSpec(self._candidate.at(epsilon, users=users)).local_scenario)
+            return predictor(self._candidate.at(epsilon, users=users))
         except InputError:  # of so few users that delta is above 1 / answers, or of an epsilon that no channel has
             return None
 

@@ -15,16 +15,16 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.custom_adapter import KMEANS
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import POSTERIOR, TRUST_LOCAL, MechanismKind
+from coordinator.protocol.mechanism import POSTERIOR, MechanismKind
 from coordinator.protocol.moments.probabilities import root_between
 from coordinator.protocol.moments.sign_moments import AnchorMoments, SignMoments
+from coordinator.protocol.trust_models import LOCAL
 from scenarios.backends.selection import InProcess
 from scenarios.config.mechanism_settings import designs, server_half, variants
-from scenarios.config.run_spec import half_in
+from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated
 from scenarios.data.metrics import clustering_scores
-from scenarios.data.populations import block_parameters, known_world, settle
 from scenarios.families.main.run import run
 from scenarios.show.intervals import mean_interval
 from scenarios.theory import emulated_runs as emulated
@@ -42,7 +42,7 @@ class Candidate:
     world: Scenario  # A block model; its design does not matter
     settings: dict[str, Any]  # Design, decoder and the design's own settings
     trust: Mapping[str, Any] = field(default_factory=dict)  # Whom devices trust, as scenarios say it; nobody by default
-    _scenarios: dict[Any, Scenario] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _runs: dict[Any, ResolvedRun] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def design(self) -> str:
@@ -59,19 +59,19 @@ class Candidate:
         """Whether all that a device holds is protected from everybody but who is trusted: a plan recommends these."""
         own = {name: self.settings[name] for name in self.half.settings.model_fields if name in self.settings}
         public = self.half.settings.model_validate(own).rated_public
-        return self.half.private and self.half.trust in (TRUST_LOCAL, self.trust.get("trust")) and not public
+        return self.half.private and self.half.trust in (LOCAL, self.trust.get("trust")) and not public
 
-    def at(self, epsilon: Epsilon, **changes: Any) -> Scenario:
-        """Return the scenario at an epsilon, filled in, ``questions`` a number."""
-        if (cache_key := (epsilon, *changes.items())) in self._scenarios:
-            return self._scenarios[cache_key]
+    def at(self, epsilon: Epsilon, **changes: Any) -> ResolvedRun:
+        """Return the run at an epsilon."""
+        if (cache_key := (epsilon, *changes.items())) in self._runs:
+            return self._runs[cache_key]
         world = {name: getattr(self.world, name) for name in _WORLD if getattr(self.world, name) is not None}
         shared = type(self.world.settings).model_fields.keys() & self.half.settings.model_fields.keys()
         world |= {name: getattr(self.world.settings, name) for name in shared}
         nats = "inf" if epsilon is None or not self.half.private else epsilon
         few = {"users": FEW} if self.trust else {}  # what a shuffler may promise depends on how many there are
         flags = {**world, **few, **self.settings, **self.trust, "epsilon": nats, **changes}
-        return self._scenarios.setdefault(cache_key, settle(validated(Scenario, None, flags).complete()))
+        return self._runs.setdefault(cache_key, resolve(validated(Scenario, None, flags)))
 
     def blind(self, epsilon: Epsilon) -> str:
         """Return in words which clusters the design cannot tell apart, whatever the number of users; empty: none."""
@@ -129,18 +129,16 @@ class Simulated:
 
 
 @lru_cache(maxsize=64)
-def simulated(scenario: Scenario) -> Simulated | None:
+def simulated(planned: ResolvedRun) -> Simulated | None:
     """Return the measured information in a block model; None if moments give it, or nothing can be measured."""
     # Values are regressed on what users like; the contrast is the slope over the scatter around it, for one user.
-    if half_in(scenario).moments(scenario.settings, known_world(scenario)) is not None:
+    if planned.moments is not None:
         return None
-    contrasts = list[float]()
-    likes = np.array(scenario.like)
-    shares = np.full(len(likes), 1 / len(likes)) if scenario.class_shares is None else np.array(scenario.class_shares)
-    level = 2 * (shares @ likes) - 1
+    contrasts, scenario = list[float](), planned.scenario
+    level = 2 * (planned.block.class_shares @ planned.block.like) - 1
     if np.allclose(level, level[0]):  # clusters are liked alike: there is nothing to regress on
         return None
-    seeds = min(max(MOST_SIMULATED // (USERS * (scenario.items or 1)), FEWEST), MOST)
+    seeds = min(max(MOST_SIMULATED // (USERS * planned.world.items), FEWEST), MOST)
     for seed in range(seeds):
         sample = {"users": USERS, "seed": scenario.seed + seed}
         once = {"policy": "one-round", "answers_per_device": 1}
@@ -204,15 +202,15 @@ class Need:
 
 def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need:
     """Return the fewest users with which a candidate meets the target; of item queries how many are expected."""
-    scenario = candidate.at(epsilon)
-    if isinstance(candidate.half.moments(scenario.settings, known_world(scenario)), AnchorMoments):
-        users = users_of(scenario, 1 - (target.success or scenario.confidence))
+    planned = candidate.at(epsilon)
+    if isinstance(planned.moments, AnchorMoments):
+        users = users_of(planned, 1 - (target.success or planned.scenario.confidence))
         return Need(users=math.ceil(users) if users <= emulated.MOST_USERS else None, predictor=None)
     if candidate.half.learns_all:
         return _item_query(candidate, target)
-    prediction = predictor(scenario)
-    if prediction is None and (simulation := simulated(scenario)):  # a custom design that brings no moments
-        prediction = from_moments(SignMoments(contrast=simulation.contrast), scenario)
+    prediction = predictor(planned)
+    if prediction is None and (simulation := simulated(planned)):  # a custom design that brings no moments
+        prediction = from_moments(SignMoments(contrast=simulation.contrast), planned)
     if prediction and prediction.emulation:
         return _emulated(prediction, target)
     return Need(users=predicted_users(prediction, target) if prediction else None, predictor=prediction)
@@ -258,7 +256,7 @@ def try_custom(candidate: Candidate, epsilon: Epsilon, need: Need) -> None:
     """Refuse a custom design whose runs fall short of its plan."""
     if ":" not in candidate.design or need.predictor is None or need.users is None:
         return
-    if words := shortfall(candidate.at(epsilon), need.predictor, need.users):
+    if words := shortfall(candidate.at(epsilon).scenario, need.predictor, need.users):
         raise InputError(words)
 
 
@@ -279,7 +277,7 @@ def _emulated(prediction: Predictor, target: Target) -> Need:
 
 
 def _item_query(candidate: Candidate, target: Target) -> Need:
-    world = block_parameters(candidate.at(None))
+    world = candidate.at(None).block
     one = emulated.query_emulation(world)
     too_long = emulated.takes_too_long(one.seconds)
     if too_long or (yeses := one.needed(accuracy=target.accuracy, success=target.success)) is None:

@@ -22,9 +22,10 @@ from coordinator.protocol.mechanism import ELIMINATE
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import ServerState
 from scenarios.backends.session import Backend
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.block_world import block_of
+from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import class_shares, cluster_sizes, populate
+from scenarios.data.populations import populate
 from scenarios.experiment.experiment import Running, run_seeds
 from scenarios.families.main.main_job import MainJob
 from scenarios.show.tables import OPEN, SAFE, failing, name_of, number, relation_text, remark, titled, trust_of
@@ -180,10 +181,10 @@ def _why(able: list[Planned], best: dict[str, Any] | None, key: str) -> str | No
 
 def in_words(world: Scenario) -> str:
     """Return the block model that a plan holds for, in words."""
-    filled = world.complete()
-    counts = cluster_sizes(world)
+    filled, block = world.complete(), block_of(world)
+    counts = block.cluster_sizes
     sizes = ", ".join(f"{size:,}" for size in counts.tolist())
-    shares, classes = class_shares(world).tolist(), []
+    shares, classes = block.class_shares.tolist(), []
     for share, likes in zip(shares, world.like, strict=True):
         levels = ", ".join(f"{like:g}" for like in likes)
         classes.append(f"{levels} by {share:.3g} of the users" if len(shares) > 1 else levels)
@@ -216,7 +217,7 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
     row |= {"trust_model": half.trust, "private": half.private, "note": ""}
     row |= dict.fromkeys(("guarantee", "neighbours", "delta"))
     try:
-        if own := RunSpec(candidate.at(epsilon)).own:  # a custom one is held against its claim, as before a run
+        if own := candidate.at(epsilon).custom:  # a custom one is held against its claim, as before a run
             row["channel"] = own[1].how
         if note := candidate.blind(epsilon):
             return row | {"epsilon": as_json(epsilon) if half.private else "inf", "note": note}
@@ -265,18 +266,19 @@ def _interval(candidate: Candidate, epsilon: Epsilon, need: Need) -> dict[str, A
 
 
 def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
-    spec = RunSpec(candidate.at(epsilon))
-    promise = {"guarantee": spec.guarantee, "neighbours": spec.neighbours, "delta": spec.delta}
+    run = candidate.at(epsilon)
+    guarantee = run.account.guarantee
+    about = {"guarantee": guarantee.words, "neighbours": guarantee.neighbours, "delta": guarantee.delta}
     nats = as_json(epsilon) if candidate.half.private else "inf"
-    return {"epsilon": nats, "questions": spec.scenario.value("questions"), **promise}
+    return {"epsilon": nats, "questions": run.scenario.value("questions"), **about}
 
 
 def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
     """Return what a row says of the smallest epsilon at which so many users meet a target."""
-    scenario, one = candidate.at(candidate.world.epsilon), None
-    if note := why_not_predicted(scenario):
+    run, one = candidate.at(candidate.world.epsilon), None
+    if note := why_not_predicted(run):
         return {"note": note}
-    if (prediction := predictor(scenario)) and prediction.emulation:
+    if (prediction := predictor(run)) and prediction.emulation:
         one = estimated_epsilon(candidate, target, users)
         epsilon = None if one is None else to_epsilon(one.value)
     else:
@@ -322,15 +324,14 @@ def _sufficient(world: Scenario, failure: float) -> float | None:
 _SECONDS, _FIRST, _MOST = 0.5, 64, 1 << 20
 
 
-def measure_cost(scenario: Scenario, users: int) -> dict[str, float]:
-    """Time a few devices of a scenario on one core here, and return what it costs to ask ``users`` of them once."""
-    sample = scenario.model_copy(update={"users": _MOST})
-    population = populate(sample)
-    spec = RunSpec(sample)
-    ask = spec.policy.next_query(ServerState(devices=_MOST))
+def measure_cost(planned: ResolvedRun, users: int) -> dict[str, float]:
+    """Time a few devices of a run on one core here, and return what it costs to ask ``users`` of them once."""
+    sample = planned.scenario.model_copy(update={"users": _MOST})
+    population, run = populate(sample), resolve(sample)
+    ask = run.policy.next_query(ServerState(devices=_MOST))
     if ask is None:
         raise ValueError("a policy that asks nothing costs nothing")
-    cohort = Cohort(population.ratings, derive(sample.seed, "devices"), 0, _MOST, spec.budget)
+    cohort = Cohort(population.ratings, derive(sample.seed, "devices"), 0, _MOST, run.account.budget)
     aggregate(ask.query, cohort.answer(ask.query, 0, 1))  # compiles
     first, stop, seconds = 0, 1, 0.0
     while seconds < _SECONDS and stop < _MOST:
@@ -351,7 +352,7 @@ def check_plan(scenario: Scenario, session: Backend, *, repeat: int, console: Co
     """Run a scenario and return its result with what was predicted for it."""
     measurement = run_seeds(MainJob(), scenario, Running(session=session, console=console), repeat)
     as_run = Scenario.model_validate(measurement.scenario)
-    prediction, answered = predictor(RunSpec(as_run).local_scenario), measurement.values["answered"]
+    prediction, answered = predictor(resolve(as_run)), measurement.values["answered"]
     sides = (None, None) if prediction is None else (prediction.accuracy(answered), prediction.exact(answered))
     return {"intervals": {}, **measurement.values, "accuracy_predicted": sides[0], "exact_predicted": sides[1]}
 

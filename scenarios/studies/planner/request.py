@@ -12,15 +12,14 @@ from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import TRUST_LOCAL
-from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
+from scenarios.config.block_world import block_of
 from scenarios.config.files import brief
 from scenarios.config.mechanism_settings import designs, own_settings, server_half, shared_settings
-from scenarios.config.run_spec import load_scenario
+from scenarios.config.resolve import load_scenario
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import BadLines, Duplicates, like_bar
 from scenarios.data.datasets import RatingTable, read_for
-from scenarios.data.populations import cluster_sizes
 from scenarios.data.rating_split import judge_likes
 from scenarios.studies.planner.least_users import Target, any_design
 from scenarios.studies.planner.plan import TOO_MANY, DesignPlan, in_words, plan, quick_best
@@ -73,7 +72,7 @@ def shape_of(
 
 def learnable(shape: Scenario, users: int, target: Target) -> list[dict[str, Any]]:
     """Return what could be learned from a file's users at each of `EPSILONS`: the best design's accuracy and need."""
-    counts = cluster_sizes(shape)
+    counts = block_of(shape).cluster_sizes
     one_label, items = float(counts.max() / counts.sum()), int(counts.sum())
     names = ("design", "decoder", "agreement", "questions", "users", "accuracy")
     about = {"users_here": users, "holds_for": in_words(shape), "not_for": NOT_THE_FILE}
@@ -181,13 +180,13 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
     inverse = request.users is not None and request.epsilon is None
     if request.ratings is None:
         world, users = load_scenario(None, {**_world(request, *_THEIRS), **any_design()}), request.users
-        cluster_sizes(world)
+        block_of(world)
     else:
         table, like_from = read_for(request), like_bar(request.columns, request.like_from)
         world, users = shape_of(table, like_from=like_from, **_world(request)), request.users or table.users
     options = {"own": request.own, "settings": _of_mechanisms(request), "trust": _trust_of(request)}
     made = plan(world, target, users=users, inverse=inverse, **options)
-    models = (TRUST_LOCAL, request.trust)
+    models = (LOCAL, request.trust)
     local = {row["note"] for row in made.rows if row["private"] and row["trust_model"] in models}
     if made.best is None and TOO_MANY in local:  # more users than anybody has
         others = "; ".join(sorted(local - {TOO_MANY, ""}))

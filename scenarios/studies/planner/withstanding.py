@@ -18,7 +18,10 @@ from scipy.special import ndtr
 
 from coordinator.protocol.budget import as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import World
 from coordinator.protocol.moments.sign_moments import sign_contrast
+from scenarios.config.block_world import block_of
+from scenarios.config.resolve import ResolvedRun
 from scenarios.config.scenario import Scenario
 from scenarios.show.tables import name_of, remark, titled
 from scenarios.studies.planner.least_users import Candidate, Target, candidates
@@ -37,7 +40,7 @@ def withstanding(made: DesignPlan, share: float, own: Mapping[str, Any] | None =
     compared = zip(candidates(made.world, own), made.rows, strict=True)
     able = [(one, row) for one, row in compared if one.protects_all and row["users"] and row["epsilon"] is not None]
     most = max((row["epsilon"] for _, row in able), key=float, default=as_json(made.world.epsilon))
-    limit = universal_limit(made.world.complete().model_copy(update={"epsilon": parse_epsilon(most)}))
+    limit = universal_limit(block_of(made.world), parse_epsilon(most))
     if able and made.target.success is not None and share >= limit:
         raise InputError(
             f"malicious is {share:g}; from {limit:.4g} on liars turn an item round at epsilon "
@@ -58,15 +61,20 @@ def check_share(share: float) -> None:
 
 def _rows(candidate: Candidate, row: Mapping[str, Any], target: Target, share: float) -> list[dict[str, Any]]:
     """Return a row for each number of pools that a design can be asked in."""
-    scenario = candidate.at(parse_epsilon(row["epsilon"]))
-    influence = influence_of(scenario)
-    common = {"design": name_of(row), "epsilon": row["epsilon"], "pool_size": scenario.items, "theta": _theta(scenario)}
+    run = candidate.at(parse_epsilon(row["epsilon"]))
+    influence, scenario = influence_of(run), run.scenario
+    common = {
+        "design": name_of(row),
+        "epsilon": row["epsilon"],
+        "pool_size": run.world.items,
+        "theta": _theta(scenario),
+    }
     common |= {"users_honest": row["users"], "tipping_share": None}
     if influence is None:
         return [common | {"users": None, "note": NOT_KNOWN}]
     rows = []
-    for changed, cost, pooled in [*_pooled(scenario, influence), *_sensed(scenario, influence)]:
-        users, note = _needed(pooled, scenario, target, share, row["users"] * cost)
+    for changed, cost, pooled in [*_pooled(run, influence), *_sensed(run, influence)]:
+        users, note = _needed(pooled, run, target, share, row["users"] * cost)
         rows.append(common | {"tipping_share": pooled.tipping(1), **changed, "users": users, "note": note})
     return rows
 
@@ -79,30 +87,32 @@ def _theta(scenario: Scenario) -> float | None:
 Variant = tuple[dict[str, Any], float, Influence]  # What it changes, how many times as many users, and its liars
 
 
-def _sensed(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
+def _sensed(run: ResolvedRun, influence: Influence) -> Iterator[Variant]:
     """Yield other theta of a design that senses items, how many times as many users they cost, and their liars."""
     # Users count by the square of what an answer's noise is to the gap. Where fewer items are sensed an answer is less
     # often about several liked ones at once: it costs users, and a liar moves less of the gap.
+    scenario = run.scenario
     if (theta := _theta(scenario)) is None:
         return
     questions = scenario.value("questions")
-    most = (scenario.rated or 1) / (questions if isinstance(questions, int) else 1)  # the sets must not overlap
+    most = run.world.rated / (questions if isinstance(questions, int) else 1)  # the sets must not overlap
     for other in (one for one in THETAS if one != theta and one < most):
         settings = scenario.settings.model_copy(update={"theta": other})
-        changed = influence_of(scenario.model_copy(update={"settings": settings}))
+        sensing = scenario.model_copy(update={"settings": settings})
+        changed = influence_of(replace(run, scenario=sensing))
         assert changed is not None  # as at its own theta
         yield {"theta": other}, (changed.noise / influence.noise) ** 2, changed
 
 
-def _pooled(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
+def _pooled(run: ResolvedRun, influence: Influence) -> Iterator[Variant]:
     """Yield pools' sizes, if there are any, how many times as many users they cost, and what liars do to them."""
     # An answer about a pool of M items has the contrast c(M), and each of the ceil(N/M) pools its share of the users.
-    items = scenario.items or 1
+    items, scenario = run.world.items, run.scenario
     if scenario.design != "sign" or scenario.value("vectors") != 1:
         yield {}, 1.0, influence
         return
     for size in sorted({-(-items // many) for many in POOLS if many <= items}, reverse=True):
-        rise, pools = _contrast(scenario, size) / _contrast(scenario, items), -(-items // size)
+        rise, pools = _contrast(run.world, size) / _contrast(run.world, items), -(-items // size)
         levels, deviation = influence.levels * rise, influence.deviation * math.sqrt(pools)
         pooled = Influence(levels=levels, deviation=deviation, shift=partial(_met, influence, items, size))
         yield {"pool_size": size}, pools / rise**2, pooled
@@ -116,13 +126,13 @@ def _met(influence: Influence, items: int, size: int, promoted: int) -> float:
     return float(sum(p * influence.shift(1 + k) for p, k in zip(chances[likely], others[likely].tolist(), strict=True)))
 
 
-def _contrast(scenario: Scenario, pool: int) -> float:
-    items, rated = scenario.items or 1, scenario.rated or 1
-    return sign_contrast(pool, items=items, rated=rated, vectors=1, best_count=1, epsilon=scenario.epsilon)
+def _contrast(world: World, pool: int) -> float:
+    items, rated = world.items, world.rated
+    return sign_contrast(pool, items=items, rated=rated, vectors=1, best_count=1, epsilon=world.epsilon)
 
 
 def _needed(
-    influence: Influence, scenario: Scenario, target: Target, share: float, honest: float
+    influence: Influence, run: ResolvedRun, target: Target, share: float, honest: float
 ) -> tuple[int | None, str]:
     """Return the users that meet a target although a share of them lies, or None and why there is no such number."""
     if target.success is not None:
@@ -135,13 +145,14 @@ def _needed(
     if influence.tips_only:
         return None, NOT_KNOWN
     assert target.accuracy is not None  # one of the two is given
-    allowed, most = (1 - target.accuracy) * (scenario.items or 1), (scenario.items or 1) // 2
+    items = run.world.items
+    allowed, most = (1 - target.accuracy) * items, items // 2
 
     def wrong(users: float) -> float:
         spread = replace(influence, deviation=influence.deviation * math.sqrt(honest / users))
         count = spread.worst(share, 1, most)
         missed = ndtr(-(1 - share) * spread.gap / 2 / float(spread.deviation.mean()))
-        return float(count * spread.passing(share, count, 1) + ((scenario.items or 1) - count) * missed)
+        return float(count * spread.passing(share, count, 1) + (items - count) * missed)
 
     influence = replace(influence, deviation=influence.deviation / math.sqrt(honest))
     users = honest / (1 - share) ** 2

@@ -34,8 +34,7 @@ from scenarios.backends.selection import InProcess
 from scenarios.config.admission import add_draws, improbable_count
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.mechanism_settings import designs as local_mechanisms
-from scenarios.config.run_spec import RunSpec
-from scenarios.config.scenario import Scenario
+from scenarios.config.resolve import ResolvedRun
 from scenarios.data.metrics import clustering_scores
 from scenarios.families.main.run import run
 from scenarios.log import step
@@ -137,12 +136,12 @@ def prediction(subject: MechanismUnderTest) -> str:
     """Check that runs put as many items right as is predicted, on average over seeds."""
     # The mean of `RUNS` runs lies within Student's interval and `SLACK` around the prediction; that fails a right
     # prediction with probability `RUNS_FALSE_ALARM`.
-    if subject.scenario is None:
+    if subject.run_of is None:
         raise Unchecked("only whole catalogues are predicted")
-    users, share, faint = _prediction_of(subject.scenario)
+    users, share, faint = _prediction_of(subject.run_of)
     right = []
     for seed in range(RUNS):
-        result = run(subject.scenario(_size(users), EPSILON, seed=seed), InProcess(1))
+        result = run(subject.run_of(_size(users), EPSILON, seed=seed).scenario, InProcess(1))
         assert result.population.truth is not None  # a block model
         right.append(clustering_scores(result.outcome.model.cluster, result.population.truth).accuracy)
     measured, radius = _student(np.array(right), RUNS_FALSE_ALARM)
@@ -162,14 +161,14 @@ def _student(values: Floats, doubt: float) -> tuple[float, float]:
     return float(values.mean()), reach * float(values.std(ddof=1))
 
 
-def _prediction_of(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]:
+def _prediction_of(run_of: Callable[..., ResolvedRun]) -> tuple[int, float, bool]:
     """Return users with whom most, but not all items should be right, their share, and whether it is too small."""
     # Where a custom design predicts that the fewest are as good as any, that is tested; where it predicts that the most
     # are too few, its prediction for `ENOUGH` is tested.
-    own = isinstance(scenario(_size(1 << 6), EPSILON).settings, OwnSettings)
+    own = isinstance(run_of(_size(1 << 6), EPSILON).scenario.settings, OwnSettings)
     reason = "its class has no precision that says what to predict" if own else "its moments tell nothing"
     for users in (1 << power for power in range(6, 20)):
-        forecast = predictor(scenario(_size(users), EPSILON))
+        forecast = predictor(run_of(_size(users), EPSILON))
         if forecast is None:
             continue
         share = forecast.accuracy(users)
@@ -178,7 +177,7 @@ def _prediction_of(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]
         if share >= AIM:
             return users, share, False
         reason = f"it is predicted to need more than {users} users"
-    if own and reason.startswith("it is") and (forecast := predictor(scenario(_size(ENOUGH), EPSILON))):
+    if own and reason.startswith("it is") and (forecast := predictor(run_of(_size(ENOUGH), EPSILON))):
         return ENOUGH, forecast.accuracy(ENOUGH), True
     raise Unchecked(f"{reason}, in a catalogue of {ITEMS} items")
 
@@ -191,9 +190,9 @@ def estimates(subject: MechanismUnderTest) -> str:
     """Check over seeds that values rise with what users like, and spread as their standard errors say."""
     # Items that are liked alike have one mean; around it the squares of values over squares of standard errors average
     # one; its mean over `RUNS` seeds lies in Student's interval of 1, but for a factor of `ERROR_SLACK` in the errors.
-    if subject.scenario is None:
+    if subject.run_of is None:
         raise Unchecked("only whole catalogues are estimated")
-    design = RunSpec(subject.scenario(_size(ESTIMATE_USERS), EPSILON)).design
+    design = subject.run_of(_size(ESTIMATE_USERS), EPSILON).design
     if not (isinstance(design, InWorld) and design.estimates):
         raise Unchecked("it estimates no value and standard error of every item")
     runs = [_estimates_of(subject, seed) for seed in range(RUNS)]
@@ -213,9 +212,9 @@ def estimates(subject: MechanismUnderTest) -> str:
 
 def _estimates_of(subject: MechanismUnderTest, seed: int) -> tuple[Floats, Floats, Floats]:
     """Return values and standard errors of one run, and of each item whether it is liked more than the mean."""
-    assert subject.scenario is not None  # checked by who calls
-    result = run(subject.scenario(_size(ESTIMATE_USERS), EPSILON, seed=seed), InProcess(1))
-    query, design = result.outcome.state.asked[0].query, result.spec.design
+    assert subject.run_of is not None  # checked by who calls
+    result = run(subject.run_of(_size(ESTIMATE_USERS), EPSILON, seed=seed).scenario, InProcess(1))
+    query, design = result.outcome.state.asked[0].query, result.resolved.design
     assert isinstance(design, InWorld)  # checked by who calls
     sums = design.read(query, result.statistic)
     assert result.population.truth is not None  # a block model

@@ -25,7 +25,7 @@ from coordinator.protocol.composition import (
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.noise import gaussian_deviation
-from coordinator.protocol.trust import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.studies.scrutiny.mechanism_under_test import RUN, Choice
 from scenarios.studies.scrutiny.shuffling import (
     best_sizes,

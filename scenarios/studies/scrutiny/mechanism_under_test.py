@@ -24,10 +24,9 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import RowTable
 from scenarios.config.custom_halves import OwnHalf, OwnSettings, half_of_class, own_of, settings_in
 from scenarios.config.mechanism_settings import server_half, variants
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated
-from scenarios.data.populations import settle
 
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))  # the default epsilons at which channels are enumerated [nats]
 PLAIN = Fraction(1)  # the epsilon of all checks but those of the channel [nats]
@@ -113,7 +112,7 @@ class MechanismUnderTest:
     server: MechanismKind
     asks: Callable[[Size, Epsilon, int, bytes], Query]  # its query in a small world; epsilon as scenarios say it [nats]
     epsilons: tuple[Fraction, ...] = EPSILONS  # where its channel is enumerated [nats]
-    scenario: Callable[..., Scenario] | None = None  # the same as a scenario that can be run; None where there is none
+    run_of: Callable[..., ResolvedRun] | None = None  # the same as a run; None where there is none
 
     def query(self, size: Size, epsilon: Epsilon, *, round_number: int = 0, public_seed: bytes = PUBLIC) -> Query:
         """Return the query in a small world of two clusters."""
@@ -198,12 +197,12 @@ def alternatives(annotation: Any) -> list[Any]:
     return inside or [None]
 
 
-def scenario_of(half: MechanismKind, choice: Choice, size: Size, epsilon: Epsilon, **changes: Any) -> Scenario:
-    """Return a small scenario of two clusters, filled in and settled."""
+def small_run(half: MechanismKind, choice: Choice, size: Size, epsilon: Epsilon, **changes: Any) -> ResolvedRun:
+    """Return a run in a small world of two clusters."""
     world = {"items": size.items, "rated": size.rated, "users": size.users}
     nats = "inf" if epsilon is None or not half.private else str(epsilon)
     flags = {"design": half.name, **choice, **world, "epsilon": nats, **changes}
-    return settle(validated(Scenario, None, flags).complete())
+    return resolve(validated(Scenario, None, flags))
 
 
 def subject_of(
@@ -213,16 +212,16 @@ def subject_of(
     # If ``pooled``, it asks about all items but the first, with an estimate of each; ``of`` names one of its groups.
 
     def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
-        scenario = scenario_of(half, choice, size, epsilon)
-        spec = RunSpec(scenario)
-        design, request = spec.design, {"round_number": round_number, "public_seed": public_seed}
+        resolved = small_run(half, choice, size, epsilon)
+        settings, design = resolved.scenario.settings, resolved.design
+        request: dict[str, Any] = {"round_number": round_number, "public_seed": public_seed}
         if pooled:
             pool = np.arange(1, size.items, dtype=np.int32)
             request |= {"pool": pool, "expected": np.linspace(-0.6, 0.6, pool.size)}
         ask = getattr(design, f"of_{of}") if of else design.query
-        query = ask(**request, epsilon=spec.budget)  # type: ignore[arg-type] # of an `InWorld`
-        if isinstance(scenario.settings, OwnSettings):  # its channel is what is checked, so it is known here unchecked
-            own = own_of(scenario.settings)
+        query = ask(**request, epsilon=resolved.account.budget)
+        if isinstance(settings, OwnSettings):  # its channel is what is checked, so it is known here unchecked
+            own = own_of(settings)
             admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
         return query
 
@@ -232,7 +231,7 @@ def subject_of(
         public=mechanism_of(query.design),
         server=half,
         asks=asks,
-        scenario=None if pooled or of else partial(scenario_of, half, choice),
+        run_of=None if pooled or of else partial(small_run, half, choice),
     )
 
 

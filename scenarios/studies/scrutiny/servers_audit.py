@@ -35,7 +35,6 @@ from coordinator.protocol.shares import (
     secret_of,
 )
 from scenarios.backends.share_servers import KINDS
-from scenarios.config.run_spec import RunSpec
 from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, require_game
 from scenarios.studies.scrutiny.mechanism_under_test import (
     PUBLIC,
@@ -46,7 +45,7 @@ from scenarios.studies.scrutiny.mechanism_under_test import (
     coins_of,
     half_and_settings,
     inputs,
-    scenario_of,
+    small_run,
     stored,
     subject_of,
 )
@@ -378,16 +377,16 @@ def servers_audit(
     size = require_game(users=users, releases=releases, items=items, rated=rated, confidence=confidence)
     half, _ = half_and_settings(design)
     delta = min(DELTA, 1 / users) if delta is None else delta
-    spec = RunSpec(scenario_of(half, settings or {}, size, finite_epsilon(epsilon), trust="two-servers", delta=delta))
-    query = spec.agreement.stamped(spec.design.query(round_number=0, public_seed=PUBLIC, epsilon=spec.budget))
+    run = small_run(half, settings or {}, size, finite_epsilon(epsilon), trust="two-servers", delta=delta)
+    query = run.design.query(round_number=0, public_seed=PUBLIC, epsilon=run.account.budget)
     return audit_servers(
         subject_of(half, settings or {}, size=size),
-        query,
+        run.agreement.stamped(query),
         users=users,
         delta=delta,
         size=size,
         releases=releases,
         doubt=1 - confidence,
-        agreement=spec.agreement,
+        agreement=run.agreement,
         make=servers,
     )

@@ -30,7 +30,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.randomizers import randomizer_of
-from coordinator.protocol.trust import SHUFFLED, ShuffledRound
+from coordinator.protocol.trust import ShuffledRound
+from coordinator.protocol.trust_models import SHUFFLED
 from coordinator.shuffler import Shuffler
 from scenarios.config.mechanism_settings import designs as local_mechanisms
 from scenarios.studies.scrutiny.attacks import CONFIDENCE, central_attack, require_game

@@ -23,7 +23,7 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import randomizer_of
-from coordinator.protocol.trust import LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.studies.scrutiny.checks import Check, check_plain, conformance
 from scenarios.studies.scrutiny.mechanism_under_test import (
     PLAIN,
@@ -198,14 +198,14 @@ SHUFFLED_CHECKS = (
 def check_shuffled_mechanism(mechanism: str | Mechanism, *, settings: Choice | None = None) -> Conformance:
     """Return what every check of amplification finds of a mechanism with these settings, or with all it has."""
     plain = shuffled_subject(mechanism, settings, TINY)
-    every = [one for one in subjects(mechanism, settings or None) if one.scenario is not None]
+    every = [one for one in subjects(mechanism, settings or None) if one.run_of is not None]
     able = [one for one in every if _can_be_shuffled(one)]
     return conformance(able or [plain], SHUFFLED_CHECKS)
 
 
 def _can_be_shuffled(subject: MechanismUnderTest) -> bool:
-    assert subject.scenario is not None  # of those that are asked
-    scenario = subject.scenario(TINY, PLAIN)
+    assert subject.run_of is not None  # of those that are asked
+    scenario = subject.run_of(TINY, PLAIN).scenario
     with suppress(InputError):
         shuffled_subject(scenario.design, scenario.settings.model_dump(), TINY)
         return True

@@ -29,7 +29,7 @@ from scenarios.studies.scrutiny.mechanism_under_test import (
     MechanismUnderTest,
     Size,
     half_and_settings,
-    scenario_of,
+    small_run,
     subject_of,
 )
 from scenarios.studies.scrutiny.verdicts import Amplification
@@ -210,7 +210,7 @@ def shuffled_subject(
         subject.public.check_own_questions(f"design {subject.label}")
     elif subject.public.by_address:
         raise InputError(by_address(subject.label))
-    if scenario_of(half, own or settings or {}, size, Fraction(1)).policy == GROUPS:
+    if small_run(half, own or settings or {}, size, Fraction(1)).scenario.policy == GROUPS:
         raise InputError(f"design {subject.label} asks groups, each shuffled apart; give one that asks all the same")
     if isinstance(subject.public, CustomAdapter):
         require_same_everywhere(subject.public.own, subject.query(size, Fraction(1)))

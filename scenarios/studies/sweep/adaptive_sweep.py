@@ -24,11 +24,11 @@ from coordinator.server.rounds.state import ServerState
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds, NoStore, RoundStore, stop_if_abandoned
 from scenarios.config.files import brief
-from scenarios.config.run_spec import RunSpec, load_scenario
+from scenarios.config.resolve import load_scenario, resolve
 from scenarios.config.scenario import MOST_USERS, Scenario
 from scenarios.config.settings import names_among, parts_of, validated
 from scenarios.data.metrics import clustering_scores
-from scenarios.data.populations import cluster_sizes, populate
+from scenarios.data.populations import populate
 from scenarios.families.main.run import run
 from scenarios.show.intervals import (
     CONFIDENCE,
@@ -123,7 +123,7 @@ def _adaptive(scenario: Scenario, statistic: str, *, trajectory: bool) -> Values
     truth, failure = population.truth, 1 - scenario.confidence
     assert truth is not None  # sweeps run on the block model
     assert outcome.posterior is not None  # adaptive designs have one
-    learner, devices = RunSpec(scenario).learner, outcome.state.devices
+    learner, devices = resolve(scenario).learner, outcome.state.devices
     return {
         "users": outcome.state.answers_asked,
         "right": clustering_scores(outcome.model.cluster, truth).exact,
@@ -207,10 +207,10 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
     def _check(self, name: str, items: int) -> None:
         try:
             setting = self.scenario(name, items)
-            cluster_sizes(setting)
+            resolved = resolve(setting)
         except InputError as error:
             raise InputError(f"scheme {name} at {items} items: {error}") from None
-        if pairs := inseparable(setting):
+        if pairs := inseparable(resolved):
             clusters = ", ".join(f"{one} and {other}" for one, other in pairs)
             raise InputError(
                 f"scheme {name} cannot tell clusters {clusters} apart, however many users answer; give another --like, "

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
-from scenarios.config.run_spec import half_in
 from scenarios.config.scenario import Scenario
 from scenarios.studies.sweep.sweeps import Sweep
 
@@ -92,7 +91,7 @@ def variant(setting: Scenario) -> str:
     for holder, always in ((setting.settings, setting.settings.always_told), (setting, frozenset[str]())):
         for name, field in type(holder).model_fields.items():
             value = getattr(holder, name)
-            usual = name == "policy" and setting.policy == half_in(setting).policies[0]  # which goes without saying
+            usual = name == "policy" and setting.policy == setting.mechanism.policies[0]  # which goes without saying
             if name not in _SHOWN and (name in always or value != field.default) and not usual:
                 words.append(str(value))
     return " ".join(words)

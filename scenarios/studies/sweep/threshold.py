@@ -23,7 +23,7 @@ from coordinator.protocol.mechanism import ANCHOR, GROUPS, InWorld
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic, merge
-from coordinator.protocol.trust import TWO_SERVERS
+from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.cohorts import cut
 from coordinator.server.rounds.learner import Learner
@@ -32,17 +32,13 @@ from coordinator.server.rounds.state import Ask, ServerState
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import NoStore, RoundStore, stop_if_abandoned
 from scenarios.config.mechanism_settings import all_settings
-from scenarios.config.run_spec import RunSpec, half_in
+from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.populations import (
     Population,
-    block_parameters,
-    class_shares,
     liked_share,
     populate,
-    settle,
-    settled,
 )
 from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult, run
@@ -139,12 +135,13 @@ class Prefixes(Successes):
 
     def __init__(self, scenario: Scenario) -> None:
         super().__init__()
-        self._population = settled(populate(scenario))
-        spec = RunSpec(self._population.scenario)
-        _ = spec.own  # a custom mechanism is checked and admitted before any device is asked
-        self.query = only_query(spec)
-        secret, ratings = derive(spec.scenario.seed, "devices"), self._population.ratings
-        self._cohort = Cohort(ratings, secret, 0, ratings.users, spec.budget)
+        population = populate(scenario)
+        self._resolved = resolve(population.scenario)
+        _ = self._resolved.custom  # a custom mechanism is checked and admitted before any device is asked
+        self._population = replace(population, scenario=self._resolved.scenario)
+        self.query = only_query(self._resolved)
+        secret, ratings = derive(self._resolved.scenario.seed, "devices"), population.ratings
+        self._cohort = Cohort(ratings, secret, 0, ratings.users, self._resolved.account.budget)
         self._stored: dict[int, Statistic] = {0: aggregate(self.query, no_release(self.query))}
         self._sizes = [0]
         self._most = max(FEWEST_KEPT, KEEP_BYTES // _bytes_of(self._stored[0]))
@@ -173,16 +170,17 @@ class Prefixes(Successes):
     def learned(self, users: int, decoder: str) -> tuple[Model, Population]:
         """Return the item model that a decoder makes of the first ``users`` devices, among all."""
         stop_if_abandoned()
-        learner = RunSpec(self._population.scenario.model_copy(update={"decoder": decoder})).learner
-        return one_round(learner, self.query, self.statistic(users), users), self._population
+        scenario = self._resolved.scenario.model_copy(update={"decoder": decoder})
+        reading = replace(self._resolved, scenario=scenario)
+        return one_round(reading.learner, self.query, self.statistic(users), users), self._population
 
 
-def only_query(spec: RunSpec) -> Query:
+def only_query(resolved: ResolvedRun) -> Query:
     """Return the one query of a policy that asks everybody at once."""
-    start = ServerState(devices=spec.scenario.users or 0)
-    ask = spec.policy.next_query(start)
+    start = ServerState(devices=resolved.world.users)
+    ask = resolved.policy.next_query(start)
     if ask is None or ask.stop < start.devices:
-        raise ValueError(f"{spec.scenario.design} does not ask everybody at once; it has no prefixes")
+        raise ValueError(f"{resolved.scenario.design} does not ask everybody at once; it has no prefixes")
     return ask.query
 
 
@@ -233,9 +231,9 @@ class EmulatedPrefixes(Successes):
     def __init__(self, scenario: Scenario, *, block: int) -> None:
         super().__init__()
         self._population, self._block = populate(scenario), block
-        spec = RunSpec(self._population.scenario)
-        self._learner, self._query = spec.learner, only_query(spec)
-        self._devices = emulated_devices(self._population)
+        resolved = resolve(self._population.scenario)
+        self._learner, self._query = resolved.learner, only_query(resolved)
+        self._devices = emulated_devices(self._population, resolved)
         self._totals: list[ScoreStatistic] = []
 
     def statistic(self, blocks: int) -> ScoreStatistic:
@@ -258,29 +256,27 @@ class EmulatedPrefixes(Successes):
         return one_round(self._learner, self._query, self.statistic(users), users * self._block), self._population
 
 
-def emulated_devices(population: Population) -> Emulated:
+def emulated_devices(population: Population, resolved: ResolvedRun) -> Emulated:
     """Return the transport that draws a population's statistics; its coins follow from the scenario's seed."""
-    scenario = population.scenario
+    scenario, design, block = resolved.scenario, resolved.design, resolved.block
     assert population.truth is not None  # sweeps run on the block model
-    design = RunSpec(scenario).design
     if not (isinstance(design, InWorld) and design.mechanism.emulated):
         raise InputError(f"{scenario.design} has no statistic that can be drawn from exact moments; let devices answer")
-    likes: Floats = np.array(scenario.like)[:, population.truth]
+    likes: Floats = block.like[:, population.truth]
     coins = np.random.default_rng(int.from_bytes(derive(scenario.seed, "emulation")))
-    shares, rated = class_shares(scenario), scenario.rated or 0
-    return Emulated(design=design, likes=likes, class_shares=shares, rated=rated, coins=coins)
+    return Emulated(design=design, likes=likes, class_shares=block.class_shares, rated=block.rated, coins=coins)
 
 
 def emulate(population: Population, rounds: RoundStore | None = None) -> Outcome:
     """Run an adaptive scenario of sign sensing to its end, without devices; store its rounds."""
-    spec = RunSpec(population.scenario)
+    resolved = resolve(population.scenario)
     return conduct(
-        spec.policy,
-        spec.learner,
-        emulated_devices(population),
-        devices=spec.scenario.users or 0,
-        budget=spec.budget,
-        most_rounds=spec.scenario.most_rounds,
+        resolved.policy,
+        resolved.learner,
+        emulated_devices(population, resolved),
+        devices=resolved.world.users,
+        budget=resolved.account.budget,
+        most_rounds=resolved.scenario.most_rounds,
         keep=(rounds or NoStore()).keep,
     )
 
@@ -340,16 +336,16 @@ def predicted_users(scenario: Scenario, target: Target | None = None) -> float |
     """Return the users at which the planner sees a target reached; by default all labels right with probability 1/2."""
     if scenario.ratings is not None:
         return None
-    world = settle(scenario.complete())
-    if world.policy == ANCHOR:
+    run = resolve(scenario)
+    if scenario.policy == ANCHOR:
         try:
-            users = users_of(world, 1 - world.confidence)
+            users = users_of(run, 1 - scenario.confidence)
         except InputError:
             return None
         return users if math.isfinite(users) else None
-    if half_in(world).learns_all:
-        return query_users(block_parameters(world), world.value("answers_per_item"))
-    if inseparable(world) or (prediction := predictor(world)) is None:
+    if run.mechanism.learns_all:
+        return query_users(run.block, scenario.value("answers_per_item"))
+    if inseparable(run) or (prediction := predictor(run)) is None:
         return None
     needed = needed_users(prediction, target or Target(success=0.5, accuracy=None))
     return None if needed is None else float(needed)

@@ -16,11 +16,12 @@ from scipy.special import gammaincinv
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust import LOCAL
+from coordinator.protocol.trust_models import LOCAL
+from scenarios.config.block_world import block_of
 from scenarios.config.files import first_line
-from scenarios.config.run_spec import RunSpec, half_in, load_scenario
+from scenarios.config.resolve import load_scenario, resolve
 from scenarios.config.scenario import MOST_USERS, Scenario
-from scenarios.data.populations import cluster_sizes, populate, settle
+from scenarios.data.populations import populate
 from scenarios.show.intervals import CONFIDENCE, median_interval, paired_ratio, standard_error
 from scenarios.show.tables import Cell, interval_of, ratio, remark, show_rows, show_table, whole
 from scenarios.studies.planner.least_users import Target
@@ -114,13 +115,13 @@ class UsersSweep(GridSweep):
         for decoder in self.decoders:
             load_scenario(None, {**values, "decoder": decoder})
         setting = load_scenario(None, values)
-        if TOP in self.criteria and not half_in(setting).ranks:
+        if TOP in self.criteria and not setting.mechanism.ranks:
             raise InputError(
                 f"criterion {TOP} is about items ranked by popularity, which {setting.design} does not rank"
             )
         if setting.ratings is None:
             setting = setting.complete()
-            cluster_sizes(setting)
+            block_of(setting)
             return setting
         if self.criteria != (TOP,):
             raise InputError(
@@ -146,7 +147,7 @@ class UsersSweep(GridSweep):
             {
                 **setting.model_dump(mode="json"),
                 "epsilon": "inf" if setting.epsilon is None else str(setting.epsilon),
-                **({"design": half_in(setting).query_name(setting.settings)} if ":" in setting.design else {}),
+                **({"design": setting.mechanism.query_name(setting.settings)} if ":" in setting.design else {}),
             }
             for setting in self.settings
         ]
@@ -281,8 +282,8 @@ class UsersSweep(GridSweep):
         rows = []
         for place, setting in enumerate(self.settings):
             for decoder, users in zip(self.decoders_of(setting), self.probes_of(setting), strict=False):
-                world = settle(setting.model_copy(update={"decoder": decoder}).complete())
-                prediction = predictor(world) if users else None
+                reading = setting.model_copy(update={"decoder": decoder})
+                prediction = predictor(resolve(reading)) if users else None
                 predicted = None if prediction is None else prediction.accuracy(users)
                 every = [one.accuracies for key, one in units.items() if key[0] == place]
                 shares = np.array([one[decoder] for one in every if decoder in one])
@@ -406,8 +407,8 @@ def _with_rated(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _channel(setting: Scenario) -> dict[str, str]:
-    own = RunSpec(settle(setting.complete())).own
-    return {"channel": own[1].how} if own else {}
+    custom = resolve(setting).custom
+    return {"channel": custom[1].how} if custom else {}
 
 
 def target_of(criterion: str, share: float, items: int) -> Target:
@@ -455,7 +456,7 @@ def _label(setting: Scenario, axis: str, settings: Sequence[Scenario]) -> str:
 
 
 def _bounds(setting: Scenario, criterion: str, share: float) -> dict[str, float]:
-    if not half_in(setting).bounded or criterion == TOP:  # bounds are about labels
+    if not setting.mechanism.bounded or criterion == TOP:  # bounds are about labels
         return {}
     mistakes = 0 if criterion == "exact" else _allowed(share, setting.items or 0)
     bounds = bounds_of(setting, mistakes=mistakes, adaptive_queries=adapts(setting))

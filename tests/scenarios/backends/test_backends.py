@@ -15,9 +15,8 @@ from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.server.rounds.rounds import QueryPlan
 from scenarios.backends.on_ray import BITS_A_WORKER, OnRay
 from scenarios.backends.selection import AUTO, FEW_CPUS, LONG, InProcess, Ray, choose, opened
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import populate, settled
 from scenarios.experiments import EXPERIMENTS, MAIN_JOB
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
@@ -193,8 +192,8 @@ def test_more_workers_than_cpus_are_warned_of(blindrec: Command, monkeypatch: py
 
 def plan(design: str) -> QueryPlan:
     """Return what is asked of a few devices of 40 items."""
-    filled = settled(populate(small(design=design, users=100))).scenario
-    return QueryPlan(policy=RunSpec(filled).policy, learner=RunSpec(filled).learner, devices=100)
+    resolved = resolve(small(design=design, users=100))
+    return QueryPlan(policy=resolved.policy, learner=resolved.learner, devices=100)
 
 
 @pytest.mark.parametrize(("design", "least"), [("maxsense", 1), ("oue", 40)])

@@ -27,7 +27,7 @@ from scenarios.backends.on_ray import OnRay, await_capacity
 from scenarios.backends.ray_instance import on_ray
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import silent
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.data.populations import populate
 from scenarios.families.main.run import Job, MainResult, run, run_job
 
@@ -123,7 +123,7 @@ def asked_again(second: Callable[[], Query], *, decoder: str = "centred", each: 
     """A job of two devices whose server asks once as usual and then what ``second`` says, in its own process."""
     learner = SumLearner(mechanism=mechanism_of("maxsense"), how=Decoding(clusters=2, decoder=decoder))
     scenario = small(users=2)
-    usual = OneRound(design=RunSpec(scenario).design, epsilon=scenario.epsilon, public_seed=derive(0, "public"))
+    usual = OneRound(design=resolve(scenario).design, epsilon=scenario.epsilon, public_seed=derive(0, "public"))
 
     class Curious:  # defined here, it travels to the server's process with its code
         def next_query(self, state: ServerState) -> Ask | None:
@@ -139,7 +139,7 @@ def asked_again(second: Callable[[], Query], *, decoder: str = "centred", each: 
 
 def refused_later(*, each: int, decoder: str = "centred") -> Job:
     """A job whose second query devices refuse."""
-    good = RunSpec(small()).design.query(round_number=1, public_seed=bytes(16), epsilon=None)
+    good = resolve(small()).design.query(round_number=1, public_seed=bytes(16), epsilon=None)
     wrong = replace(good, parameters={"w": 5})
     return asked_again(lambda: wrong, decoder=decoder, each=each)
 

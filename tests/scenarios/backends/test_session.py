@@ -15,9 +15,10 @@ from runs import here, small
 from actors.device import Cohort
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import PolicyError
-from coordinator.protocol.mechanism import ONE_ROUND, TRUST_TWO_SERVERS, Decoding
+from coordinator.protocol.mechanism import ONE_ROUND, Decoding
 from coordinator.protocol.mechanisms import mechanism_of, mechanisms
 from coordinator.protocol.messages import Query
+from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import Layout
 from coordinator.server.rounds.learner import SumLearner
@@ -26,7 +27,7 @@ from coordinator.server.rounds.rounds import QueryPlan
 from coordinator.server.rounds.state import Ask, ServerState
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds, silent, stop_if_abandoned
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
 from scenarios.families.main.run import Job, run_job
@@ -36,9 +37,8 @@ TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, 
 
 def digest_by_hand(scenario: Scenario) -> str:
     """The digest as promised: who answered, then the bits, in device order; from a cohort of one for each user."""
-    filled = scenario.complete()
-    public_seed = derive(scenario.seed, "public")
-    query = RunSpec(filled).design.query(round_number=0, public_seed=public_seed, epsilon=RunSpec(filled).budget)
+    resolved, public_seed = resolve(scenario), derive(scenario.seed, "public")
+    query = resolved.design.query(round_number=0, public_seed=public_seed, epsilon=resolved.account.budget)
     ratings, secret = populate(scenario).ratings, derive(scenario.seed, "devices")
     releases = [
         Cohort(ratings, secret, user, user + 1, None).answer(query, user, user + 1) for user in range(ratings.users)
@@ -58,7 +58,7 @@ MANY = [{**TWO_CLASSES.flat(), "users": users, "epsilon": one} for users in (1, 
 IN_ONE_ROUND = [
     name
     for name, half in mechanisms().items()
-    if ONE_ROUND in half.policies and half.trust != TRUST_TWO_SERVERS  # of which sums are digested
+    if ONE_ROUND in half.policies and half.trust != TWO_SERVERS  # of which sums are digested
 ]
 
 
@@ -91,7 +91,7 @@ def test_advice_goes_to_a_thousand_devices_at_most_and_repeats_nothing_rated() -
 def job(budget: Fraction | None, *, epsilon: Fraction | None) -> Job:
     """A job whose devices may spend ``budget``, asked at ``epsilon``."""
     scenario = small(users=50)
-    policy = OneRound(design=RunSpec(scenario).design, epsilon=epsilon, public_seed=derive(0, "public"))
+    policy = OneRound(design=resolve(scenario).design, epsilon=epsilon, public_seed=derive(0, "public"))
     learner = SumLearner(mechanism=mechanism_of("maxsense"), how=Decoding(clusters=2, decoder="centred"))
     return Job(
         ratings=populate(scenario).ratings,
@@ -107,7 +107,7 @@ class Twice:
     def next_query(self, state: ServerState) -> Ask | None:
         if len(state.asked) == 2:
             return None
-        design = RunSpec(small(users=50)).design
+        design = resolve(small(users=50)).design
         query = design.query(round_number=len(state.asked), public_seed=derive(0, "public"), epsilon=Fraction(3, 4))
         return Ask(query=query, first=0, stop=50)
 

@@ -17,7 +17,7 @@ from coordinator.protocol.shares import SIDES, secret_of
 from coordinator.server.fleet.coordinator_actor import start_coordinator
 from coordinator.server.rounds.state import ServerState
 from scenarios.backends.on_ray import OnRay
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.families.main.run import MainResult, run
 
 pytestmark = pytest.mark.cluster
@@ -50,7 +50,7 @@ def watched(ray_session: OnRay) -> Watched:
         ray.kill(seen.servers[-1], no_restart=False)
         if len(seen.servers) == 1:
             route = arguments[3]
-            query = present(RunSpec(SCENARIO.complete()).policy.next_query(ServerState(devices=2000)))
+            query = present(resolve(SCENARIO.complete()).policy.next_query(ServerState(devices=2000)))
             for wrong in (b"", derive(SEED, "public")):
                 with pytest.raises(PermitError) as error:
                     raise_cause(route._hosts[0].share.remote(wrong, query.query, 0, 8))

@@ -9,9 +9,9 @@ from runs import complains, here, of_file, planted_ratings, small, write_moviele
 
 from coordinator.protocol.mechanisms.maxsense import MultiMaxSense
 from coordinator.protocol.moments.blocks import BlockParameters, multi_maxsense_moments
-from scenarios.config.run_spec import load_scenario
+from scenarios.config.resolve import load_scenario, resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import block_parameters, known_world, populate, settle, settled
+from scenarios.data.populations import populate
 
 
 def auto(**changes: Any) -> Scenario:
@@ -20,13 +20,13 @@ def auto(**changes: Any) -> Scenario:
 
 def best_questions(scenario: Scenario) -> int:
     assert isinstance(scenario.settings, MultiMaxSense)
-    return scenario.settings.best_questions(known_world(scenario), scenario.decoder)
+    return scenario.settings.best_questions(resolve(scenario).world, scenario.decoder)
 
 
 def in_its_world(scenario: Scenario) -> tuple[int, int]:
     """The number of items in a set, and the most questions."""
     assert isinstance(scenario.settings, MultiMaxSense)
-    world = known_world(scenario)
+    world = resolve(scenario).world
     return scenario.settings.set_size(world), scenario.settings.full_sets(world)
 
 
@@ -60,7 +60,7 @@ def users_for(parameters: BlockParameters, scenario: Scenario, questions: int, e
 )
 def test_auto_is_the_best_of_all_numbers(shape: dict[str, Any], epsilon: str, decoder: str) -> None:
     scenario = auto(**shape, epsilon=epsilon, decoder=decoder)
-    parameters, most = block_parameters(scenario), in_its_world(scenario)[1]
+    parameters, most = resolve(scenario).block, in_its_world(scenario)[1]
     nats = math.inf if scenario.epsilon is None else float(scenario.epsilon)
     needs = [users_for(parameters, scenario, questions, nats) for questions in range(1, most + 1)]
     assert needs[best_questions(scenario) - 1] == pytest.approx(min(needs), rel=1e-9)
@@ -100,7 +100,8 @@ def test_a_run_asks_the_number_that_was_settled(tmp_path: Any) -> None:
 
 def test_numbers_stay_and_other_designs_stay() -> None:
     for scenario in (small().complete(), small(design="multi-maxsense", questions=3).complete()):
-        assert settle(scenario) == scenario
-    population = settled(populate(small(design="multi-maxsense", epsilon="5/2")))
-    assert (population.scenario.value("questions"), population.scenario.epsilon) == (3, Fraction(5, 2))
+        assert resolve(scenario).scenario == scenario
+    population = populate(small(design="multi-maxsense", epsilon="5/2"))
+    chosen = resolve(population.scenario).scenario
+    assert (chosen.value("questions"), chosen.epsilon) == (3, Fraction(5, 2))
     assert population.ratings.users == 3001

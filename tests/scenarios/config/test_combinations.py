@@ -12,7 +12,7 @@ from thoroughness import size
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.mechanism import MechanismKind
 from scenarios.config.mechanism_settings import designs
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated
 
@@ -61,8 +61,8 @@ def resolved(flags: dict[str, Any]) -> Scenario | None:
     """The scenario of these settings, from which all was made that a run begins with; None where they are refused."""
     with refused_in_a_line():
         scenario = validated(Scenario, None, flags).complete()
-        spec = RunSpec(scenario)
-        if all(part is not None for part in (spec.policy, spec.learner, spec.guarantee)):
+        spec = resolve(scenario)
+        if all(part is not None for part in (spec.policy, spec.learner, spec.account.guarantee.words)):
             return scenario
     return None
 

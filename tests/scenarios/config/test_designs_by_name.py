@@ -15,9 +15,8 @@ from coordinator.server.anchor.policy import AnchorPolicy
 from coordinator.server.rounds.group_policies import ChoiceAndPairs, Groups, UntilLearned
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
-from scenarios.config.run_spec import RunSpec, load_scenario
+from scenarios.config.resolve import load_scenario, resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import settle
 from scenarios.studies.scrutiny.mechanism_under_test import alternatives
 
 NAMES = list(registered_mechanisms())
@@ -26,7 +25,7 @@ CURATOR = ["curator-items", "curator-pairs"]
 
 
 def filled(**changes: Any) -> Scenario:
-    return settle(small(**changes).complete())
+    return resolve(small(**changes)).scenario
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -34,7 +33,7 @@ def test_a_name_is_enough(name: str) -> None:
     scenario = filled(design=name)
     assert scenario.decoder == registered_mechanisms()[name].decoders[0]
     assert scenario.epsilon == (None if name in OPEN else 1)
-    assert RunSpec(scenario).design.items == 40
+    assert resolve(scenario).design.items == 40
     assert load_scenario(None, {"design": name}) == Scenario(design=name)
 
 
@@ -47,14 +46,14 @@ def test_infinite_may_be_said_of_what_is_not_private(name: str) -> None:
     ("epsilon", "questions"), [("1/2", 1), ("1", 1), ("1.000001", 2), ("3", 3), ("4.5", 5), ("5", 5), ("7", 5)]
 )
 def test_the_papers_number_of_questions_is_epsilon_rounded_up_at_most_1_over_p(epsilon: str, questions: int) -> None:
-    query = RunSpec(filled(design="multi-maxsense", epsilon=epsilon)).design.query(
+    query = resolve(filled(design="multi-maxsense", epsilon=epsilon)).design.query(
         round_number=0, public_seed=bytes(16), epsilon=None
     )
     assert (query.questions, query.parameters["set_size"]) == (questions, 8)
 
 
 def curator_of(scenario: Scenario) -> Curator | None:
-    learner = RunSpec(scenario).learner
+    learner = resolve(scenario).learner
     return learner.how.curator if isinstance(learner, SumLearner) else None
 
 
@@ -62,38 +61,42 @@ def curator_of(scenario: Scenario) -> Curator | None:
 def test_devices_privatize_unless_a_curator_is_trusted(name: str) -> None:
     """A design with an epsilon reaches devices with it, or the curator with it; never neither, never both."""
     scenario = filled(design=name)
-    curator, policy = curator_of(scenario), RunSpec(scenario).policy
+    curator, policy = curator_of(scenario), resolve(scenario).policy
     if name in CURATOR:
-        assert RunSpec(scenario).budget is None
+        assert resolve(scenario).account.budget is None
         assert curator is not None
         assert (curator.epsilon, curator.rated, len(curator.seed)) == (Fraction(1), 5, 16)
         assert curator_of(filled(design=name, seed=1)) != curator
     else:
         assert curator is None
-        assert RunSpec(scenario).budget == scenario.epsilon
+        assert resolve(scenario).account.budget == scenario.epsilon
     if name == "item-query":
         assert isinstance(policy, UntilLearned)
-        assert policy.design == ItemQuery(answers_per_item=1).design(RunSpec(scenario).world)
+        assert policy.design == ItemQuery(answers_per_item=1).design(resolve(scenario).world)
     elif name == "anchor":
         assert isinstance(policy, AnchorPolicy)
-        assert policy.setting.epsilon == RunSpec(scenario).budget
+        assert policy.setting.epsilon == resolve(scenario).account.budget
     else:
         assert isinstance(policy, Groups | ChoiceAndPairs | OneRound)
         assert type(policy) is {"pairs": Groups, "pair-totals": ChoiceAndPairs}.get(name, OneRound)
-        assert policy.epsilon == RunSpec(scenario).budget
+        assert policy.epsilon == resolve(scenario).account.budget
 
 
 def test_guarantees_say_what_is_private_towards_whom() -> None:
-    local = RunSpec(filled()).guarantee
+    local = resolve(filled()).account.guarantee.words
     assert "local" in local
-    assert RunSpec(filled(design="multi-maxsense")).guarantee == RunSpec(filled(design="pairwise")).guarantee == local
-    public = RunSpec(filled(design="pairwise", rated_items="public")).guarantee
+    assert (
+        resolve(filled(design="multi-maxsense")).account.guarantee.words
+        == resolve(filled(design="pairwise")).account.guarantee.words
+        == local
+    )
+    public = resolve(filled(design="pairwise", rated_items="public")).account.guarantee.words
     assert "which items it rated is public" in public
-    assert all(RunSpec(filled(design=name)).guarantee.startswith("none") for name in OPEN)
-    assert not any("local" in RunSpec(filled(design=name)).guarantee for name in CURATOR)
+    assert all(resolve(filled(design=name)).account.guarantee.words.startswith("none") for name in OPEN)
+    assert not any("local" in resolve(filled(design=name)).account.guarantee.words for name in CURATOR)
     for name in ("maxsense", "sign", "pairwise", "multi-maxsense", *CURATOR):
         inf = filled(design=name, epsilon="inf", **({"questions": 1} if "multi" in name else {}))
-        assert RunSpec(inf).guarantee.startswith("none")
+        assert resolve(inf).account.guarantee.words.startswith("none")
 
 
 def another(field: FieldInfo) -> Any:

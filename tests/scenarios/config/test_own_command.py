@@ -10,6 +10,7 @@ import pytest
 from runs import Command, refused, result
 
 from scenarios.backends.selection import InProcess
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import run
@@ -177,7 +178,7 @@ def test_a_plan_simulates_what_predicts_nothing(
 
 def test_a_plan_simulates_nothing_where_clusters_are_liked_alike() -> None:
     mirrored = Scenario(design=mechanisms.GRR(), items=20, rated=5, like=[[0.9, 0.1], [0.1, 0.9]])
-    assert simulated(mirrored.complete()) is None
+    assert simulated(resolve(mirrored)) is None
 
 
 def test_plans_recommend_no_claims(blindrec: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,8 @@ from runs import Command, refused
 
 import blindrec
 from coordinator.protocol.errors import InputError
-from scenarios.config.run_spec import RunSpec, load_scenario
+from scenarios.config.resolve import load_scenario, resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import settle
 
 FULL = """
 design = "maxsense"
@@ -183,7 +182,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 def test_what_a_mechanism_cannot_do_is_refused_where_a_run_begins(words: str) -> None:
     """A scenario holds values and knows no mechanism; whatever begins a run refuses it, and asks nobody."""
     scenario = Scenario.model_validate({"users": 100, **REFUSED[words]})
-    for begin in (RunSpec, lambda one: settle(one.complete()), blindrec.run):
+    for begin in (resolve, blindrec.run):
         with pytest.raises(InputError, match=re.escape(words)):
             begin(scenario)
 

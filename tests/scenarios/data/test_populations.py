@@ -12,7 +12,9 @@ from runs import complains, of_file, planted_ratings, present, small, write_movi
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.errors import InputError
-from scenarios.data.populations import Population, class_shares, cluster_sizes, exact_sizes, populate, resolve
+from scenarios.config.block_world import block_of, exact_sizes
+from scenarios.config.resolve import resolve
+from scenarios.data.populations import Population, populate
 
 USERS, ITEMS, EACH = 30, 16, 6
 NO_SECRET: Words = np.zeros(2, np.uint64)
@@ -40,14 +42,14 @@ def test_sizes_by_hand() -> None:
 def test_the_true_clusters_have_exact_sizes_in_a_random_order() -> None:
     scenario = small(items=50, like="0.9,0.5,0.1", cluster_shares="0.5,0.3,0.2")
     truth = present(populate(scenario).truth)
-    assert np.bincount(truth).tolist() == cluster_sizes(scenario).tolist() == [25, 15, 10]
+    assert np.bincount(truth).tolist() == block_of(scenario).cluster_sizes.tolist() == [25, 15, 10]
     assert (np.diff(truth) != 0).sum() > 15
 
 
 def test_shares_are_equal_unless_given() -> None:
-    assert class_shares(small(like="1,0;0,1;1,1")).tolist() == pytest.approx([1 / 3] * 3)
-    assert class_shares(small(like="1,0;0,1", class_shares="0.25,0.75")).tolist() == [0.25, 0.75]
-    assert cluster_sizes(small(items=41)).tolist() == [21, 20]
+    assert block_of(small(like="1,0;0,1;1,1")).class_shares.tolist() == pytest.approx([1 / 3] * 3)
+    assert block_of(small(like="1,0;0,1", class_shares="0.25,0.75")).class_shares.tolist() == [0.25, 0.75]
+    assert block_of(small(items=41)).cluster_sizes.tolist() == [21, 20]
 
 
 @pytest.mark.parametrize("wrong", [{"cluster_shares": "1,0"}, {"cluster_shares": "0.999,0.001"}])

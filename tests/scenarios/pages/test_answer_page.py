@@ -12,7 +12,7 @@ from answers import answer, curve, worth
 from chromium import found, look
 from markupsafe import Markup
 
-from coordinator.protocol.trust import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.pages.answer_page import _digest, answer_section, page_style, policy, script_json
 from scenarios.pages.answer_picture import resolved, specification
 from scenarios.pages.page import report_of

@@ -21,7 +21,7 @@ from runs import Command, planted_ratings, refused, write_movielens
 
 import blindrec as face
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust import CURATOR, LOCAL
+from coordinator.protocol.trust_models import CURATOR, LOCAL
 from scenarios.pages.answer_page import _digest, page_style, policy
 from scenarios.pages.page import ReportSection, report_of
 from scenarios.pages.promises import KINDS

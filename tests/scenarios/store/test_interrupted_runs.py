@@ -18,8 +18,8 @@ from actors.keeper import LEDGER, owner_of, read_book
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.errors import InputError
 from scenarios.backends.selection import InProcess
-from scenarios.config import central_promise
-from scenarios.config.run_spec import RunSpec
+from scenarios.config import shuffled_account
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import MainResult, run
 from scenarios.families.online.online_scenario import OnlineScenario
@@ -243,11 +243,11 @@ def test_a_resumed_run_goes_on_under_the_agreement_of_its_folder(
     scenario, journal, whole = behind(tmp_path, "shuffled")
     for number in (2, 3):
         (journal.folder / f"{number:06d}.npz").unlink()
-    monkeypatch.setattr(central_promise, "_local", lambda *_: (Fraction(3), "another bound"))
-    fresh = RunSpec(whole.scenario).agreement
-    assert fresh != whole.spec.agreement
+    monkeypatch.setattr(shuffled_account, "_local", lambda *_: (Fraction(3), "another bound"))
+    fresh = resolve(whole.scenario).agreement
+    assert fresh != whole.resolved.agreement
     again = run(scenario, InProcess(1), ledger=journal.ledger, rounds=Journal(tmp_path, 3))
-    assert again.spec.agreement == whole.spec.agreement
+    assert again.resolved.agreement == whole.resolved.agreement
     assert again.outcome.releases_sha256 == whole.outcome.releases_sha256
     assert list(again.spent) == list(whole.spent)
 

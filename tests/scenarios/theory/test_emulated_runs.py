@@ -13,9 +13,9 @@ from worlds import block_model
 
 from coordinator.server.rounds.group_policies import round_users
 from scenarios.backends.selection import InProcess
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
-from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import predict
 from scenarios.families.main.run import run
 from scenarios.studies.planner.least_users import Target, any_design
@@ -26,7 +26,7 @@ from scenarios.theory.predictors import predictor
 
 
 def emulation(**settings: Any) -> Emulation:
-    forecast = present(predictor(settle(Scenario.model_validate({"design": "pairwise", **settings}).complete())))
+    forecast = present(predictor(resolve(Scenario.model_validate({"design": "pairwise", **settings}))))
     return present(forecast.emulation)
 
 
@@ -120,8 +120,8 @@ def test_plans_stay_within_three_hundredths_of_devices(drawn: dict[str, Any]) ->
     once in a million. The twin: with a third of the users devices lie outside. The number of runs is fixed, as a few
     runs of a decoder that collapses now and then look surer than they are.
     """
-    scenario = settle(Scenario.model_validate({"design": "pairwise", **drawn}).complete())
-    planned = estimated(present(present(predictor(scenario)).emulation), accuracy=0.9)
+    scenario = resolve(Scenario.model_validate({"design": "pairwise", **drawn})).scenario
+    planned = estimated(present(present(predictor(resolve(scenario))).emulation), accuracy=0.9)
     users = math.ceil(planned.value)
     mean, error = measured(scenario.model_copy(update={"users": users}), 60)
     assert abs(planned.accuracy - mean) <= 0.03 + 2 * error
@@ -150,7 +150,7 @@ def test_intervals_for_all_items_right_cover(decoder: str, success: float) -> No
 @pytest.mark.thorough
 def test_large_catalogues_are_emulated_and_larger_ones_say_why_not(few_draws: None) -> None:
     assert covers(estimated(emulation(items=600, rated=600), success=0.98), 16 * 600 * math.log(600))
-    assert predict(Scenario(design="pairwise", items=4000, rated=40).complete(), 1000) is None
+    assert predict(resolve(Scenario(design="pairwise", items=4000, rated=40)), 1000) is None
     made = plan(Scenario(items=4000, rated=40, **any_design()), Target(success=0.95, accuracy=None))
     rows = [row for row in made.rows if row["design"] in ("pairwise", "curator-pairs")]
     assert {(row["users"], row["note"]) for row in rows} == {(None, emulated_runs.NOT_EMULATED)}

@@ -19,9 +19,9 @@ from coordinator.protocol.mechanisms.oracles import Frequencies
 from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.aggregation import aggregate
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import populate, settle
+from scenarios.data.populations import populate
 from scenarios.theory.liars import Influence, influence_of
 
 BLOCKS, EACH = 40, 2000  # Blocks of liars, which are independent, and devices of each
@@ -32,7 +32,7 @@ OTHERS["multi-maxsense"] = {"epsilon": 4, "questions": 4}
 
 def scenario_of(design: str) -> Scenario:
     given = {"design": design, "items": 100, "rated": 10, "users": BLOCKS * EACH, **OTHERS.get(design, {})}
-    return settle(Scenario(**given).complete())
+    return resolve(Scenario(**given)).scenario
 
 
 def plot_of(truth: np.ndarray[Any, Any], promoted: int, makes_up: str) -> Collusion:
@@ -62,14 +62,14 @@ def measured(design: str, promoted: int, makes_up: str) -> tuple[Influence, Floa
     scenario = scenario_of(design)
     population = populate(scenario)
     plot = plot_of(present(population.truth), promoted, makes_up)
-    query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon)
+    query = resolve(scenario).design.query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon)
     liars = LyingCohort(population.ratings, derive(0, "devices"), 0, BLOCKS * EACH, scenario.epsilon, collusion=plot)
     found, read = [], values_of(scenario)
     for block in range(BLOCKS):
         release = liars.answer(query, block * EACH, (block + 1) * EACH)
         values = read(query, aggregate(query, release))
         found.append(values[plot.wishes > 0].mean() - values[plot.wishes == 0].mean())
-    influence = present(influence_of(scenario, makes_up))
+    influence = present(influence_of(resolve(scenario), makes_up))
     return influence, np.array(found)
 
 
@@ -106,5 +106,5 @@ def test_liars_move_promoted_items_as_far_as_derived(design: str, makes_up: str,
 )
 def test_shifts_are_those_of_the_formulas_by_hand(design: str, promoted: int, told: float) -> None:
     """Sign: ``C(r - 1, floor((r - 1) / 2)) / 2^(r - 1)``; sets, unary bits: ``(1 - q) / (p - q)``, less others."""
-    influence = present(influence_of(scenario_of(design)))
+    influence = present(influence_of(resolve(scenario_of(design))))
     assert influence.shift(promoted) == pytest.approx(told, abs=5e-4)

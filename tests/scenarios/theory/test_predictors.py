@@ -22,8 +22,8 @@ from coordinator.protocol.decoding.curator import DiscreteLaplace
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.moments.sign_moments import sign_contrast
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import settle
 from scenarios.families.main.main_seed import predict, record
 from scenarios.theory import predictors
 from scenarios.theory.prediction import LineLaw, kmeans_cuts, line_accuracy, line_exact
@@ -31,7 +31,7 @@ from scenarios.theory.predictors import Predictor, mistakes, predictor, sign_acc
 
 
 def predicted(**settings: Any) -> Predictor:
-    return present(predictor(settle(Scenario.model_validate(settings).complete())))
+    return present(predictor(resolve(Scenario.model_validate(settings))))
 
 
 @pytest.mark.few(1)
@@ -52,8 +52,8 @@ def test_predictions_follow_the_noise_of_a_relation(design: str, users: int, nei
 
 
 def test_nothing_is_predicted_where_nothing_is_told() -> None:
-    for silent in (small(theta=5), settle(small(design="multi-maxsense", theta=5).complete()), small(clusters=3)):
-        assert predictor(silent.complete()) is None
+    for silent in (small(theta=5), resolve(small(design="multi-maxsense", theta=5)).scenario, small(clusters=3)):
+        assert predictor(resolve(silent)) is None
 
 
 def totals(parameters: BlockParameters, users: int, generator: np.random.Generator) -> Ints:
@@ -263,7 +263,7 @@ def test_what_the_server_must_learn_counts_where_labels_are_uncertain(items: int
     """False alarm 1e-6 (normal; the prediction is drawn, too). The twin knows the levels: it is too high."""
     world = small(design="sign", items=items, rated=rated, users=users, epsilon=1)
     shares = np.array([labels_of(here(world.model_copy(update={"seed": seed}))).accuracy for seed in range(150)])
-    prediction, mean = present(predictor(world.complete())), float(shares.mean())
+    prediction, mean = present(predictor(resolve(world))), float(shares.mean())
     draws = max(predictors.LEAST_DRAWS, predictors.DRAWN_ITEMS // items)
     radius = normal_radius(float(shares.std(ddof=1)) * (1 / shares.size + 1 / draws) ** 0.5)
     assert abs(prediction.accuracy(users) - mean) < radius
@@ -306,5 +306,5 @@ def test_nothing_is_decided_of_equal_clusters(policy: str, blindrec: Command, mo
 @pytest.mark.parametrize("shares", ["0.5,0.5", "0.2,0.8"])
 def test_what_cannot_be_told_apart_is_predicted_all_the_same(shares: str) -> None:
     """All items go to the larger cluster, or some by luck to the other."""
-    found = predict(small(design="sign", like=ALIKE, cluster_shares=shares).complete(), 3001)
+    found = predict(resolve(small(design="sign", like=ALIKE, cluster_shares=shares)), 3001)
     assert found is None or found == pytest.approx(max(float(share) for share in shares.split(",")), abs=0.05)

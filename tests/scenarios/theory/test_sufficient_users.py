@@ -7,6 +7,7 @@ import pytest
 from runs import present
 
 from coordinator.protocol.errors import InputError
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.theory.bounds import all_bounds
 from scenarios.theory.sufficient_users import delta_min, inseparable, sufficient_users, warning
@@ -62,36 +63,36 @@ def scenario(like: tuple[tuple[float, ...], ...], **more: object) -> Scenario:
 
 
 def warned(like: tuple[tuple[float, ...], ...], **more: object) -> str:
-    return present(warning(scenario(like, **more)))
+    return present(warning(resolve(scenario(like, **more))))
 
 
 @pytest.mark.parametrize("design", FIRST_ORDER)
 def test_designs_that_ask_about_single_items_are_blind_where_classes_cancel(design: str) -> None:
-    assert inseparable(scenario(CROSSED, design=design)) == [(0, 1)]
+    assert inseparable(resolve(scenario(CROSSED, design=design))) == [(0, 1)]
     line = warned(CROSSED, design=design)
     assert f"{design} cannot tell clusters 0 and 1 apart" in line
     assert line.endswith("anchor sensing can (--design anchor)")
-    assert warning(scenario(((0.9, 0.1),), design=design)) is None
-    assert warning(scenario(CROSSED, design=design, class_shares="0.6,0.4")) is None
-    assert inseparable(scenario(((0.9, 0.5, 0.5),), design=design)) == [(1, 2)]
+    assert warning(resolve(scenario(((0.9, 0.1),), design=design))) is None
+    assert warning(resolve(scenario(CROSSED, design=design, class_shares="0.6,0.4"))) is None
+    assert inseparable(resolve(scenario(((0.9, 0.5, 0.5),), design=design))) == [(1, 2)]
 
 
 @pytest.mark.parametrize("more", PAIRED, ids=str)
 def test_designs_that_ask_about_pairs_are_not(more: dict[str, object]) -> None:
-    assert inseparable(scenario(CROSSED, **more)) == []
+    assert inseparable(resolve(scenario(CROSSED, **more))) == []
     assert "(--design" not in warned(((0.4, 0.4),), **more)
 
 
 def test_a_large_catalogue_is_warned_of_without_a_way_that_it_cannot_go() -> None:
     assert warned(CROSSED, items=10_000, rated=100).endswith("(--design anchor)")  # pairs would be too many
-    assert warning(scenario(CROSSED, items=10_000, rated=1)) is not None
+    assert warning(resolve(scenario(CROSSED, items=10_000, rated=1))) is not None
 
 
 def test_asking_about_everything_in_one_set_tells_nothing() -> None:
     for design in ("maxsense", "multi-maxsense"):
-        assert inseparable(scenario(((0.9, 0.1),), design=design, theta=10.0)) == [(0, 1)]
+        assert inseparable(resolve(scenario(((0.9, 0.1),), design=design, theta=10.0))) == [(0, 1)]
     for questions in (1, 5, "auto"):
-        assert inseparable(scenario(((0.9, 0.1),), design="multi-maxsense", questions=questions)) == []
+        assert inseparable(resolve(scenario(((0.9, 0.1),), design="multi-maxsense", questions=questions))) == []
 
 
 @pytest.mark.parametrize("design", ["multi-maxsense", "item-query", "curator-items"])
@@ -101,5 +102,5 @@ def test_one_rated_item_makes_no_pair_that_could_help(design: str) -> None:
 
 def test_noise_makes_no_clusters_coincide() -> None:
     for design in ("maxsense", "multi-maxsense", "curator-items"):
-        assert inseparable(scenario(((0.9, 0.1),), design=design, epsilon="0.0001")) == []
-    assert inseparable(scenario(((0.9, 0.1),), design="curator-pairs", epsilon="100")) == []
+        assert inseparable(resolve(scenario(((0.9, 0.1),), design=design, epsilon="0.0001"))) == []
+    assert inseparable(resolve(scenario(((0.9, 0.1),), design="curator-pairs", epsilon="100"))) == []

@@ -32,9 +32,9 @@ from coordinator.protocol.value_channels import PADDED
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import Ask, ServerState
 from scenarios.backends.selection import InProcess
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import Population, settle
+from scenarios.data.populations import Population
 from scenarios.families.main.run import run
 from scenarios.studies.compare import sum_laws as laws
 from scenarios.studies.compare.advisors import pair_advice, pair_constants
@@ -193,7 +193,7 @@ class LocalRow(Row):
         if self.design not in {"set", "subset"}:
             return learned
         state = ServerState(devices=request.users)
-        first = RunSpec(settle(self.scenario_of(world.items, request))).policy.next_query(state)
+        first = resolve(self.scenario_of(world.items, request)).policy.next_query(state)
         return replace(learned, liar=None if first is None else liar_of(first.query, world))
 
     @staticmethod
@@ -233,8 +233,8 @@ class LocalRow(Row):
 
         ``exchange`` returns what devices are asked in the place of what the policy asks.
         """
-        spec = RunSpec(settle(self.scenario_of(world.items, request)))
-        policy, learner, state = spec.policy, spec.learner, ServerState(devices=request.users)
+        resolved = resolve(self.scenario_of(world.items, request))
+        policy, learner, state = resolved.policy, resolved.learner, ServerState(devices=request.users)
         assert self.law is not None  # `reaches` leaves out other units
         while (following := policy.next_query(state)) is not None:
             ask = exchange(following)

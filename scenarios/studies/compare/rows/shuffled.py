@@ -19,7 +19,7 @@ from coordinator.protocol.mechanisms.oracles import SHARE, Subsets
 from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import Dummies, least_dummies
-from coordinator.protocol.trust import SHUFFLED
+from coordinator.protocol.trust_models import SHUFFLED
 from coordinator.protocol.value_channels import PADDED
 from coordinator.server.rounds.state import Ask
 from scenarios.studies.compare import sum_laws as laws

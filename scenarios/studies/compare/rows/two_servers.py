@@ -12,7 +12,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.decoding.curator import DiscreteLaplace
 from coordinator.protocol.mechanisms.totals import parts_of
 from coordinator.protocol.noise import discrete_gaussian, gaussian_deviation
-from coordinator.protocol.trust import TWO_SERVERS
+from coordinator.protocol.trust_models import TWO_SERVERS
 from scenarios.studies.compare.advisors import pair_design
 from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, LearnedScores, RowRequest, TabledRow
 from scenarios.studies.compare.rows.trusted import (

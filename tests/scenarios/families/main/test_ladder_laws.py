@@ -10,7 +10,6 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.mechanisms import subsets_of
 from coordinator.protocol.moments.count_moments import set_shares
 from coordinator.protocol.value_channels import PADDED
-from scenarios.data.populations import block_parameters
 from scenarios.families.main.run import MainResult
 
 USERS, ITEMS = size(20_000, 5000), 200
@@ -24,7 +23,7 @@ def ran(**changes: Any) -> MainResult:
 
 def shares_liked(run: MainResult, padded: int) -> Floats:
     """The probability that an item is among a device's values, for each item."""
-    levels: Floats = set_shares(block_parameters(run.scenario), padded)
+    levels: Floats = set_shares(run.resolved.block, padded)
     assert run.population.truth is not None
     return levels[run.population.truth]
 

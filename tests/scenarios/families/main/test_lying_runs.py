@@ -10,8 +10,9 @@ from runs import present
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.statistics.counts import GroupStatistic
 from scenarios.backends.selection import InProcess
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import populate, settled
+from scenarios.data.populations import populate
 from scenarios.families.main.main_seed import lying_scores, record
 from scenarios.families.main.run import MainResult, collusion_of, run
 from scenarios.theory.liars import influence_of, universal_limit
@@ -73,7 +74,7 @@ def test_fixed_rounds_take_pools_in_turn() -> None:
     assert pools[0] == pools[3]
     lied = told(**{**ADAPTIVE, "policy": "fixed"}, pool_size=9, rounds=6, malicious=0.1)
     assert lied["tipping_share"] is None
-    predicted = predictor(one.scenario)  # a formula for all items at once says nothing of pools
+    predicted = predictor(resolve(one.scenario))  # a formula for all items at once says nothing of pools
     assert predicted is None
 
 
@@ -94,7 +95,7 @@ def test_untargeted_liars_move_as_many_items_as_get_wrong_before_others_are_deci
     """With 1,000 items, 30 rated and a share of .01, as devices say (docs/explanation/lying.md)."""
     common: dict[str, Any] = {**SIGN, "users": 10**6, "malicious": 0.01}
     population = populate(Scenario(items=1000, rated=30, signs=signs, **common))
-    plot = present(collusion_of(population))
+    plot = present(collusion_of(population, resolve(population.scenario)))
     assert np.count_nonzero(plot.wishes) == many
 
 
@@ -120,9 +121,9 @@ def test_labels_without_names_are_matched_before_they_are_wrong(design: str) -> 
 def test_no_mechanism_goes_beyond_the_universal_limit() -> None:
     """What one liar moves is at least an honest answer's distance over the limit's odds; sign sensing comes near."""
     for design in ("sign", "maxsense", "multi-maxsense", "set", "subset", "oue", "olh", "grr"):
-        scenario = Scenario(design=design, items=100, rated=10, users=1000).complete()
-        influence = present(influence_of(scenario))
-        assert influence.tipping(1) <= universal_limit(scenario)
+        resolved = resolve(Scenario(design=design, items=100, rated=10, users=1000))
+        influence = present(influence_of(resolved))
+        assert influence.tipping(1) <= universal_limit(resolved.block, resolved.world.epsilon)
 
 
 CROSSED: dict[str, Any] = {"design": "anchor", "items": 60, "rated": 20, "like": ((0.9, 0.1), (0.1, 0.9)), "epsilon": 2}
@@ -183,7 +184,8 @@ def test_nothing_is_predicted_where_nobody_knows_what_liars_do() -> None:
 
 
 def plotted(**given: Any) -> Any:
-    return collusion_of(settled(populate(Scenario(**CROSSED, users=1000, **given))))
+    population = populate(Scenario(**CROSSED, users=1000, **given))
+    return collusion_of(population, resolve(population.scenario))
 
 
 @pytest.mark.parametrize(("attack", "many"), [("untargeted", 10), ("input:7", 7)])

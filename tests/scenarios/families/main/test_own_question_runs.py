@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from runs import Command, alike, complains, here, refused, small
+from runs import Command, account_of, alike, complains, here, refused, small
 
 from actors.device import Cohort
 from blindrec import amplified, local_epsilon, matrix_channel
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.amplification import kary_levels, shuffled_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust import SHUFFLED
+from coordinator.protocol.trust_models import SHUFFLED
 from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.fleet.handed_rounds import read_shuffled
 from coordinator.server.rounds.state import Ask
 from coordinator.shuffler import Shuffler
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.families.main.main_seed import record
 
 DESIGNS: dict[str, dict[str, Any]] = {
@@ -60,28 +60,25 @@ def test_rounds_are_of_fresh_devices_and_never_smaller_than_was_counted_on(desig
     assert [ask.first for ask in rounds[1:]] == [ask.stop for ask in rounds[:-1]]
     fewest = DESIGNS[design]["smallest_round"]
     assert min(ask.stop - ask.first for ask in rounds) >= fewest
-    spec = RunSpec(over.scenario)
-    assert spec.shuffled is not None
-    assert spec.shuffled.devices == int(0.9 * fewest)
-    assert {ask.query.epsilon for ask in rounds} == {spec.shuffled.local}
+    account = account_of(over.resolved)
+    assert account.devices == int(0.9 * fewest)
+    assert {ask.query.epsilon for ask in rounds} == {account.answer_local}
 
 
 def test_rounds_about_some_items_are_promised_whatever_pools_there_will_be() -> None:
     """K-ary reports amplify less the fewer values there are: the bound of all items would promise too much."""
     world = {"items": 200, "users": 90_000, "trust": "shuffled", "decoder": "posterior"}
     promise, whole = (
-        RunSpec(small(design="grr", told="rated", **world, policy=policy)).shuffled for policy in ("eliminate", "fixed")
+        account_of(resolve(small(design="grr", told="rated", **world, policy=policy)))
+        for policy in ("eliminate", "fixed")
     )
-    assert promise is not None
-    assert whole is not None
     assert (promise.bound, whole.bound) == ("any randomizer", "two levels")
     of_one_item, twin = (
-        shuffled_epsilon(kary_levels(3), local_epsilon=one.local, devices=one.devices, delta=one.delta)
+        shuffled_epsilon(kary_levels(3), local_epsilon=one.answer_local, devices=one.devices, delta=one.share_delta)
         for one in (promise, whole)
     )
     assert of_one_item <= 1 < twin
-    bits = RunSpec(small(design="sign", policy="eliminate", trust="shuffled", own_questions=True)).shuffled
-    assert bits is not None
+    bits = account_of(resolve(small(design="sign", policy="eliminate", trust="shuffled", own_questions=True)))
     assert bits.bound == "two levels"
 
 

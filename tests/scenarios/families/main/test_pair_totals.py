@@ -25,7 +25,7 @@ from coordinator.protocol.noise import gaussian_deviation
 from coordinator.protocol.statistics.counts import PAIRED, RANKED, GroupStatistic
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import MainResult, run
@@ -186,14 +186,14 @@ def test_the_same_devices_answer_both_rounds_within_one_epsilon() -> None:
 )
 def test_what_cannot_be_asked_is_refused(changes: dict[str, Any], error: str) -> None:
     with pytest.raises(InputError, match=error):
-        RunSpec(shared(**changes).complete())
+        resolve(shared(**changes).complete())
 
 
 def test_devices_noise_that_falls_short_in_the_second_round_leaves_popularity() -> None:
     """Which devices drop out is decided anew in each round; a round that falls short is not opened."""
     with pytest.raises(Exception, match="nothing is opened"):
         here(shared(noise="devices", dropout=0.4, expected_answers=0.9))
-    learner = RunSpec(shared().complete()).learner
+    learner = resolve(shared().complete()).learner
     rounds = InMemoryRounds()
     run(shared(), InProcess(1), rounds=rounds)
     first = rounds.rounds[0]

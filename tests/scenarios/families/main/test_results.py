@@ -11,6 +11,7 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 
 from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
+from scenarios.config.resolve import resolve
 from scenarios.data.populations import populate
 from scenarios.families.main.main_job import COLUMNS
 from scenarios.families.main.main_seed import predict, record
@@ -133,8 +134,8 @@ def test_advice_is_scored_by_what_the_advised_would_like() -> None:
 
 
 def test_no_prediction_for_another_number_of_clusters_or_without_answers() -> None:
-    assert predict(small(clusters=3), 1000) is None
-    assert predict(small(), 0) is None
+    assert predict(resolve(small(clusters=3)), 1000) is None
+    assert predict(resolve(small()), 0) is None
 
 
 def one(seed: int, **measured: Any) -> dict[str, Any]:

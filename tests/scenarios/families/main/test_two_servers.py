@@ -15,7 +15,7 @@ from coordinator.protocol.shares import SIDES, RollError, ShareRoll, secret_of
 from coordinator.server.fleet.handed_rounds import ATTEMPTS, SumQuerying
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import MainResult, run
@@ -118,10 +118,10 @@ def test_nothing_that_the_server_holds_shows_a_secret() -> None:
 )
 def test_what_two_servers_cannot_do_is_refused(changes: dict[str, Any], error: str | None) -> None:
     if error is None:
-        assert RunSpec(shared(**changes)).design.items == 40  # a bound above the catalogue binds nobody
+        assert resolve(shared(**changes)).design.items == 40  # a bound above the catalogue binds nobody
         return
     with pytest.raises(InputError, match=error):
-        RunSpec(shared(**changes))
+        resolve(shared(**changes))
 
 
 def test_devices_noise_that_falls_short_opens_nothing() -> None:
@@ -168,7 +168,7 @@ class Servers:
 
 def test_servers_that_hold_different_shares_collect_again_and_end_in_the_end() -> None:
     scenario = shared()
-    policy = RunSpec(scenario.complete()).policy
+    policy = resolve(scenario.complete()).policy
     asks = here(scenario).outcome.state.asked
     assert policy is not None
     for agree_after, error in ((1, "opened"), (ATTEMPTS, "not the same")):

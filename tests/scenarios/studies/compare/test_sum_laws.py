@@ -19,7 +19,7 @@ from coordinator.protocol.mechanisms import subsets_of
 from coordinator.protocol.mechanisms.sets import CountedSet
 from coordinator.protocol.statistics.counts import SIZED, SIZED_TOP, GroupStatistic
 from coordinator.server.aggregation import aggregate
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, RowRequest
 from scenarios.studies.compare.rows import registered_rows
@@ -142,7 +142,7 @@ def test_sets_of_the_size_that_devices_report_teach_more_than_declared_ones(devi
 
 def test_pairs_ask_for_numbers_of_likes_as_well_and_two_tiers_do_not(skewed: FileWorld) -> None:
     one, other = (request(None, users=400, public=0.2, likes=8, counted=share) for share in (0.05, 0.0))
-    design = RunSpec(PAIRS.scenario_of(skewed.items, one)).design
+    design = resolve(PAIRS.scenario_of(skewed.items, one)).design
     assert design.counted_group == 0.05  # type: ignore[attr-defined] # it has such groups
     tiers = registered_rows()["two-tier: popularity with set"]
     assert tiers.advise(skewed, one).popularity.tolist() == tiers.advise(skewed, other).popularity.tolist()

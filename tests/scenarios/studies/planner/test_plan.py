@@ -15,9 +15,11 @@ from thoroughness import sample
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.custom import UNCHECKED
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import POSTERIOR, TRUST_LOCAL, TRUST_TWO_SERVERS
+from coordinator.protocol.mechanism import POSTERIOR
 from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
+from coordinator.protocol.trust_models import LOCAL, TWO_SERVERS
 from scenarios.config.mechanism_settings import variants
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import best_matching
 from scenarios.show.tables import name_of
@@ -67,7 +69,7 @@ def row_of(made: DesignPlan, **named: Any) -> dict[str, Any]:
 def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
     """But for those of two servers, whose noise is that of a central promise."""
     every = candidates(Scenario())
-    halves = [half for half in registered_mechanisms().values() if half.trust != TRUST_TWO_SERVERS]
+    halves = [half for half in registered_mechanisms().values() if half.trust != TWO_SERVERS]
     assert {one.design for one in every} == {half.name for half in halves}
     for half in halves:
         for variant in variants(half):
@@ -76,9 +78,7 @@ def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
             others = [decoder for decoder in half.decoders if decoder != POSTERIOR]
             assert named == (others or [POSTERIOR])
     safe = {one.design for one in every if one.protects_all}
-    assert safe == {
-        half.name for half in registered_mechanisms().values() if half.private and half.trust == TRUST_LOCAL
-    }
+    assert safe == {half.name for half in registered_mechanisms().values() if half.private and half.trust == LOCAL}
     assert all(one.settings.get("rated_items") != "public" for one in every if one.protects_all)
 
 
@@ -284,7 +284,7 @@ def test_fewer_sensed_items_cost_users_and_let_more_liars_be() -> None:
 def test_a_pairs_answer_is_turned_round_as_the_spec_says() -> None:
     """f* of one item: .0257 % at N = 1000 and w = 30; 22.8 % where everybody rated all of 100 items."""
     for items, rated, tips in ((1000, 30, 0.000257), (100, 100, 0.228)):
-        influence = present(influence_of(Scenario(design="pairwise", items=items, rated=rated, users=1000).complete()))
+        influence = present(influence_of(resolve(Scenario(design="pairwise", items=items, rated=rated, users=1000))))
         assert influence.tipping(1) == pytest.approx(tips, rel=5e-3)
         assert influence.tipping(items // 2) == 1.0
 
@@ -311,7 +311,7 @@ def test_liars_lie_at_the_epsilon_that_a_plan_found() -> None:
     assert told.items() <= sought.items()
     assert found["epsilon"] == max(told.values())
     sign = next(row for row in found["designs"] if row["design"] == "sign" and row["pool_size"] == 20)
-    alone = influence_of(Scenario(design="sign", items=20, rated=5, epsilon=parse_epsilon(sign["epsilon"])).complete())
+    alone = influence_of(resolve(Scenario(design="sign", items=20, rated=5, epsilon=parse_epsilon(sign["epsilon"]))))
     assert alone is not None
     assert sign["tipping_share"] == alone.tipping(1)
 

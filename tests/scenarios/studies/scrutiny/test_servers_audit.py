@@ -15,9 +15,8 @@ from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import NoiseLaw, discrete_laplace, polya_share, skellam_share
 from scenarios.config.mechanism_settings import server_half
-from scenarios.config.run_spec import RunSpec
 from scenarios.studies.scrutiny import servers_audit as audits
-from scenarios.studies.scrutiny.mechanism_under_test import PUBLIC, Size, scenario_of, subject_of
+from scenarios.studies.scrutiny.mechanism_under_test import PUBLIC, Size, small_run, subject_of
 from scenarios.studies.scrutiny.servers_audit import MakeServer, audit_servers, exact_epsilon, server_of
 from scenarios.studies.scrutiny.verdicts import ServersAudit
 
@@ -30,8 +29,8 @@ def _few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def query_of(delta: float, size: Size = SIZE, **settings: Any) -> Query:
-    scenario = scenario_of(server_half("totals"), settings, size, Fraction(1), delta=delta)
-    return RunSpec(scenario).design.query(round_number=0, public_seed=PUBLIC, epsilon=Fraction(1))
+    run = small_run(server_half("totals"), settings, size, Fraction(1), delta=delta)
+    return run.design.query(round_number=0, public_seed=PUBLIC, epsilon=Fraction(1))
 
 
 def played(make: MakeServer = server_of, devices: type[Cohort] = Cohort, **options: Any) -> ServersAudit:

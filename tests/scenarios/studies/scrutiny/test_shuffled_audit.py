@@ -19,7 +19,7 @@ from coordinator.protocol.arrays import Words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from coordinator.protocol.trust import SHUFFLED
+from coordinator.protocol.trust_models import SHUFFLED
 from coordinator.protocol.value_channels import kary_channel
 from coordinator.shuffler import Shuffler
 from scenarios.studies.scrutiny.attacks import at_least

@@ -28,7 +28,7 @@ from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import digest
-from scenarios.config.run_spec import RunSpec
+from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import liked_share, populate
 from scenarios.families.main.main_seed import top_share
@@ -243,7 +243,7 @@ def signs(**changes: Any) -> Scenario:
 
 def asked(scenario: Scenario, epsilon: float, *, centred: bool) -> Query:
     """A query about a pool of 25 of the 40 items; with centres as rounds after the first one have them."""
-    design, pool = RunSpec(scenario).design, np.delete(np.arange(40, dtype=np.int32), np.arange(0, 30, 2))
+    design, pool = resolve(scenario).design, np.delete(np.arange(40, dtype=np.int32), np.arange(0, 30, 2))
     assert isinstance(design, InWorld)
     expected = np.clip(levels_of(scenario)[pool] + np.linspace(-0.3, 0.3, 25), -1, 1) if centred else None
     return design.query(
@@ -271,8 +271,12 @@ def scores_in(query: Query, told: ScoreStatistic) -> Floats:
     return scores[query.pool]
 
 
+def drawn(scenario: Scenario) -> Emulated:
+    return threshold.emulated_devices(populate(scenario), resolve(scenario))
+
+
 def emulated(scenario: Scenario, query: Query) -> Floats:
-    devices = threshold.emulated_devices(populate(scenario))
+    devices = drawn(scenario)
     asks = [Ask(query=query, first=turn * USERS, stop=(turn + 1) * USERS) for turn in range(ROUNDS)]
     return np.array([scores_in(query, devices.ask(ask)[0]) for ask in asks], float)
 
@@ -283,7 +287,7 @@ def crowd_of(devices: Emulated, liked: Floats2) -> EmulatedDevices:
 
 def expected_scores(scenario: Scenario, query: Query) -> tuple[Floats, Floats]:
     """Mean and variance of every item's agreements, or of its centred score, over rounds of `USERS` devices."""
-    devices = threshold.emulated_devices(populate(scenario))
+    devices = drawn(scenario)
     liked = devices.likes[:, present(query.pool)]
     if query.design == "maxsense":
         sensing, (given, rate) = query.parameters["sensing"], given_sensed(query, crowd_of(devices, liked))
@@ -346,7 +350,7 @@ def test_the_emulated_statistic_is_that_of_devices(name: str) -> None:
 def test_what_is_not_asked_about_stays_empty_nothing_is_released_and_no_other_design_is_emulated() -> None:
     scenario = signs(users=100)
     query = asked(scenario, 1, centred=False)
-    statistic, releases = threshold.emulated_devices(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
+    statistic, releases = drawn(scenario).ask(Ask(query=query, first=0, stop=100))
     told = scores_of(statistic)
     inside = np.zeros(40, np.bool_)
     inside[query.pool] = True
@@ -356,7 +360,7 @@ def test_what_is_not_asked_about_stays_empty_nothing_is_released_and_no_other_de
     assert (told.devices, told.answered, told.refused) == (100, 100, 0)
     assert digest(releases) == digest([])
     with pytest.raises(InputError, match="pairwise has no statistic that can be drawn"):
-        threshold.emulated_devices(populate(small(design="pairwise")))
+        drawn(small(design="pairwise"))
 
 
 def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
@@ -374,8 +378,8 @@ def test_sets_about_all_items_have_the_planners_moments() -> None:
     scenario = small(like="0.9,0.2;0.6,0.1", class_shares="0.3,0.7", cluster_shares="0.2,0.8")
     population = populate(scenario)
     assert population.truth is not None
-    query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
-    devices = threshold.emulated_devices(population)
+    query = resolve(scenario).design.query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
+    devices = drawn(scenario)
     given, rate = given_sensed(query, crowd_of(devices, devices.likes))
     shares, sizes = np.array([0.3, 0.7]), np.bincount(population.truth)
     block = BlockParameters(rated=5, like=np.array(scenario.like), class_shares=shares, cluster_sizes=sizes)

@@ -1,12 +1,13 @@
-"""What devices behind a shuffler are promised, and the local epsilon under which they answer to get it."""
+"""The account of devices behind a shuffler: the local epsilon under which they answer to get a central one."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +21,8 @@ from coordinator.protocol.amplification import (
     rough_devices,
     shuffled_epsilon,
 )
-from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
+from coordinator.protocol.budget import Epsilon, as_float, as_json, parse_epsilon
+from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import round_up
 from coordinator.protocol.composition import equal_share, largest_plan_epsilon
 from coordinator.protocol.custom import admit
@@ -31,7 +33,6 @@ from coordinator.protocol.mechanism import (
     FIXED,
     GROUPS,
     ONE_ROUND,
-    TRUST_LOCAL,
     InWorld,
     MechanismKind,
     Settings,
@@ -40,68 +41,94 @@ from coordinator.protocol.mechanism import (
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
-from coordinator.protocol.trust import SHUFFLED
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TRUST
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import Design
+from scenarios.config.accounts import Account, Guarantee, RoundSize, group_delta, most_spent
 from scenarios.config.admission import require_same_everywhere
 from scenarios.config.custom_halves import OwnSettings, own_of
 from scenarios.config.scenario import EXPECTED, SMALLEST, TELL, Scenario
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.setting import GroupPromise
+    from coordinator.server.rounds.state import Ask, Counts
 
-
+CENTRAL = "(epsilon, delta)-differential privacy of all that a device holds, of what a shuffler hands on of its round"
 EXACT, ADDED = "exact", "added"
 """How several answers of a device are composed."""
 LARGEST_LOCAL = 16  # Above it a report has no noise to speak of [nats]
 STEP = Fraction(1, 10)  # Local epsilons that are compared lie so far apart [nats]: sizes of rounds by a tenth
 
 
-class RoundSize(NamedTuple):
-    """How many devices the smallest round of a run asks, and why."""
+@dataclass(frozen=True, kw_only=True)
+class ShuffledAccount(Account):
+    """The account of devices behind a shuffler: a central epsilon, by a local one and a number of devices."""
 
-    devices: int
-    reason: str = ""  # In results; nothing where the settings say how many
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CentralPromise:
-    """What one answer of a device is promised behind a shuffler: a central epsilon, by a local one and a number."""
-
-    local: Fraction  # Local epsilon of an answer, of groups the largest [nats]
     devices: int  # Honest devices of a round that the promise counts on, of groups the fewest
-    delta: float  # Of an answer
-    agreement: Agreement  # What devices and shuffler hold
+    share_delta: float  # Of an answer
     bound: str  # Name of the bound
-    smallest: RoundSize  # How many devices a round asks at least
-    groups: GroupPromise | None = None  # What groups are promised that are each shuffled apart
+
+    @property
+    def answer_local(self) -> Fraction:
+        """The local epsilon of an answer [nats], of groups the largest."""
+        assert self.local is not None  # as that of all answers is finite
+        return self.local / self.answers
+
+    def resumed(self, agreement: Agreement) -> ShuffledAccount:
+        """Return the account of an interrupted run: its local epsilon is that one's, whatever bounds say now."""
+        return replace(self, agreement=agreement, local=agreement.budget or self.local)
 
     def central(self, query: Query, devices: int) -> float:
         """Return the central epsilon of an answer to a query [nats] in a round of so many honest devices."""
         bound = randomizer_of(mechanism_of(query.design), query, query.design).bound
         local, least = as_float(query.epsilon), max(devices, 1)
-        return shuffled_epsilon(bound, local_epsilon=local, devices=least, delta=self.delta, any_delta=True)
+        return shuffled_epsilon(bound, local_epsilon=local, devices=least, delta=self.share_delta, any_delta=True)
+
+    def after(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> Guarantee:
+        """Return what was kept, round by round: more than was promised where one fell short and was handed on."""
+        epsilon, agreement = self.guarantee.epsilon, self.agreement
+        assert epsilon is not None  # refused before
+        costs = [epsilon / self.answers for _ in asks]
+        for number, (ask, count) in enumerate(zip(asks, counts, strict=True)):
+            if count.answered and not agreement.keeps(ask.query, honest := agreement.honest_of(count.answered)):
+                costs[number] = Fraction(self.central(ask.query, honest))
+        return self.guarantee._replace(epsilon=max(epsilon, most_spent(asks, costs, self.answers)))
+
+    def columns(self, asks: Sequence[Ask], counts: Sequence[Counts], copies: int) -> dict[str, Any]:
+        """Return what is left without the shuffler, and what the promise counts on; see `Account.columns`."""
+        central = as_float(self.after(asks, counts).epsilon)
+        return {
+            "person_epsilon": copies * central,
+            "epsilon_local": as_json(self.local),
+            "amplified_for": self.devices,
+            "smallest_round": min(count.answered for count in counts),
+            **({"smallest_round_reason": self.smallest.reason} if self.smallest.reason else {}),
+            "bound": self.bound,
+            **({"composition": EXACT if self.agreement.composed else ADDED} if self.answers > 1 else {}),
+            "person_delta": group_delta(copies, central, self.agreement.delta),
+            **self.trust.promise(epsilon_local=as_float(self.local)),
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class ShuffledReports:
     """What devices report to a shuffler: a mechanism in a world, and how rounds ask as far as bounds depend on it."""
 
-    half: MechanismKind
+    mechanism: MechanismKind
     settings: Settings
     world: World
     own_questions: bool
     pools: bool  # Whether rounds may be about some items only
 
     @classmethod
-    def of(cls, scenario: Scenario, half: MechanismKind) -> ShuffledReports:
+    def of(cls, scenario: Scenario, mechanism: MechanismKind) -> ShuffledReports:
         """Return what devices of a filled-in scenario report."""
         pools = scenario.pool_size is not None or scenario.policy not in (ONE_ROUND, FIXED, ANCHOR)
-        return cls(half, scenario.settings, replace(scenario.world, block=None), scenario.own_questions, pools)
+        return cls(mechanism, scenario.settings, replace(scenario.world, block=None), scenario.own_questions, pools)
 
     def design(self, epsilon: Epsilon) -> Design:
         """Return what is asked under an epsilon."""
-        design: Design = self.half.design(self.settings, replace(self.world, epsilon=epsilon))
+        design: Design = self.mechanism.design(self.settings, replace(self.world, epsilon=epsilon))
         return design
 
     def query(self, epsilon: Epsilon) -> Query:
@@ -115,7 +142,7 @@ class ShuffledReports:
     def randomizer(self, local: Epsilon) -> Randomizer:
         """Return what all devices run under a local epsilon."""
         query = replace(self.query(local), own_questions=self.own_questions)
-        one = randomizer_of(mechanism_of(query.design), query, self.half.name)
+        one = randomizer_of(mechanism_of(query.design), query, self.mechanism.name)
         if self.pools and one.bound != self._of_one_item(query):
             return Randomizer(AnyRandomizer(), CLONES)  # levels of its rounds follow from pools, which nobody knows yet
         return one
@@ -150,7 +177,7 @@ def answer_share(scenario: Scenario) -> tuple[Fraction, float]:
     return share, delta
 
 
-def smallest_round(scenario: Scenario, half: MechanismKind) -> RoundSize:
+def smallest_round(scenario: Scenario, mechanism: MechanismKind) -> RoundSize:
     """Return how many devices the smallest round of a filled-in scenario asks."""
     users = scenario.users or 0
     if scenario.policy == ONE_ROUND:
@@ -160,10 +187,10 @@ def smallest_round(scenario: Scenario, half: MechanismKind) -> RoundSize:
     if scenario.smallest_round:
         return RoundSize(min(users, scenario.smallest_round))
     most = RoundSize(max(1, users // SMALLEST), f"a {SMALLEST}th of the users")
-    foreseen = scenario.policy in (ELIMINATE, ANCHOR) and scenario.policy in half.policies_with(scenario.settings)
+    foreseen = scenario.policy in (ELIMINATE, ANCHOR) and scenario.policy in mechanism.policies_with(scenario.settings)
     if not foreseen or isinstance(scenario.settings, OwnSettings):
         return most
-    reports, (epsilon, delta) = ShuffledReports.of(scenario, half), answer_share(scenario)
+    reports, (epsilon, delta) = ShuffledReports.of(scenario, mechanism), answer_share(scenario)
     honest = (scenario.expected_answers or EXPECTED) * (1 - (scenario.assume_malicious or 0.0))
     need: dict[str, Any] = {
         "policy": scenario.policy,
@@ -177,10 +204,12 @@ def smallest_round(scenario: Scenario, half: MechanismKind) -> RoundSize:
     return RoundSize(size, "the size with which the policy should ask for the fewest users in all")
 
 
-def check_shuffled(scenario: Scenario, half: MechanismKind) -> None:
+def check_shuffled(scenario: Scenario, mechanism: MechanismKind) -> None:
     """Refuse what a shuffler does nothing for, whatever the numbers are."""
-    if not half.private or half.trust != TRUST_LOCAL:
-        raise InputError(f"devices do not randomize for {half.name}: nothing to shuffle; give grr, oue, subset or set")
+    if not mechanism.private or mechanism.trust != LOCAL:
+        raise InputError(
+            f"devices do not randomize for {mechanism.name}: nothing to shuffle; give grr, oue, subset or set"
+        )
     if scenario.epsilon is None:
         raise InputError(f"trust is {scenario.trust} and epsilon is inf; a shuffler amplifies a finite one, give one")
     if counted := getattr(scenario.settings, "counted_group", 0.0):
@@ -192,53 +221,80 @@ def check_shuffled(scenario: Scenario, half: MechanismKind) -> None:
     if scenario.smallest_round is not None and scenario.policy in (ONE_ROUND, FIXED, GROUPS):
         raise InputError(f"smallest_round is {scenario.smallest_round}, which {scenario.policy} has not; leave it out")
     custom = isinstance(scenario.settings, OwnSettings)  # which is looked at once it can be admitted
-    if not custom and mechanism_of(half.query_name(scenario.settings)).by_address and not scenario.own_questions:
-        raise InputError(by_address(half.name))
+    if not custom and mechanism_of(mechanism.query_name(scenario.settings)).by_address and not scenario.own_questions:
+        raise InputError(by_address(mechanism.name))
 
 
-def shuffled_of(scenario: Scenario, half: MechanismKind) -> CentralPromise:
-    """Return what an answer is promised in a filled-in scenario; see `check_shuffled`."""
+def shuffled_account(scenario: Scenario, mechanism: MechanismKind) -> ShuffledAccount:
+    """Return the account of a filled-in scenario behind a shuffler; see `check_shuffled`."""
     assert scenario.epsilon is not None  # refused before
-    answers, expected = scenario.answers_per_device, scenario.expected_answers or EXPECTED
-    honest = 1 - (scenario.assume_malicious or 0.0)
-    delta = answer_share(scenario)[1]
-    counted = expected * honest
-    promise: dict[str, Any] = {"trust": SHUFFLED, "answers": answers, "epsilon": scenario.epsilon}
-    promise |= {"delta": scenario.failure_chance, "withhold": scenario.short_rounds != TELL}
-    promise |= {"counted": counted, "honest": honest}
-    smallest = smallest_round(scenario, half)
+    smallest, honest = smallest_round(scenario, mechanism), 1 - (scenario.assume_malicious or 0.0)
+    counted, answers = (scenario.expected_answers or EXPECTED) * honest, scenario.answers_per_device
+    clauses: dict[str, Any] = {
+        "trust": SHUFFLED,
+        "users": scenario.users or MOST_DEVICES,
+        "answers": answers,
+        "epsilon": scenario.epsilon,
+        "delta": scenario.failure_chance,
+        "withhold": scenario.short_rounds != TELL,
+        "counted": counted,
+        "honest": honest,
+    }
+    relation = str(mechanism.relation(scenario.settings))
+    account = partial(
+        ShuffledAccount,
+        trust=TRUST[SHUFFLED],
+        guarantee=Guarantee(CENTRAL, relation, scenario.epsilon, scenario.failure_chance),
+        answers=answers,
+    )
     if scenario.policy == GROUPS:
-        from coordinator.server.rounds.setting import GroupPromise  # noqa: PLC0415 (numerical)
-
-        groups = GroupPromise(epsilon=scenario.epsilon, delta=delta, honest=counted)
-        queries = _groups(half, scenario, groups)
-        devices = min(count for _, count in queries)
-        _require_delta(scenario, max(count for _, count in queries), least=devices)
-        local = max(query.epsilon for query, _ in queries if query.epsilon is not None)
-        return CentralPromise(
-            local=local,
-            devices=devices,
-            delta=delta,
-            agreement=Agreement(budget=local, devices=scenario.users or 1, **promise),
-            bound=TWO_LEVELS,
-            smallest=RoundSize(smallest.devices),  # sizes of groups follow from the policy
-            groups=groups,
-        )
+        return _groups_account(scenario, mechanism, account, clauses)
     devices = math.floor(smallest.devices * counted)
     _require_delta(scenario, devices, least=devices)
-    reports = ShuffledReports.of(scenario, half)
-    plan = _plan(reports, scenario.epsilon, answers, delta, devices) if composes(scenario) else None
+    reports, share_delta = ShuffledReports.of(scenario, mechanism), answer_share(scenario)[1]
+    plan = _plan(reports, scenario.epsilon, answers, share_delta, devices) if composes(scenario) else None
     if plan is not None:
         local, bound, levels = plan
-        promise |= {"composed": True, "levels": levels}
+        clauses |= {"composed": True, "levels": levels}
     elif scenario.composition == EXACT and answers > 1:
         raise InputError("composition is exact, but the bound of a matrix is no clause of a plan; say added")
     else:
-        share, delta = scenario.epsilon / answers, scenario.failure_chance / answers
-        local, bound = _local(reports, share, delta, devices)
-    agreement = Agreement(budget=local * answers, devices=smallest.devices, **promise)
-    return CentralPromise(
-        local=local, devices=devices, delta=delta, agreement=agreement, bound=bound, smallest=smallest
+        share, share_delta = scenario.epsilon / answers, scenario.failure_chance / answers
+        local, bound = _local(reports, share, share_delta, devices)
+    return account(
+        local=local * answers,
+        devices=devices,
+        share_delta=share_delta,
+        agreement=Agreement(budget=local * answers, devices=smallest.devices, **clauses),
+        bound=bound,
+        smallest=smallest,
+    )
+
+
+def _groups_account(
+    scenario: Scenario,
+    mechanism: MechanismKind,
+    account: Callable[..., ShuffledAccount],
+    clauses: Mapping[str, Any],
+) -> ShuffledAccount:
+    """Return the account of a policy that asks groups, each shuffled apart; their sizes follow from the policy."""
+    from coordinator.server.rounds.setting import GroupPromise  # noqa: PLC0415 (numerical)
+
+    assert scenario.epsilon is not None  # refused before
+    share_delta = answer_share(scenario)[1]
+    groups = GroupPromise(epsilon=scenario.epsilon, delta=share_delta, honest=clauses["counted"])
+    queries = _groups(mechanism, scenario, groups)
+    devices = min(count for _, count in queries)
+    _require_delta(scenario, max(count for _, count in queries), least=devices)
+    local = max(query.epsilon for query, _ in queries if query.epsilon is not None)
+    return account(
+        local=local * scenario.answers_per_device,
+        devices=devices,
+        share_delta=share_delta,
+        agreement=Agreement(budget=local, devices=scenario.users or 1, **clauses),
+        bound=TWO_LEVELS,
+        smallest=RoundSize(smallest_round(scenario, mechanism).devices),
+        groups=groups,
     )
 
 
@@ -249,26 +305,26 @@ def _require_delta(scenario: Scenario, devices: int, *, least: int) -> None:
         raise InputError(f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; {remedy}")
 
 
-def _groups(half: MechanismKind, scenario: Scenario, promise: GroupPromise) -> list[tuple[Query, int]]:
+def _groups(mechanism: MechanismKind, scenario: Scenario, promise: GroupPromise) -> list[tuple[Query, int]]:
     """Return the queries of a design that asks groups, and the honest devices of each group."""
     from coordinator.server.rounds.group_policies import groups_policy  # noqa: PLC0415 (numerical)
     from coordinator.server.rounds.setting import Setting  # noqa: PLC0415
 
-    design = half.design(scenario.settings, replace(scenario.world, block=None))
+    design = mechanism.design(scenario.settings, replace(scenario.world, block=None))
     setting = Setting(design=design, epsilon=promise.epsilon, public_seed=bytes(16), groups=promise)
     policy = groups_policy(setting)
     return policy.rehearsal(scenario.users or 0)  # type: ignore[union-attr] # groups behind a shuffler
 
 
-def sizes_behind_shuffler(scenario: Scenario, half: MechanismKind, promise: CentralPromise) -> Settings:
+def sizes_behind_shuffler(scenario: Scenario, mechanism: MechanismKind, account: ShuffledAccount) -> Settings:
     """Return settings in which a subset has as many values as are best for the central epsilon, if none was given."""
     settings = scenario.settings
     if getattr(settings, "chosen", None) != 0 or scenario.policy == GROUPS:  # groups choose for each question
         return settings
-    query = ShuffledReports.of(scenario, half).query(answer_share(scenario)[0])
+    query = ShuffledReports.of(scenario, mechanism).query(answer_share(scenario)[0])
     from coordinator.protocol.mechanisms import subsets_of  # noqa: PLC0415 (numerical)
 
-    parameters = subsets_of(query).amplified(query, promise.devices, promise.delta).parameters
+    parameters = subsets_of(query).amplified(query, account.devices, account.share_delta).parameters
     names = [name for name in (CHOSEN, PADDED) if name in type(settings).model_fields]
     return settings.model_copy(update={name: int(parameters[name]) for name in names})
 

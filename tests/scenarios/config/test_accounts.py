@@ -1,4 +1,4 @@
-"""A scenario behind a shuffler: its promise, the local epsilon under which devices answer, and what is refused."""
+"""A scenario behind a shuffler: its account, the local epsilon under which devices answer, and what is refused."""
 
 import math
 from dataclasses import replace
@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from runs import alike, complains, here, present, small
+from runs import account_of, alike, complains, here, present, small
 
 import blindrec
 from coordinator.protocol.agreement import Agreement
@@ -17,13 +17,12 @@ from coordinator.protocol.composition import ShuffledRounds, plan_delta
 from coordinator.protocol.errors import WithheldError
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.moments.sign_moments import sign_contrast
-from scenarios.config import central_promise
-from scenarios.config.central_promise import RoundSize, smallest_round
-from scenarios.config.run_spec import RunSpec, half_in
+from scenarios.config import shuffled_account
+from scenarios.config.accounts import RoundSize
+from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data import populations
-from scenarios.data.populations import settle
-from scenarios.families.main import main_seed
+from scenarios.config.shuffled_account import smallest_round
+from scenarios.families.main import main_job, main_seed
 from scenarios.families.main.main_seed import record
 from scenarios.studies.scrutiny.servers_audit import servers_audit
 from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
@@ -37,8 +36,8 @@ def behind(**changes: Any) -> Scenario:
     return small(**{"design": "grr", "trust": "shuffled", "users": 2000, **changes})
 
 
-def settled(**changes: Any) -> RunSpec:
-    return RunSpec(settle(behind(**changes).complete()))
+def settled(**changes: Any) -> ResolvedRun:
+    return resolve(behind(**changes))
 
 
 @pytest.mark.parametrize(("trust", "amplified"), [("local", 0), ("shuffled", 1)])
@@ -46,9 +45,9 @@ def test_a_run_is_completed_resolved_and_amplified_once(trust: str, amplified: i
     scenario = Scenario(design="grr", trust=trust, items=20, users=2000)
     with (
         mock.patch.object(Scenario, "complete", autospec=True, side_effect=Scenario.complete) as completions,
-        mock.patch.object(populations, "resolve", side_effect=populations.resolve) as resolutions,
-        mock.patch.object(main_seed, "resolve", side_effect=populations.resolve) as again,
-        mock.patch("scenarios.config.run_spec.shuffled_of", side_effect=central_promise.shuffled_of) as amplifications,
+        mock.patch.object(main_job, "resolve", side_effect=resolve) as resolutions,
+        mock.patch.object(main_seed, "resolve", side_effect=resolve) as again,
+        mock.patch.object(shuffled_account, "_local", side_effect=shuffled_account._local) as amplifications,
     ):
         blindrec.run(scenario)
     assert (completions.call_count, resolutions.call_count + again.call_count) == (1, 1)
@@ -56,47 +55,49 @@ def test_a_run_is_completed_resolved_and_amplified_once(trust: str, amplified: i
 
 
 def test_devices_answer_under_the_largest_local_epsilon_that_keeps_the_central_one() -> None:
-    spec = settled()
-    promise = present(spec.shuffled)
+    resolved = settled()
+    account = account_of(resolved)
     other = local_epsilon("grr", 1800, epsilon=1, items=40, rated=5)
-    assert (float(promise.local), promise.devices) == (other.epsilon_local, 1800)
-    assert spec.budget == promise.local > 1
-    assert spec.setting.epsilon == promise.local
-    query = spec.design.query(**spec.setting.terms(_start(spec)))
-    assert promise.central(query, promise.devices) <= 1 < promise.central(query, promise.devices - 20)
-    assert (spec.trust, spec.neighbours, spec.delta) == ("shuffled", "replace", 1e-6)
-    assert promise.agreement.reports(2000) == 1800
+    assert (float(account.answer_local), account.devices) == (other.epsilon_local, 1800)
+    assert resolved.account.budget == account.answer_local > 1
+    assert resolved.setting.epsilon == account.answer_local
+    query = resolved.design.query(**resolved.setting.terms(_start(resolved)))
+    assert account.central(query, account.devices) <= 1 < account.central(query, account.devices - 20)
+    assert (resolved.account.trust.name, *resolved.account.guarantee[1::2]) == ("shuffled", "replace", 1e-6)
+    assert account.agreement.reports(2000) == 1800
 
 
 def test_a_round_of_any_size_has_a_central_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of nobody it is that of one device; in a large round delta may be above one in so many devices."""
-    spec, devices = settled(delta=5e-4), list[int]()
-    promise = present(spec.shuffled)
-    query = spec.design.query(**spec.setting.terms(_start(spec)))
-    assert promise.central(query, 4000) < promise.central(query, 1800) <= 1
-    monkeypatch.setattr(central_promise, "shuffled_epsilon", lambda *_, **told: devices.append(told["devices"]))
+    resolved, devices = settled(delta=5e-4), list[int]()
+    account = account_of(resolved)
+    query = resolved.design.query(**resolved.setting.terms(_start(resolved)))
+    assert account.central(query, 4000) < account.central(query, 1800) <= 1
+    monkeypatch.setattr(shuffled_account, "shuffled_epsilon", lambda *_, **told: devices.append(told["devices"]))
     for answered in (0, 1, 2):
-        promise.central(query, answered)
+        account.central(query, answered)
     assert devices == [1, 1, 2]
-    assert [promise.agreement.planned(asked) for asked in (7, 2000, 9000)] == [6, 1800, 1800]
+    assert [account.agreement.planned(asked) for asked in (7, 2000, 9000)] == [6, 1800, 1800]
 
 
 def test_several_answers_of_a_device_share_epsilon_and_delta() -> None:
-    spec = settled(policy="fixed", rounds=4, answers_per_device=2, composition="added")
-    promise = present(spec.shuffled)
-    assert promise.devices == 900  # of the thousand that each of four rounds asks
+    resolved = settled(policy="fixed", rounds=4, answers_per_device=2, composition="added")
+    account = account_of(resolved)
+    assert account.devices == 900  # of the thousand that each of four rounds asks
     alone = local_epsilon("grr", 900, epsilon=Fraction(1, 2), delta=5e-7, items=40, rated=5)
-    assert float(promise.local) == alone.epsilon_local
-    assert spec.budget == 2 * promise.local
+    assert float(account.answer_local) == alone.epsilon_local
+    assert resolved.account.budget == 2 * account.answer_local
 
 
 def test_several_answers_of_a_device_are_certified_as_one_plan() -> None:
     """Each has more than its part of a sum; what devices and shuffler hold is the plan."""
-    spec, added = (settled(policy="fixed", rounds=4, answers_per_device=2, composition=way) for way in (None, "added"))
-    promise, agreement = present(spec.shuffled), spec.agreement
-    assert promise.local > present(added.shuffled).local
+    resolved, added = (
+        settled(policy="fixed", rounds=4, answers_per_device=2, composition=way) for way in (None, "added")
+    )
+    account, agreement = account_of(resolved), resolved.agreement
+    assert account.answer_local > account_of(added).answer_local
     assert (agreement.composed, agreement.levels) == (True, (1 / 41, 1 / 41))
-    plan = ShuffledRounds(TwoLevels(1 / 41, 1 / 41), promise.local, 900, 2)
+    plan = ShuffledRounds(TwoLevels(1 / 41, 1 / 41), account.answer_local, 900, 2)
     assert plan_delta([plan], epsilon=1, delta=agreement.delta) <= agreement.delta
     assert Agreement.of_content(agreement.content()) == agreement
     assert not {"composed", "levels"} & set(added.agreement.content())
@@ -106,9 +107,9 @@ def test_several_answers_of_a_device_are_certified_as_one_plan() -> None:
 
 def test_a_plan_is_refused_by_whoever_finds_another_question_in_it() -> None:
     agreement = settled(policy="fixed", rounds=4, answers_per_device=2).agreement
-    spec = settled(policy="fixed", rounds=4, answers_per_device=2)
+    resolved = settled(policy="fixed", rounds=4, answers_per_device=2)
     query = agreement.stamped(
-        spec.design.query(round_number=0, public_seed=bytes(16), epsilon=present(spec.shuffled).local)
+        resolved.design.query(round_number=0, public_seed=bytes(16), epsilon=account_of(resolved).answer_local)
     )
     agreement.require_amplified(query, 1000)
     with complains("is none of the 2 answers that were agreed as one plan"):
@@ -119,7 +120,7 @@ def test_a_plan_is_refused_by_whoever_finds_another_question_in_it() -> None:
     others: tuple[dict[str, Any], ...] = (
         {"levels": (1 / 40, 1 / 40)},
         {"epsilon": Fraction(1, 2)},
-        {"answers": 3, "budget": 3 * present(spec.shuffled).local},
+        {"answers": 3, "budget": 3 * account_of(resolved).answer_local},
     )
     for other in others:
         changed = replace(agreement, **other)  # the last under the same local epsilon, which three may not have
@@ -128,26 +129,25 @@ def test_a_plan_is_refused_by_whoever_finds_another_question_in_it() -> None:
 
 
 def test_liars_hide_nobody() -> None:
-    honest, lied = (present(settled(**more).shuffled) for more in ({}, {"assume_malicious": 0.5}))
+    honest, lied = (account_of(settled(**more)) for more in ({}, {"assume_malicious": 0.5}))
     assert (lied.devices, lied.agreement.reports(2000)) == (900, 1800)
-    assert lied.local < honest.local
+    assert lied.answer_local < honest.answer_local
 
 
 @pytest.mark.parametrize("design", ["subset", "set"])
 def test_subsets_have_the_size_that_is_best_for_the_central_epsilon(design: str) -> None:
-    spec, local = settled(design=design), RunSpec(settle(small(design=design, users=2000).complete()))
-    chosen = spec.design.query(**spec.setting.terms(_start(spec))).parameters["chosen"]
+    resolved, local = settled(design=design), resolve(small(design=design, users=2000))
+    chosen = resolved.design.query(**resolved.setting.terms(_start(resolved))).parameters["chosen"]
     assert chosen < local.design.query(**local.setting.terms(_start(local))).parameters["chosen"]
-    assert spec.scenario.settings.model_dump()["chosen"] == chosen
+    assert resolved.scenario.settings.model_dump()["chosen"] == chosen
     alone = local_epsilon(design, 1800, epsilon=1, items=40, rated=5)
-    assert spec.shuffled is not None
-    assert (alone.settings["chosen"], alone.epsilon_local) == (chosen, float(spec.shuffled.local))
+    assert (alone.settings["chosen"], alone.epsilon_local) == (chosen, float(present(resolved.account.local)))
 
 
-def _start(spec: RunSpec) -> Any:
+def _start(resolved: ResolvedRun) -> Any:
     from coordinator.server.rounds.state import ServerState  # noqa: PLC0415 (only here)
 
-    return ServerState(devices=2000, budget=spec.budget)
+    return ServerState(devices=2000, budget=resolved.account.budget)
 
 
 SHUFFLED = {"expected_answers": 0.5, "short_rounds": "tell", "smallest_round": 10}
@@ -203,12 +203,12 @@ def test_two_servers_are_told_delta_answers_and_liars(changes: dict[str, Any], t
 @pytest.mark.parametrize(("changes", "words"), REFUSALS)
 def test_what_is_refused_and_why(changes: dict[str, Any], words: tuple[str, ...]) -> None:
     with complains(*words):
-        RunSpec(behind(**changes))
+        resolve(behind(**changes))
 
 
 def test_reports_count_as_they_would_without_a_shuffler() -> None:
     through = here(behind(seed=5, dropout=0.05))
-    local = here(through.spec.local_scenario)
+    local = here(small(design="grr", users=2000, seed=5, dropout=0.05, epsilon=through.resolved.account.local))
     assert through.statistic.answered == local.statistic.answered < 2000
     assert through.statistic.devices == local.statistic.devices == 2000
     for name in through.statistic.counts:
@@ -233,13 +233,12 @@ def test_a_short_round_is_withheld_and_nobody_learns() -> None:
 
 def test_a_short_round_that_is_told_has_a_larger_epsilon() -> None:
     run = here(behind(dropout=0.3, short_rounds="tell"))
-    values, levels = record(run), run.spec.shuffled
-    assert levels is not None
+    values, account = record(run), account_of(run.resolved)
     levels_of_query = mechanism_of("grr").levels(run.outcome.state.asked[0].query)
     assert isinstance(levels_of_query, TwoLevels)
     answered = values["answered"]
-    assert answered < levels.devices
-    exact = shuffled_epsilon(levels_of_query, local_epsilon=float(levels.local), devices=answered, delta=1e-6)
+    assert answered < account.devices
+    exact = shuffled_epsilon(levels_of_query, local_epsilon=float(present(account.local)), devices=answered, delta=1e-6)
     assert values["epsilon"] == exact > 1
     assert values["person_epsilon"] == exact
 
@@ -305,7 +304,7 @@ def test_anchors_ask_rounds_of_the_law_too() -> None:
 def _eliminate(**changes: Any) -> RoundSize:
     rounds = {"design": "sign", "policy": "eliminate", "rated": 30, "own_questions": True, "expected_answers": 1}
     scenario = behind(**{**rounds, **changes})
-    return smallest_round(scenario.complete(), half_in(scenario))
+    return smallest_round(scenario.complete(), scenario.mechanism)
 
 
 def test_the_record_says_why_rounds_are_no_smaller() -> None:
@@ -323,19 +322,19 @@ def test_a_custom_mechanism_that_looks_at_addresses_is_refused() -> None:
 
 def test_groups_are_amplified_each_by_its_own_size() -> None:
     changes: dict[str, Any] = {"design": "pairs", "pair_items": 10, "users": 6000}
-    spec = settled(**changes)
-    promise = present(spec.shuffled)
-    sizes = np.diff([0, *spec.design.group_ends(6000)])  # type: ignore[attr-defined] # of a design of groups
-    assert promise.devices == min(int(0.9 * size) for size in sizes)
+    resolved = settled(**changes)
+    account = account_of(resolved)
+    sizes = np.diff([0, *resolved.design.group_ends(6000)])  # type: ignore[attr-defined] # of a design of groups
+    assert account.devices == min(int(0.9 * size) for size in sizes)
     run = here(behind(**changes, seed=5))
     rounds = run.outcome.state.asked
     assert [ask.stop - ask.first for ask in rounds] == list(sizes)
     epsilons = [ask.query.epsilon for ask in rounds if ask.query.epsilon is not None]
     assert len(set(epsilons)) == 3
-    assert max(epsilons) == spec.budget
+    assert max(epsilons) == resolved.account.budget
     for ask in rounds:
-        honest = promise.agreement.planned(ask.stop - ask.first)
-        assert promise.central(ask.query, honest) <= 1 < promise.central(ask.query, int(0.97 * honest))
+        honest = account.agreement.planned(ask.stop - ask.first)
+        assert account.central(ask.query, honest) <= 1 < account.central(ask.query, int(0.97 * honest))
     assert record(run)["epsilon"] == 1.0
     assert alike(here(behind(**changes, seed=5), devices_per_actor=700), run)
 
@@ -352,11 +351,12 @@ def test_delta_falls_with_people_where_nobody_gives_one() -> None:
     """At 1e-6 a guarantee to more than a million people is none for somebody."""
     for users, delta in ((2000, 1e-6), (100_000, 1e-6), (4_000_000, 2.5e-8)):
         servers = small(design="totals", trust="two-servers", users=users).complete()
-        specs = [RunSpec(behind(users=users).complete()), RunSpec(servers)]
+        specs = [resolve(behind(users=users).complete()), resolve(servers)]
         promises: list[Any] = [
             local_epsilon("grr", users, items=40, rated=5),
             amplified("grr", users, items=40, rated=5),
         ]
-        assert [one.delta for one in [*specs, *promises]] == [delta] * 4
+        deltas = [one.account.guarantee.delta for one in specs] + [one.delta for one in promises]
+        assert deltas == [delta] * 4
     assert shuffled_audit("grr", users=4000, releases=100_000).delta == 1 / 4000
     assert servers_audit(users=2000, releases=2000).delta == 1 / 2000

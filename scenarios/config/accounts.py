@@ -1,0 +1,197 @@
+"""What a run's devices are promised and by whom it is kept, before it begins and after it has ended."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator.protocol.agreement import Agreement
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.checked import MOST_DEVICES
+from coordinator.protocol.coins import SEED_BYTES
+from coordinator.protocol.mechanism import TWO_ROUNDS, MechanismKind
+from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.mechanisms.totals import HONEST, SharedVector
+from coordinator.protocol.messages import Query
+from coordinator.protocol.shares import WORD_BYTES
+from coordinator.protocol.trust_models import CURATOR, TRUST, TWO_SERVERS, TrustModel
+
+if TYPE_CHECKING:
+    from coordinator.server.rounds.setting import GroupPromise
+    from coordinator.server.rounds.state import Ask, Counts
+    from scenarios.config.scenario import Scenario
+
+NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
+
+
+class Guarantee(NamedTuple):
+    """What is promised, in words and numbers."""
+
+    words: str
+    neighbours: str | None  # Which data it takes as neighbours; None where nothing is promised
+    epsilon: Epsilon  # [nats]
+    delta: float | None  # The probability that it fails, 0 but in central ones; None where nothing is promised
+
+
+class RoundSize(NamedTuple):
+    """How many devices the smallest round of a run asks, and why."""
+
+    devices: int
+    reason: str = ""  # In results; nothing where the settings say how many
+
+
+EVERY_SIZE = RoundSize(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """The account of a run in which nobody is trusted, or a curator with everything: what is promised is what is kept.
+
+    Trust models that are more have accounts of their own.
+    """
+
+    trust: TrustModel
+    guarantee: Guarantee
+    answers: int  # Of a device, at most
+    local: Epsilon  # What a device's answers are randomized under in all [nats], and what its mechanism is made for
+    agreement: Agreement  # What devices and whoever stands between them and the server hold
+    smallest: RoundSize = EVERY_SIZE  # How many devices a round asks at least
+    groups: GroupPromise | None = None  # What groups are promised that are each shuffled apart
+
+    @property
+    def budget(self) -> Epsilon:
+        """The epsilon that devices privatize their answers with; a trusted curator gets ratings as they are."""
+        return None if self.trust.name == CURATOR else self.local
+
+    def resumed(self, agreement: Agreement) -> Account:
+        """Return the account of an interrupted run, by what was agreed when it began."""
+        return replace(self, agreement=agreement)
+
+    def after(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> Guarantee:  # noqa: ARG002 (whoever was asked)
+        """Return what was kept of the guarantee, by what was asked and how many answered."""
+        return self.guarantee
+
+    def columns(self, asks: Sequence[Ask], counts: Sequence[Counts], copies: int) -> dict[str, Any]:  # noqa: ARG002
+        """Return what results say beside the guarantee, of people who stand behind so many devices each at most."""
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServersAccount(Account):
+    """The account of two servers that add up shares: noise is for each sum, and sums that are opened add up."""
+
+    def after(self, asks: Sequence[Ask], counts: Sequence[Counts]) -> Guarantee:
+        """Return what was kept: delta is at least that of all sums that were opened."""
+        delta, answers = self.guarantee.delta, self.agreement.answers
+        mechanism = mechanism_of(asks[0].query.design)
+        if delta is None or answers is None or not isinstance(mechanism, SharedVector):
+            return self.guarantee
+        costs = [
+            Fraction(mechanism.delta(ask.query) * (count.answered > 0)) for ask, count in zip(asks, counts, strict=True)
+        ]
+        return self.guarantee._replace(delta=max(delta, float(most_spent(asks, costs, answers))))
+
+    def columns(self, asks: Sequence[Ask], counts: Sequence[Counts], copies: int) -> dict[str, Any]:
+        """Return the noise of the sums, and what is left if the servers lie; see `Account.columns`."""
+        queries, central = [ask.query for ask in asks], as_float(self.guarantee.epsilon)
+        mechanism = mechanism_of(queries[0].design)
+        assert isinstance(mechanism, SharedVector)  # of no other design
+        return {
+            **sums_of(queries, counts[0].answered),
+            "person_delta": group_delta(copies, central, self.after(asks, counts).delta or 0.0),
+            # Where a second round asks about pairs, whose noise is another one
+            **({"pair_deviation": mechanism.deviation(queries[1], counts[1].answered)} if len(queries) > 1 else {}),
+        }
+
+
+def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
+    """Return the noise of two servers' sums of so many answers, what a device sends, and what is left if they lie."""
+    mechanism, honest = mechanism_of(queries[0].design), int(queries[0].parameters[HONEST])
+    assert isinstance(mechanism, SharedVector)  # looked at by the caller
+    return {
+        "epsilon_local": None,  # a device randomizes nothing
+        "noise_deviation": mechanism.deviation(queries[0], answered),
+        "honest_noise": honest or None,
+        "bytes_per_device": sum(WORD_BYTES * mechanism.width(query) + SEED_BYTES for query in queries),
+        **TRUST[TWO_SERVERS].promise(honest=honest),
+    }
+
+
+def plain_account(scenario: Scenario, mechanism: MechanismKind) -> Account:
+    """Return the account of a filled-in scenario in which nobody is trusted, or a curator."""
+    trust = TRUST[mechanism.trust]
+    return Account(
+        trust=trust,
+        guarantee=guarantee_of(scenario, mechanism, delta=0.0),
+        answers=scenario.answers_per_device,
+        local=scenario.epsilon,
+        agreement=Agreement(
+            trust=trust.name,
+            users=scenario.users or MOST_DEVICES,
+            budget=None if trust.name == CURATOR else scenario.epsilon,
+        ),
+    )
+
+
+def servers_account(scenario: Scenario, mechanism: MechanismKind) -> Account:
+    """Return the account of a filled-in scenario whose devices send shares to two servers."""
+    vector = scenario.settings
+    assert isinstance(vector, SharedVector)  # of no other design
+    honest, least_answers = vector.honest_devices(scenario.world)
+    guarantee = guarantee_of(scenario, mechanism, delta=scenario.failure_chance)
+    if scenario.failure_chance > 0 and guarantee.neighbours is not None:
+        guarantee = guarantee._replace(words=f"(epsilon, delta)-{guarantee.words.removeprefix('epsilon-')}")
+    return ServersAccount(
+        trust=TRUST[TWO_SERVERS],
+        guarantee=guarantee,
+        answers=scenario.answers_per_device,
+        local=scenario.epsilon,
+        agreement=Agreement(
+            trust=TWO_SERVERS,
+            users=scenario.users or MOST_DEVICES,
+            budget=scenario.epsilon,
+            answers=2 if scenario.policy == TWO_ROUNDS else scenario.answers_per_device,
+            epsilon=scenario.epsilon,
+            delta=scenario.failure_chance,
+            neighbours=vector.neighbours,
+            noise_of=honest,
+            least_answers=least_answers,
+        ),
+    )
+
+
+def guarantee_of(scenario: Scenario, mechanism: MechanismKind, *, delta: float) -> Guarantee:
+    """Return what a scenario promises its users by its mechanism, whoever stands between."""
+    if mechanism.private and scenario.epsilon is None:
+        return Guarantee(NO_GUARANTEE, None, None, None)
+    relation = str(mechanism.relation(scenario.settings))
+    words = mechanism_of(mechanism.query_name(scenario.settings)).promise_under(relation)
+    if not mechanism.private:
+        return Guarantee(words, None, scenario.epsilon, None)
+    return Guarantee(words, relation, scenario.epsilon, delta)
+
+
+def most_spent(asks: Sequence[Ask], costs: Sequence[Fraction], answers: int) -> Fraction:
+    """Return what some device spent at most that answered ``answers`` of the rounds in which it was asked."""
+    steps = defaultdict[int, Fraction](Fraction)
+    for ask, cost in zip(asks, costs, strict=True):
+        steps[ask.first] += cost
+        steps[ask.stop] -= cost
+    most = max(accumulate(step for _, step in sorted(steps.items())), default=Fraction(0))
+    return min(most, answers * max(costs, default=Fraction(0)))
+
+
+def group_delta(copies: int, epsilon: float, delta: float) -> float:
+    """Return the delta of c devices of one person that answer apart: ``c exp((c - 1) epsilon) delta``, at most 1.
+
+    >>> group_delta(2, 0.5, 1e-6), group_delta(5000, 1.0, 1e-6), group_delta(5000, 1.0, 0.0)
+    (3.297442541400256e-06, 1.0, 0.0)
+    """
+    # By group privacy; its exponential is no float where a file's people answer thousands of times
+    exponent = (copies - 1) * epsilon
+    return min(1.0, copies * delta * (math.exp(exponent) if exponent < 700 else math.inf)) if delta else 0.0
