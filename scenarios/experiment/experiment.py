@@ -110,7 +110,7 @@ class Experiment(ABC, Generic[S]):
     def check(self, scenario: S) -> Any:
         """Refuse what a scenario alone does not show, before a backend is opened; return what it resolved."""
 
-    def warn(self, scenario: S, resolved: Any, console: Console) -> None:  # noqa: ARG002 (the main job warns of what it resolved)
+    def warn(self, scenario: S, resolved: Any, console: Console) -> None:  # noqa: ARG002 (of the main job)
         """Warn of what a run will not find, and say what its file of ratings is like, before its first seed."""
         if getattr(scenario, "ratings", None) is not None:
             from scenarios.data.datasets import read_for, tell_remarks  # noqa: PLC0415 (`--help` need not wait for them)
