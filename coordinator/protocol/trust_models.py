@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from coordinator.protocol.errors import InputError
+
 LOCAL, SHUFFLED, TWO_SERVERS, CURATOR = "local", "shuffled", "two-servers", "curator"
 """Trust models of a run: nobody is trusted; a shuffler hides who sent what; one of two servers keeps its share; a
 curator gets ratings as they are."""
@@ -20,6 +22,8 @@ class TrustModel:
     heading: str = ""  # Of what a plan says of it, where somebody is trusted
     trusted: str = ""  # With what, and of what devices keep by themselves where that is misplaced
     if_it_fails: str = ""
+    central: bool = False  # Whether epsilon is about what is published, not about a device's own answers
+    runs: bool = False  # Whether a run can name it
     rung: bool = True  # Whether it is on the ladder: everybody's ratings are private
     reports: bool = False  # Whether a table's epsilon is that of a device's own report
     either_relation: bool = False  # Whether noise can be for either relation of neighbours; else ratings are replaced
@@ -47,6 +51,7 @@ TRUST = {
             name=CURATOR,
             words="a trusted curator has all ratings and publishes noisy totals; if it lies, nothing is left",
             heading="trusted curator",
+            central=True,
             either_relation=True,
             power=1,
         ),
@@ -55,6 +60,8 @@ TRUST = {
             words="each of two servers sees random shares, and both publish noisy sums; if one lies, epsilon still "
             "holds by the other's noise; if both collude, nothing is left",
             heading="two servers",
+            central=True,
+            runs=True,
             trusted="one of two servers, not to show its shares to the other",
             if_it_fails="if both servers collude, nothing is left: together they read every device's vector",
             either_relation=True,
@@ -65,6 +72,8 @@ TRUST = {
             words="the server sees all reports and not who sent which, the shuffler who sent and not what; if the "
             "shuffler lies, each device keeps its own epsilon, below, and with ones nothing",
             heading="behind a shuffler",
+            central=True,
+            runs=True,
             trusted="the shuffler, not to say who sent what; it sees who sends, and what is sent is for the server",
             if_it_fails="each device keeps {:.6g} nats of local differential privacy",
             power=1,
@@ -77,6 +86,7 @@ TRUST = {
         ),
         TrustModel(
             name=LOCAL,
+            runs=True,
             words="nobody is trusted: a device answers one question under its whole epsilon, which holds whoever lies",
             reports=True,
             power=2,
@@ -92,4 +102,16 @@ TRUST = {
 """Trust models by name, from most trust to none."""
 LADDER = tuple(name for name, model in TRUST.items() if model.rung)
 """The ladder of trust: trust models in which everybody's ratings are private, from most trust to none."""
+UPWARDS = tuple(name for name in reversed(LADDER) if name != NONE)
+"""The same with a guarantee, from no trust to most: the order in which advice looks, and trust models of an account."""
+
+
+def require_trust(name: str) -> TrustModel:
+    """Return the trust model of a run by its name, or refuse what is none."""
+    if (model := TRUST.get(name)) is None or not model.runs:
+        names = ", ".join(other for other, model in reversed(TRUST.items()) if model.runs)
+        raise InputError(f"trust is {name!r}; choose one of {names}")
+    return model
+
+
 CHOSEN_RELATION = tuple(name for name, model in TRUST.items() if model.either_relation)

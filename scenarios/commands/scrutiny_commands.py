@@ -15,7 +15,7 @@ from rich.text import Text
 
 from coordinator.protocol.budget import DELTA_IN_WORDS, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS, require_trust
 from scenarios.backends.selection import InProcess
 from scenarios.commands.flags import Json, Output, with_fields
 from scenarios.config.identity import read_settings
@@ -143,8 +143,7 @@ def audit(
     shuffled rounds of devices go through the shuffler, and with two-servers through both that add up shares; what is
     handed on, or published, is held against the central epsilon.
     """
-    if trust not in (LOCAL, SHUFFLED, TWO_SERVERS):
-        raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}, {TWO_SERVERS}")
+    require_trust(trust)
     theirs: list[tuple[str, dict[str, Any]]] = [
         (LOCAL, {"rounds": rounds}),
         (f"{SHUFFLED} or {TWO_SERVERS}", {"users": users, "audit_delta": audit_delta}),

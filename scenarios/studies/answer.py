@@ -14,14 +14,12 @@ from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import ADD_REMOVE, REPLACE
-from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS, TWO_TIER
+from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS, TWO_TIER, UPWARDS
 from scenarios.config.settings import Target
 from scenarios.show.tables import remark, short, show_table
 from scenarios.studies.crossing import is_close, over_seeds_and_people, people_for
 
 VOLUNTEERS = TWO_TIER
-LADDER = (LOCAL, SHUFFLED, TWO_SERVERS, CURATOR)
-"""Rungs from no trust to most: the order in which the advice looks. Volunteers are never advised."""
 Case = Literal["enough", "undecided", "too few people", "out of reach", "no guarantee"]
 ALWAYS, UNKNOWN = "always", "not known"
 
@@ -482,7 +480,7 @@ class AdviceGoal:
     def rule(self, rungs: Sequence[Rung]) -> str:
         """Return the rule by which rungs are advised."""
         keys = {rung.key for rung in rungs}
-        looked = ", ".join(RUNGS[key].short for key in LADDER if key in keys)
+        looked = ", ".join(RUNGS[key].short for key in UPWARDS if key in keys)
         beside = " Volunteers stand apart: their ratings are public." if VOLUNTEERS in keys else ""
         return (
             f"Rule: the least trust whose whole interval of 95 % reaches {self.text} without privacy, with your "
@@ -494,10 +492,10 @@ class AdviceGoal:
         at = {rung.key: rung for rung in rungs}
         steps = [
             LadderStep(text=RUNGS[key], share=cell.share, needed=needed, rung=at[key])
-            for key in LADDER
+            for key in UPWARDS
             if key in at and (cell := at[key].cell) is not None and (needed := at[key].needed) is not None
         ]
-        rule, silent = self.rule(rungs), [RUNGS[key].short for key in LADDER if key in at and at[key].cell is None]
+        rule, silent = self.rule(rungs), [RUNGS[key].short for key in UPWARDS if key in at and at[key].cell is None]
         if not steps:
             headline = f"With your {self.people:,} people nothing is promised: delta exceeds 1 / people."
             return Advice(case="no guarantee", headline=headline, beside="Give a smaller --delta.", rule=rule)

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.protocol.trust_models import CURATOR, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import CURATOR, TRUST
 from scenarios.config.compatibility import check
 from scenarios.config.files import file_sha256
 from scenarios.config.identity import import_object
@@ -47,7 +47,7 @@ COLUMNS = (
     Column(
         "epsilon",
         "epsilon (local) [nats]",
-        words_under=dict.fromkeys((SHUFFLED, TWO_SERVERS, CURATOR), "epsilon (central) [nats]"),
+        words_under={name: "epsilon (central) [nats]" for name, model in TRUST.items() if model.central},
     ),
     Column("epsilon_local", "epsilon (local) [nats]"),
     Column("amplified_for", "  answers of a round that this counts on"),

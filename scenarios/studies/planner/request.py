@@ -12,7 +12,7 @@ from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS, require_trust
 from scenarios.config.block_world import block_of
 from scenarios.config.files import brief
 from scenarios.config.mechanism_settings import designs, own_settings, server_half, shared_settings
@@ -200,8 +200,7 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
 def _trust_of(request: PlanRequest) -> dict[str, Any]:
     """Return whom devices trust, as scenarios say it; nothing where that is nobody."""
     trust = request.trust or LOCAL
-    if trust not in (LOCAL, SHUFFLED, TWO_SERVERS):
-        raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}, {TWO_SERVERS}")
+    require_trust(trust)
     values = {name: getattr(request, name) for name in ("delta", "expected_answers", "own_questions")}
     options = {name: value for name, value in values.items() if value not in (None, False)}
     about = {SHUFFLED: ("delta", "expected_answers", "own_questions"), TWO_SERVERS: ("delta", "expected_answers")}

@@ -25,7 +25,7 @@ from coordinator.protocol.composition import (
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.noise import gaussian_deviation
-from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED, UPWARDS
 from scenarios.studies.scrutiny.mechanism_under_test import RUN, Choice
 from scenarios.studies.scrutiny.shuffling import (
     best_sizes,
@@ -37,7 +37,6 @@ from scenarios.studies.scrutiny.shuffling import (
 
 PERSON_HISTORY, PERSON_PERIOD = "person-history", "person-period"
 """Which data are neighbours: all ratings of one person are replaced by any others, or those of one period."""
-TRUST_MODELS = (LOCAL, SHUFFLED, TWO_SERVERS, CURATOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +142,8 @@ def composed(
         raise InputError(
             f"epsilon is {shown(epsilon)} and epsilon_horizon {shown(epsilon_horizon)}; give one, the other follows"
         )
-    if trust not in TRUST_MODELS:
-        raise InputError(f"trust is {shown(trust)}; choose one of {', '.join(TRUST_MODELS)}")
+    if trust not in UPWARDS:
+        raise InputError(f"trust is {shown(trust)}; choose one of {', '.join(UPWARDS)}")
     require_whole("periods", periods, 1, MOST_ROUNDS)
     size = shuffled_size(items, rated, users)
     delta = default_delta(users) if delta is None else delta

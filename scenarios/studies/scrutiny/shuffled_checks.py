@@ -23,7 +23,7 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import randomizer_of
-from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import SHUFFLED, TWO_SERVERS, require_trust
 from scenarios.studies.scrutiny.checks import Check, check_plain, conformance
 from scenarios.studies.scrutiny.mechanism_under_test import (
     PLAIN,
@@ -238,8 +238,8 @@ def check(
     InputError
         If there is no such mechanism, or it cannot be asked so.
     """
-    if trust not in (None, LOCAL, SHUFFLED, TWO_SERVERS):
-        raise InputError(f"trust is {trust!r}; choose one of {LOCAL}, {SHUFFLED}, {TWO_SERVERS}")
+    if trust is not None:
+        require_trust(trust)
     if trust == SHUFFLED:
         if epsilon is not None:
             raise InputError(f"epsilon is {epsilon}, but a shuffler's bound is checked at several; leave it out")
