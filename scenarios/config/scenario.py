@@ -17,7 +17,7 @@ from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import ANCHOR, ONE_ROUND, MechanismKind, Settings, World, check_shape
-from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.design import MOST_ROUNDS
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import Exact, Matrix, NamedPath, Row, brief, check_shares
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 EXPECTED = 0.9  # Share of the devices that are expected to answer, if nothing else is said
 SMALLEST = 10  # A round of a policy that goes on need not ask more than one device in so many, if nothing else is said
 WITHHOLD, TELL = "withhold", "tell"
-EXPECTATION = "expected_answers"
-_SHUFFLED = (EXPECTATION, "short_rounds", "smallest_round", "composition")
+EXACT, ADDED = "exact", "added"
+"""How several answers of a device behind a shuffler are composed."""
 
 
 class TrustSettings(ExperimentScenario):
@@ -89,15 +89,6 @@ class TrustSettings(ExperimentScenario):
         description="Devices draw their sensing sets, signs or hashes from private coins and report them too, so that "
         "a shuffler can hide who was asked [no].",
     )
-
-    def check_trust(self) -> None:
-        """Refuse settings of another trust model than the scenario's."""
-        theirs = {LOCAL: ("delta", *_SHUFFLED), TWO_SERVERS: tuple(name for name in _SHUFFLED if name != EXPECTATION)}
-        for name in theirs.get(self.trust, ()):
-            value: Any = getattr(self, name)
-            if value is not None:
-                model = f"{SHUFFLED} or {TWO_SERVERS}" if name == "delta" else SHUFFLED
-                raise InputError(f"{name} is {brief(value)}, which is about --trust {model}; the trust is {self.trust}")
 
     @property
     def terms_of_servers(self) -> tuple[float, float, float]:
@@ -167,25 +158,21 @@ class AttackSettings(ExperimentScenario):
         """What liars do; None if nobody lies."""
         return None if self.malicious is None else parse_attack(self.attack or UNTARGETED)
 
-    def check_attack(self, design: str, policy: str, *, knows_truth: bool) -> None:
-        """Refuse an attack that there is not, or that this run gives no opportunity for."""
+    def refused_attack(self, design: str, policy: str, *, knows_truth: bool) -> str | None:
+        """Return what is wrong with an attack that there is not, or that this run gives no opportunity for."""
         if self.malicious is None and self.attack is not None:
-            raise InputError(f"attack is {self.attack!r}, but nobody lies; give --malicious too")
+            return f"attack is {self.attack!r}, but nobody lies; give --malicious too"
         if (attack := self.plotted) is None:
-            return
-        if policy == ANCHOR:
-            self._check_sides(attack, design, knows_truth=knows_truth)
+            return None
+        if policy == ANCHOR and attack.name == PROMOTE:
+            others = ", ".join(ON_SIDES)
+            return f"attack is {PROMOTE}, but no cluster of {design} is the more liked one; choose {others}"
+        if policy == ANCHOR and not knows_truth:
+            return f"malicious is {self.malicious:g} for {design}, but files have no clusters; leave it out"
         if not knows_truth and attack.name not in WITHOUT_TRUTH:
             others = ", ".join(WITHOUT_TRUTH)
-            raise InputError(f"attack is {attack.name}, but files have no clusters; choose one of {others}")
-
-    def _check_sides(self, attack: Attack, design: str, *, knows_truth: bool) -> None:
-        """Refuse what makes no sense where clusters have no order."""
-        others = ", ".join(ON_SIDES)
-        if attack.name == PROMOTE:
-            raise InputError(f"attack is {PROMOTE}, but no cluster of {design} is the more liked one; choose {others}")
-        if not knows_truth:
-            raise InputError(f"malicious is {self.malicious:g} for {design}, but files have no clusters; leave it out")
+            return f"attack is {attack.name}, but files have no clusters; choose one of {others}"
+        return None
 
 
 class PolicySettings(ExperimentScenario):

@@ -40,22 +40,20 @@ from coordinator.protocol.mechanism import (
 )
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
-from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, by_address, randomizer_of
-from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TRUST
+from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, randomizer_of
+from coordinator.protocol.trust_models import SHUFFLED, TRUST
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import Design
 from scenarios.config.accounts import Account, Guarantee, RoundSize, group_delta, most_spent
 from scenarios.config.admission import require_same_everywhere
 from scenarios.config.custom_halves import OwnSettings, own_of
-from scenarios.config.scenario import EXPECTED, SMALLEST, TELL, Scenario
+from scenarios.config.scenario import ADDED, EXACT, EXPECTED, SMALLEST, TELL, Scenario
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.setting import GroupPromise
     from coordinator.server.rounds.state import Ask, Counts
 
 CENTRAL = "(epsilon, delta)-differential privacy of all that a device holds, of what a shuffler hands on of its round"
-EXACT, ADDED = "exact", "added"
-"""How several answers of a device are composed."""
 LARGEST_LOCAL = 16  # Above it a report has no noise to speak of [nats]
 STEP = Fraction(1, 10)  # Local epsilons that are compared lie so far apart [nats]: sizes of rounds by a tenth
 
@@ -204,29 +202,8 @@ def smallest_round(scenario: Scenario, mechanism: MechanismKind) -> RoundSize:
     return RoundSize(size, "the size with which the policy should ask for the fewest users in all")
 
 
-def check_shuffled(scenario: Scenario, mechanism: MechanismKind) -> None:
-    """Refuse what a shuffler does nothing for, whatever the numbers are."""
-    if not mechanism.private or mechanism.trust != LOCAL:
-        raise InputError(
-            f"devices do not randomize for {mechanism.name}: nothing to shuffle; give grr, oue, subset or set"
-        )
-    if scenario.epsilon is None:
-        raise InputError(f"trust is {scenario.trust} and epsilon is inf; a shuffler amplifies a finite one, give one")
-    if counted := getattr(scenario.settings, "counted_group", 0.0):
-        raise InputError(f"counted_group is {counted:g}, but behind a shuffler it follows from settings; leave it out")
-    if scenario.delta == 0:
-        raise InputError("delta is 0, but shuffling gains with a positive one only; leave it out")
-    if scenario.composition == EXACT and scenario.short_rounds == TELL:
-        raise InputError("composition is exact, but a round that is told short breaks the plan; say added, or withhold")
-    if scenario.smallest_round is not None and scenario.policy in (ONE_ROUND, FIXED, GROUPS):
-        raise InputError(f"smallest_round is {scenario.smallest_round}, which {scenario.policy} has not; leave it out")
-    custom = isinstance(scenario.settings, OwnSettings)  # which is looked at once it can be admitted
-    if not custom and mechanism_of(mechanism.query_name(scenario.settings)).by_address and not scenario.own_questions:
-        raise InputError(by_address(mechanism.name))
-
-
 def shuffled_account(scenario: Scenario, mechanism: MechanismKind) -> ShuffledAccount:
-    """Return the account of a filled-in scenario behind a shuffler; see `check_shuffled`."""
+    """Return the account of a filled-in scenario behind a shuffler."""
     assert scenario.epsilon is not None  # refused before
     smallest, honest = smallest_round(scenario, mechanism), 1 - (scenario.assume_malicious or 0.0)
     counted, answers = (scenario.expected_answers or EXPECTED) * honest, scenario.answers_per_device

@@ -10,13 +10,12 @@ from coordinator.protocol.budget import as_json
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import FIXED, ONE_ROUND
-from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.moments.blocks import PairMoments
 from coordinator.protocol.moments.probabilities import root_between
 from coordinator.protocol.trust_models import TWO_SERVERS
 from scenarios.config.accounts import sums_of
 from scenarios.config.scenario import EXPECTED
-from scenarios.config.shuffled_account import ShuffledAccount, check_shuffled
+from scenarios.config.shuffled_account import ShuffledAccount
 from scenarios.studies.planner.least_users import Candidate, Target
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.predictors import Predictor, predictor
@@ -26,22 +25,13 @@ FEWEST, STRIDE = 1000, 8  # users that a search begins with, and by how much it 
 LEAST_EPSILON = Fraction(1, 1000)  # central, that is looked at
 
 
-def has_central_promise(candidate: Candidate) -> bool:
-    """Return whether a candidate's trust model goes with its design: devices that a shuffler can hide, or sums."""
-    # Behind a shuffler all devices have one epsilon, answer one round, and what they say is predicted, not emulated.
-    half = candidate.half
-    if candidate.trust["trust"] == TWO_SERVERS:
-        return half.trust == TWO_SERVERS and ONE_ROUND in half.policies  # what learns pairs is not predicted
+def is_predicted(candidate: Candidate) -> bool:
+    """Return whether a candidate's design goes with its trust model, and its answers are predicted, not emulated."""
     try:
         run = candidate.at(candidate.world.epsilon)
-        scenario = run.scenario
-        check_shuffled(scenario, half)
-        if scenario.own_questions:
-            mechanism_of(half.query_name(scenario.settings)).check_own_questions(half.name)
     except InputError:
         return False
-    emulated = isinstance(run.moments, PairMoments)
-    return scenario.policy in (ONE_ROUND, FIXED) and not emulated
+    return run.scenario.policy in (ONE_ROUND, FIXED) and not isinstance(run.moments, PairMoments)
 
 
 def central_row(

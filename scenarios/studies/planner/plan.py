@@ -29,7 +29,7 @@ from scenarios.data.populations import populate
 from scenarios.experiment.experiment import Running, run_seeds
 from scenarios.families.main.main_job import MainJob
 from scenarios.show.tables import OPEN, SAFE, failing, name_of, number, relation_text, remark, titled, trust_of
-from scenarios.studies.planner.central_plan import central_row, has_central_promise, promise_in_words
+from scenarios.studies.planner.central_plan import central_row, is_predicted, promise_in_words
 from scenarios.studies.planner.least_users import (
     Candidate,
     Need,
@@ -111,7 +111,7 @@ def plan(
 ) -> DesignPlan:
     """Plan for a block model; ``settings`` are of the mechanisms that have them, ``trust`` says whom devices trust."""
     if trust:
-        options = [one for one in candidates(world, own, settings, trust) if has_central_promise(one)]
+        options = [one for one in candidates(world, own, settings, trust) if is_predicted(one)]
     else:
         options = candidates(world, own, settings)
     every = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in options]

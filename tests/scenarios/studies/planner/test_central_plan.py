@@ -10,7 +10,7 @@ from runs import Command, present, refused
 
 from scenarios.config.scenario import Scenario
 from scenarios.studies.planner import plan as planning
-from scenarios.studies.planner.central_plan import FINENESS, CentralPlans, has_central_promise
+from scenarios.studies.planner.central_plan import FINENESS, CentralPlans, is_predicted
 from scenarios.studies.planner.least_users import Candidate, Target, candidates, users_needed
 from scenarios.studies.planner.plan import DesignPlan, plan
 from scenarios.theory.emulated_runs import MOST_USERS
@@ -87,7 +87,7 @@ def test_a_delta_that_is_too_large_for_enough_users_is_said(monkeypatch: pytest.
 
 
 def test_what_a_shuffler_can_hide_is_planned_and_nothing_else() -> None:
-    every = [one for one in candidates(Scenario.model_validate(WORLD), trust=TRUST) if has_central_promise(one)]
+    every = [one for one in candidates(Scenario.model_validate(WORLD), trust=TRUST) if is_predicted(one)]
     assert {one.design for one in every} == {"grr", "oue", "subset", "set"}
 
 
