@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
 
 
-# By default these are left out, as each of their three flags has each of its values in the other cases of pairs
-VARIED = {f"pairwise, {words}" for words in (
+# By default these are left out: each of the three flags of pairs has each of its values in other cases, a plan of a
+# file's block model is "plan" and "data, block model", and every check of a mechanism is held by `test_conformance`
+VARIED = {"plan, ratings", "check, pairs, a setting"} | {f"pairwise, {words}" for words in (
     "rated-equal, private, paper", "rated-equal, public, centred", "rated-equal, public, paper",
     "equal, private, centred", "equal, private, paper", "equal, public, centred",
     "positive, private, centred", "positive, public, paper",

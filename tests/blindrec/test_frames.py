@@ -57,10 +57,15 @@ def test_a_frame_gives_the_numbers_of_its_file(file: Path, frame: pd.DataFrame) 
     assert numbers(named_columns) == numbers(face.run(read, HERE, progress=False))
 
 
-def test_what_is_in_a_frame_is_what_is_in_its_file(file: Path, frame: pd.DataFrame, blindrec: Command) -> None:
+def test_what_is_in_a_frame_is_what_is_in_its_file(
+    file: Path, frame: pd.DataFrame, blindrec: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learnable = "scenarios.studies.plan_of_file.learnable_of"  # takes five seconds
+    monkeypatch.setattr(learnable, lambda table, liked_from: {"users": len(table.user_labels), "from": liked_from})
     ours = face.data(frame, block_model=True)
     theirs = blindrec("data", file, "--block-model", "--json", "-").result
     assert {**lasting(dict(ours), set()), "format": "MovieLens CSV"} == theirs
+    assert theirs["learnable"]["users"] == 40
     assert repr(ours).startswith(
         "DataResult(600 ratings, 40 users, 30 items: nothing can be said: the file has 40 people"
     )
