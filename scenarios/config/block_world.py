@@ -24,7 +24,7 @@ def _shares(weights: tuple[float, ...] | None, count: int) -> Floats:
 def block_of(scenario: Scenario) -> BlockParameters:
     """Return a scenario's block model."""
     filled = scenario.filled
-    items = filled.items or 0
+    items = filled.world.items
     sizes = exact_sizes(_shares(scenario.cluster_shares, len(scenario.like[0])), items)
     if not sizes.all():
         empty = f"cluster {sizes.argmin()} of {sizes.size} would hold none of {items} items"
@@ -32,7 +32,7 @@ def block_of(scenario: Scenario) -> BlockParameters:
             f"cluster_shares is {scenario.cluster_shares or 'equal'}: {empty}; give a larger share or more"
         )
     return BlockParameters(
-        rated=filled.rated or 0,
+        rated=filled.world.rated,
         like=np.array(scenario.like),
         class_shares=_shares(scenario.class_shares, len(scenario.like)),
         cluster_sizes=sizes,

@@ -177,7 +177,7 @@ def answer_share(scenario: Scenario) -> tuple[Fraction, float]:
 
 def smallest_round(scenario: Scenario, mechanism: MechanismKind) -> RoundSize:
     """Return how many devices the smallest round of a filled-in scenario asks."""
-    users = scenario.users or 0
+    users = scenario.world.users
     if scenario.policy == ONE_ROUND:
         return RoundSize(users)
     if scenario.policy == FIXED:
@@ -290,7 +290,7 @@ def _groups(mechanism: MechanismKind, scenario: Scenario, promise: GroupPromise)
     design = mechanism.design(scenario.settings, replace(scenario.world, block=None))
     setting = Setting(design=design, epsilon=promise.epsilon, public_seed=bytes(16), groups=promise)
     policy = groups_policy(setting)
-    return policy.rehearsal(scenario.users or 0)  # type: ignore[union-attr] # groups behind a shuffler
+    return policy.rehearsal(scenario.world.users)  # type: ignore[union-attr] # groups behind a shuffler
 
 
 def sizes_behind_shuffler(scenario: Scenario, mechanism: MechanismKind, account: ShuffledAccount) -> Settings:

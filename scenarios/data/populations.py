@@ -51,7 +51,7 @@ def block_model(scenario: Scenario) -> Population:
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     truth = world.permutation(np.repeat(np.arange(sizes.size), sizes)).astype(np.int32)
     ratings = BlockRatings(
-        users=filled.users or 0,
+        users=filled.world.users,
         rated_items=block.rated,
         like=block.like,
         class_shares=block.class_shares,
@@ -85,7 +85,7 @@ def from_file(scenario: Scenario) -> Population:
             sizes=np.bincount(liked.owners[liked.values], minlength=shown.size),
         )
     filled = scenario.complete(items=table.count, rated=typical, users=people.size)
-    users = filled.users or 0
+    users = filled.world.users
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     user = people
     if users != people.size:

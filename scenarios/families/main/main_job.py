@@ -168,14 +168,19 @@ Speed flags (--backend, --workers, --devices-per-actor) never change an answer. 
 that was killed or interrupted goes on by blindrec resume FOLDER, or by the same command.
 """
 
-    def check(self, scenario: Scenario) -> ResolvedRun | None:
-        """Refuse what cannot be run, and a policy that cannot be imported; return a run, where no file completes it."""
-        check(scenario)
+    def check(self, scenario: Scenario) -> ResolvedRun:
+        """Refuse what cannot be run, and a policy that cannot be imported; return the run of the first seed."""
         if ":" in scenario.policy:
             import_object(scenario.policy, "policy")
-        return resolve(scenario) if scenario.ratings is None else None
+        if scenario.ratings is None:
+            return resolve(scenario)
+        check(scenario)  # before the file is read
+        from scenarios.data.populations import populate  # noqa: PLC0415 (`--help` need not wait for it)
 
-    def warn(self, scenario: Scenario, resolved: ResolvedRun | None, console: Console) -> None:
+        population = populate(scenario)  # the file is read once, and kept; before devices start it can still be refused
+        return resolve(population.scenario, population.public)
+
+    def warn(self, scenario: Scenario, resolved: ResolvedRun, console: Console) -> None:
         """Warn of clusters that no number of users separates, and of what the file of ratings is like."""
         super().warn(scenario, resolved, console)
         if scenario.ratings is not None and scenario.features is not None:
@@ -186,7 +191,7 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
                 tell(described.remarks, console)
         from scenarios.theory.sufficient_users import warning  # noqa: PLC0415 (`--help` need not wait for it)
 
-        if resolved is not None and (line := warning(resolved)):
+        if line := warning(resolved):
             write_line(console, line)
 
     def mark(self, scenario: Scenario, repeat: int) -> Manifest:

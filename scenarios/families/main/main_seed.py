@@ -364,8 +364,11 @@ def tables_of(run: MainResult) -> dict[str, pd.DataFrame]:
 
 def run_seed(scenario: Scenario, running: Running) -> Record:
     """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
-    resolved: ResolvedRun | None = running.resolved and running.resolved.of(scenario.seed)
-    population, console = populate(resolved.scenario if resolved else scenario), running.console
+    first: ResolvedRun | None = running.resolved
+    console, again = running.console, first is not None and first.scenario.seed == scenario.seed
+    resolved = first.of(scenario.seed) if first is not None and (again or scenario.ratings is None) else None
+    # a file completes a scenario for each seed anew, since it is split by the seed
+    population = populate(resolved.scenario if resolved and scenario.ratings is None else scenario)
     filled = population.scenario
     if scenario.ratings is not None and scenario.rated is None:
         message = f"rated is {filled.rated}, the file's median; it is public in this run"

@@ -297,18 +297,18 @@ def _failing(world: Scenario, target: Target) -> tuple[float, int]:
     """Return the probability of failure that bounds are about, `ONE_IN_TWO` where none was asked for; and mistakes."""
     if target.success is not None:
         return round(1 - target.success, 12), 0
-    items = world.complete().items or 0
+    items = world.complete().world.items
     return ONE_IN_TWO, 0 if target.accuracy is None else int(round(items * (1 - target.accuracy), 9))
 
 
 def _sufficient(world: Scenario, failure: float) -> float | None:
     """Return Theorem 15's number of users; None where it says nothing."""
     filled = world.complete()
-    items = filled.items or 0
+    items = filled.world.items
     try:
         users = sufficient_users(
             items=items,
-            rated=filled.rated or 0,
+            rated=filled.world.rated,
             epsilon=as_float(world.epsilon),
             like=world.like,
             user_shares=world.class_shares,

@@ -105,7 +105,7 @@ def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory
     if adapts(scenario):
         measured |= _adaptive(scenario, statistic, trajectory=trajectory)
     else:
-        search = BisectionRange(start=start, most=scenario.users or 0, resolution=RESOLUTION)
+        search = BisectionRange(start=start, most=scenario.world.users, resolution=RESOLUTION)
         block = max(1, round(start * RESOLUTION))
         worlds = Prefixes(scenario) if statistic == DEVICES else EmulatedPrefixes(scenario, block=block)
         measured["users"] = worlds.threshold(scenario.decoder, "exact", 1, search)

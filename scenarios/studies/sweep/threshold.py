@@ -320,7 +320,7 @@ def measure_threshold(
     apart = scenario.policy == GROUPS or scenario.trust == TWO_SERVERS  # who publish sums of whole rounds alone
     kind = Stopped if adapts(scenario) else Reruns if apart else Prefixes
     worlds: Successes = kind(scenario)
-    search = BisectionRange(start=start, most=scenario.users or 0, resolution=resolution)
+    search = BisectionRange(start=start, most=scenario.world.users, resolution=resolution)
     thresholds = tuple(
         Threshold(decoder, criterion, worlds.threshold(decoder, criterion, share, search))
         for decoder, criterion in product(decoders, criteria)
@@ -354,7 +354,7 @@ def predicted_users(scenario: Scenario, target: Target | None = None) -> float |
 def guess(scenario: Scenario) -> int:
     """Return the population to start from: the predicted threshold, or ``4 N ln N``."""
     predicted = predicted_users(scenario)
-    items = scenario.items or 0
+    items = scenario.world.items
     return round(4 * items * np.log(items)) if predicted is None else round(predicted)
 
 
@@ -367,7 +367,7 @@ TAIL = 0.025
 
 def axis_value(name: str, setting: Scenario) -> float:
     """Return an axis' or a divisor's value at a setting."""
-    items, rated, epsilon = float(setting.items or 0), float(setting.rated or 0), as_float(setting.epsilon)
+    items, rated, epsilon = float(setting.world.items), float(setting.world.rated), as_float(setting.epsilon)
     return {
         "items": items,
         "items^2": items**2,

@@ -211,7 +211,7 @@ class UsersSweep(GridSweep):
         return {
             "share": self.share,
             "resolution": self.resolution,
-            "most_users": max(setting.users or 0 for setting in self.settings),
+            "most_users": max(setting.world.users for setting in self.settings),
             "confidence": CONFIDENCE,
             "settings": settings,
             "fits": [row for fit in self.fit for row in self._fit_rows(fit, thresholds, plans)],
@@ -263,7 +263,7 @@ class UsersSweep(GridSweep):
         plans: dict[SeriesKey, float | None] = {}
         for place, setting in enumerate(self.settings):
             for decoder, criterion in product(self.decoders_of(setting), self.criteria):
-                target = target_of(criterion, self.share, setting.items or 0)
+                target = target_of(criterion, self.share, setting.world.items)
                 one = setting.model_copy(update={"decoder": decoder})
                 plans[place, decoder, criterion] = None if criterion == TOP else predicted_users(one, target)
         return plans
@@ -275,7 +275,7 @@ class UsersSweep(GridSweep):
         target = Target(success=None, accuracy=self.probe)
         decoders = (setting.model_copy(update={"decoder": decoder}) for decoder in self.decoders_of(setting))
         every = [predicted_users(one, target) for one in decoders]
-        return tuple(round(users) if users and users <= (setting.users or 0) else 0 for users in every)
+        return tuple(round(users) if users and users <= setting.world.users else 0 for users in every)
 
     def probe_rows(self, units: Units) -> list[dict[str, Any]]:
         """Return measured beside predicted accuracy, one row a setting and decoder."""
@@ -458,7 +458,7 @@ def _label(setting: Scenario, axis: str, settings: Sequence[Scenario]) -> str:
 def _bounds(setting: Scenario, criterion: str, share: float) -> dict[str, float]:
     if not setting.mechanism.bounded or criterion == TOP:  # bounds are about labels
         return {}
-    mistakes = 0 if criterion == "exact" else _allowed(share, setting.items or 0)
+    mistakes = 0 if criterion == "exact" else _allowed(share, setting.world.items)
     bounds = bounds_of(setting, mistakes=mistakes, adaptive_queries=adapts(setting))
     best = None if setting.settings.rated_public else binding(bounds)  # others count on rated items being hidden
     capacity = next(bound.users for bound in bounds if bound.name == "capacity")
