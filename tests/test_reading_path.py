@@ -1,7 +1,6 @@
 """The main job in nine steps: the functions that the page on architecture names are called in its order."""
 
 import importlib
-import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -41,7 +40,7 @@ def function(dotted: str) -> Any:
 
 def code_of(dotted: str) -> CodeType:
     """The code of a function."""
-    code: CodeType = inspect.unwrap(function(dotted)).__code__
+    code: CodeType = function(dotted).__code__
     return code
 
 
