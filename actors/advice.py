@@ -49,10 +49,10 @@ def recommend_near(near: ItemToItem, popularity: Floats, rated: Likes, *, k: int
 
 def _block(near: ItemToItem, fallback: Indices, rated: Likes, k: int) -> Indices2:
     likes, seen = np.zeros((2, rated.users, near.pool.size), np.bool_)
-    place = np.full(rated.count, -1)
-    place[near.pool] = np.arange(near.pool.size)
-    inside = place[rated.items] >= 0
-    owner, item = rated.owners[inside], place[rated.items[inside]]
+    columns = np.full(rated.count, -1)
+    columns[near.pool] = np.arange(near.pool.size)
+    inside = columns[rated.items] >= 0
+    owner, item = rated.owners[inside], columns[rated.items[inside]]
     seen[owner, item], likes[owner, item] = True, rated.values[inside]
     order = np.argsort(-near.liked, kind="stable")
     values = np.where(seen, -np.inf, scores(near, likes))[:, order]
@@ -61,9 +61,9 @@ def _block(near: ItemToItem, fallback: Indices, rated: Likes, k: int) -> Indices
     for device in range(rated.users):
         best = ranked[device, : near.pool.size - np.count_nonzero(seen[device])][:k]
         if best.size < k:
-            own = rated.items[rated.starts[device] : rated.starts[device + 1]]
-            popular = fallback[: k - best.size + own.size]
-            best = np.concatenate([best, popular[~np.isin(popular, own)]])[:k]
+            rated_items = rated.items[rated.starts[device] : rated.starts[device + 1]]
+            popular = fallback[: k - best.size + rated_items.size]
+            best = np.concatenate([best, popular[~np.isin(popular, rated_items)]])[:k]
         top[device, : best.size] = best
     return top
 
@@ -112,8 +112,8 @@ def _weigh(cluster: Indices, rated: Indices, likes: Bools, first: int, stop: int
     for k in range(first, stop):
         share[cluster[rated[k]]] += likes[k]
         seen[cluster[rated[k]]] += 1
-    for place in range(share.size):
-        share[place] /= seen[place]
+    for c in range(share.size):
+        share[c] /= seen[c]
 
 
 @compiled
@@ -133,11 +133,11 @@ def _fill(
             best = np.argmax(share)  # ties go to the first
             share[best] = -1
             left -= 1
-            for place in range(ends[best], ends[best + 1]):
+            for rank in range(ends[best], ends[best + 1]):
                 if count == top.shape[1]:
                     break
-                if marks[ranked[place]] != device:
-                    top[device, count] = ranked[place]
+                if marks[ranked[rank]] != device:
+                    top[device, count] = ranked[rank]
                     count += 1
 
 
@@ -161,9 +161,9 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
 def top_items(features: ItemFeatures, rows: Rows, k: int) -> Indices2:
     """Return every device's own ``k`` unseen items of the highest prediction ``mu + V u``, best first."""
     top = np.full((rows.users, k), -1, np.int32)
-    own = tastes(features, rows.starts, rows.items, rows.values - features.mean[rows.items])
+    user_tastes = tastes(features, rows.starts, rows.items, rows.values - features.mean[rows.items])
     for device in range(rows.users):
-        scores = features.mean + features.vectors @ own[device]
+        scores = features.mean + features.vectors @ user_tastes[device]
         scores[rows.items[rows.starts[device] : rows.starts[device + 1]]] = -np.inf
         bar = np.partition(scores, -k)[-k] if scores.size > k else -np.inf  # a sort of all would take most of the time
         near = np.flatnonzero((scores >= bar) & np.isfinite(scores))

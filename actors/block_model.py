@@ -85,13 +85,13 @@ def _candidates(
     stream: np.uint64, lane: np.uint64, items: int, rejected: np.uint64, missing: int, buffer: Counts
 ) -> np.uint64:
     """Write at least ``missing`` candidates to the buffer, with ``items`` for a rejected one; return the next lane."""
-    bound, words = uint64(items), (missing + 1) >> 1
-    for k in range((words + TOGETHER - 1) // TOGETHER * TOGETHER):
+    bound, draws = uint64(items), (missing + 1) >> 1
+    for k in range((draws + TOGETHER - 1) // TOGETHER * TOGETHER):
         word = draw(stream, lane + uint64(k))
         low, high = (word & _LOW) * bound, (word >> uint64(32)) * bound
         buffer[2 * k] = uint32(low >> uint64(32)) if (low & _LOW) >= rejected else uint32(bound)
         buffer[2 * k + 1] = uint32(high >> uint64(32)) if (high & _LOW) >= rejected else uint32(bound)
-    return lane + uint64(words)
+    return lane + uint64(draws)
 
 
 @borrowing
@@ -162,9 +162,9 @@ def stored_opinions_of(rows: StoredOpinions, first: int, places: Indices, room: 
     for k in range(room.starts.size - 1):
         user = rows.user[first + k]
         for at in range(rows.starts[user], rows.starts[user + 1]):
-            place = places[rows.rated[at]]
-            if place >= 0:
-                room.places[end], room.likes[end] = place, rows.likes[at]
+            pool_index = places[rows.rated[at]]
+            if pool_index >= 0:
+                room.places[end], room.likes[end] = pool_index, rows.likes[at]
                 end += 1
         room.starts[k + 1] = end
 
@@ -316,8 +316,8 @@ def stored_maxsense(
     for k in range(bits.size):
         stamp = next_stamp(marks, stamp)
         user = likes.user[first + k]
-        for place in range(likes.starts[user], likes.starts[user + 1]):
-            marks[likes.liked[place]] = stamp
+        for at in range(likes.starts[user], likes.starts[user + 1]):
+            marks[likes.liked[at]] = stamp
         bits[k] = 0
         for j in range(sense(public[k], table, sensed)):
             if marks[uint32(pool[sensed[j]]) if pool.size else sensed[j]] == stamp:
@@ -378,8 +378,8 @@ def stored_partition(likes: StoredLikes, public: Words, set_size: int, first: in
     for k in range(len(bits)):
         stamp = next_stamp(marks, stamp)
         user = likes.user[first + k]
-        for place in range(likes.starts[user], likes.starts[user + 1]):
-            marks[likes.liked[place]] = stamp
+        for at in range(likes.starts[user], likes.starts[user + 1]):
+            marks[likes.liked[at]] = stamp
         random_order(public[k], order, swaps, partition)
         for question in range(bits.shape[1]):
             for item in partition[question * set_size : (question + 1) * set_size]:
@@ -415,21 +415,23 @@ def block_model_choices(
 
 
 @compiled
-def stored_choices(rows: StoredOpinions, coins: Words, places: Indices, sides: int, first: int, own: Indices) -> None:
+def stored_choices(
+    rows: StoredOpinions, coins: Words, places: Indices, sides: int, first: int, choices: Indices
+) -> None:
     """Write the value of real devices; see `block_model_choices`."""
     pool_size = (places >= 0).sum()
-    for k in range(own.size):
+    for k in range(choices.size):
         user, matches = rows.user[first + k], 0
         ends = rows.starts[user], rows.starts[user + 1]
         for at in range(*ends):
             matches += places[rows.rated[at]] >= 0 and (rows.likes[at] or sides == 2)
-        own[k] = sides * pool_size
+        choices[k] = sides * pool_size
         left = below(coins[k], int64(0), int64(matches)) if matches else -1
         for at in range(*ends):
             if left < 0:
                 break
-            place = places[rows.rated[at]]
-            if place >= 0 and (rows.likes[at] or sides == 2):
+            pool_index = places[rows.rated[at]]
+            if pool_index >= 0 and (rows.likes[at] or sides == 2):
                 if left == 0:
-                    own[k] = place + (0 if rows.likes[at] else pool_size)
+                    choices[k] = pool_index + (0 if rows.likes[at] else pool_size)
                 left -= 1

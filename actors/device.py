@@ -190,15 +190,15 @@ class Cohort(DeviceBlock):
         block: dict[str, Any] = {"query_id": query.id, "first": first, "count": count, "width": mechanism.width(query)}
         block |= {"answered": pack(heard), "refused": refused}
         if side == WORDS_SERVER:
-            words = words_to_share(coins, heard, self._vectors(query, mechanism, coins, heard))
-            return WordShare(**block, words=as_bytes_of_words(words))
+            vectors = words_to_share(coins, heard, self._vectors(query, mechanism, coins, heard))
+            return WordShare(**block, words=as_bytes_of_words(vectors))
         return SeedShare(**block, seeds=seeds_to_share(coins, heard))
 
     def _vectors(self, query: Query, mechanism: SharedVector, coins: Coins, heard: Bits) -> Words32:
         """Return devices' vectors, with their shares of noise where devices add it; nothing of this leaves them."""
-        words = vectors_of(ones_in(query, self._ratings, coins), mechanism.width(query))
-        noisy(query, mechanism, coins, heard, words)
-        return words
+        vectors = vectors_of(ones_in(query, self._ratings, coins), mechanism.width(query))
+        noisy(query, mechanism, coins, heard, vectors)
+        return vectors
 
     def book(self, query: Query, first: int, stop: int, *, shares: bool = False) -> ChargedQuery:
         """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""

@@ -153,11 +153,11 @@ class Log:
             before = _digest(before, text.encode())
             content += f"{before.hex()} {text}\n".encode()
         self._path = None
-        place = path or self._folder / f"{self._count:012d}-{os.urandom(4).hex()}{self._kind.suffix}"
-        add(place, bytes(content), new=path is None)
+        record_path = path or self._folder / f"{self._count:012d}-{os.urandom(4).hex()}{self._kind.suffix}"
+        add(record_path, bytes(content), new=path is None)
         if path is None:
             sync_folder(self._folder)
-        self._path, self._before = place, before
+        self._path, self._before = record_path, before
         self._count += len(lines)
 
     def _lines(self, path: Path) -> Iterator[tuple[int, bytes]]:

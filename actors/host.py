@@ -30,9 +30,9 @@ class DeviceHost:
         secret: bytes,
         bounds: list[tuple[int, int]],
         keeper: LedgerClient | None = None,
-        own: CustomMechanism | None = None,
+        custom: CustomMechanism | None = None,
     ) -> None:
-        admit(own)
+        admit(custom)
         self._secret = secret
         self._firsts = [first for first, _ in bounds]
         self.cohorts = [kind(holdings, secret, first, stop, keeper=keeper) for first, stop in bounds]
@@ -79,14 +79,14 @@ def start_host(
     secret: bytes,
     bounds: list[tuple[int, int]],
     keeper: LedgerClient,
-    own: CustomMechanism | None = None,
+    custom: CustomMechanism | None = None,
     *,
     cpus: float,
 ) -> Any:
     """Start devices as a Ray actor. Ray restarts it if its process dies, but does not repeat calls."""
     actor: Any = ray.remote(DeviceHost)
     options = actor.options(num_cpus=cpus, scheduling_strategy="SPREAD", max_restarts=-1)
-    return options.remote(kind, holdings, secret, bounds, keeper, own)
+    return options.remote(kind, holdings, secret, bounds, keeper, custom)
 
 
 CALLS = 16  # Most calls that the keeper handles at the same time

@@ -114,7 +114,7 @@ class Keeper:
                 raise LedgerError(f"{counts}; {LEDGER.remedy}")
             firsts, stops = self._bounds[:, position : len(self._lines)]
             new = np.flatnonzero((firsts < stop) & (stops > first))
-            new_lines = [self._lines[position + place] for place in new]
+            new_lines = [self._lines[position + index] for index in new]
             if lines and not new_lines:
                 self._write(entries)
                 self._hold(first, stop, lines)
@@ -178,11 +178,13 @@ def spent_by(keeper: LedgerClient, devices: int) -> list[Spent]:
 
 def spent_ranges(entries: Iterable[Charge], devices: int) -> list[Spent]:
     """Return what charges add up to, by stretches that spent alike; a query that was booked twice counts once."""
-    ends = [(at, step, one) for one in entries for at, step in ((one.first, 1), (min(one.stop, devices), -1))]
+    ends = [
+        (at, step, charge) for charge in entries for at, step in ((charge.first, 1), (min(charge.stop, devices), -1))
+    ]
     ends.sort(key=lambda end: end[0])
     ranges: list[Spent] = []
     open_, paid, free, reached = Counter[bytes](), Fraction(0), 0, 0
-    for at, step, one in [*ends, (devices, 0, None)]:
+    for at, step, charge in [*ends, (devices, 0, None)]:
         if at > reached:
             spent = None if free else paid
             if ranges and ranges[-1][2] == spent:
@@ -190,11 +192,11 @@ def spent_ranges(entries: Iterable[Charge], devices: int) -> list[Spent]:
             else:
                 ranges.append((reached, at, spent))
             reached = at
-        if one is None:
+        if charge is None:
             continue
-        before, open_[one.id] = open_[one.id], open_[one.id] + step
-        if bool(before) != bool(open_[one.id]):
-            paid, free = paid + step * (one.epsilon or 0), free + (step if one.epsilon is None else 0)
+        before, open_[charge.id] = open_[charge.id], open_[charge.id] + step
+        if bool(before) != bool(open_[charge.id]):
+            paid, free = paid + step * (charge.epsilon or 0), free + (step if charge.epsilon is None else 0)
     return ranges
 
 
@@ -234,17 +236,19 @@ def refusals_of(
     """Return why devices refused in rounds ``(query id, epsilon, first, stop, refusals)``: by the book, not charged."""
     refusals: list[Refusal] = []
     charges = [read_charge(line) for line in _booked(keeper, devices)] if any(refused for *_, refused in rounds) else []
-    for place, (query_id, cost, first, stop, refused) in enumerate(rounds):
+    for number, (query_id, cost, first, stop, refused) in enumerate(rounds):
         if not refused:
             continue
-        earlier, explained = {one[0] for one in rounds[:place]}, 0
-        for low, high, spent in spent_ranges((one for one in charges if one.id in earlier), devices):
+        earlier, explained = {earlier_round[0] for earlier_round in rounds[:number]}, 0
+        for low, high, spent in spent_ranges((charge for charge in charges if charge.id in earlier), devices):
             start, end = max(low, first), min(high, stop)
             count = max(0, end - start)
-            for one in charges:  # of one query each device is charged once
-                if one.id == query_id:
-                    count -= max(0, min(one.stop, end) - max(one.first, start))
-            earlier_answers = len({one.id for one in charges if one.id in earlier and one.first <= start < one.stop})
+            for charge in charges:  # of one query each device is charged once
+                if charge.id == query_id:
+                    count -= max(0, min(charge.stop, end) - max(charge.first, start))
+            earlier_answers = len(
+                {charge.id for charge in charges if charge.id in earlier and charge.first <= start < charge.stop}
+            )
             full = answers is not None and earlier_answers >= answers
             if count and (full or not within(add(spent, cost), budget)):
                 reason = BUDGET if not within(add(spent, cost), budget) else ANSWERS
@@ -259,10 +263,10 @@ def refusals_of(
 def once_a_reason(refusals: Sequence[Refusal]) -> list[str]:
     """Return a line for each reason: how many refused, and what most of them were asked for, had spent and had left."""
     lines = []
-    for reason in dict.fromkeys(one.reason for one in refusals):
-        same = [one for one in refusals if one.reason == reason]
-        most = max(same, key=lambda one: one.devices)
-        lines.append(str(replace(most, devices=sum(one.devices for one in same))))
+    for reason in dict.fromkeys(refusal.reason for refusal in refusals):
+        same = [refusal for refusal in refusals if refusal.reason == reason]
+        most = max(same, key=lambda refusal: refusal.devices)
+        lines.append(str(replace(most, devices=sum(refusal.devices for refusal in same))))
     return lines
 
 

@@ -156,8 +156,8 @@ def rows_of(packed: Bits, width: int, devices: Ints) -> Bits2:
     rows = np.empty((devices.size, width), np.uint8)
     for k in range(devices.size):
         for bit in range(width):
-            place = devices[k] * width + bit
-            rows[k, bit] = (packed[place >> 3] >> (7 - (place & 7))) & 1
+            bit_index = devices[k] * width + bit
+            rows[k, bit] = (packed[bit_index >> 3] >> (7 - (bit_index & 7))) & 1
     return rows
 
 
@@ -167,9 +167,11 @@ def put_rows(packed: Bits, devices: Ints, rows: Bits2) -> None:
     width = rows.shape[1]
     for k in range(devices.size):
         for bit in range(width):
-            place = devices[k] * width + bit
-            mask = uint8(128) >> uint8(place & 7)
-            packed[place >> 3] = (packed[place >> 3] | mask) if rows[k, bit] else (packed[place >> 3] & ~mask)
+            bit_index = devices[k] * width + bit
+            mask = uint8(128) >> uint8(bit_index & 7)
+            packed[bit_index >> 3] = (
+                (packed[bit_index >> 3] | mask) if rows[k, bit] else (packed[bit_index >> 3] & ~mask)
+            )
 
 
 @compiled
@@ -179,10 +181,10 @@ def _sum_sensed(streams: Words, table: SensingTable, wishes: Indices) -> Ints:
     sensed, seen = np.empty(table.room, np.uint32), np.full(table.items + 1, -1, np.int64)
     totals = np.zeros(streams.size, np.int64)
     for k in range(streams.size):
-        for place in sensed[: public_draws.sense(streams[k], table, sensed)]:
-            if seen[place] != k:
-                seen[place] = k
-                totals[k] += wishes[place]
+        for item in sensed[: public_draws.sense(streams[k], table, sensed)]:
+            if seen[item] != k:
+                seen[item] = k
+                totals[k] += wishes[item]
     return totals
 
 
@@ -245,9 +247,9 @@ def _best(sums: Indices2, streams: Words) -> tuple[Bools, Ints]:
     for k in range(len(sums)):
         start, largest = below(streams[k], int64(0), vectors), -1
         for step in range(vectors):
-            place = (start + step) % vectors
-            if abs(sums[k, place]) > largest:
-                largest, vector[k] = abs(sums[k, place]), place
+            candidate = (start + step) % vectors
+            if abs(sums[k, candidate]) > largest:
+                largest, vector[k] = abs(sums[k, candidate]), candidate
         total = sums[k, vector[k]]
         positive[k] = total > 0 or (total == 0 and draw(streams[k], uint64(1)) >> uint64(63) == 1)
     return positive, vector
@@ -415,11 +417,11 @@ def _fill(streams: Words, values: Indices, ends: Indices, sample: Indices2) -> N
     # ``ends`` are the ends of the groups in ``values``. Within a group values are drawn without replacement.
     for k in range(streams.size):
         order, group = values.copy(), 0
-        for place in range(sample.shape[1]):
-            while place >= ends[group]:
+        for position in range(sample.shape[1]):
+            while position >= ends[group]:
                 group += 1
-            swap = place + below(streams[k], place, ends[group] - place)
-            order[place], order[swap] = order[swap], order[place]
+            swap = position + below(streams[k], position, ends[group] - position)
+            order[position], order[swap] = order[swap], order[position]
         sample[k] = np.sort(order[: sample.shape[1]])
 
 
@@ -495,8 +497,8 @@ DUST = 1e-12  # Smaller differences of probabilities count as 0
 class CustomLie(Lie):
     """The lie about one custom mechanism, by a search for the worst release."""
 
-    def __init__(self, own: CustomMechanism) -> None:
-        self.names, self._adapter = (own.name,), adapter(own)
+    def __init__(self, custom: CustomMechanism) -> None:
+        self.names, self._adapter = (custom.name,), adapter(custom)
 
     def _sketch(self, view: LiarsView, item: int, coins: Coins, *, liked: bool) -> Bits2 | Indices2:
         """Return what the liars would sketch if each had rated this item only."""
@@ -545,6 +547,6 @@ LIES = (
 
 def lie_about(design: str) -> Lie | None:
     """Return how liars answer a query's design; None where they do best to make up ratings, as nothing hides these."""
-    if own := admitted(design):
-        return CustomLie(own)
+    if custom := admitted(design):
+        return CustomLie(custom)
     return next((lie for lie in LIES if design in lie.names), None)

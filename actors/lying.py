@@ -98,17 +98,17 @@ class LyingCohort(Cohort):
         if not liars.size:
             return super()._vectors(query, mechanism, coins, heard)
         width = mechanism.width(query)
-        words = vectors_of(ones_in(query, self._ratings, coins), width)
+        vectors = vectors_of(ones_in(query, self._ratings, coins), width)
         if self.collusion.makes_up == lies.RATINGS:
             made_up_ones: Indices2 = np.ascontiguousarray(ones_in(query, self._made_up, coins)[liars])
-            words[liars] = vectors_of(made_up_ones, width)
+            vectors[liars] = vectors_of(made_up_ones, width)
         else:
             view = lies.LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
-            words[liars] = promoting(view, mechanism)
+            vectors[liars] = promoting(view, mechanism)
         honest = heard.copy()
         honest[liars] = 0
-        noisy(query, mechanism, coins, honest, words)
-        return words
+        noisy(query, mechanism, coins, honest, vectors)
+        return vectors
 
     @cached_property
     def _made_up(self) -> StoredRatings:
@@ -152,9 +152,9 @@ class LyingVoters:
         """Refuse a service that voters have no opinions about; see `actors.voters.Voters.check`."""
         self.honest.check(service)
 
-    def cast(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
-        """Return votes; see `actors.voters.Voters.cast`."""
-        votes = self.honest.cast(master, ballot, voters)
+    def cast_votes(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
+        """Return votes; see `actors.voters.Voters.cast_votes`."""
+        votes = self.honest.cast_votes(master, ballot, voters)
         if not voters.size:
             return votes
         first = int(voters[0])
@@ -195,8 +195,8 @@ class PoisoningCohort(PrivateCohort):
         super().__init__(*block, **settings)
         self.poison = poison
 
-    def _vectors(self, features: ItemFeatures, own: Rows, coins: Coins) -> Floats2:
-        vectors = super()._vectors(features, own, coins)
+    def _vectors(self, features: ItemFeatures, ratings: Rows, coins: Coins) -> Floats2:
+        vectors = super()._vectors(features, ratings, coins)
         which = lies.liars_among(coins, self.poison.share)
         vectors[which] = LOUD * features.common_h * self.poison.signs
         return vectors

@@ -157,9 +157,9 @@ class StoredRatings:
         if not self.rows.items.size:
             return np.full(items.shape, UNRATED, np.uint8)
         keys, targets = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
-        place = np.minimum(np.searchsorted(keys, targets), keys.size - 1)
-        opinions = np.where(self.rows.values[place], LIKED, DISLIKED)
-        return np.where(keys[place] == targets, opinions, UNRATED).astype(np.uint8)
+        nearest = np.minimum(np.searchsorted(keys, targets), keys.size - 1)
+        opinions = np.where(self.rows.values[nearest], LIKED, DISLIKED)
+        return np.where(keys[nearest] == targets, opinions, UNRATED).astype(np.uint8)
 
     @cached_property
     def _keys(self) -> Ints:

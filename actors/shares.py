@@ -35,12 +35,12 @@ def side_of(permit: object, secret: bytes) -> str:
 def vectors_of(places: Indices2, width: int) -> Words32:
     """Return vectors with a one at each of a device's places; places outside of them stand for nothing."""
     # Shapes: ``places`` (devices, k).
-    words = np.zeros((len(places), width), np.uint32)
+    vectors = np.zeros((len(places), width), np.uint32)
     for k in range(len(places)):
-        for place in places[k]:
-            if 0 <= place < width:
-                words[k, place] += uint32(1)
-    return words
+        for coordinate in places[k]:
+            if 0 <= coordinate < width:
+                vectors[k, coordinate] += uint32(1)
+    return vectors
 
 
 @borrowing
@@ -65,32 +65,34 @@ def _draw(high: Words, low: Words, key0: np.uint64, key1: np.uint64, lane: np.ui
 
 
 @compiled
-def add_noise(high: Words, low: Words, lowest: int, keys: Words2, heard: Bits, words: Words32, two_sided: bool) -> None:
+def add_noise(
+    high: Words, low: Words, lowest: int, keys: Words2, heard: Bits, vectors: Words32, two_sided: bool
+) -> None:
     """Add to each answering device's words its own share of noise, a draw of a law for every word."""
     # Shapes: ``keys`` (devices, 2), two words of private coins.
-    for k in range(len(words)):
+    for k in range(len(vectors)):
         if heard[k]:
             key0, key1 = keys[k, 0], keys[k, 1]
-            for place in range(words.shape[1]):
-                lane = uint64(4) * uint64(place)
+            for coordinate in range(vectors.shape[1]):
+                lane = uint64(4) * uint64(coordinate)
                 noise = _draw(high, low, key0, key1, lane)
                 if two_sided:
                     noise -= _draw(high, low, key0, key1, lane + uint64(2))
                 else:
                     noise += lowest
-                words[k, place] += uint32(uint64(noise) & LOW)
+                vectors[k, coordinate] += uint32(uint64(noise) & LOW)
 
 
-def noisy(query: Query, mechanism: SharedVector, coins: Coins, heard: Bits, words: Words32) -> None:
+def noisy(query: Query, mechanism: SharedVector, coins: Coins, heard: Bits, vectors: Words32) -> None:
     """Add shares of noise to devices' vectors where a query wants them from devices."""
     if (law := mechanism.device_noise(query)) is not None:
-        add_noise(law.high, law.low, law.lowest, coins.noise_keys(), heard, words, law.two_sided)
+        add_noise(law.high, law.low, law.lowest, coins.noise_keys(), heard, vectors, law.two_sided)
 
 
-def words_to_share(coins: Coins, heard: Bits, words: Words32) -> Words32:
+def words_to_share(coins: Coins, heard: Bits, vectors: Words32) -> Words32:
     """Return the words for the server of words: vectors less what devices' seeds expand to; they are overwritten."""
-    hide(coins.share_keys(), heard, words)
-    return words
+    hide(coins.share_keys(), heard, vectors)
+    return vectors
 
 
 def seeds_to_share(coins: Coins, heard: Bits) -> bytes:

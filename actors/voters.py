@@ -96,9 +96,9 @@ def vote_by_rating(
         for t in range(titles.shape[0]):
             count, top = ZERO, -np.inf
             for j in range(titles.shape[1]):
-                place = np.searchsorted(row, titles[t, j])
-                if place < row.size and row[place] == titles[t, j]:
-                    value = values[start + place]
+                index = np.searchsorted(row, titles[t, j])
+                if index < row.size and row[index] == titles[t, j]:
+                    value = values[start + index]
                     if value > top:
                         count, top = ZERO, value
                     if value == top:
@@ -122,7 +122,7 @@ class Voters(Protocol):
         """Refuse a service that nobody here has opinions about, because compiled code checks no bounds."""
         ...
 
-    def cast(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
+    def cast_votes(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
         """Return what ``voters`` vote for in the ballot's rounds, uint8, shape (rounds, voters)."""
         ...
 
@@ -157,8 +157,8 @@ class PlantedVoters:
         if service.objects != self.objects:
             raise InputError(f"{service} has {service.objects} objects a round; voters here know {self.objects}")
 
-    def cast(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
-        """Return votes; see `Voters.cast`."""
+    def cast_votes(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
+        """Return votes; see `Voters.cast_votes`."""
         votes = np.empty((ballot.stop - ballot.first, voters.size), np.uint8)
         streams = vote_streams(master, voters, ballot.service.series)
         vote_at_random(streams, ballot.first, self.objects, votes)
@@ -186,8 +186,8 @@ class RatingVoters:
         if service.titles is None:
             raise InputError(f"{service} names no titles; voters with ratings need titles to vote on")
 
-    def cast(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
-        """Return votes; see `Voters.cast`."""
+    def cast_votes(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
+        """Return votes; see `Voters.cast_votes`."""
         self.check(ballot.service)
         titles = ballot.service.titles
         assert titles is not None
@@ -222,8 +222,8 @@ class TableVoters:
         """Refuse a service that goes on beyond the table; see `Voters.check`."""
         _require_rounds(service, self.table.shape[0])
 
-    def cast(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:  # noqa: ARG002 (no coin is needed)
-        """Return votes; see `Voters.cast`."""
+    def cast_votes(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:  # noqa: ARG002 (no coin is needed)
+        """Return votes; see `Voters.cast_votes`."""
         votes: Bits2 = self.table[ballot.first : ballot.stop][:, self.group[voters]]
         return np.ascontiguousarray(votes)
 
@@ -270,11 +270,11 @@ class VoterCohort(DeviceBlock):
         participants: Indices = devices[taking & (devices != service.own_device)]
         return participants
 
-    def _others(self, own: int | None) -> list[tuple[int, int]]:
+    def _others(self, own_device: int | None) -> list[tuple[int, int]]:
         """Return this cohort's devices except one, as ranges."""
-        if own is None or not self.first <= own < self.stop:
+        if own_device is None or not self.first <= own_device < self.stop:
             return [(self.first, self.stop)]
-        return [(self.first, own), (own + 1, self.stop)]
+        return [(self.first, own_device), (own_device + 1, self.stop)]
 
     def vote(self, ballot: Ballot, voters: Indices) -> Votes:
         """Return what devices of this cohort vote for."""
@@ -287,7 +287,7 @@ class VoterCohort(DeviceBlock):
                 f"{ballot.service}: a device that should vote has not entered it, as far as its ledger says; "
                 "announce the service first"
             )
-        votes = self._voters.cast(self._master, ballot, voters)
+        votes = self._voters.cast_votes(self._master, ballot, voters)
         return Votes(service_id=ballot.service.id, first=ballot.first, electors=voters, votes=votes)
 
 

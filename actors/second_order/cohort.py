@@ -12,7 +12,7 @@ import numpy as np
 
 from actors.device_block import DeviceBlock
 from actors.keeper import Keeper, LedgerClient, UnreachableError
-from actors.second_order.mechanisms import half_of
+from actors.second_order.mechanisms import device_part_of
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, PrivacyParameter, as_float, require_epsilon, within
@@ -22,8 +22,7 @@ from coordinator.protocol.errors import ConsentError, InputError, LedgerError
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import check_mechanism, second_order_public_halves
-from coordinator.protocol.second_order_mechanisms import half_of as public_half_of
+from coordinator.protocol.second_order_mechanisms import check_mechanism, public_part_of, second_order_public_halves
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ class Consent:
         if query.mechanism not in self.mechanisms:
             agreed = ", ".join(sorted(self.mechanisms)) or "nothing"
             raise ConsentError(f"private devices agreed to {agreed}; they refuse {query.mechanism}")
-        if public_half_of(query.mechanism).takes_epsilon and not within(query.epsilon, self.epsilon):
+        if public_part_of(query.mechanism).takes_epsilon and not within(query.epsilon, self.epsilon):
             raise ConsentError(
                 f"private devices agreed to epsilon {as_float(self.epsilon):g} at most; they refuse "
                 f"{query.mechanism} at {as_float(query.epsilon):g}"
@@ -258,7 +257,7 @@ class PrivateCohort(DeviceBlock):
         # every False takes in a line more, and a device books one model and one answer at most.
         for device in range(first, stop):
             self._admit(device, query)
-        blocks = list(self._silent(first, stop, public_half_of(query.mechanism).numbers(features)))
+        blocks = list(self._silent(first, stop, public_part_of(query.mechanism).numbers(features)))
         return all(self.answers.keep(self._answer_block(query, features, start, end)) for start, end in blocks)
 
     def _agree(self, device: int, model: bytes) -> None:
@@ -295,20 +294,20 @@ class PrivateCohort(DeviceBlock):
     def _answer_block(
         self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
     ) -> list[DeviceAnswer]:
-        own = self._ratings.block(first - self.first, stop - self.first)
+        ratings = self._ratings.block(first - self.first, stop - self.first)
         coins = Coins(self._master, first, stop - first, query.words)
-        vectors = self._vectors(features, own, coins)
-        payloads = half_of(query.mechanism).payloads(vectors, query, features, coins)
-        guarantee = public_half_of(query.mechanism).promised(query)
+        vectors = self._vectors(features, ratings, coins)
+        payloads = device_part_of(query.mechanism).payloads(vectors, query, features, coins)
+        guarantee = public_part_of(query.mechanism).promised(query)
         about = query.id, query.model, query.mechanism, query.epsilon, guarantee
         return [DeviceAnswer(first + k, *about, payload) for k, payload in enumerate(payloads)]
 
-    def _vectors(self, features: ItemFeatures, own: Rows, coins: Coins) -> Floats2:  # noqa: ARG002 (liars look at them)
+    def _vectors(self, features: ItemFeatures, ratings: Rows, coins: Coins) -> Floats2:  # noqa: ARG002 (liars look at them)
         """Return devices' completed vectors less the items' means, float64, shape (devices, m), numbers and not huge.
 
         Where completion has no result they are 0.
         """
-        vectors = residuals(features, own)
+        vectors = residuals(features, ratings)
         # A model can be made so that completion overflows where a device rated some item. A mechanism promises
         # something for vectors of numbers only, and a refusal would reveal what was rated.
         np.clip(vectors, -LARGEST, LARGEST, out=vectors)

@@ -8,7 +8,7 @@ from coordinator.protocol.checked import MOST_DEVICES, Checked, require_bool, re
 from coordinator.protocol.coins import as_words, digest_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of, second_order_public_halves
+from coordinator.protocol.second_order_mechanisms import check_mechanism, public_part_of, second_order_public_halves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class SecondOrderQuery(Checked):
         require_whole("batch", self.batch, 0, MOST_DEVICES)
         require_bool("own_h", self.own_h)
         check_mechanism(self.mechanism, self.epsilon)
-        if self.own_h and not half_of(self.mechanism).releases_own_h:
+        if self.own_h and not public_part_of(self.mechanism).releases_own_h:
             about = next(name for name, half in second_order_public_halves().items() if half.releases_own_h)
             raise InputError(f"own_h is True, which is about {about}; the mechanism is {self.mechanism}, leave it out")
 
@@ -65,7 +65,7 @@ class SecondOrderQuery(Checked):
             raise InputError(
                 f"model {features.digest.hex()[:8]} is not the announced one, {self.model.hex()[:8]}; send that one"
             )
-        half_of(self.mechanism).require(features)
+        public_part_of(self.mechanism).require(features)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class SecondOrderRelease(Checked):
         """Refuse what is no release of any mechanism; see `Checked.check`."""
         require_bytes("query id", self.query_id, 16)
         require_whole("device", self.device, 0, MOST_DEVICES)
-        half_of(require_name("mechanism", self.mechanism))
+        public_part_of(require_name("mechanism", self.mechanism))
         if type(self.payload) is not bytes:
             raise InputError(f"payload is a {type(self.payload).__name__}; it must be bytes")
 
@@ -90,15 +90,15 @@ class SecondOrderRelease(Checked):
         """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,)."""
         # With ``rescale`` what has another energy than public users' vectors is brought to theirs.
         self.require(query, features)
-        return half_of(self.mechanism).row(self.payload, features, query, rescale=rescale)
+        return public_part_of(self.mechanism).row(self.payload, features, query, rescale=rescale)
 
     def as_moment(self, features: ItemFeatures, query: SecondOrderQuery) -> Floats2:
         """Return the released r x r moment of directions, symmetric."""
         self.require(query, features)
-        return half_of(self.mechanism).released_moment(self.payload, self.device, features, query)
+        return public_part_of(self.mechanism).released_moment(self.payload, self.device, features, query)
 
     def require(self, query: SecondOrderQuery, features: ItemFeatures) -> None:
         """Raise InputError if this is no release of ``query`` about ``features``, or its payload is none."""
         if self.query_id != query.id or self.mechanism != query.mechanism:
             raise InputError(f"release of query {self.query_id.hex()[:8]} is no answer to {query.id.hex()[:8]}")
-        half_of(query.mechanism).require_payload(self.payload, features, query)
+        public_part_of(query.mechanism).require_payload(self.payload, features, query)

@@ -37,7 +37,7 @@ def announced(rounds: int, objects: int, **changes: object) -> Service:
 
 def cast(voters: Voters, service: Service, who: Sequence[int], first: int = 0, stop: int | None = None) -> Bits2:
     ballot = Ballot(service=service, first=first, stop=service.rounds if stop is None else stop)
-    return voters.cast(as_words(SECRET), ballot, np.array(who, np.int32))
+    return voters.cast_votes(as_words(SECRET), ballot, np.array(who, np.int32))
 
 
 def stream_of(device: int, series: tuple[int, int] = (0, 0)) -> int:

@@ -32,11 +32,11 @@ def packed(signs: Bits2) -> list[bytes]:
 @functools.cache
 def registered() -> dict[str, SecondOrderDevice]:
     """Return what devices say, by the mechanism's name."""
-    return by_name(declared(__name__, __path__, "DEVICE", SecondOrderDevice), lambda half: half.names)
+    return by_name(declared(__name__, __path__, "DEVICE", SecondOrderDevice), lambda part: part.names)
 
 
-def half_of(name: str) -> SecondOrderDevice:
+def device_part_of(name: str) -> SecondOrderDevice:
     """Return the device's half of a mechanism that has a public one."""
-    if (half := registered().get(name)) is None:
+    if (part := registered().get(name)) is None:
         raise RoomError(f"{__name__} has no half of {name!r}; declare it in a module there")
-    return half
+    return part

@@ -34,11 +34,11 @@ def directions(residuals: Floats2, basis: Floats2) -> Floats2:
         energy = 0.0
         for a in range(rank):
             energy += taste[a] * taste[a]
-        place, share = 0, 1.0 / energy if energy > 0.0 else 0.0
+        column, share = 0, 1.0 / energy if energy > 0.0 else 0.0
         for a in range(rank):
             for b in range(a + 1):
-                moments[k, place] = taste[a] * taste[b] * share * (1.0 if a == b else math.sqrt(2.0))
-                place += 1
+                moments[k, column] = taste[a] * taste[b] * share * (1.0 if a == b else math.sqrt(2.0))
+                column += 1
     return moments
 
 
@@ -61,14 +61,14 @@ def noisy_places(shares: Floats2, channel: GridLaplace, coins: Coins) -> Indices
 
 @compiled
 def _add_noise(shares: Floats2, steps: int, beyond: int, at_least: Words, coins: Words2) -> Indices2:
-    half, places = uint64(1) << uint64(63), np.empty(shares.shape, np.int32)
+    sign_bit, places = uint64(1) << uint64(63), np.empty(shares.shape, np.int32)
     for k in range(shares.shape[0]):
         for item in range(shares.shape[1]):
             share = shares[k, item]
-            place = round(min(share, 1.0) * steps) if share > 0.0 else 0  # 0 if it is not a number, too
+            grid_step = round(min(share, 1.0) * steps) if share > 0.0 else 0  # 0 if it is not a number, too
             coin = coins[k, item]
-            size = at_least.size - np.searchsorted(at_least, coin & (half - uint64(1)), side="right")
-            noisy = place + (size if coin >= half else -size)
+            size = at_least.size - np.searchsorted(at_least, coin & (sign_bit - uint64(1)), side="right")
+            noisy = grid_step + (size if coin >= sign_bit else -size)
             places[k, item] = min(max(noisy, -beyond), steps + beyond)
     return places
 

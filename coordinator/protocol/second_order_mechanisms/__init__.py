@@ -155,7 +155,7 @@ def second_order_public_halves() -> dict[str, SecondOrderPublic]:
     return by_name(sorted(halves, key=lambda half: (half.order, half.name)), lambda half: (half.name,))
 
 
-def half_of(name: str) -> SecondOrderPublic:
+def public_part_of(name: str) -> SecondOrderPublic:
     """Return a mechanism's public half."""
     if (half := second_order_public_halves().get(name)) is None:
         raise InputError(f"mechanism is {name!r}; choose one of {', '.join(second_order_public_halves())}")
@@ -164,7 +164,7 @@ def half_of(name: str) -> SecondOrderPublic:
 
 def check_mechanism(name: str, epsilon: Epsilon) -> None:
     """Refuse a mechanism that there is not, and an epsilon that it does not take or cannot express."""
-    half = half_of(name)
+    half = public_part_of(name)
     if half.takes_epsilon != (epsilon is not None):
         remedy = "give a finite one above 0" if half.takes_epsilon else "it has none, leave it out"
         raise InputError(f"epsilon is {as_float(epsilon):g} for {name}; {remedy}")

@@ -14,7 +14,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.crowd import Crowd, Expected, added, merged, product_of, products_of
-from coordinator.server.completion.mechanisms import half_of
+from coordinator.server.completion.mechanisms import server_part_of
 
 KEPT_BYTES = 2**28  # Largest total size of decoded rows that are kept in memory
 
@@ -54,7 +54,9 @@ class ReleaseBook:
                 new[release.device] = release
         ordered = tuple(new[device] for device in sorted(new))
         self._devices |= new.keys()
-        batch = _Batch(query=query, features=half_of(query.mechanism).reading_features(features), releases=ordered)
+        batch = _Batch(
+            query=query, features=server_part_of(query.mechanism).reading_features(features), releases=ordered
+        )
         self._whole = self._whole and 8 * self._items * self.devices <= KEPT_BYTES
         rows = [np.concatenate([*self._decoded(batch), np.empty((0, self._items))])] if self._whole else []
         self._row_blocks = [*self._row_blocks, *rows] if self._whole else []
@@ -86,10 +88,12 @@ class ReleaseBook:
 
     def rows(self) -> int:
         """Return how many rows `blocks` yields."""
-        return sum(half_of(batch.query.mechanism).rows(batch.features, batch.releases) for batch in self._batches)
+        return sum(
+            server_part_of(batch.query.mechanism).rows(batch.features, batch.releases) for batch in self._batches
+        )
 
     def _decoded(self, batch: _Batch) -> Iterator[Floats2]:
-        half = half_of(batch.query.mechanism)
+        half = server_part_of(batch.query.mechanism)
         blocks = half.blocks(batch.query, batch.features, batch.releases, rescale=self._rescale)
         return (_clipped(rows, batch.features) for rows in blocks) if self._clip else blocks
 

@@ -127,7 +127,7 @@ def likes_of(taste: np.ndarray[tuple[int], np.dtype[np.uint8]], diverse: Bools, 
 def all_votes(voters: Voters, secret: bytes, service: Service) -> Bits2:
     """Return what every device votes for in all rounds, uint8, shape (T, N): the experimenter looks into the future."""
     everyone = np.arange(voters.users, dtype=np.int32)
-    return voters.cast(as_words(secret), Ballot(service=service, first=0, stop=service.rounds), everyone)
+    return voters.cast_votes(as_words(secret), Ballot(service=service, first=0, stop=service.rounds), everyone)
 
 
 def distances(votes: Bits2, likes: Bools2) -> Ints:

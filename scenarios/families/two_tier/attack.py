@@ -239,7 +239,9 @@ ATTACKED: tuple[Asked, ...] = (
     (NONE, None),
     *(
         (name, parse_epsilon(epsilon) if epsilon else None)
-        for name in sorted(_HALVES, key=lambda one: (public.half_of(one).takes_epsilon, not _HALVES[one].sided, one))
+        for name in sorted(
+            _HALVES, key=lambda one: (public.public_part_of(one).takes_epsilon, not _HALVES[one].sided, one)
+        )
         for epsilon in _HALVES[name].attacked or ()
     ),
 )
@@ -275,7 +277,7 @@ def attack(
             seen(features, dealt, _released(features, dealt.rows, (mechanism, epsilon), derive(seed, purpose)), total)
             for dealt, purpose in ((own, "attack devices"), (other, "devices"))
         )
-        sided = mechanism != NONE and server.half_of(mechanism).sided
+        sided = mechanism != NONE and server.server_part_of(mechanism).sided
         spy = AttackModel(features=features, popularity=popularity, played=practice, sided=sided)
         attacked_release = {"mechanism": mechanism, "epsilon": None if epsilon is None else as_json(epsilon)}
         # probability that of a rated and an unrated item, as popular, the rated one is recognized by the release alone

@@ -13,7 +13,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.errors import InputError, name_choices
-from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, half_of, second_order_public_halves
+from coordinator.protocol.second_order_mechanisms import (
+    A_RELEASE,
+    check_mechanism,
+    public_part_of,
+    second_order_public_halves,
+)
 from coordinator.protocol.second_order_mechanisms.paper import OWN_H
 from scenarios.config.files import Exact, NamedPath, brief
 from scenarios.config.scenario import POISON
@@ -129,12 +134,12 @@ MOST_PLANTED = {"users": (2, 10**8), "items": (2, 10**7), "ratings": (1, 10**10)
 
 def takes_epsilon(mechanism: str) -> bool:
     """Return whether a mechanism, or rival, has an epsilon."""
-    return mechanism not in RIVALS and half_of(mechanism).takes_epsilon
+    return mechanism not in RIVALS and public_part_of(mechanism).takes_epsilon
 
 
 def needs_scale(mechanism: str) -> bool:
     """Return whether a mechanism, or rival, needs ratings of a finite set S."""
-    return mechanism not in RIVALS and half_of(mechanism).needs_scale
+    return mechanism not in RIVALS and public_part_of(mechanism).needs_scale
 
 
 def _share(value: Any) -> Any:
@@ -263,7 +268,7 @@ class TwoTier(ExperimentScenario):
             raise InputError(f"attack is {self.attack}, but nobody lies; give --malicious too")
         if self.malicious is not None and self.mechanism in RIVALS:
             raise InputError(f"malicious is {self.malicious:g}, but no device answers with {self.mechanism}")
-        if self.own_h and (self.mechanism in RIVALS or not half_of(self.mechanism).releases_own_h):
+        if self.own_h and (self.mechanism in RIVALS or not public_part_of(self.mechanism).releases_own_h):
             names = " and ".join(name for name, half in second_order_public_halves().items() if half.releases_own_h)
             raise InputError(f"own_h is True, which is about {names}; the mechanism is {self.mechanism}, leave it out")
         if self.clip and not self.own_h:
@@ -273,7 +278,7 @@ class TwoTier(ExperimentScenario):
     def promise(self) -> dict[str, Any]:
         """What a private device is promised, and between which neighbours: None where it is no differential privacy."""
         alone = self.own_h or self.mechanism in RIVALS
-        neighbours = None if alone else half_of(self.mechanism).neighbours
+        neighbours = None if alone else public_part_of(self.mechanism).neighbours
         guarantee = OWN_H if self.own_h else GUARANTEES[self.mechanism]
         # With which probability it fails: 0 for all mechanisms
         return {"guarantee": guarantee, "neighbours": neighbours, "delta": None if neighbours is None else 0.0}

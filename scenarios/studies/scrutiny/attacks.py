@@ -22,7 +22,7 @@ from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import basis_of
-from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, half_of
+from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, public_part_of
 from scenarios.studies.scrutiny.mechanism_under_test import SECRET, Neighbours, Rated, Size, comparable, inputs, stored
 from scenarios.studies.scrutiny.release_laws import (
     PILOTS,
@@ -218,7 +218,7 @@ def second_order_inputs(features: ItemFeatures) -> Iterator[tuple[str, str, Floa
 
 def second_order_audit(mechanism: str, epsilon: Fraction, *, releases: int, doubt: float) -> Audit:
     """Attack the releases of a two-tier mechanism; ``doubt`` is the probability that one of the bounds is wrong."""
-    half, features = half_of(mechanism), model()
+    half, features = public_part_of(mechanism), model()
     claimed = epsilon if half.takes_epsilon else None
     check_mechanism(mechanism, claimed)
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=claimed)
@@ -271,7 +271,7 @@ def _sample(
     ]
     tastes = residuals(features, _rows(pair))
     payloads = np.frombuffer(b"".join(one.payload for one in releases), np.uint8).reshape(devices, -1)
-    if not half_of(query.mechanism).moment:
+    if not public_part_of(query.mechanism).moment:
         return TwoTierSample(payloads, np.stack([one.as_vector(features, query) for one in releases]), tastes, secret)
     sides = tastes @ basis_of(features)
     sides /= np.linalg.norm(sides, axis=1)[:, None]

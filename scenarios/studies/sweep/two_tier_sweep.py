@@ -49,8 +49,8 @@ CURVES = (
     FULL,
     *(
         f"{name}:{epsilon}" if epsilon else name
-        for name in sorted(server.second_order_server_halves(), key=lambda name: public.half_of(name).private)
-        for epsilon in server.half_of(name).swept
+        for name in sorted(server.second_order_server_halves(), key=lambda name: public.public_part_of(name).private)
+        for epsilon in server.server_part_of(name).swept
     ),
 )
 

@@ -64,6 +64,6 @@ def second_order_server_halves() -> dict[str, SecondOrderServer]:
     return {name: halves[name] for name in second_order_public_halves()}
 
 
-def half_of(name: str) -> SecondOrderServer:
+def server_part_of(name: str) -> SecondOrderServer:
     """Return the server's half of a mechanism that has a public one."""
     return second_order_server_halves()[name]

@@ -262,7 +262,7 @@ def test_liars_vote_for_what_is_liked_until_their_group_begins_and_the_others_as
     assert lies_of(world) == lying.sum() > 0
     service = world.clients[0].service("p-rec", None)
     whole = Ballot(service=service, first=0, stop=200)
-    votes, before = (one.voters.cast(master, whole, everyone) for one in (world, plain))
+    votes, before = (one.voters.cast_votes(master, whole, everyone) for one in (world, plain))
     assert np.array_equal(votes[:, ~lying], before[:, ~lying])
     liked = np.take_along_axis(world.clients[0].client.likes, votes[:, lying].astype(np.int64), axis=1)
     begins = (~liked).argmax(axis=0)
@@ -273,7 +273,7 @@ def test_liars_vote_for_what_is_liked_until_their_group_begins_and_the_others_as
         assert not column[begin:].any()
     part = Ballot(service=service, first=50, stop=60)
     some = np.array([3, 17, 18, 63], np.int32)
-    assert np.array_equal(world.voters.cast(master, part, some), votes[50:60, some])
+    assert np.array_equal(world.voters.cast_votes(master, part, some), votes[50:60, some])
     assert not (world.clients[0].peer & lying).any()
 
 
@@ -281,7 +281,7 @@ def test_half_of_the_liars_begin_at_once() -> None:
     """Of 20,000 all lie; 5 standard deviations are passed with probability 6e-7, and by a share of .52 in 7 of 10."""
     world = build_world(OnlineScenario(**{**SMALL, "voters": 20_000}, malicious=0.999, attack="halving"))
     master, everyone = as_words(world.secret), np.arange(20_000, dtype=np.int32)
-    votes = world.voters.cast(
+    votes = world.voters.cast_votes(
         master, Ballot(service=world.clients[0].service("p-rec", None), first=0, stop=1), everyone
     )
     assert isinstance(world.voters, LyingVoters)

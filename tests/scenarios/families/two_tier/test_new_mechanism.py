@@ -34,14 +34,14 @@ PUBLIC = (Warner(),)
 """
 DEVICE = """
 from actors.second_order.mechanisms import SecondOrderDevice, packed
-from coordinator.protocol.second_order_mechanisms import half_of
+from coordinator.protocol.second_order_mechanisms import public_part_of
 
 
 class Warner(SecondOrderDevice):
     names = ("warner",)
 
     def payloads(self, residuals, query, features, coins):
-        threshold = half_of("warner").channel(query, features).threshold
+        threshold = public_part_of("warner").channel(query, features).threshold
         return packed((residuals > 0) ^ (coins.places(residuals.shape[1]) < threshold))
 
 

@@ -73,7 +73,7 @@ def verdict(channel: Any, epsilon: Fraction) -> Audit:
 def channels_of(name: str) -> Callable[[Fraction], list[Any]]:
     """From an epsilon to every channel that an audit of this mechanism goes through; none if it claims nothing."""
     if name in second_order_mechanisms.second_order_public_halves():
-        half, features = second_order_mechanisms.half_of(name), model()
+        half, features = second_order_mechanisms.public_part_of(name), model()
 
         def second(epsilon: Fraction) -> list[Any]:
             claim = require_epsilon(epsilon) if half.takes_epsilon else None
