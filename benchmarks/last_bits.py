@@ -7,8 +7,8 @@ entries of all announced models of a run, of the difference between two processo
 """
 
 import importlib
-import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -131,35 +131,22 @@ def run_case(case: Case, models: list[Floats2]) -> dict[str, Any]:
     }
 
 
-def run_cases(cases: Mapping[str, Case], folder: Path) -> None:
-    """Run cases in this process and write the files that `read` reads."""
-    results, models = dict[str, dict[str, Any]](), dict[str, Floats2]()
-    for name, case in cases.items():
-        seen: list[Floats2] = []
-        results[name] = run_case(case, seen)
-        models |= {f"{name}/{place:03}": vectors for place, vectors in enumerate(seen)}
-    (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
-    np.savez(folder / "models.npz", **models)  # type: ignore[arg-type] # arrays by name
-
-
-def read(folder: Path) -> ProcessorResults:
-    """Return the results that `run_cases` wrote."""
-    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    with np.load(folder / "models.npz") as archive:
-        models = {name: [archive[key] for key in sorted(archive) if key.startswith(f"{name}/")] for name in results}
+def run_cases(cases: Mapping[str, Case]) -> ProcessorResults:
+    """Run cases in this process."""
+    models: dict[str, list[Floats2]] = {name: [] for name in cases}
+    results = {name: run_case(case, models[name]) for name, case in cases.items()}
     return ProcessorResults(results=results, models=models)
 
 
-def ask(size: str, environment: Mapping[str, str], folder: Path) -> ProcessorResults:
-    """Run the cases of a size in a separate process, with one thread for each library."""
-    folder.mkdir(parents=True)
+def ask(size: str, environment: Mapping[str, str], file: Path) -> ProcessorResults:
+    """Run the cases of a size in a separate process, with one thread for each library, by way of a file."""
     threads = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "NUMBA")}
     subprocess.run(
-        [sys.executable, "-m", "benchmarks.last_bits", "--size", size, "--into", str(folder)],
+        [sys.executable, "-m", "benchmarks.last_bits", "--size", size, "--into", str(file)],
         env={**os.environ, **threads, **environment},
         check=True,
     )
-    return read(folder)
+    return ProcessorResults(**pickle.loads(file.read_bytes()))  # our own
 
 
 def crossings(ours: Sequence[Floats2], theirs: Sequence[Floats2]) -> float:
@@ -184,11 +171,14 @@ def _aligned(vectors: Floats2) -> Floats2:
 
 def main(
     size: Annotated[str, typer.Option(help="Cases: few, small, or docs as README and docs run them.")] = "docs",
-    into: Annotated[Path | None, typer.Option(help="Run them in this process, and leave what they tell here.")] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="Run them in this process, and leave the results in this file.")
+    ] = None,
 ) -> None:
     """Compare the answers that all three families give on several processors."""
     if into is not None:
-        run_cases({"few": FEW, "small": SMALL, "docs": DOCS}[size], into)
+        every = run_cases({"few": FEW, "small": SMALL, "docs": DOCS}[size])
+        into.write_bytes(pickle.dumps({"results": every.results, "models": every.models}))
         return
     with tempfile.TemporaryDirectory() as folder:
         results = {name: ask(size, environment, Path(folder) / name) for name, environment in variants().items()}

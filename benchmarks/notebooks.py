@@ -80,31 +80,28 @@ def _figures() -> Iterator[dict[str, Any]]:
     plt.close("all")
 
 
+def rerun(notebook: dict[str, Any], *, quick: bool) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Yield each code cell with what it puts out now."""
+    cells = code_of(notebook)
+    with folder_of_pages(filled=False):
+        yield from zip(cells, outputs_of([source_of(cell, quick=quick) for cell in cells]), strict=True)
+
+
 def differences(path: Path, *, quick: bool) -> Iterator[str]:
     """Yield what a notebook's cells put out that the file does not show: other text, other numbers of figures."""
-    cells = code_of(json.loads(path.read_text(encoding="utf-8")))
-    with folder_of_pages(filled=False):
-        for cell, outputs in zip(cells, outputs_of([source_of(cell, quick=quick) for cell in cells]), strict=True):
-            now, before = _comparable(outputs), _comparable(cell["outputs"])
-            if now != before and not (quick and "quick" in cell["metadata"]):
-                yield f"{path.name}: {source_of(cell)!r} prints {now}, not {before}"
-
-
-def _comparable(outputs: list[dict[str, Any]]) -> list[Any]:
-    """Return outputs without the pixels, which differ from one release of the plotting library to another."""
-    return [one.get("text", "figure") for one in outputs]
+    for cell, outputs in rerun(json.loads(path.read_text(encoding="utf-8")), quick=quick):
+        # Pixels differ from one release of the plotting library to another
+        now, before = ([one.get("text", "figure") for one in some] for some in (outputs, cell["outputs"]))
+        if now != before and not (quick and "quick" in cell["metadata"]):
+            yield f"{path.name}: {source_of(cell)!r} prints {now}, not {before}"
 
 
 def refresh(paths: list[Path]) -> None:
     """Write what cells put out into the notebooks."""
     for path in paths:
         notebook = json.loads(path.read_text(encoding="utf-8"))
-        cells = code_of(notebook)
-        with folder_of_pages(filled=False):
-            for number, (cell, outputs) in enumerate(
-                zip(cells, outputs_of([source_of(cell) for cell in cells]), strict=True), 1
-            ):
-                cell["outputs"], cell["execution_count"] = outputs, number
+        for number, (cell, outputs) in enumerate(rerun(notebook, quick=False), 1):
+            cell["outputs"], cell["execution_count"] = outputs, number
         path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

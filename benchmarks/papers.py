@@ -60,17 +60,14 @@ def statements(record: dict[str, Any]) -> Iterator[Statement]:
 
 def text(record: dict[str, Any]) -> str:
     """Return the JSON, a line for each statement."""
-    parts = []
-    for name, rows in record["papers"].items():
-        lines = ",\n   ".join(json.dumps(row, ensure_ascii=False) for row in rows)
-        parts.append(f"  {json.dumps(name, ensure_ascii=False)}: [\n   {lines}]")
-    rest = "".join(
-        f",\n {json.dumps(name)}: [\n  "
-        + ",\n  ".join(json.dumps(one, ensure_ascii=False) for one in record[name])
-        + "]"
-        for name in ("errors", "constants")
-    )
-    return '{\n "papers": {\n' + ",\n".join(parts) + "}" + rest + "\n}\n"
+
+    def listed(name: str, rows: list[Any], margin: str) -> str:
+        lines = f",\n{margin} ".join(json.dumps(row, ensure_ascii=False) for row in rows)
+        return f"{margin}{json.dumps(name, ensure_ascii=False)}: [\n{margin} {lines}]"
+
+    papers = ",\n".join(listed(name, rows, "  ") for name, rows in record["papers"].items())
+    rest = ",\n".join(listed(name, record[name], " ") for name in ("errors", "constants"))
+    return f'{{\n "papers": {{\n{papers}}},\n{rest}\n}}\n'
 
 
 @cache

@@ -12,7 +12,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +26,11 @@ LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
 """A link to a file, and to a heading in it."""
 MEASURED = "reference/measured.md"
 """The page of what docs/measured.json has, to which links to that file lead."""
-_LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src"}
-_LOADS |= {"embed": "src", "object": "data", "use": "href", "image": "href"}
-_FETCHED = {"stylesheet", "preload", "modulepreload", "prefetch", "preconnect", "dns-prefetch", "icon", "manifest"}
+_ELEMENT = re.compile(r"<[a-z][^>]*>", re.IGNORECASE)
+_FOLLOWED = re.compile(
+    r"""<a\s|<link[^>]*\srel=["']?(?:canonical|next|prev|alternate)\b""", re.IGNORECASE
+)  # By the reader
+_ADDRESS = re.compile(r"""\s(?:src|href|data|srcset)=["']?(?:[^"'>]*,\s*)?((?:https?:)?//[^"'\s>]+)""", re.IGNORECASE)
 _STYLE = re.compile(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s]+)""")
 _CODE = re.compile(r"<code>([^<\n]+)</code>")
 _SHORT = 24  # Characters of code that is not broken at all
@@ -117,32 +118,11 @@ def moved(place: str, text: str) -> str:
     return new + text[end:]
 
 
-class _Loads(HTMLParser):
-    """Collects the addresses that a browser loads to show a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-
-    def handle_data(self, data: str) -> None:
-        """Look at a style sheet within the page."""
-        if self.lasttag == "style":
-            self.addresses += _STYLE.findall(data)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at what an element loads."""
-        attributes = {name: value or "" for name, value in attrs}
-        self.addresses += [attributes.get(_LOADS.get(tag, ""), ""), *_STYLE.findall(attributes.get("style", ""))]
-        self.addresses += [one.split()[0] for one in attributes.get("srcset", "").split(",") if one.strip()]
-        if tag == "link" and _FETCHED & set(attributes.get("rel", "").lower().split()):
-            self.addresses.append(attributes.get("href", ""))
-
-
 def fetched(page: str) -> list[str]:
     """Return the addresses outside of the site that a browser would load to show an HTML page."""
-    loads = _Loads()
-    loads.feed(page)
-    return [one for one in loads.addresses if re.match(r"(?:https?:)?//", one)]
+    elements = [element for element in _ELEMENT.findall(page) if not _FOLLOWED.match(element)]
+    styles = [*re.findall(r"<style.*?</style>", page, re.DOTALL), *elements]
+    return [one for element in elements for one in _ADDRESS.findall(element)] + _STYLE.findall("".join(styles))
 
 
 def without_addresses(script: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from runs import CHECKED
 from thoroughness import THOROUGH
 
-from benchmarks.last_bits import FEW, SMALL, ProcessorResults, ask, crossings, read, run_cases, variants
+from benchmarks.last_bits import FEW, SMALL, ProcessorResults, ask, crossings, run_cases, variants
 
 pytestmark = pytest.mark.slow
 # All others in `make test-thorough`; each is a process that runs every case, and kernels for any processor compile long
@@ -25,9 +25,9 @@ def processors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ProcessorR
     folder = tmp_path_factory.mktemp("processors")
     every = variants()
     every["generic kernels"] |= CHECKED  # compiled once for these tests and that of hostile messages
-    run_cases(CASES, folder)  # in this process, which holds its kernels already
+    here = run_cases(CASES)  # in this process, which holds its kernels already
     size = "small" if THOROUGH else "few"
-    return {"this": read(folder)} | {name: ask(size, every[name], folder / name) for name in OTHERS}
+    return {"this": here} | {name: ask(size, every[name], folder / name) for name in OTHERS}
 
 
 @pytest.mark.parametrize("case", CASES)
