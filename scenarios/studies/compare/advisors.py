@@ -1,7 +1,7 @@
 """Item models that a device applies to its own likes: neighbours, a truncated decomposition, EASE, noisy pairs."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,18 +12,21 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from actors.advice import public_order
-from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.coins import derive
+from coordinator.protocol.compiled import compiled
 from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.protocol.mechanisms.sets import LikedPairs
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import LearnedScores, RowRequest, Scorer
+from scenarios.studies.compare.sum_laws import add_pairs
 
 CONFIDENCE = 10.0  # The additional weight of a like in alternating least squares
-DENSE = 8_000  # Up to this many items EASE's matrix is in double precision
-_BAND = 256  # Rows of a matrix that are counted or mirrored at a time
+DENSE = 8_000  # Up to this many items EASE's matrix is in double precision, and of items though people are fewer
+_BAND = 256  # Rows of a matrix that are mirrored at a time
+_STRIP = 512  # Columns of a matrix that are added at a time
 _COLUMNS = 1 << 25  # Number of similarities that are computed at a time
 Matrix = NDArray[Any]  # In single or double precision
 
@@ -86,16 +89,21 @@ def ease(likes: Any, ridge: float, counts: Matrix | None = None) -> Scorer:
     people, items = likes.shape
     counts = ease_counts(likes) if counts is None else counts.copy()
     if people >= items:
-        weights = of_gram(counts, ridge).astype(np.float32, copy=False)
-        return lambda own: own @ weights
+        return partial(sums_of_rows, of_gram(counts, ridge).astype(np.float32, copy=False))
     with one_thread():
         among = inverse_of(counts, ridge).astype(np.float32, copy=False)
-    solved = (likes.T @ among).T
+    transposed = likes.T.tocsr()
+    solved = sums_of_rows(among, transposed).T
     diagonal = 1 - likes.multiply(solved).sum(axis=0)
+    if items <= DENSE:
+        # A person's row of XX' is hardly sparse: by it scores take long. With a diagonal of 0 these are the same scores
+        of_items = sums_of_rows(np.ascontiguousarray(solved / diagonal), transposed)
+        np.fill_diagonal(of_items, 0)
+        return partial(sums_of_rows, of_items)
 
     def scores(own: Any) -> Floats2:
         dense = own.toarray()
-        item_scores: Floats2 = dense - (dense - (own @ likes.T) @ solved) / diagonal
+        item_scores: Floats2 = dense - (dense - (own @ likes.T).toarray() @ solved) / diagonal
         return item_scores
 
     return scores
@@ -107,13 +115,34 @@ def ease_counts(likes: Any) -> Matrix:
     return co_liked(likes if people >= items else likes.T.tocsr())
 
 
+def sums_of_rows(weights: NDArray[np.float32], own: Any) -> Any:
+    """Return ``own @ weights`` of people's likes, ones alone, float32, shape (people, N)."""
+    sums = np.zeros((own.shape[0], weights.shape[1]), np.float32)
+    _add_rows(own.indptr.astype(np.int64), own.indices, weights, sums)
+    return sums
+
+
+@compiled
+def _add_rows(starts: Ints, items: Indices, weights: NDArray[np.float32], sums: NDArray[np.float32]) -> None:
+    """Add rows of weights to each person's sums, as scipy does, in half its time: strips of rows stay in the cache."""
+    for first in range(0, sums.shape[1], _STRIP):
+        stop = min(first + _STRIP, sums.shape[1])
+        for person in range(sums.shape[0]):
+            total = sums[person, first:stop]
+            for place in range(starts[person], starts[person + 1]):
+                row = weights[items[place], first:stop]
+                for column in range(total.size):
+                    total[column] += row[column]
+
+
 def co_liked(likes: Any) -> Matrix:
     """Return how many people like each two items, shape (N, N); single precision, too, holds every count exactly."""
-    items = likes.shape[1]
-    counts: Matrix = np.empty((items, items), np.float32 if items > DENSE else np.float64)
-    for first in range(0, items, _BAND):
-        counts[first : first + _BAND] = (likes[:, first : first + _BAND].T @ likes).toarray()
-    return counts
+    counts: Any = np.zeros((likes.shape[1],) * 2, np.float32 if likes.shape[1] > DENSE else np.float64)
+    likes = likes.sorted_indices()
+    add_pairs(likes.indptr.astype(np.int64), likes.indices.astype(np.int32), np.ones(likes.shape[0]), counts)
+    _mirror(counts.T)  # they are above the diagonal
+    np.fill_diagonal(counts, likes.sum(axis=0))
+    return np.asarray(counts)
 
 
 def inverse_of(gram: Matrix, ridge: float) -> Matrix:
@@ -148,7 +177,7 @@ def ease_memory(people: int, items: int) -> int:
     """Return how many bytes EASE's matrices take, about."""
     if people >= items:
         return 4 * items**2 if items > DENSE else 16 * items**2
-    return 24 * people**2 + 8 * people * items
+    return 24 * people**2 + 8 * people * items + (16 * items**2 if items <= DENSE else 0)
 
 
 @one_thread()  # with two the last digits are others, and threads wait for each other
