@@ -23,6 +23,8 @@ from typing import Any
 from benchmarks.pages import MODULE, ROOT, SHELL, command_of, folder_of_pages, lines_of, pages, read
 from scenarios import cli
 
+# Sybil finds such blocks, too. But it compares no figures in sentences and writes none, and its items share a page's
+# namespace, which pytest's processes would tear apart.
 DEMO = "blindrec demo --backend ray"
 """What ``make demo`` runs."""
 _TOKEN = re.compile(

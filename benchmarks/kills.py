@@ -20,6 +20,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 import typer
 
+from benchmarks import pages
 from benchmarks.families import FAMILIES, Family
 from benchmarks.killing import Cluster, Kill, RunRecord
 from coordinator.protocol.coins import derive
@@ -113,15 +114,8 @@ def _row(kill: Kill, arena: Arena, whole: RunRecord) -> Row:
 
 def line(number: int, row: Row) -> str:
     """Return a row of the table."""
-    cells = [
-        row["family"],
-        row["kind"],
-        f"{row['seconds']:.2f}",
-        f"{row['answers']:,}",
-        row["retries"],
-        row["restarts"],
-    ]
-    cells += ["yes" if row["resumed"] else "no", "yes" if row["identical"] else "NO", row["victim"]]
+    cells = [row["family"], row["kind"], f"{row['seconds']:.2f}", f"{row['answers']:,}", row["retries"]]
+    cells += [row["restarts"], "yes" if row["resumed"] else "no", "yes" if row["identical"] else "NO", row["victim"]]
     return f"| {number} | {' | '.join(str(cell) for cell in cells)} | {row['complaint']}".rstrip()
 
 
@@ -155,13 +149,12 @@ def table(rows: Iterable[Row]) -> list[str]:
         place = min(int(MOMENTS * row["moment"]), MOMENTS - 1) if row["killed"] else MOMENTS
         cells[place].append(row["identical"])
     bounds = [f"{100 * part // MOMENTS} to {100 * (part + 1) // MOMENTS} %" for part in range(MOMENTS)]
-    heads = ["family", "victim", *bounds, "all", "over before"]
-    lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
+    lines = []
     for (family, kind), cells in sorted(groups.items()):
         killed = [*cells[:MOMENTS], [one for cell in cells[:MOMENTS] for one in cell]]
         shares = [f"{sum(cell)} of {len(cell)}" if cell else "" for cell in killed]
-        lines.append(" | ".join([family, kind, *shares, str(len(cells[MOMENTS]) or "")]))
-    return [f"| {line} |" for line in lines]
+        lines.append([family, kind, *shares, str(len(cells[MOMENTS]) or "")])
+    return pages.table(["family", "victim", *bounds, "all", "over before"], lines).splitlines()
 
 
 def measure(kills: Sequence[Kill], arena: Arena, file: Path | None) -> list[Row]:

@@ -1,6 +1,6 @@
 """README, CONTRIBUTING, docs and deploy: every file and module that they name exists. Links are those of test_site."""
 
-import importlib
+import pydoc
 import re
 from collections.abc import Iterator
 
@@ -20,19 +20,10 @@ _SHOWN = re.compile(r"^# (\w+\.py)$", re.MULTILINE)
 
 def is_there(dotted: str) -> bool:
     """Whether a dotted name is a module of ours, or something in one; what looks like a file name is no module."""
-    parts = dotted.split(".")
-    if parts[-1] in {"md", "py", "sbatch", "toml"}:
+    place = ROOT.joinpath(*dotted.split("."))
+    if place.is_dir() or place.with_suffix(".py").is_file() or place.name in {"md", "py", "sbatch", "toml"}:
         return True
-    for many in range(len(parts), 0, -1):
-        place = ROOT.joinpath(*parts[:many])
-        if place.is_dir() or place.with_suffix(".py").is_file():
-            break
-    found: object = importlib.import_module(".".join(parts[:many])) if many < len(parts) else None
-    for name in parts[many:]:
-        if not hasattr(found, name):
-            return False
-        found = getattr(found, name)
-    return True
+    return pydoc.locate(dotted) is not None
 
 
 def lost(text: str) -> Iterator[str]:
