@@ -13,7 +13,7 @@ from thoroughness import sample
 
 from benchmarks import documented, measured
 from benchmarks.measured import measured_tables
-from benchmarks.pages import ROOT, SHELL, blocks, commands, folder_of_pages, lines_of, modules, pages, read
+from benchmarks.pages import MODULE, ROOT, SHELL, blocks, commands, folder_of_pages, lines_of, modules, pages, read
 from scenarios.backends import ray_instance
 from scenarios.cli import command_line
 from scenarios.cluster.job_request import parsed
@@ -81,12 +81,14 @@ def test_a_page_that_says_something_else_is_found() -> None:
     assert fault == "p: `blindrec y --z`: documented 1,000, measured 1,001"
 
 
-def test_every_printed_block_is_compared_or_is_a_picture() -> None:
+def test_every_program_runs_and_every_printed_block_is_compared_or_is_a_picture() -> None:
     assert len(CLAIMS) > 15
     assert all(claim.program for claim in CLAIMS)
     for page in pages():
         for block in blocks(read(page), *SHELL):
             assert lines_of(block) or block.strip().startswith(PICTURES), (page, block)
+        for block in blocks(read(page), "python"):
+            assert MODULE.match(block) or block in {claim.program for claim in CLAIMS}, (page, block)
 
 
 def test_modules_of_pages_can_be_imported() -> None:
