@@ -122,16 +122,6 @@ def test_budgets_are_remembered() -> None:
     assert spent <= {Fraction(0), BUDGET / 3, 2 * BUDGET / 3, BUDGET}
 
 
-def test_a_question_that_was_recalled_is_repeated_for_nothing() -> None:
-    """So a round that was answered but not kept, asked again, gives the same releases and costs nothing more."""
-    whole = whole_of("fixed")
-    devices = run(POLICIES["fixed"], whole.rounds).devices
-    _, again = devices.ask(whole.rounds[2].ask)
-    _, first = Devices().ask(whole.rounds[2].ask)
-    assert again == first
-    assert devices.spent == [BUDGET] * USERS
-
-
 @dataclass(frozen=True)
 class Changed:
     """Asks as another policy does, until a round."""

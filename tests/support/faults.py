@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import random
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -19,18 +18,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
 import ray
 import worlds
 from crash_points import PROVENANCE, lasting
-from runs import Command, Ended, holds_within, present
+from runs import Command, Ended, present
 from worlds import in_world
 
 from actors import durable_log
 from actors.device import Cohort
 from actors.keeper import Keeper, UnreachableError
-from benchmarks.victims import alive, below
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.mechanisms.maxsense import MaxSense
@@ -42,7 +39,7 @@ from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
 from scenarios.store import record_log, whole_files
-from scenarios.store.record_log import RecordLog, count_records
+from scenarios.store.record_log import RecordLog
 
 
 # The system's operations on files as `actors.durable_log` calls them, some of which fail.
@@ -94,19 +91,6 @@ class Disk:
 # Commands that end early, and what becomes of their folders: shared by the tests of all kinds of runs.
 TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb", "devices_per_second"}
 LAYOUT = TIMED | {"backend", "backend_reason", "workers", "actors", "devices_per_actor", "bytes_per_answer"}
-WAITING = """
-import signal, sys
-from scenarios.store.record_log import RecordLog
-from scenarios.cli import main
-keep = RecordLog.keep
-def waiting(self, record):
-    keep(self, record)
-    if self.codec.number(record) == int(sys.argv[1]):
-        signal.pause()
-RecordLog.keep = waiting
-main(sys.argv[2:])
-"""
-"""A command that waits once it has kept the record of the number that stands before it."""
 
 
 def stopped(blindrec: Command, after: int, *arguments: object) -> Ended:
@@ -137,23 +121,6 @@ def on_a_full_disk(blindrec: Command, holds: int, *arguments: object) -> Ended:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_log, "write_bytes", write)
         return blindrec(*arguments)
-
-
-def killed_on_ray(out: Path, kept: int, *arguments: object) -> None:
-    """SIGKILL a command on Ray once it has kept so many records, and then all that it had started, if need be."""
-    words = map(str, (*arguments, "--backend", "ray", "--out", out))
-    command = [sys.executable, "-c", WAITING, str(kept - 1), *words]
-    started: dict[psutil.Process, str] = {}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            assert holds_within(120, lambda: count_records(out) == kept)
-            started = below(psutil.Process(process.pid))
-        finally:
-            process.kill()
-    assert any(name.startswith("ray::") for name in started.values())
-    if not holds_within(5, lambda: not alive(started)):
-        for one in alive(started):
-            one.kill()
 
 
 def left(folder: Path, without: Set[str]) -> dict[str, Any]:

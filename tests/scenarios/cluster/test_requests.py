@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.protocol.errors import InputError
 from scenarios.cli import command_line
-from scenarios.cluster.job_request import Request, check_request, parsed
+from scenarios.cluster.job_request import Request, check_request
 
 TREE: Any = command_line()
 
@@ -74,13 +74,3 @@ REFUSED: dict[tuple[str, ...], str] = {
 def test_what_cannot_be_submitted_is_refused(words: tuple[str, ...]) -> None:
     with pytest.raises(InputError, match=REFUSED[words]):
         check(*words)
-
-
-def test_unknown_flags_are_refused_before_anything_is_sent() -> None:
-    with pytest.raises(Exception, match="--userz"):
-        check("run", "--userz", "5")
-
-
-def test_commands_have_a_result_in_json() -> None:
-    assert "json" in parsed(TREE, ["bounds", "--items", "9", "--rated", "1"])
-    assert parsed(TREE, ["run", "--users", "5"])["users"] == 5

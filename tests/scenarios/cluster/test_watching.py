@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
@@ -20,7 +19,6 @@ from scenarios.experiment import progress
 from scenarios.experiment.progress import SNAPSHOT_PREFIX, ProgressSnapshot, read_snapshot, split_snapshot
 from scenarios.log import duration, strict
 from scenarios.store.manifest import FOLDER, PROGRESS, read_manifest
-from scenarios.store.manifest import MANIFEST as MARKED
 from scenarios.studies.sweep.sweep_folder import counted
 from scenarios.studies.sweep.sweeps import Sweep
 
@@ -254,12 +252,3 @@ def test_errors_of_a_verbose_command_are_events(blindrec: Command, tmp_path: Pat
     assert [(one["event"], one["level"]) for one in events] == [*levels.items()]
     assert (said.code, events[-1]["exit_code"]) == (2, 2)
     assert "missing.csv" in events[1]["told"]
-
-
-def test_a_folder_of_a_run_that_kept_nothing_is_taken_again(killed: Path, blindrec: Command, tmp_path: Path) -> None:
-    again = tmp_path / "again"
-    (again / FOLDER).mkdir(parents=True)
-    for name in (MARKED, PROGRESS):
-        shutil.copy(killed / FOLDER / name, again / FOLDER / name)
-    assert blindrec(*RUN, "--out", again).code == 0
-    assert not (again / FOLDER).exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
+from faults import LAYOUT, TIMED, left, on_a_full_disk, stopped
 from runs import Command, planted_ratings, refused, tree, write_movielens
 
 from actors.keeper import LEDGER, Keeper, spent_by
@@ -233,28 +233,6 @@ def test_a_finished_folder_reports_its_result_again(
     assert "holds another run; name a new one" in refused(blindrec, *family.run, "--seed", 9, "--out", out)
 
 
-@pytest.mark.thorough
-@pytest.mark.cluster
-@BOTH
-def test_a_run_that_was_killed_on_ray_goes_on_in_process(
-    family: Family, blindrec: Command, whole: Whole, tmp_path: Path
-) -> None:
-    killed_on_ray(tmp_path, 2, family.name, *family.flags.split(), "--workers", "1")
-    resumed = blindrec("resume", tmp_path, *HERE, *(["--devices-per-actor", "11"] if family is ONLINE else []))
-    assert resumed.code == 0, resumed.err
-    assert left(tmp_path, LAYOUT) == whole(blindrec, family, LAYOUT)
-
-
-def test_a_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, asked: list[int], tmp_path: Path) -> None:
-    run = [*ONLINE.run, "--repeat", "3"]
-    assert blindrec(*run, "--out", tmp_path / "whole").code == 0
-    stopped(blindrec, 5, *run, "--out", tmp_path / "out")
-    asked.clear()
-    assert blindrec("resume", tmp_path / "out", *HERE).code == 0
-    assert asked == [*range(1, 4), *range(4)]
-    assert left(tmp_path / "out", TIMED) == left(tmp_path / "whole", TIMED)
-
-
 def test_a_resumed_run_charges_voters_what_an_undisturbed_one_does(
     blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -268,22 +246,6 @@ def test_a_resumed_run_charges_voters_what_an_undisturbed_one_does(
         books.append(spent_by(Keeper(KeptClients(out, 0).ledger), 30))
     assert books[0] == books[1]
     assert all(spent for _, _, spent in books[0])
-
-
-def test_a_budget_keeps_the_same_voters_away_from_a_resumed_run(blindrec: Command, tmp_path: Path) -> None:
-    run = ["400" if one == "900" else one for one in ONLINE.run]
-    undisturbed = blindrec(*run, "--json", "-").result
-    stopped(blindrec, 3, *run, "--out", tmp_path)
-    resumed = blindrec("resume", tmp_path, *ONLINE.elsewhere.split(), "--json", "-").result
-    assert resumed["refused"] == undisturbed["refused"] > 0
-    assert resumed["recommendations_sha256"] == undisturbed["recommendations_sha256"]
-
-
-def test_a_run_that_cannot_begin_leaves_no_folder(blindrec: Command, tmp_path: Path) -> None:
-    ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=25, items=60, each=50))
-    line = refused(blindrec, "online", "--ratings", ratings, "--clients", "26", *HERE, "--out", tmp_path / "out")
-    assert "clients is 26" in line
-    assert not (tmp_path / "out").exists()
 
 
 def test_what_has_changed_since_is_refused(blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from runs import Command, Ended, claim, complains, here, present, refused, small, tree
 
 from actors.durable_log import files_of
-from actors.keeper import LEDGER, owner_of, read_book
+from actors.keeper import LEDGER, owner_of
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.errors import InputError
 from scenarios.backends.selection import InProcess
@@ -25,7 +25,7 @@ from scenarios.families.main.run import MainResult, run
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.store.journal import Journal
 from scenarios.store.manifest import FOLDER, MANIFEST, digest, openings_of, read_manifest
-from scenarios.store.record_log import count_records, to_bytes
+from scenarios.store.record_log import to_bytes
 from scenarios.store.run_folder import in_run_folder, manifest_of
 
 SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4, seed=3)
@@ -303,24 +303,6 @@ def test_what_no_run_left_is_not_written_over(mine: str, blindrec: Command, tmp_
     assert sorted(out.rglob("*")) == before
 
 
-def test_a_run_that_was_over_is_cleared_up(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was killed after it had written its result."""
-    monkeypatch.setattr("scenarios.experiment.experiment.drop", lambda _: None)
-    whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
-    monkeypatch.undo()
-    assert count_records(tmp_path / "out") == 4
-    assert blindrec("resume", tmp_path / "out", *FLAGS).result == whole
-    assert not (tmp_path / "out" / FOLDER).exists()
-
-
-def test_a_resumed_run_books_nothing_twice(tmp_path: Path) -> None:
-    journal = interrupted(tmp_path / "out", 2)
-    before = list(read_book(journal.ledger))
-    again = run(SCENARIO, InProcess(1), ledger=journal.ledger, rounds=journal)
-    assert list(read_book(journal.ledger)) == before
-    assert {spent for _, _, spent in again.spent} == {SCENARIO.epsilon}
-
-
 def test_a_run_that_is_gone_on_with_keeps_its_ledgers(tmp_path: Path) -> None:
     """And keeps its name even without rounds, but for another scenario."""
     before, out = interrupted(tmp_path / "out", 2).ledger, tmp_path / "out"
@@ -373,16 +355,6 @@ def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) ->
 def test_what_is_no_result_is_not_told(content: str, words: str, blindrec: Command, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(content)
     assert words in refused(blindrec, "resume", tmp_path, *FLAGS)
-
-
-@pytest.mark.parametrize("flags", ["--seed 1", "--policy eliminate --rounds 2", "--epsilon 2", "--confidence 0.9"])
-def test_the_folder_of_another_scenario_is_refused(flags: str, blindrec: Command, tmp_path: Path) -> None:
-    interrupted(tmp_path / "out")
-    before = tree(tmp_path / "out")
-    line = refused(blindrec, *WHOLE, *flags.split(), "--out", tmp_path / "out")
-    assert f"output folder {tmp_path / 'out'} holds part of another run" in line
-    assert "name a new one" in line
-    assert tree(tmp_path / "out") == before
 
 
 def test_a_finished_folder_tells_its_result_to_the_same_command_alone(

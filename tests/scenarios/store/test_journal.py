@@ -9,7 +9,7 @@ from typing import Any
 import mechanisms
 import numpy as np
 import pytest
-from faults import LAYOUT, killed_on_ray, left, stopped
+from faults import LAYOUT, left, stopped
 from runs import Command, small, tree
 
 from coordinator.protocol.errors import InputError
@@ -169,14 +169,3 @@ def test_a_repeat_that_was_stopped_goes_on_with_the_seed_it_was_at(blindrec: Com
     assert [len(list(Journal(tmp_path / "out", seed))) for seed in range(3)] == [rounds, 2, 0]
     assert blindrec(*flags, "--workers", 1, "--devices-per-actor", 700, "--out", tmp_path / "out").code == 0
     assert left(tmp_path / "out", LAYOUT) == left(tmp_path / "whole", LAYOUT)
-
-
-@pytest.mark.thorough  # by default a run goes on whose head died (test_head_killed)
-@pytest.mark.cluster
-def test_a_run_that_was_killed_on_ray_goes_on_there(lent: None, blindrec: Command, tmp_path: Path) -> None:
-    flags = [*RUN, "--seed", "7", "--workers", "1"]
-    killed_on_ray(tmp_path / "killed", 4, *flags)
-    resumed = blindrec(*flags, "--backend", "ray", "--out", tmp_path / "killed")
-    assert (resumed.code, resumed.result["backend"]) == (0, "ray"), resumed.err
-    assert blindrec(*flags, "--backend", "inprocess", "--out", tmp_path / "whole").code == 0
-    assert left(tmp_path / "killed", LAYOUT) == left(tmp_path / "whole", LAYOUT)

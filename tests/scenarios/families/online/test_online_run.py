@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from runs import present, write_movielens
 from thoroughness import sample
 
 from actors.lying import LyingVoters
-from benchmarks.victims import below
 from coordinator.protocol.ballots import Ballot
 from coordinator.protocol.coins import as_words
 from coordinator.server.online.recommenders import named_recommenders
-from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.selection import InProcess
 from scenarios.families.online.online_run import (
@@ -306,26 +303,3 @@ def test_recommendations_lose_more_with_liars_and_no_more_than_is_proved() -> No
         assert one["peers_measured"] <= one["peers"]
         assert one["attack"] in ("halving", "untargeted")
     assert "liars" not in told[""][0]
-
-
-SCENARIO = OnlineScenario(rounds=2000, voters=200, clients=2, budget=Fraction(2000), recommender="p-rec-lean")
-LASTING = ("recommendations_sha256", "loss", "voter_loss", "refused", "peers_alive")
-
-
-@pytest.mark.cluster
-@pytest.mark.thorough  # by default runs of the main job and of two tiers are killed
-def test_processes_that_are_killed_change_nothing(ray_session: OnRay) -> None:
-    victims, killed = ["ray::DeviceHost", "ray::Coordinator", "ray::DeviceHost"], list[str]()
-
-    def over(tally: RunProgress) -> None:
-        if victims and tally.count >= 1300 * len(killed):
-            for one, line in below(psutil.Process()).items():
-                if line.startswith(victims[0]):
-                    one.kill()
-                    killed.append(victims.pop(0))
-                    return
-
-    survived = record(run_online(SCENARIO, ray_session, over=over))
-    undisturbed = record(run_online(SCENARIO, InProcess(2)))
-    assert len(killed) == 3
-    assert {name: survived[name] for name in LASTING} == {name: undisturbed[name] for name in LASTING}

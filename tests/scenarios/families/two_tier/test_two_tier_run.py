@@ -235,20 +235,6 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     assert "max_restarts" not in capfd.readouterr().err
 
 
-@pytest.mark.cluster
-@pytest.mark.thorough
-def test_ray_validates_the_weight_of_this_process(ray_session: OnRay) -> None:
-    """Public users that announced models are fitted to have actors of their own, beside those of all public users."""
-    flags = {"planted": SHAPE, "public": 200, "private": 56, "rank": 3, "regularisation": 2, "iterations": 4}
-    wanted = TwoTier.model_validate({**flags, "mechanism": "laplace", "epsilon": "20", "batch": 28})
-    here, there = (
-        {k: v for k, v in run(wanted, one).items() if k not in VARIES} for one in (InProcess(2), ray_session)
-    )
-    assert there == here
-    assert here["validation_users"] == 40
-    assert here["weight"] > 0
-
-
 DEVICES, MODEL = 40, features()
 POISON = Poison(share=0.3, signs=np.where(np.arange(MODEL.items) % 3 == 0, 1.0, -1.0))
 MASTER = as_words(SECRET)

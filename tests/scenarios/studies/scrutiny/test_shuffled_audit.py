@@ -114,16 +114,6 @@ def asked(*, public: bool) -> ShuffledAudit:
     return audit_shuffled(subject, query, **options)
 
 
-@pytest.mark.thorough  # own questions by address, below, are found by default
-@pytest.mark.statistical
-def test_a_question_by_public_address_is_found_and_one_by_private_coins_passes() -> None:
-    """Of 64 questions a few of 200 devices have the same one. The twin's false alarm is 1e-3."""
-    leak, twin = asked(public=True), asked(public=False)
-    assert any("by simulated device" in line for line in leak.failures), (leak, leak.attacks)
-    assert leak.epsilon == twin.epsilon
-    assert twin.held, twin.failures
-
-
 class PublicCoins(Coins):
     """Questions follow from devices' addresses, where devices should draw them."""
 
