@@ -144,22 +144,6 @@ def test_a_tail_that_no_crash_leaves_is_told(tail: bytes, tmp_path: Path) -> Non
         cohort(tmp_path)
 
 
-def test_a_damaged_line_is_told(tmp_path: Path) -> None:
-    """So are one that is missing before others, and two that changed places."""
-    devices = cohort(tmp_path)
-    for number in range(3):
-        devices.answer(query(number), 0, 60)
-    file = next(tmp_path.iterdir())
-    head, *lines = file.read_bytes().splitlines(keepends=True)
-    for others in ([lines[0], lines[2]], [lines[1], lines[0], lines[2]], [lines[0][:20] + b"7" + lines[0][21:]]):
-        file.write_bytes(head + b"".join(others))
-        with pytest.raises(LedgerError, match=r"is damaged on line [23], .* not known: put the file back"):
-            cohort(tmp_path)
-    file.write_bytes(b"".join(lines))
-    with pytest.raises(LedgerError, match="is damaged on line 1, or of another version"):
-        cohort(tmp_path)
-
-
 NO_EPSILONS = ("-100", "0", "0/3", 0.5, -1, True, [1], "one", "1/0")
 NO_ENTRIES = ['["zz", "1", 0, 9]', '["00", "1"]', "{}", "5", "[" * 100_000]
 NO_ENTRIES += [json.dumps(["00", epsilon, 0, 9]) for epsilon in NO_EPSILONS]
@@ -174,16 +158,6 @@ def test_a_line_that_holds_no_entry_is_told(line: str, tmp_path: Path) -> None:
         cohort(tmp_path).ledger.spending()
     with pytest.raises(LedgerError):
         cohort(tmp_path).answer(query(0), 0, 60)
-
-
-def test_a_ledger_of_another_run_is_refused(tmp_path: Path) -> None:
-    mine, other = tmp_path / "run-1" / "seed-0", tmp_path / "run-2" / "seed-0"
-    cohort(mine).answer(query(0), 0, 60)
-    other.mkdir(parents=True)
-    for file in mine.iterdir():
-        file.rename(other / file.name)
-    with pytest.raises(LedgerError, match=r"that it is .*run-1/seed-0.*, its folder is that of run-2/seed-0"):
-        cohort(other)
 
 
 def test_after_a_line_that_could_not_be_written_none_more_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,8 +20,6 @@ from coordinator.server.rounds.rounds import Round
 from scenarios.show import tables as report
 from scenarios.store.journal import Journal
 from scenarios.studies.planner.request import PlanRequest
-from scenarios.studies.sweep.threshold import ThresholdMeasurement
-from scenarios.studies.sweep.users_sweep import UsersSweep
 
 if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
@@ -170,19 +167,6 @@ def test_a_run_that_was_cut_off_tells_what_it_keeps(
     monkeypatch.setattr(Journal, "keep", full)
     with pytest.raises(error, match=r"1 round is kept in .* goes on"):
         blindrec.run(scenario, HERE, out=tmp_path / "out", progress=False)
-
-
-def test_a_sweep_that_was_stopped_tells_what_it_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(unit: partial[ThresholdMeasurement]) -> ThresholdMeasurement:
-        if unit.args[0].seed:
-            raise KeyboardInterrupt
-        return unit()
-
-    monkeypatch.setattr(UsersSweep, "measure", staticmethod(interrupted))
-    with pytest.raises(KeyboardInterrupt, match=f"2 units are kept in {tmp_path / 'out'}, the same command goes on"):
-        blindrec.sweep(GRID, HERE, out=tmp_path / "out", progress=False)
-    with pytest.raises(KeyboardInterrupt, match=r"^interrupted$"):
-        blindrec.sweep(GRID, HERE, progress=False)
 
 
 def test_progress_can_be_left_out(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

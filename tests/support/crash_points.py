@@ -227,7 +227,7 @@ class Squares(Sweep[Number, Square]):
         console.print(title, result)
 
 
-# Goes on from what a kill at any file operation of a command leaves; run by ``test_crash_points``.
+# Goes on from what a kill at any file operation of a command leaves; run by ``test_units``.
 progress.EVERY = 1e9  # how far a run has come is written by the clock, which must not move the cuts
 
 SCENARIO = ["--items", "12", "--rated", "4", "--users", "60", "--design", "sign", "--policy", "fixed", "--rounds", "3"]

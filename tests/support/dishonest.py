@@ -349,26 +349,6 @@ class OneCoin(Plain):
         return self.told(value ^ below(np.repeat(words[:1], words.size) if self.leaks else words, self.flip(question)))
 
 
-class TwoQuestions(Plain):
-    """Two likes at half of epsilon each, flipped by one coin."""
-
-    bits, values = 2, 4
-
-    def flip(self, question: Question) -> float:
-        return 1 / (1 + math.exp(question.nats / 2))
-
-    def stated(self, value: int, question: Question) -> list[float]:
-        flip = self.flip(question)
-        return [(1 - flip) ** (2 - n) * flip**n for n in ((value ^ told).bit_count() for told in range(4))]
-
-    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
-        high, low = (below(coin(0 if self.leaks else lane), self.flip(question)) for lane in range(2))
-        return self.told(value ^ (2 * high + low))
-
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        return 2 * likes(ratings, 0) + likes(ratings, 1)
-
-
 class LessNoise(Plain):
     """It flips 5 % less often than it says."""
 
@@ -411,17 +391,6 @@ class FreshNoise(Plain):
     def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
         words = np.random.default_rng().integers(0, 1 << 64, value.size, dtype=np.uint64) if self.leaks else coin(0)
         return self.told(value ^ below(words, self.flip(question)))
-
-
-class LowBits(Plain):
-    """The first of 40 bits answers; the low ones are said to be noise, and the last of them tells."""
-
-    bits = 40
-
-    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
-        answer, noise = value ^ below(coin(0), self.flip(question)), (coin(1) >> np.uint64(25)).astype(np.int64)
-        last = value ^ below(coin(2), 0.3) if self.leaks else noise & 1
-        return self.told((answer << 39) | (noise >> 1 << 1) | last)
 
 
 class UnusedField(Plain):
@@ -474,23 +443,6 @@ class Overheard(Plain):
         own = likes(ratings, 0)
         heard = np.where(ratings.devices % 2 == 0, np.roll(own, 1), own)
         return heard if self.leaks else own
-
-
-class Remembered(Plain):
-    """What a device would have said in its first round, it says in the clear in the third."""
-
-    kept: ClassVar[dict[int, Array]] = {}
-
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
-        own = likes(ratings, 0)
-        self.kept[int(ratings.devices[0])] = own
-        return own if question.round != 2 else np.zeros_like(own)
-
-    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
-        if question.round == 2 and self.leaks:
-            kept = next((one for one in self.kept.values() if one.size == value.size), value)
-            return self.told(kept.copy())
-        return super().drawn(value, coin, question)
 
 
 class LaterLeak(Plain):
@@ -562,8 +514,8 @@ class KeptForSome(AboutSome):
 
 
 LEAKS = (
-    *(OneCoin, TwoQuestions, LessNoise, StatedLessNoise, BitsWithLessNoise, FreshNoise, LowBits, UnusedField),
-    *(SkewedSet, Overheard, Remembered, LaterLeak, SameNoise, OneRating, AboutSome, KeptForSome),
+    *(OneCoin, LessNoise, StatedLessNoise, BitsWithLessNoise, FreshNoise, UnusedField),
+    *(SkewedSet, Overheard, LaterLeak, SameNoise, OneRating, AboutSome, KeptForSome),
 )
 """Classes that leak, unless they are told not to."""
 

@@ -1,6 +1,5 @@
 """On Ray: the same answers as in this process, errors as they were raised, and no actor left behind."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -44,7 +43,6 @@ class Watched:
     told: list[int] = field(default_factory=list)
     constructor: list[Any] = field(default_factory=list)
     processes: dict[psutil.Process, str] = field(default_factory=dict)
-    loaded: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def run(self) -> MainResult:
@@ -57,20 +55,14 @@ class Watched:
 def watched(ray_session: OnRay) -> Watched:
     """One run on Ray, of more cohorts than actors, with everything that tests look at."""
     seen = Watched()
-    actors: dict[str, Any] = {}
 
     def progress(tally: RunProgress) -> None:
         seen.told.append(tally.count)
         seen.processes |= {one: line for one, line in below(psutil.Process()).items() if line.startswith(OURS)}
-        if not seen.loaded:
-            asked = {name: actor.__ray_call__.remote(lambda _: list(sys.modules)) for name, actor in actors.items()}
-            seen.loaded = {name: ray.get(answer) for name, answer in asked.items()}
 
     def recording(*arguments: Any) -> Any:
         seen.constructor.extend(arguments)
-        actors["device"] = arguments[1]["devices"].hosts[0]
-        actors["server"] = start_coordinator(*arguments)
-        return actors["server"]
+        return start_coordinator(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("scenarios.backends.on_ray.start_coordinator", recording)
@@ -104,19 +96,6 @@ def test_the_coordinator_is_handed_nothing_private(watched: Watched) -> None:
     assert not shows_a_secret(watched.constructor, SEED)
     assert not shows_a_secret(watched.run.outcome, SEED)
     assert shows_a_secret([*watched.constructor, SCENARIO], SEED)
-
-
-def test_neither_process_loads_experiments(watched: Watched) -> None:
-    """Ray itself loads the class behind a handle, so the server's process does hold `actors.host`: code, no data."""
-    assert "coordinator.server.fleet.coordinator_actor" in watched.loaded["server"]
-    assert "actors.host" in watched.loaded["device"]
-    for loaded in watched.loaded.values():
-        assert not [name for name in loaded if name.partition(".")[0] == "scenarios"]
-
-
-def test_devices_load_of_the_server_only_what_is_public(watched: Watched) -> None:
-    theirs = [name for name in watched.loaded["device"] if name.startswith("coordinator.")]
-    assert all(name.startswith("coordinator.protocol") for name in theirs), theirs
 
 
 def asked_again(second: Callable[[], Query], *, decoder: str = "centred", each: int) -> Job:

@@ -1,8 +1,9 @@
-"""Foreign mechanisms on Ray: they travel by value, each side holds what is its own, and releases are the same."""
+"""Foreign mechanisms on Ray: they travel by value, with a package that helps, and each side holds what is its own."""
 
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import mechanisms
@@ -11,7 +12,7 @@ import pytest
 import ray
 from custom_jobs import job
 from custom_jobs import outcome as here
-from runs import present
+from runs import Command, present
 
 from benchmarks.victims import below
 from coordinator.server.fleet.coordinator_actor import start_coordinator
@@ -21,8 +22,6 @@ from scenarios.backends import on_ray as place
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.session import InMemoryRounds
 from scenarios.families.main.run import Job, _packages, run_job
-
-pytestmark = pytest.mark.cluster
 
 
 def there(session: OnRay, of: Job, progress: Callable[[RunProgress], None] = lambda _: None) -> Outcome:
@@ -53,12 +52,14 @@ def watched(ray_session: OnRay) -> tuple[Outcome, dict[str, set[str]]]:
         return there(ray_session, ADAPTIVE, progress), seen
 
 
+@pytest.mark.cluster
 def test_adaptive_policies_ask_the_same_there(watched: tuple[Outcome, dict[str, set[str]]]) -> None:
     far, near = watched[0], here(ADAPTIVE)
     assert far.releases_sha256 == near.releases_sha256
     assert [ask.query.id for ask in far.state.asked] == [ask.query.id for ask in near.state.asked]
 
 
+@pytest.mark.cluster
 def test_each_side_holds_its_own_and_imports_nobody_elses_file(watched: tuple[Outcome, dict[str, set[str]]]) -> None:
     """Ray loads the class behind a handle in the server's process, as in any run; the foreign file in none."""
     seen = watched[1]
@@ -71,6 +72,7 @@ def test_each_side_holds_its_own_and_imports_nobody_elses_file(watched: tuple[Ou
     assert all(name.startswith("coordinator.protocol") for name in theirs), theirs
 
 
+@pytest.mark.cluster
 def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None:
     """An aggregator holds no handle of a device: nothing of `actors` is there, with a foreign class as without."""
     from coordinator.server.fleet.querying import start_aggregators  # noqa: PLC0415 (Ray)
@@ -94,6 +96,7 @@ class Unlucky(InMemoryRounds):
             raise KeyboardInterrupt
 
 
+@pytest.mark.cluster
 def test_a_run_that_was_interrupted_goes_on(ray_session: OnRay) -> None:
     """It began in this process."""
     held = Unlucky()
@@ -103,6 +106,7 @@ def test_a_run_that_was_interrupted_goes_on(ray_session: OnRay) -> None:
     assert whole.releases_sha256 == here(job(mechanisms.LocalHashing(), rounds=4)).releases_sha256
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("kind", [mechanisms.NeverEnds])
 def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[mechanisms.Raises]) -> None:
     far, near = there(ray_session, job(kind(late=2), rounds=4, workers=1)), here(job(kind(late=2), rounds=4))
@@ -115,3 +119,45 @@ def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[me
     assert far.failure == near.failure
     assert str(far.failure).startswith(f"mechanism {kind.__name__}, method sketch, round 2: ")
     assert far.releases_sha256 == near.releases_sha256
+
+
+HELPER = """
+import numpy as np
+
+def one_hot(item, liked, items):
+    bits = np.zeros((item.size, 2 * items), np.uint8)
+    rated = np.flatnonzero(item >= 0)
+    bits[rated, item[rated] + items * ~liked[rated]] = 1
+    return bits
+"""
+HELPED = """
+import sketching.hot
+from theirs.good import OUE
+
+class Helped(OUE):
+    def sketch(self, question, ratings, coins):
+        return sketching.hot.one_hot(*ratings.random_item(coins.words()), question.items)
+"""
+
+
+@pytest.fixture
+def folder(importable: Path) -> Path:
+    """A folder of one's own: a package, and another one that it imports."""
+    source = Path(mechanisms.__file__).read_text(encoding="utf-8")
+    for package, files in (("theirs", {"good": source, "helped": HELPED}), ("sketching", {"hot": HELPER})):
+        (importable / package).mkdir()
+        for name, text in {"__init__": "", **files}.items():
+            (importable / package / f"{name}.py").write_text(text, encoding="utf-8")
+    return importable
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_the_command_runs_it_on_ray_as_in_process(folder: Path, lent: None, blindrec: Command) -> None:
+    """One class from a module of its package, with a package beside it that helps; Ray's workers find neither."""
+    asked = ["--design", "theirs.helped:Helped", "--with", "sketching", "--items", "20", "--rated", "5"]
+    run = ["run", *asked, "--users", "2000", "--json", "-"]
+    near = blindrec(*run, "--backend", "inprocess").result
+    far = blindrec(*run, "--backend", "ray", "--workers", "1", "--devices-per-actor", "1000").result
+    assert far["releases_sha256"] == near["releases_sha256"]
+    assert (far["mechanism"], far["actors"]) == (near["mechanism"], 2)

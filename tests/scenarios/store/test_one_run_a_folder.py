@@ -148,7 +148,7 @@ def test_a_command_is_refused_while_another_holds_its_folder(command: str, blind
 
 
 def test_a_run_holds_its_folder_to_its_end(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks of killed processes go with them; see `test_crash_points`."""
+    """Locks of killed processes go with them; see `test_units`."""
     keep, write, times = Journal.keep, whole_files.write_bytes, list[object]()
 
     def contend(call: Any, *arguments: Any) -> None:

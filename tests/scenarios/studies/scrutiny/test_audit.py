@@ -236,13 +236,10 @@ def test_no_release_is_likelier_than_the_likeliest(design: str) -> None:
 
 BY = {
     dishonest.OneCoin: "worst",
-    dishonest.TwoQuestions: "searched",
     dishonest.FreshNoise: "repeat",
-    dishonest.LowBits: "worst",
     dishonest.UnusedField: "searched",
     dishonest.SkewedSet: "worst",
     dishonest.Overheard: "company",
-    dishonest.Remembered: "rounds",
     dishonest.LaterLeak: "rounds",
     dishonest.SameNoise: "rounds",
     dishonest.OneRating: "searched",
