@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coordinator.protocol.channels import independent_bits as independent_bits
     from coordinator.protocol.channels import matrix_channel as matrix_channel
     from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
+    from coordinator.protocol.schedule import Horizon, Panel, Schedule
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, Policy, ServerState
     from scenarios.backends.selection import InProcess, Ray
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         report,
         run,
         sweep,
+        years,
     )
     from scenarios.studies.scrutiny.audit import audit
     from scenarios.studies.scrutiny.composing import Composition, composed
@@ -94,10 +96,12 @@ __all__ = [
     "Composition",
     "Conformance",
     "DataResult",
+    "Horizon",
     "InProcess",
     "Likelihood",
     "Mechanism",
     "OnlineScenario",
+    "Panel",
     "PlanResult",
     "Policy",
     "Question",
@@ -106,6 +110,7 @@ __all__ = [
     "Result",
     "RunResult",
     "Scenario",
+    "Schedule",
     "ServerState",
     "ServersAudit",
     "Setting",
@@ -130,11 +135,13 @@ __all__ = [
     "servers_audit",
     "shuffled_audit",
     "sweep",
+    "years",
 ]
 
 _HOMES = {
     "coordinator.protocol.channels": ("Likelihood", "independent_bits", "matrix_channel"),
     "coordinator.protocol.custom": ("Catalogue", "CoinsBlock", "Mechanism", "Question", "RatingsBlock", "Tally"),
+    "coordinator.protocol.schedule": ("Horizon", "Panel", "Schedule"),
     "coordinator.server.rounds.setting": ("Setting",),
     "coordinator.server.rounds.state": ("Ask", "Policy", "ServerState"),
     "scenarios.backends.selection": ("InProcess", "Ray"),
@@ -160,6 +167,7 @@ _HOMES = {
         "report",
         "run",
         "sweep",
+        "years",
     ),
 }
 """The names that each module holds."""

@@ -137,6 +137,7 @@ _COMMANDS: list[tuple[str, dict[str, str]]] = [
         "anything is run.",
         "compare": "Compare what recommendations are worth under each trust model, on one split of one file of "
         "ratings.",
+        "years": "Show what it costs to keep asking: people that each schedule takes on each rung, under one epsilon.",
     }),
     ("scrutiny_commands", {
         "check": "Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.",

@@ -249,8 +249,8 @@ class SweepResult(Result):
         return sweep.rows(self) if of == "settings" else sweep.table(self._swept.units)
 
     def __repr__(self) -> str:
-        seeds = len({key.seed for key in self._swept.units})
-        return f"SweepResult({self._swept.sweep.in_words(self.frame())}, {seeds} seeds)"
+        sweep = self._swept.sweep
+        return f"SweepResult({sweep.in_words(self.frame())}, {sweep.count_seeds(self._swept.units)} seeds)"
 
     def _repr_html_(self) -> str:
         if (answer := self._swept.sweep.answer(self)) is None:
@@ -417,6 +417,47 @@ def compare(
     )
 
     return _measured(comparison({"ratings": ratings, **settings}), backend, out, progress=progress)
+
+
+def years(
+    ratings: str | Path | pd.DataFrame | None = None,
+    backend: BackendChoice | None = None,
+    *,
+    out: str | Path | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> SweepResult:
+    """Measure what it costs to keep asking, as `blindrec years` does: people by schedule, on each rung of trust.
+
+    Parameters
+    ----------
+    ratings : path or DataFrame, optional
+        A file of ratings with times, or a DataFrame with the columns that it would have. Default: made worlds.
+    backend : InProcess or Ray, optional
+        Where; default: in this process, on all its CPUs.
+    out : path, optional
+        Folder in which every finished unit is kept; the same call goes on there. Default: nothing is kept.
+    progress : bool
+        Whether to show progress.
+    **settings
+        Flags of the command by their names, such as ``period="month"``, ``periods=12``, ``schedule=("once", "front")``,
+        ``epsilon``, ``trust_models`` and ``seeds``.
+
+    Returns
+    -------
+    SweepResult
+        ``frame()`` has a row each rung and schedule, and ``plot()`` draws people that each takes.
+
+    Raises
+    ------
+    InputError
+        If something cannot be used.
+    KeyboardInterrupt
+        On Ctrl-C, or a notebook's stop button: the text says what ``out`` keeps.
+    """
+    from scenarios.studies.years.years_sweep import years as study  # noqa: PLC0415 (others need not wait for it)
+
+    return _measured(study({"ratings": ratings, **settings}), backend, out, progress=progress)
 
 
 def plan(

@@ -687,23 +687,27 @@ def best_set(
     central = float(_require("the central epsilon", epsilon))
     _require_devices(devices)
     _require_delta(delta, devices, any_delta=False)
+    rough = rough_set(items=items, padded=padded, epsilon=central, devices=devices, delta=delta, share=share)
+    levels = subset_levels(items + padded, padded, rough.subset_size)
+    return rough._replace(local_epsilon=largest_local_epsilon(levels, epsilon=epsilon, devices=devices, delta=delta))
+
+
+def rough_set(*, items: int, padded: int, epsilon: float, devices: int, delta: float, share: float = 0.15) -> SetDesign:
+    """Return the same with about the largest local epsilon, by a rule of thumb: for plans that are certified later."""
     values = items + padded
     steps = np.arange(min(items, 20 * values // padded))
     avoid, both = (np.cumprod(np.maximum(values - sets * padded - steps, 0) / (values - steps)) for sets in (1, 2))
     subset_sizes = (steps + 1)[avoid > 1e-9]
     avoid, both = avoid[avoid > 1e-9], both[avoid > 1e-9]
     pi, kappa = (np.asarray(one, np.float64) for one in (1 - avoid, avoid - both))
-    local = np.maximum(_rough(pi, kappa, central, devices, delta), central)
+    local = np.maximum(_rough(pi, kappa, epsilon, devices, delta), epsilon)
     hit = np.exp(local) / (1 + np.expm1(local) * (1 - avoid))  # Chance of a report that meets the set, over omega's
     own, without = subset_sizes / values, avoid * subset_sizes / (values - padded)
     present, absent = hit * own, hit * (own - without) + hit * np.exp(-local) * without
     rate = share * present + (1 - share) * absent
     variances = rate * (1 - rate) / np.square(present - absent)
     best = int(np.argmin(variances))
-    size = int(subset_sizes[best])
-    levels = subset_levels(values, padded, size)
-    certified = largest_local_epsilon(levels, epsilon=epsilon, devices=devices, delta=delta)
-    return SetDesign(size, certified, float(variances[best]))
+    return SetDesign(int(subset_sizes[best]), Fraction(float(local[best])), float(variances[best]))
 
 
 def _rough(pi: Floats, kappa: Floats, epsilon: float, devices: int, delta: float) -> Floats:

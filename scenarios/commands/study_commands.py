@@ -25,6 +25,7 @@ from scenarios.show.tables import printed
 from scenarios.store.run_folder import require_counts
 from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.years.years_settings import Years
 
 _FROM_COMPARISON = ("held_out", "split_by", "features", "feature_columns")
 _OF_FILE = ("columns", "like_from", "duplicates", "bad_lines", "unrated", *_FROM_COMPARISON)
@@ -207,3 +208,57 @@ def compare(
 
 
 compare.__doc__ = COMPARE_HELP
+
+
+YEARS_HELP = """Show what it costs to keep asking: people that each schedule takes on each rung, under one epsilon.
+
+Lists are made anew every period, and one epsilon holds for all periods together. It ends in a table: who is trusted,
+what lists are worth then under the best schedule, how many people it takes for the target in every period, how surely
+a guess about a person is right, and what is left if who is trusted lies; then the people that every schedule takes.
+
+\b
+  once      everybody answers once, on arrival
+  split     everybody answers in every period, under equal shares
+  rotate    everybody answers once, in one of the periods
+  front     most in the first period, then as much as wears off
+  stay:L    everybody answers in L periods from arrival on, then is silent
+
+Without a file it is a made world, in which shares of likes drift. A file needs times: its own months or years pass, and
+lists are held against the likes of the next one.
+
+\b
+  blindrec years
+  blindrec years --drift 0.3 --periods 24 --epsilon 4
+  blindrec years ratings.csv --period month --out years
+  blindrec years ratings.csv --period year --like-from 4 --schedule once,stay:4
+"""
+
+
+@with_fields({name: field for name, field in Years.model_fields.items() if name != "ratings"})
+def years(
+    file: Annotated[Path | None, typer.Argument(help="A file of ratings with times [a made world].")] = None,
+    *,
+    place: BackendFlags,
+    out: Annotated[Path | None, typer.Option(help="Folder to keep units in: new, or of the same study.")] = None,
+    details: Annotated[bool, typer.Option("--details", help="Print every schedule with intervals, too.")] = False,
+    output: Output,
+    **values: Any,
+) -> None:
+    """Show what it costs to keep asking; see `YEARS_HELP`."""
+    from scenarios.studies.sweep.sweep_folder import swept
+    from scenarios.studies.years.years_sweep import years as study_of
+
+    sweep = study_of({"ratings": file, **values})
+    with lasting_folder(out) as folder:
+        opening = place.session(sweep.work, sharing=True)
+        done = swept(sweep, opening, folder, console(), lasting=out is not None)
+
+    def show() -> None:
+        sweep.show(printed(), done.result, "blindrec years")
+        if details:
+            sweep.show_details(printed(), done.result, "every schedule")
+
+    output.deliver(sweep.family, done.result, show)
+
+
+years.__doc__ = YEARS_HELP

@@ -33,6 +33,8 @@ _HEADLINES = {
     "online": "{voters} voters helped to serve clients by {recommender}, {rounds} rounds each.",
     "two-tier": "{public} public people taught a server, and {answered} private devices answered by {mechanism}.",
     "compare": "{ratings}: {people_in_file} people and {items} items, each mechanism on the same split.",
+    "years": "Lists are made anew in each of {periods} periods, and epsilon {epsilon} holds for all of them together: "
+    "it is about one person's whole history.",
     "plan": "The target: {target}.",
     "data": "A file of {ratings} ratings by {users} people of {items} items.",
     "audit": "Attacks on real releases of {design}: claimed is a privacy loss of {claimed} nats, exact {exact}, and "
@@ -65,6 +67,8 @@ _AUDITED = {"claimed": "one release, as claimed", "exact": "one release, by its 
 _COLUMNS = {
     "rows": "trust_model mechanism features epsilon neighbours delta epsilon_local users public ndcg to_popularity "
     "hit_rate recall coverage liar_likes liar_share",
+    "years": "trust_model schedule users_needed users_low users_high users_once of_popularity "
+    "of_popularity_without_noise epsilon_local",
     "who_pays": "by group trust_model mechanism features epsilon users people ndcg to_popularity",
     "designs": "design decoder users epsilon accuracy exact users_here trust_model private neighbours delta note",
     "learnable": "epsilon design decoder users accuracy users_here",
@@ -188,6 +192,8 @@ class ReportSection:
             return [Risk.of(record, key, words) for key, words in every if key not in repeats]
         rows = [row for name in (*_COLUMNS, "settings", "schemes") for row in record.get(name) or ()]
         rows = [record["recommended"]] if record.get("recommended") else rows
+        if family == "years":
+            rows = [{**row, "epsilon": row["epsilon_horizon"]} for row in rows]
         guaranteed = [
             row for row in rows if row.get("epsilon") is not None and (family != "compare" or is_guaranteed(row))
         ]
@@ -256,7 +262,7 @@ class ReportSection:
             if isinstance(value, Mapping):
                 yield from self.tables(value, f"{of}{self.words(key)}: ")
             rows = [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
-            keys = _COLUMNS.get(key, "").split() if not of else []
+            keys = _COLUMNS.get("years" if self.subject.family == "years" else key, "").split() if not of else []
             keys = [one for one in keys or columns_of(rows) if any(row.get(one) is not None for row in rows)]
             if keys:
                 cells = [[measured(row, one) for one in keys] for row in rows[:MOST_ROWS]]

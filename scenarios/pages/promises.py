@@ -137,7 +137,7 @@ def promises_of(family: str, record: Mapping[str, Any]) -> list[PrivacyPromise]:
     if family in ("run", "online", "two-tier"):
         return [promised(record)]
     if family == "compare" or record.get("rows"):
-        return merged((_kind_of_row(row), _named(row)) for row in record["rows"])
+        return merged((_kind_of_row(row), _named(row)) for row in map(_of_schedule, record["rows"]))
     if family == "data" or "answer_not" in record:
         return [PrivacyPromise("local", "Nothing can be said of people like the file's")]
     if family == "plan":
@@ -175,6 +175,11 @@ def merged(named: Iterable[tuple[str, str]]) -> list[PrivacyPromise]:
     pairs = dict.fromkeys(named)
     names = {kind: [name for of, name in pairs if of == kind] for kind in KINDS}
     return [PrivacyPromise(kind, ", ".join(several)) for kind, several in names.items() if several]
+
+
+def _of_schedule(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row of a study of years with the names that rows of comparisons have."""
+    return {**row, "mechanism": row["schedule"], "epsilon": row["epsilon_horizon"]} if "schedule" in row else row
 
 
 def _named(row: Mapping[str, Any]) -> str:

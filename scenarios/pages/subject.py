@@ -22,6 +22,7 @@ TABLES = ("items", "rounds", "iterations", "units", "figure")
 """Tables of a folder that pictures draw."""
 _KEYS = {
     "claimed measured confidence": "audit",
+    "rows epsilon_of_all": "years",
     "rows people_in_file": "compare",
     "designs recommended target": "plan",
     "format ratings_per_user": "data",
@@ -113,7 +114,7 @@ def family_of(record: Mapping[str, Any], path: object) -> str:
     for keys, family in _KEYS.items():
         if {*keys.split()} <= {*record}:
             return family
-    families = ", ".join(dict.fromkeys(_KEYS.values()))
+    families = ", ".join(dict.fromkeys(sorted(_KEYS.values(), key="years".__eq__)))
     raise InputError(f"{path} holds a record that no report shows; name a result of {families}")
 
 

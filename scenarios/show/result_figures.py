@@ -479,3 +479,47 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
             points.append({**line, **ends, "epsilon": epsilon, "mechanism": row["mechanism"], "starred": starred})
     table = pd.DataFrame(points)
     return table if points and table["starred"].any() else table.drop(columns="starred", errors="ignore")
+
+
+def years(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
+    """Yield the people that every schedule takes on each rung, and lists' worth by period where least is trusted."""
+    names = list(dict.fromkeys(row["schedule"] for row in record["rows"]))
+    looks = {name: {**look(place), "linestyle": "", "mfc": "none", "markersize": 7} for place, name in enumerate(names)}
+    marks = []
+    for row in record["rows"]:
+        ends = row["users_low"], row["users_high"]
+        marks.append(Mark(row["trust_model"], row["schedule"], row["users_needed"], looks[row["schedule"]], *ends))
+    for rung in dict.fromkeys(row["trust_model"] for row in record["rows"]):
+        once = next(row["users_once"] for row in record["rows"] if row["trust_model"] == rung)
+        marks.append(Mark(rung, "one period", once, {"marker": "|", "color": DARK, "markersize": 14, "mew": 2}))
+    shown = [mark for mark in marks if mark.value is not None]
+    panels = []
+    if shown:
+        people = Axis(f"people for {100 * record['worth']:g} % of popularity in every period", "value", "log")
+        panels.append(FigurePanel(marks=shown, x=people, title=f"epsilon {record['epsilon']:g} for all"))
+    last = record["rows"][-1]["trust_model"]  # that of least trust
+    points = pd.DataFrame(
+        [
+            {"label": row["schedule"], "x": period, "y": ours / popular}
+            for row in record["rows"]
+            if row["trust_model"] == last
+            for period, (ours, popular) in enumerate(zip(row["ndcg"], record["popularity"], strict=True), 1)
+            if popular > 0
+        ]
+    )
+    target = Reference(record["worth"], {"color": GREY, "linestyle": ":"}, f"{100 * record['worth']:g} %")
+    panels.append(
+        FigurePanel(
+            points=points,
+            x=Axis("period", "x", ticks="whole"),
+            y=Axis("NDCG, of popularity's", "y", low=0),
+            looks={name: {**look(place), "label": name} for place, name in enumerate(names)},
+            title=f"{last}: {record['people']:,} people",
+            references=[target],
+        )
+    )
+    alt = (
+        "Left: people for the target in every period under one epsilon, a row for each rung of trust and a marker for "
+        f"each schedule. Right: what lists are worth by period, {last}, with the people there are."
+    )
+    yield Picture("figure", "What it costs to keep asking", alt, panels, points, size=(5.6, 4.0))

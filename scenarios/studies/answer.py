@@ -184,6 +184,7 @@ class Answer(AnswerPart):
     people: int
     items: int
     splits: int
+    sampling: str = "splits"  # What so many of there are
     share: float = Field(gt=0)  # The target: this share ...
     of: Target  # ... of this list without privacy
     best: MeasuredWorth  # NDCG at 10
@@ -230,6 +231,7 @@ class Study:
     file_error: Mapping[str, float]  # Of a rung: see `crossing.among_files`
     volunteers: float = 0.0
     others: str = ""
+    sampling: tuple[int, str] | None = None  # How many of what there are, where that is other than splits
 
     def answer(self, *, share: float, of: Target) -> Answer:
         """Return the answer for a target."""
@@ -250,7 +252,8 @@ class Study:
             file=self.file,
             people=self.people,
             items=self.items,
-            splits=len(base),
+            splits=self.sampling[0] if self.sampling else len(base),
+            sampling=self.sampling[1] if self.sampling else "splits",
             share=share,
             of=of,
             best=MeasuredWorth.of(self.best),
@@ -571,7 +574,7 @@ def _nearest(steps: Sequence[LadderStep]) -> list[LadderStep]:
 
 def show_answer(console: Console, answer: Answer, more: str = "") -> None:
     """Print the table of each epsilon, its advice, and where the rest lies."""
-    setting = f"{answer.people:,} people, {answer.items:,} items, {answer.splits} splits"
+    setting = f"{answer.people:,} people, {answer.items:,} items, {answer.splits} {answer.sampling}"
     for at in answer.by_epsilon:
         columns, lines = answer_table(answer, at)
         title = f"{answer.file}: {setting}; epsilon {at.epsilon:g}"

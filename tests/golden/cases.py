@@ -274,6 +274,14 @@ def _comparisons() -> dict[str, Case]:
     }
 
 
+def _years() -> dict[str, Case]:
+    small = "years --items 200 --likes 5 --periods 3 --people 3000 --seeds 4 "
+    return {
+        "years, every rung": Case(small + "--schedule split,rotate,front --filter-drift estimated"),
+        "years, churn, stay": Case(small + "--trust-models curator,local --churn 0.2 --schedule once,stay:2"),
+    }
+
+
 def _scrutiny() -> dict[str, Case]:
     audit, behind = "audit --releases 4000 --design ", " --trust {} --epsilon 2"
     return {
@@ -301,6 +309,7 @@ CASES = {
     **_sweeps(),
     **_theory(),
     **_comparisons(),
+    **_years(),
     **_scrutiny(),
 }
 """By name, as they are in the golden file."""

@@ -107,6 +107,10 @@ unit), {rows} and every figure as a picture; all its points, bounds included, st
         """Return in a few words what the result's rows hold."""
         return f"{rows['users'].notna().sum()} of {len(rows)} thresholds reached" if "users" in rows else "finished"
 
+    def count_seeds(self, units: Mapping[K, M]) -> int:
+        """Return how many seeds were measured."""
+        return len({key.seed for key in units})  # type: ignore[attr-defined] # units' names end in the seed
+
     def from_line(self, line: Mapping[str, Any]) -> tuple[K, M]:
         """Read a unit's name and measurement from its line in the folder."""
         key: K = self.key(*(line[name] for name in self.key._fields))

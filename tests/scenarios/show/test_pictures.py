@@ -23,6 +23,7 @@ CASES = (
     *("maxsense", "maxsense, two seeds", "sign, eliminate, centred", "file, set", "pairs, epsilon inf"),
     *("online, p-rec", "online, clients and a budget", "online, file", "two-tier, pmc", "two-tier, privunit"),
     *("plan", "bounds", "data", "adversary, slow-halving", "adversary, theorem-15"),
+    *("years, every rung", "years, churn, stay"),
     *("sweep, adaptive", "sweep, adaptive, moments", "sweep, online", "sweep, online, file", "sweep, two-tier"),
 )
 """Of the golden results: of each family some that look different."""

@@ -1,0 +1,137 @@
+"""Plans of shuffled rounds: how the set mechanism is run in every round, so that the whole of each history holds.
+
+Rounds have shares of the square of the distance of two normal laws. A rule of thumb says which local epsilon and which
+size of reports that allows; then the privacy profiles of all rounds in which one person answers are composed, and
+budgets are lowered until (epsilon, delta) was certified for each kind of person.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from coordinator.protocol.amplification import SetDesign, rough_set, shuffled_delta, subset_levels
+from coordinator.protocol.composition import (
+    ShuffledRounds,
+    gaussian_distance,
+    gaussian_epsilon,
+    plan_delta,
+    require_finite,
+)
+
+_STEP = 1.01  # Budgets of a shuffler's rounds are lowered by a per cent until the whole plan holds
+_MOST_STEPS = 120  # Budgets are raised to three times the rule of thumb's at most
+_SHARES_ALONE = 2000  # With so many steps down nothing of them is left, and shares of epsilon add up
+_THOUSANDTHS = 1000  # Local epsilons are whole thousandths, rounded down
+
+
+class SharedRound(NamedTuple):
+    """A round of a shuffler's: honest devices that answer it, at least, and the share of the budget that it has."""
+
+    devices: int
+    share: Fraction
+
+
+History = tuple[SharedRound, ...]
+"""The rounds in which one person answers."""
+
+
+@lru_cache(maxsize=1 << 9)
+def shuffled_plan(
+    histories: frozenset[History], *, items: int, padded: int, epsilon: Fraction, delta: float
+) -> Mapping[SharedRound, SetDesign]:
+    """Return how the set mechanism is run in every round of a plan, so that each history keeps (epsilon, delta).
+
+    Parameters
+    ----------
+    histories : frozenset
+        Rounds in which one person answers, for every kind of person there is.
+    items, padded : int
+        Items N, and likes w that sets are padded or cut to.
+    epsilon : Fraction
+        Of a whole history [nats].
+    delta : float
+        Of a whole history.
+
+    Returns
+    -------
+    mapping
+        Of each round, how many values a report names and its local epsilon, in whole thousandths of a nat: budgets by
+        the rule of thumb, lowered by a per cent at a time until the composition of each history was certified.
+    """
+    exact = require_finite("epsilon", epsilon)
+    distance, longest = gaussian_distance(exact, delta), _longest(histories)
+    rounds = {one for history in histories for one in history}
+
+    @cache
+    def designs(step: int) -> dict[SharedRound, SetDesign]:
+        square = distance**2 * _STEP ** -min(step, _SHARES_ALONE)
+        return {one: _design(one, square, exact, items, padded, delta) for one in rounds}
+
+    @cache
+    def holds(step: int) -> bool:
+        every = designs(step)
+        return all(_delta_of(history, every, items, padded, exact, delta) <= delta for history in longest)
+
+    # Steps that hold, and that do not: at the end of the way down shares of epsilon add up, which always holds
+    holding, failing, step, stride = None, None, 0, 4
+    while holding is None or failing is None or holding - failing > 1:
+        if holds(step):
+            holding = step
+        else:
+            failing = step
+        if holding is not None and holding < -_MOST_STEPS:
+            break
+        if holding is None or failing is None:
+            step += stride if holding is None else -stride
+            stride *= 2
+        else:
+            step = (holding + failing) // 2
+    return designs(holding)
+
+
+def _longest(histories: Iterable[History]) -> list[History]:
+    """Return the histories that hold no other one, with which the others are certified, too."""
+    counts = {history: Counter(history) for history in histories}
+    return [
+        history
+        for history, rounds in counts.items()
+        if not any(rounds < other for name, other in counts.items() if name != history)
+    ]
+
+
+@lru_cache(maxsize=1 << 13)
+def _design(one: SharedRound, square: float, epsilon: Fraction, items: int, padded: int, delta: float) -> SetDesign:
+    central = gaussian_epsilon(math.sqrt(square * one.share), delta)
+    best = rough_set(items=items, padded=padded, epsilon=central, devices=one.devices, delta=delta, share=0.1)
+    local = Fraction(math.floor(_THOUSANDTHS * best.local_epsilon), _THOUSANDTHS)
+    return best._replace(local_epsilon=max(local, epsilon * one.share))
+
+
+def _delta_of(
+    history: History,
+    designs: Mapping[SharedRound, SetDesign],
+    items: int,
+    padded: int,
+    epsilon: Fraction,
+    delta: float,
+) -> float:
+    parts = [
+        ShuffledRounds(
+            subset_levels(items + padded, padded, designs[one].subset_size),
+            designs[one].local_epsilon,
+            one.devices,
+            count,
+        )
+        for one, count in sorted(Counter(history).items())
+    ]
+    if len(parts) == 1 and parts[0].rounds == 1:
+        part = parts[0]
+        return shuffled_delta(
+            part.bound, epsilon=epsilon, local_epsilon=Fraction(part.local_epsilon), devices=part.devices
+        )
+    return plan_delta(parts, epsilon=epsilon, delta=delta)

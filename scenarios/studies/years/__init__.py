@@ -1,0 +1,1 @@
+"""Years: what it costs to keep asking, on every rung of trust."""
