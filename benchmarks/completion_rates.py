@@ -14,7 +14,7 @@ from coordinator.protocol.checked import LARGEST
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.features import tastes
 from coordinator.protocol.rating_table import Rows, starts_of
-from coordinator.server.completion.crowd import local_crowd
+from coordinator.server.completion.crowd import local_public_users
 from coordinator.server.completion.fitting import Fitting, begin, iterate
 from scenarios.show.intervals import mean_interval
 
@@ -102,7 +102,7 @@ def _rows_where(values: Floats2, seen: np.ndarray[tuple[int, int], np.dtype[np.b
 
 def _complete(rows: Rows, fitting: Fitting, iterations: int = 30) -> Floats2:
     """Return the optimum X of equation 2 on a planted matrix of mean 0, without centring."""
-    crowd = local_crowd(rows)
+    crowd = local_public_users(rows)
     model = begin(crowd, fitting, lowest=-LARGEST, highest=LARGEST, scale=None)
     model.features.mean[:] = 0.0
     features = iterate(model, crowd, fitting, iterations).features

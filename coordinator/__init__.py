@@ -24,8 +24,8 @@ def name_kernels_folder(here: Path) -> None:
             for file in sorted(Path(folder).rglob("*.py")):
                 whole.update(hashlib.sha256(file.read_bytes()).digest())
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 (Path's fails without a home)
-    place = here / "__pycache__" if writable else Path(caches) / "blindrec"
-    os.environ["NUMBA_CACHE_DIR"] = str(place / whole.hexdigest())
+    caches_folder = here / "__pycache__" if writable else Path(caches) / "blindrec"
+    os.environ["NUMBA_CACHE_DIR"] = str(caches_folder / whole.hexdigest())
 
 
 name_kernels_folder(Path(__file__).parent)

@@ -26,7 +26,7 @@ class Shuffler:
     def __init__(self, query: Query, agreement: Agreement, openings: Openings | None = None) -> None:
         # Of two rounds of one query the difference would show some devices: where ``openings`` says that the reports of
         # some were handed on before, they are handed on again, and no others.
-        if (half := by_query().get(query.design)) and half.addressed(query):
+        if (mechanism := by_query().get(query.design)) and mechanism.addressed(query):
             raise InputError(by_address(query.design))  # as a policy of one's own may ask
         self._query, self._agreement = query, Agreement.arrived(agreement)
         self._agreement.require_covered(query)
@@ -44,8 +44,8 @@ class Shuffler:
         if release.pairs is not None:
             raise InputError(f"{self._query} has public pairs of items, which name the devices; ask without a shuffler")
         mask = release.answered_mask()
-        if (words := release.words()) is not None:
-            self._questions.append(words[mask])
+        if (questions := release.words()) is not None:
+            self._questions.append(questions[mask])
         self._senders.append(release.first + np.flatnonzero(mask))
         self._first = min(self._first, release.first)
         self._stop = max(self._stop, release.first + release.count)
@@ -88,8 +88,8 @@ class Shuffler:
         rows = rows if counts.all() else rows[counts]
         questions: bytes | None = None
         if self._query.own_questions:  # a report is the pair, so that the question is its first bytes
-            words = np.concatenate([*self._questions, np.empty(0, np.uint64)])[counts].astype(">u8")
-            rows = np.concatenate([words.view(np.uint8).reshape(answered, QUESTION_BYTES), rows], axis=1)
+            question_words = np.concatenate([*self._questions, np.empty(0, np.uint64)])[counts].astype(">u8")
+            rows = np.concatenate([question_words.view(np.uint8).reshape(answered, QUESTION_BYTES), rows], axis=1)
         rows = ascending(rows)
         if self._query.own_questions:
             head = np.ascontiguousarray(rows[:, :QUESTION_BYTES]).view(">u8").ravel()
@@ -110,8 +110,8 @@ class Shuffler:
 
 def ascending(rows: Bits2) -> Bits2:
     """Return rows of bytes in ascending order, shape (reports, bytes)."""
-    words = -(-rows.shape[1] // 8)
-    padded = np.zeros((len(rows), 8 * words), np.uint8)
+    row_words = -(-rows.shape[1] // 8)
+    padded = np.zeros((len(rows), 8 * row_words), np.uint8)
     padded[:, : rows.shape[1]] = rows
     columns: Words2 = padded.view(">u8").astype(np.uint64)
     return rows[np.lexsort(columns.T[::-1])]

@@ -19,7 +19,7 @@ from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes
 from coordinator.protocol.budget import PrivacyParameter
 from coordinator.server.online import service as serving
-from coordinator.server.online.recommenders import Promise
+from coordinator.server.online.recommenders import PublicFacts
 from coordinator.server.online.service import Pick, Served, by_coin, serve
 from scenarios.backends import on_ray
 from scenarios.backends.selection import InProcess
@@ -40,7 +40,7 @@ ALLOWED: dict[type, dict[str, tuple[type, ...]]] = {
     },
     Ballot: {"service": (Service,), "first": (int,), "stop": (int,)},
     Votes: {"service_id": (bytes,), "first": (int,), "electors": (np.ndarray,), "votes": (np.ndarray,)},
-    Promise: {
+    PublicFacts: {
         **dict.fromkeys(["rounds", "objects", "diversity", "radius", "peers", "voters"], (int,)),
         "epsilon": (float,),
     },
@@ -96,9 +96,9 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
         tap.offered.append((self.number, round_number, chosen, liked))
         return liked
 
-    def tapped(service: Service, promise: Promise, transport: Any, pick: Any, **others: Any) -> Served:
-        served = serve(service, promise, transport, pick, **others)
-        tap.handed += [service, promise, served]
+    def tapped(service: Service, facts: PublicFacts, transport: Any, pick: Any, **others: Any) -> Served:
+        served = serve(service, facts, transport, pick, **others)
+        tap.handed += [service, facts, served]
         return served
 
     monkeypatch.setattr("scenarios.families.online.online_run.VoterCohort", Tapped)
@@ -125,7 +125,7 @@ def run(request: pytest.FixtureRequest, wire: Wire, tmp_path: Path) -> OnlineRes
 def test_nothing_crosses_but_what_is_on_the_list(run: OnlineResult, wire: Wire) -> None:
     assert {type(value) for value in wire.asked} == {Service, Ballot, np.ndarray}
     assert {type(value) for value in wire.answered} == {Votes, np.ndarray}
-    assert {type(value) for value in wire.handed} == {Service, Promise, Served}
+    assert {type(value) for value in wire.handed} == {Service, PublicFacts, Served}
     for value in [*wire.asked, *wire.answered, *wire.handed]:
         if type(value) is np.ndarray:
             assert (value.dtype, value.ndim) == (np.int32, 1), "addresses"
@@ -253,7 +253,7 @@ def test_on_ray_the_coordinator_is_handed_addresses_only(monkeypatch: pytest.Mon
     assert (clients.bounds, clients.hosts) == ([(0, len(world.clients))], hosts[4:])
     for one in plan.clients:
         check(one.service)
-        check(one.promise)
+        check(one.facts)
     assert not shows_a_secret(started["coordinator"], SEED)
     stream = pickle.dumps(started["coordinator"])
     assert world.secret not in stream

@@ -18,7 +18,7 @@ from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.coins import derive
 from coordinator.server.fleet.cohorts import cut
-from coordinator.server.online.recommenders import Promise
+from coordinator.server.online.recommenders import PublicFacts
 from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
 from scenarios.backends.session import DeviceGroup
 from scenarios.families.online.online_run import KeptClients
@@ -40,7 +40,9 @@ def _world(
     whose = np.arange(DEVICES, dtype=np.int32) % (len(own) + 1) - 1
     voters = PlantedVoters(client=whose, taste=taste, diverse=diverse, objects=OBJECTS, radius=1)
     clients = {place: Client(place, likes_of(taste[place], diverse[place], OBJECTS)) for place in range(len(own))}
-    promise = Promise(rounds=ROUNDS, objects=OBJECTS, diversity=1, radius=1, peers=2, voters=invited, epsilon=math.inf)
+    facts = PublicFacts(
+        rounds=ROUNDS, objects=OBJECTS, diversity=1, radius=1, peers=2, voters=invited, epsilon=math.inf
+    )
     plans = [
         ClientPlan(
             service=Service(
@@ -51,7 +53,7 @@ def _world(
                 epsilon=epsilon,
                 own_device=device,
             ),
-            promise=promise,
+            facts=facts,
             coin=derive(COINS, str(place)),
         )
         for place, device in enumerate(own)

@@ -31,7 +31,7 @@ from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.protocol.trust_models import SHUFFLED, TWO_SERVERS
 from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import Cohorts, cut
-from coordinator.server.fleet.handed_rounds import read_shuffled
+from coordinator.server.fleet.intermediaries import read_shuffled
 from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState

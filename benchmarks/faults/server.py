@@ -24,7 +24,7 @@ from coordinator.protocol.trust import OPENER, OpeningBook, Openings, ShuffledRo
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.aggregation import aggregate, require_answer
 from coordinator.server.fleet.cohorts import Cohorts, Layout, cut, side_by_side
-from coordinator.server.fleet.handed_rounds import SumQuerying, read_shuffled
+from coordinator.server.fleet.intermediaries import SumQuerying, read_shuffled
 from coordinator.server.fleet.panel import BlockRequest, Panel
 from coordinator.server.rounds.conductor import Block, Check, Transport
 from coordinator.server.rounds.state import Ask

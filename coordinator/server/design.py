@@ -32,5 +32,5 @@ class Design(Protocol):
     def items(self) -> int:
         """Number of items N of the catalogue."""
 
-    def query(self, **terms: Unpack[RoundTerms]) -> Query:
+    def query(self, **header: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""

@@ -67,14 +67,14 @@ def learner_of(mechanism: Mechanism, world: World, options: LearnerOptions) -> L
     if isinstance(mechanism, Anchor):
         anchors = learner_for(mechanism.design(world), 1 - options.confidence)
         return RoundLearner(anchors=anchors, clusters=world.clusters)
-    own = mechanism.own if isinstance(mechanism, CustomAdapter) else None
+    custom = mechanism.own if isinstance(mechanism, CustomAdapter) else None
     if options.decoder == POSTERIOR:
         return PosteriorLearner(
             design=mechanism.design(world),
             clusters=world.clusters,
             confidence=options.confidence,
             assume_malicious=options.assume_malicious,
-            own=own,
+            custom=custom,
         )
     curator = None
     if mechanism.trust == CURATOR:
@@ -82,4 +82,4 @@ def learner_of(mechanism: Mechanism, world: World, options: LearnerOptions) -> L
             epsilon=world.epsilon, rated=world.rated, neighbours=mechanism.relation(), seed=options.curator_seed
         )
     how = Decoding(clusters=world.clusters, decoder=options.decoder, curator=curator, public=options.public)
-    return SumLearner(mechanism=mechanism, how=how, own=own)
+    return SumLearner(mechanism=mechanism, how=how, custom=custom)

@@ -17,7 +17,7 @@ from coordinator.protocol.trust import OPENER, Openings
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.aggregation import aggregate, load_decoder, no_release
 from coordinator.server.fleet.cohorts import Cohorts, Layout, LocalHosts, calls, require_round, spread_here
-from coordinator.server.fleet.handed_rounds import read_shuffled
+from coordinator.server.fleet.intermediaries import read_shuffled
 from coordinator.server.rounds.conductor import Transport, run_rounds
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
@@ -43,7 +43,7 @@ Cast = Mapping[str, list[Any]]  # The cohorts of each kind of devices
 
 def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -> T:
     """Conduct a run in so many threads; see `scenarios.backends.session.Backend.run`."""
-    admit(job.plan.own)
+    admit(job.plan.custom)
     keeper = Keeper(job.ledger)
     cast: Cast = {
         name: [group.kind(group.holdings, job.secret, first, stop, keeper=keeper) for first, stop in group.bounds]

@@ -96,7 +96,7 @@ def _middle(
                 start_server(kind, secrets[kind.side], share_permit(work.secret, kind.side), route, agreement, book)
                 for kind in KINDS
             ), {}
-    return start_shuffler(cohorts, work.layout, agreement, work.plan.own, book), {}
+    return start_shuffler(cohorts, work.layout, agreement, work.plan.custom, book), {}
 
 
 def _follow(
@@ -191,7 +191,7 @@ class OnRay:
         """Return the workers of a run; see `scenarios.backends.session.Backend.choose_workers`."""
         # A worker takes seconds to start, in which one alone computes `BITS_A_WORKER`; the time of custom mechanisms is
         # unknown.
-        query = plan.rehearsal() if self._most and plan.own is None else None
+        query = plan.rehearsal() if self._most and plan.custom is None else None
         return self.workers if query is None else max(1, min(self.workers, -(-answers * query.bits // BITS_A_WORKER)))
 
     @in_a_line()
@@ -203,7 +203,9 @@ class OnRay:
         openings = None if intermediary_of(work.plan.agreement) is None else start_keeper(work.openings).actor
         workers = work.layout.workers
         ensemble = DeviceActors(work, keeper, workers)
-        apart = query is not None and intermediary_of(work.plan.agreement) is None and not alone(workers, work.plan.own)
+        apart = (
+            query is not None and intermediary_of(work.plan.agreement) is None and not alone(workers, work.plan.custom)
+        )
         needs = ensemble.needs + (CPUS * workers if apart else 0.0)
 
         def devices_ready() -> None:
@@ -274,7 +276,7 @@ class DeviceActors:
         groups = {name: dealt(group.bounds, min(group.hosts or most, most)) for name, group in device_groups.items()}
         self.actors = sum(map(len, groups.values()))
         self._cpus = int(min(1.0, _CPU_SHARE * workers / max(self.actors, 1)) * 1000) / 1000
-        own, cpus = work.plan.own, self._cpus
+        own, cpus = work.plan.custom, self._cpus
         with suppress_stderr():
             self.cohorts = {
                 name: Cohorts(

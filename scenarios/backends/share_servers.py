@@ -12,7 +12,7 @@ from coordinator.aggregators.word_server import WordServer
 from coordinator.protocol.agreement import Agreement
 from coordinator.protocol.messages import Query
 from coordinator.protocol.trust import OpeningBook
-from coordinator.server.fleet.handed_rounds import SumQuerying
+from coordinator.server.fleet.intermediaries import SumQuerying
 
 KINDS: tuple[type[ShareServer[Any]], ...] = (WordServer, SeedServer)
 """Both servers, in the order in which the server that reads their sums calls them."""

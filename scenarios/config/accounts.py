@@ -22,7 +22,7 @@ from coordinator.protocol.shares import WORD_BYTES
 from coordinator.protocol.trust_models import CURATOR, TRUST, TWO_SERVERS, TrustModel
 
 if TYPE_CHECKING:
-    from coordinator.server.rounds.setting import GroupPromise
+    from coordinator.server.rounds.setting import GroupGuarantee
     from coordinator.server.rounds.state import Ask, Counts
     from scenarios.config.scenario import Scenario
 
@@ -61,7 +61,7 @@ class Account:
     local: Epsilon  # What a device's answers are randomized under in all [nats], and what its mechanism is made for
     agreement: Agreement  # What devices and whoever stands between them and the server hold
     smallest: RoundSize = EVERY_SIZE  # How many devices a round asks at least
-    groups: GroupPromise | None = None  # What groups are promised that are each shuffled apart
+    groups: GroupGuarantee | None = None  # What groups are promised that are each shuffled apart
 
     @property
     def budget(self) -> Epsilon:

@@ -50,7 +50,7 @@ from scenarios.config.custom_halves import OwnSettings, own_of
 from scenarios.config.scenario import ADDED, EXACT, EXPECTED, SMALLEST, TELL, Scenario
 
 if TYPE_CHECKING:
-    from coordinator.server.rounds.setting import GroupPromise
+    from coordinator.server.rounds.setting import GroupGuarantee
     from coordinator.server.rounds.state import Ask, Counts
 
 CENTRAL = "(epsilon, delta)-differential privacy of all that a device holds, of what a shuffler hands on of its round"
@@ -255,11 +255,11 @@ def _groups_account(
     clauses: Mapping[str, Any],
 ) -> ShuffledAccount:
     """Return the account of a policy that asks groups, each shuffled apart; their sizes follow from the policy."""
-    from coordinator.server.rounds.setting import GroupPromise  # noqa: PLC0415 (numerical)
+    from coordinator.server.rounds.setting import GroupGuarantee  # noqa: PLC0415 (numerical)
 
     assert scenario.epsilon is not None  # refused before
     share_delta = answer_share(scenario)[1]
-    groups = GroupPromise(epsilon=scenario.epsilon, delta=share_delta, honest=clauses["counted"])
+    groups = GroupGuarantee(epsilon=scenario.epsilon, delta=share_delta, honest=clauses["counted"])
     queries = _groups(mechanism, scenario, groups)
     devices = min(count for _, count in queries)
     _require_delta(scenario, max(count for _, count in queries), least=devices)
@@ -282,7 +282,7 @@ def _require_delta(scenario: Scenario, devices: int, *, least: int) -> None:
         raise InputError(f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; {remedy}")
 
 
-def _groups(mechanism: MechanismKind, scenario: Scenario, promise: GroupPromise) -> list[tuple[Query, int]]:
+def _groups(mechanism: MechanismKind, scenario: Scenario, promise: GroupGuarantee) -> list[tuple[Query, int]]:
     """Return the queries of a design that asks groups, and the honest devices of each group."""
     from coordinator.server.rounds.group_policies import groups_policy  # noqa: PLC0415 (numerical)
     from coordinator.server.rounds.setting import Setting  # noqa: PLC0415

@@ -134,7 +134,7 @@ class Counting:
     """Rounds that are their numbers; it knows how many were begun."""
 
     in_step: bool
-    own: None = None
+    custom: None = None
     agreement: None = None
     begun: list[int] = field(default_factory=list)
 

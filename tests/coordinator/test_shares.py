@@ -48,7 +48,7 @@ from coordinator.protocol.shares import (
 )
 from coordinator.protocol.trust import BookActor, Openings
 from coordinator.protocol.trust_models import TWO_SERVERS
-from coordinator.server.fleet.handed_rounds import SumQuerying
+from coordinator.server.fleet.intermediaries import SumQuerying
 from coordinator.server.rounds.state import Ask
 
 SECRET, DEVICES, ITEMS, MOST = bytes(range(16)), 200, 61, 6

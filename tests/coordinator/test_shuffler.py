@@ -22,7 +22,7 @@ from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.trust import OPENER, OpeningError, Openings, ShuffledRound
 from coordinator.protocol.trust_models import SHUFFLED
 from coordinator.server.fleet.cohorts import Layout, plan_layout
-from coordinator.server.fleet.handed_rounds import read_shuffled
+from coordinator.server.fleet.intermediaries import read_shuffled
 from coordinator.server.rounds.state import Ask
 from coordinator.shuffler import Shuffler
 

@@ -123,10 +123,10 @@ ALLOWED: dict[type, set[str]] = {
     World: {part.name for part in dataclasses.fields(World)},  # with no block model
     LikedPairTotals: {"mechanism", "world", "likes", "pair_items"},
     CountedSet: {"items", "rated", "subset_size", "counted_group"},
-    SumLearner: {"mechanism", "how", "own"},
+    SumLearner: {"mechanism", "how", "custom"},
     Decoding: {"clusters", "decoder", "curator", "public"},
-    PosteriorLearner: {"design", "clusters", "confidence", "assume_malicious", "own"},
-    RoundLearner: {"anchors", "clusters", "own"},
+    PosteriorLearner: {"design", "clusters", "confidence", "assume_malicious", "custom"},
+    RoundLearner: {"anchors", "clusters", "custom"},
     Curator: {"epsilon", "rated", "neighbours", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts"},

@@ -15,7 +15,7 @@ from scipy.special import expit, kl_div
 from scipy.stats import binom
 
 from coordinator.protocol.arrays import Bits, Bools, Floats
-from coordinator.server.online.recommenders import Promise, Recommender, Rule, recommender_of
+from coordinator.server.online.recommenders import PublicFacts, Recommender, Rule, recommender_of
 from scenarios.theory.bounds import check_epsilon
 
 # The oracle: every documented coin, set and bit once more, in plain Python integers and as slow as can be.
@@ -433,7 +433,7 @@ class Tiny:
 def worst_case_tiny(tiny: Tiny) -> tuple[float, float]:
     """Return the most that any recommended sequence can become likelier, and less likely, by one voter more [nats]."""
     named = recommender_of(tiny.recommender)
-    promise = Promise(
+    promise = PublicFacts(
         rounds=tiny.weighed, objects=tiny.objects, diversity=tiny.diversity, radius=tiny.radius, peers=tiny.peers
     )
     search = _Search(

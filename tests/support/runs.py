@@ -28,7 +28,7 @@ from coordinator.protocol.arrays import Bits2, Bools2, Indices
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import RowTable
-from coordinator.server.online.recommenders import Promise
+from coordinator.server.online.recommenders import PublicFacts
 from coordinator.server.online.service import Pick, Served, by_sequence, serve
 from scenarios import cli
 from scenarios.backends.selection import InProcess
@@ -302,7 +302,7 @@ def liking(objects: int, *liked: Sequence[int]) -> list[list[int]]:
 def served(name: str, written: Written, pick: Pick | Sequence[int], **told: Any) -> Served:
     """A service that is over."""
     rounds, objects = written.likes.shape
-    promise = Promise(**{"rounds": rounds, "objects": objects, **told})
+    promise = PublicFacts(**{"rounds": rounds, "objects": objects, **told})
     announced = Service(client=0, recommender=name, rounds=rounds, objects=objects, epsilon=None)
     drawn = pick if callable(pick) else by_sequence(np.array(pick, np.uint8))
     return serve(announced, promise, written, drawn)

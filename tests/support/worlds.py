@@ -33,7 +33,7 @@ from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.value_channels import ChoiceChannel
-from coordinator.server.completion.crowd import Crowd, local_crowd
+from coordinator.server.completion.crowd import PublicUsers, local_public_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
 
 # The project's objects, built from the oracle's worlds.
@@ -437,9 +437,9 @@ class PlantedRatings(NamedTuple):
     items: Indices
     values: Floats
 
-    def crowd(self, workers: int = 1) -> Crowd:
+    def crowd(self, workers: int = 1) -> PublicUsers:
         """All its users, public."""
-        return local_crowd(self.rows(), ThreadPoolExecutor(workers) if workers > 1 else None, workers)
+        return local_public_users(self.rows(), ThreadPoolExecutor(workers) if workers > 1 else None, workers)
 
     def rows(self) -> Rows:
         """Its ratings."""

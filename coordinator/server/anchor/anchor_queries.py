@@ -48,12 +48,12 @@ def history_of(rounds: Sequence[AnchorRound]) -> AnchorHistory:
     """Return the rounds by what they are good for: where pairs are asked again, turned signs before them are void."""
     plain = tuple(anchor_round for anchor_round in rounds if anchor_round.plain)
     rounds = [anchor_round for anchor_round in rounds if not anchor_round.plain]
-    places = [place for place, anchor_round in enumerate(rounds) if not anchor_round.turned]
+    places = [number for number, anchor_round in enumerate(rounds) if not anchor_round.turned]
     last = places[-1] if places else -1
-    voided = [place for place, anchor_round in enumerate(rounds[: last + 1]) if anchor_round.turned]
+    voided = [number for number, anchor_round in enumerate(rounds[: last + 1]) if anchor_round.turned]
     before = rounds[: voided[-1]] if voided else ()
     return AnchorHistory(
-        pairs=tuple(rounds[place] for place in places),
+        pairs=tuple(rounds[number] for number in places),
         given_up=sum(anchor_round.statistic.answered for anchor_round in before if not anchor_round.turned),
         turned=tuple(rounds[last + 1 :]),
         plain=plain,

@@ -74,19 +74,21 @@ def passing(query: Query, *, rated: int) -> Floats2:
     guess, probabilities = query.arrays[GUESS] / GUESS_UNIT, np.zeros((len(counts), query.items))
     rates = scipy.special.expit(guess[1::2] - guess[0::2])  # how probably devices that guess a class like each item
     for k in range(len(rates)):
-        own = counts[2 * k : 2 * k + 2]
+        class_counts = counts[2 * k : 2 * k + 2]
         chances = np.stack([1 - rates[k], rates[k]]) * sensed / query.items
-        size = _ring(own, chances, rated)
-        one = np.zeros(size)
+        size = _ring(class_counts, chances, rated)
+        rating_law = np.zeros(size)
         for sign in (1, -1):
-            np.add.at(one, sign * own % size, chances / 2)
-        one[0] += 1 - chances.sum()
+            np.add.at(rating_law, sign * class_counts % size, chances / 2)
+        rating_law[0] += 1 - chances.sum()
         # One rating adds +v or -v, equally often, or nothing: a symmetric law, whose transform is real. The sum of w -
         # 1 has the (w - 1)-th power as its transform, on a ring so long that sums hardly ever wrap around.
-        masses = scipy.fft.irfft(scipy.fft.rfft(one).real ** (rated - 1), size)[: size // 2]
+        masses = scipy.fft.irfft(scipy.fft.rfft(rating_law).real ** (rated - 1), size)[: size // 2]
         within = masses[0] + 2 * np.cumsum(np.append(0.0, masses[1:]))  # P(|sum| <= v)
         passes = np.append(0.0, (within[:-1] + within[1:]) / 2)
-        probabilities[2 * k : 2 * k + 2] = np.sign(own) * passes[np.minimum(np.abs(own), size // 2 - 1)]
+        probabilities[2 * k : 2 * k + 2] = (
+            np.sign(class_counts) * passes[np.minimum(np.abs(class_counts), size // 2 - 1)]
+        )
     return probabilities
 
 
@@ -112,14 +114,14 @@ class TableFit:
     tables: Floats  # shape (R, K, L); Like rates given the guess, of each round
     errors: Floats  # shape (L, R, K, K); Covariances of the tables' columns
 
-    def strays(self, reading: RoundEstimates, place: int) -> float:
+    def strays(self, reading: RoundEstimates, round_index: int) -> float:
         """Return by how many standard deviations a round's controls are farther from its table than noise has them."""
-        own = reading.controls & (reading.users > 0)
-        if not own.any():
+        controls = reading.controls & (reading.users > 0)
+        if not controls.any():
             return 0.0
-        at = self.clusters.argmax(axis=1)[own]
-        expected_means = np.einsum("ki,ki->i", reading.slopes[:, own], self.tables[place][:, at])
-        squares = reading.users[own] * (reading.means[own] - reading.offset[own] - expected_means) ** 2
+        at = self.clusters.argmax(axis=1)[controls]
+        expected_means = np.einsum("ki,ki->i", reading.slopes[:, controls], self.tables[round_index][:, at])
+        squares = reading.users[controls] * (reading.means[controls] - reading.offset[controls] - expected_means) ** 2
         return float((squares.sum() - squares.size) / np.sqrt(2 * squares.size))
 
 
@@ -135,8 +137,11 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
     # matrix T x 1_K + diag_r(sum_i P(i in c) users_ri s_ri s_ri^T), T the walk's precision (`_ties`), and right side
     # sum_i P(i in c) users_ri s_ri m_ri, plus first / FIRST^2 in round 0. The inverse of the matrix is the column's
     # covariance, whose blocks of a round widen the noise of its means in the probabilities that are returned.
-    means = np.array([one.means - one.offset for one in readings])
-    users, slopes = np.array([one.users for one in readings]), np.array([one.slopes for one in readings])
+    means = np.array([reading.means - reading.offset for reading in readings])
+    users, slopes = (
+        np.array([reading.users for reading in readings]),
+        np.array([reading.slopes for reading in readings]),
+    )
     rounds, classes, items = slopes.shape
     clusters = first.shape[1]
     ties, weighted = np.kron(_ties(rounds, TIE), np.eye(classes)), slopes * users[:, None]
@@ -149,9 +154,9 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
         membership = scipy.special.softmax(odds, axis=1)
         shares = (membership.sum(axis=0) + SHARE_ITEMS) / (items + clusters * SHARE_ITEMS)
         for c in range(clusters):
-            own = weighted * membership[:, c]
-            system = ties + scipy.linalg.block_diag(*np.einsum("rki,rli->rkl", own, slopes))
-            right = np.einsum("rki,ri->rk", own, means)
+            weights = weighted * membership[:, c]
+            system = ties + scipy.linalg.block_diag(*np.einsum("rki,rli->rkl", weights, slopes))
+            right = np.einsum("rki,ri->rk", weights, means)
             right[0] += first[:, c] / FIRST**2
             inverse = np.linalg.inv(system)
             tables[:, :, c] = np.clip((inverse @ right.ravel()).reshape(rounds, classes), LEAST_RATE, 1 - LEAST_RATE)
@@ -178,9 +183,9 @@ def walk(values: Floats, errors: Floats, places: Sequence[int], rounds: int, *, 
     """Return the likeliest walk of so many rounds through noisy values at some of its places."""
     system, right = _ties(rounds, tie), np.zeros(rounds)
     right[0] = start / FIRST**2
-    for value, error, place in zip(values, errors, places, strict=True):
-        system[place, place] += error**-2
-        right[place] += value / error**2
+    for value, error, step in zip(values, errors, places, strict=True):
+        system[step, step] += error**-2
+        right[step] += value / error**2
     return np.asarray(np.linalg.solve(system, right), np.float64)
 
 
@@ -282,14 +287,14 @@ class InitialAnchors:
         """Return like rates given the guess, by synthetic devices that sense half of what they rated, shape (K, L)."""
         coins, (classes, _) = np.random.default_rng(0), self.likes.shape
         rates = self.likes @ self.clusters.T
-        own = coins.integers(classes, size=CROWD)
+        classes_of_devices = coins.integers(classes, size=CROWD)
         labels = (coins.random((CROWD, self.pool.size, 1)) > np.cumsum(self.clusters, axis=1)[:, :-1]).sum(axis=2)
-        liked = coins.random(labels.shape) < self.likes[own[:, None], labels]
+        liked = coins.random(labels.shape) < self.likes[classes_of_devices[:, None], labels]
         serves = coins.random(labels.shape) < rated / items / 2
         scores = (serves & liked) @ np.log(rates).T + (serves & ~liked) @ np.log1p(-rates).T
         guesses = np.argmax(scores + 1e-9 * coins.random(scores.shape), axis=1)
         joint_counts = np.full((classes, classes), 0.5)
-        np.add.at(joint_counts, (guesses, own), 1.0)
+        np.add.at(joint_counts, (guesses, classes_of_devices), 1.0)
         return np.asarray(joint_counts / joint_counts.sum(axis=1, keepdims=True) @ self.likes)
 
 
@@ -421,8 +426,8 @@ class TableLearner:
         sound = readings
         weight = np.log(early) if len(readings) < EARLY else np.zeros_like(early)
         fit = fit_tables(sound, start, weight)
-        if any(off := [fit.strays(one, place) > STRAYED for place, one in enumerate(sound)]) and not all(off):
-            sound = [one for one, stray in zip(sound, off, strict=True) if not stray]
+        if any(off := [fit.strays(reading, number) > STRAYED for number, reading in enumerate(sound)]) and not all(off):
+            sound = [reading for reading, stray in zip(sound, off, strict=True) if not stray]
             fit = fit_tables(sound, start, weight)
         evidence = _evidence(sound, fit)
         return TableBelief(
@@ -450,9 +455,12 @@ class TableLearner:
             guess = int(anchor_round.query.arrays[LEAN].argmax())
             seen.append((guess, min(at, rounds - 1), share, 1 / (2 * contrast * math.sqrt(answers))))
         for k in range(classes):
-            own = [(at, share, error) for guess, at, share, error in seen if guess == k]
-            values, errors = np.array([one[1] for one in own]), np.array([one[2] for one in own])
-            places = [one[0] for one in own]
+            observations = [(at, share, error) for guess, at, share, error in seen if guess == k]
+            values, errors = (
+                np.array([observation[1] for observation in observations]),
+                np.array([observation[2] for observation in observations]),
+            )
+            places = [observation[0] for observation in observations]
             rates[:, k] = walk(values, errors, places, rounds, start=1 / classes, tie=SHARE_STEP)
         if classes == 2:
             rates[:, 1] = 1 - rates[:, 0]
@@ -467,10 +475,10 @@ class TableLearner:
         missing = math.log(self.design.items / self.failure) - np.log((1 - doubt) / doubt)
         return np.asarray(np.maximum(missing, 1.0) / np.maximum(gap**2 / 2, 1e-12))
 
-    def ask(self, belief: TableBelief, *, kind: int | None = None, **terms: Unpack[RoundTerms]) -> Query:
+    def ask(self, belief: TableBelief, *, kind: int | None = None, **header: Unpack[RoundTerms]) -> Query:
         """Return the next round's query: about turned signs, or about whether class ``kind`` is guessed."""
         coins = np.random.default_rng(
-            int.from_bytes(derive(terms["public_seed"], f"anchor round {terms['round_number']}"))
+            int.from_bytes(derive(header["public_seed"], f"anchor round {header['round_number']}"))
         )
         tables = turned_tables(
             belief.membership,
@@ -481,12 +489,12 @@ class TableLearner:
             coins=coins,
         )
         tables = tables if kind is None else guess_tables(tables, kind)
-        return self.design.turned(tables, **terms)
+        return self.design.turned(tables, **header)
 
-    def ask_plain(self, **terms: Unpack[RoundTerms]) -> Query:
+    def ask_plain(self, **header: Unpack[RoundTerms]) -> Query:
         """Return a query about first-order signs of the pool."""
-        tables = plain_tables(self.design.pool(terms["public_seed"]), self.design.items, SENSING_LEVELS)
-        return self.design.turned(tables, **terms)
+        tables = plain_tables(self.design.pool(header["public_seed"]), self.design.items, SENSING_LEVELS)
+        return self.design.turned(tables, **header)
 
 
 def asks_guess(anchor_round: AnchorRound) -> bool:
@@ -509,8 +517,11 @@ def _posterior(membership: Floats2, expected: Floats, *, apart: bool) -> Posteri
 
 def _evidence(readings: list[RoundEstimates], fit: TableFit) -> float:
     """Return how much more probable all means are [nats] if items have clusters than if all are liked alike."""
-    means = np.array([one.means - one.offset for one in readings])
-    users, slopes = np.array([one.users for one in readings]), np.array([one.slopes for one in readings])
+    means = np.array([reading.means - reading.offset for reading in readings])
+    users, slopes = (
+        np.array([reading.users for reading in readings]),
+        np.array([reading.slopes for reading in readings]),
+    )
     shares = fit.clusters.mean(axis=0)
     tables = np.concatenate([fit.tables, (fit.tables @ shares)[:, :, None]], axis=2)
     off = means[:, :, None] - np.einsum("rki,rkc->ric", slopes, tables)

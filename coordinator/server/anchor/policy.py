@@ -169,7 +169,7 @@ class TwoClasses:
         )
         return sum(others, start=first)
 
-    def ask(self, belief: Belief, **terms: Unpack[RoundTerms]) -> Query:
+    def ask(self, belief: Belief, **header: Unpack[RoundTerms]) -> Query:
         """Return what the next round asks: decided items only serve the guess, open ones are sensed or serve it."""
         decided = belief.posterior.decided(self.failure)
         expected = np.clip(belief.posterior.expected, -SURE, SURE)
@@ -178,10 +178,10 @@ class TwoClasses:
         for level in LEVELS_TRIED:
             sensed = np.where(decided, 0, level).astype(np.int32)
             tables = two_class_tables(expected, np.zeros_like(expected), sensed)
-            plain = self.design.turned(tables, **terms)
+            plain = self.design.turned(tables, **header)
             wrong, right = simulated(plain, expected, rated=self.design.rated - 1, devices=TRIED_BY).sum(axis=1)
             tables = two_class_tables(expected, (right - wrong) * expected, sensed)
-            query = self.design.turned(tables, **terms)
+            query = self.design.turned(tables, **header)
             slope, _ = contrasts(query, expected, rated=self.design.rated, devices=TRIED_BY)
             information = level * float((slope[~decided] ** 2).sum())
             if best is None or information > best[0]:
@@ -274,7 +274,7 @@ class AnchorPolicy:
             return setting.ask(state, users=users_on_grid((PAIR_AGAIN - 1) * course.paired_users))
         if belief.posterior.decided(setting.failure).all():
             return None
-        query = self.learner.ask(belief, **setting.terms(state))
+        query = self.learner.ask(belief, **setting.header(state))
         return setting.send(state, query, users=users_on_grid(PAIR_GROWTH * state.answers_asked))
 
 
@@ -331,7 +331,7 @@ class TablePolicy:
         """Return the next round, or None once every item is decided or every answer was given."""
         setting, course = self.setting, history_of(state.readings.anchors)
         if not course.pairs and (users := self._plain_users(course)):
-            query = self.learner.ask_plain(**setting.terms(state))
+            query = self.learner.ask_plain(**setting.header(state))
             return setting.send(state, query, users=users_on_grid(users))
         if not course.pairs and not self._by_signs(course):
             return setting.ask(state, users=users_on_grid(self._first_look()))
@@ -353,7 +353,7 @@ class TablePolicy:
         asks = sum(anchor_round.statistic.answered for anchor_round in guesses)
         target = ASKED * 2 * kinds * answers
         kind = len(guesses) % kinds if asks < target else None
-        query = self.learner.ask(belief, kind=kind, **setting.terms(state))
+        query = self.learner.ask(belief, kind=kind, **setting.header(state))
         users = TABLE_GROWTH * max(answers, self._usual())
         if kind is not None:
             users = (target * (1 + (ASKED_MORE if classes == 2 else ASKED_OFTEN)) - asks) / (kinds - kind)

@@ -17,7 +17,7 @@ from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
-from coordinator.server.completion.crowd import Crowd, spread_crowd
+from coordinator.server.completion.crowd import PublicUsers, spread_public_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, ReleaseBook, begin, iterate
 from coordinator.server.completion.weighing import Weighing
 from coordinator.server.rounds.conductor import Block, Fleet
@@ -27,12 +27,12 @@ SIZED_USERS = 1000  # Most public users over whom the common h is averaged; they
 VECTOR_BITS = 16  # Significant bits of the largest entry of V; the others lie on the same grid and have fewer
 
 
-def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
+def announced(model: FittedModel, public_users: PublicUsers) -> FittedModel:
     """Return a model as it is announced to private devices, with all numbers on the public grid and with common h."""
     # EM goes on from the announced model, so that processors which differed in last bits agree again
     features = gridded(model.features)
-    every = max(1, -(-crowd.users // SIZED_USERS))
-    sizes = crowd.ask("sizes", features, every)
+    every = max(1, -(-public_users.users // SIZED_USERS))
+    sizes = public_users.ask("sizes", features, every)
     common = sum(total for total, _ in sizes) / max(1, sum(count for _, count in sizes))
     return replace(model, features=replace(features, common_h=significant(common)), steps=list(model.steps))
 
@@ -115,7 +115,7 @@ GROWTH = 2  # A validated weight is chosen again when the releases have grown by
 class BatchPlan:
     """What is fitted, and what devices are asked; see `coordinator.server.rounds.conductor.ServerSpec`."""
 
-    own: ClassVar[None] = None  # No custom mechanism
+    custom: ClassVar[None] = None  # No custom mechanism
     agreement: ClassVar[None] = None  # about queries alone
     in_step: ClassVar[bool] = (
         True  # other answers would change the next model, and a batch that took one would refuse it
@@ -164,23 +164,23 @@ class Batches:
     def __init__(self, plan: BatchPlan, fleet: Fleet) -> None:
         self._plan, self._fleet, self._batches = plan, fleet, plan.blocks()
         # the server's own model is fitted to all public users; announced models may leave validation users out
-        self._crowd = self._announcing_crowd = spread_crowd(plan.public, fleet)
+        self._public_users = self._announcing_users = spread_public_users(plan.public, fleet)
         if plan.mechanism is not None and isinstance(plan.weight, Weighing):
-            self._announcing_crowd = spread_crowd(plan.weight.announced_to, fleet)
-        self._book, self._digest = ReleaseBook(self._crowd.items, clip=plan.clip), hashlib.sha256()
+            self._announcing_users = spread_public_users(plan.weight.announced_to, fleet)
+        self._book, self._digest = ReleaseBook(self._public_users.items, clip=plan.clip), hashlib.sha256()
         self._announced, self._models = list[bytes](), list[tuple[int, ItemFeatures]]()
         self._weight, self._weighed = 0.0, 0
-        self._over, self._due = 0, False
+        self._batch_number, self._due = 0, False
         self._model: FittedModel | None = None
         self._announced_model: FittedModel
         self._alone: FittedModel
 
     def run_round(self) -> Batch | None:
         """Announce a model to the next batch, ask about it, and weigh the releases in the book."""
-        if self._plan.mechanism is None or self._over == len(self._batches):
+        if self._plan.mechanism is None or self._batch_number == len(self._batches):
             return None
         query, features = self._announce()
-        releases = self._ask(query, features, *self._batches[self._over])
+        releases = self._ask(query, features, *self._batches[self._batch_number])
         self._fold(query, features, releases)
         self._weigh()
         return Batch(
@@ -194,19 +194,19 @@ class Batches:
             weighed=self._weighed,
         )
 
-    def replay(self, over: Batch) -> None:
+    def replay(self, record: Batch) -> None:
         """Take in a stored batch of an interrupted run; models are fitted again."""
         query, features = self._announce()
-        self._fold(query, features, over.releases(query))
-        self._weight, self._weighed = over.weight, over.weighed
+        self._fold(query, features, record.releases(query))
+        self._weight, self._weighed = record.weight, record.weighed
 
     def outcome(self) -> CompletionOutcome:
         """Return the final model and its history."""
         if self._plan.mechanism is None:
-            return public_only(self._plan, self._crowd)
+            return public_only(self._plan, self._public_users)
         model = self._iterate()
         return CompletionOutcome(
-            features=announced(model, self._crowd).features,
+            features=announced(model, self._public_users).features,
             model=model,
             models=self._models,
             announced=self._announced,
@@ -215,32 +215,32 @@ class Batches:
             releases_sha256=self._digest.hexdigest(),
             weight=self._weight,
             validation_users=None
-            if self._announcing_crowd is self._crowd
-            else self._crowd.users - self._announcing_crowd.users,
-            alone=public_only(self._plan, self._crowd) if self._plan.beside else None,
+            if self._announcing_users is self._public_users
+            else self._public_users.users - self._announcing_users.users,
+            alone=public_only(self._plan, self._public_users) if self._plan.beside else None,
         )
 
     def progress(self) -> RunProgress:
         """Return how far the batches have come; a device answers once."""
         asks_devices = self._plan.mechanism is not None
         return RunProgress(
-            rounds=self._over,
+            rounds=self._batch_number,
             planned=len(self._batches) if asks_devices else 0,
             answers=self._book.devices,
             refused=None,
-            epsilon=as_float(self._plan.epsilon) if self._over else 0.0,
+            epsilon=as_float(self._plan.epsilon) if self._batch_number else 0.0,
         )
 
     def _announce(self) -> tuple[SecondOrderQuery, ItemFeatures]:
         """Return the next batch's query and the model that it is about."""
         self._iterate()
-        self._announced_model, plan = announced(self._announced_model, self._announcing_crowd), self._plan
+        self._announced_model, plan = announced(self._announced_model, self._announcing_users), self._plan
         assert plan.mechanism is not None  # otherwise nothing is announced
         query = SecondOrderQuery(
             model=self._announced_model.features.digest,
             mechanism=plan.mechanism,
             epsilon=plan.epsilon,
-            batch=self._over,
+            batch=self._batch_number,
             own_h=plan.own_h,
         )
         self._announced.append(query.model)
@@ -258,56 +258,58 @@ class Batches:
         for release in releases:
             self._digest.update(release.payload)
         self._book.absorb(query, features, releases)
-        first, stop = self._batches[self._over]
-        self._over, self._due = self._over + 1, True
+        first, stop = self._batches[self._batch_number]
+        self._batch_number, self._due = self._batch_number + 1, True
         self._fleet.report_progress(stop - first)
 
     def _weigh(self) -> None:
         """Set the weight of releases, chosen with a model of the announced users without any releases."""
         weight, devices = self._plan.weight, self._book.devices
-        last = self._over == len(self._batches)
+        last = self._batch_number == len(self._batches)
         if not isinstance(weight, Weighing):
             self._weight = weight
         elif self._weighed == 0 or devices >= GROWTH * self._weighed or last:
-            self._weight, self._weighed = weight.choose(self._alone, self._announcing_crowd, self._book), devices
+            self._weight, self._weighed = weight.choose(self._alone, self._announcing_users, self._book), devices
 
     def _iterate(self) -> FittedModel:
         """Return the server's model after all batches so far; make the iterations that are due."""
-        same = self._announcing_crowd is self._crowd
+        same = self._announcing_users is self._public_users
         if self._model is None:
-            self._model = start(self._plan, self._crowd)
-            self._announced_model = self._alone = self._model if same else start(self._plan, self._announcing_crowd)
+            self._model = start(self._plan, self._public_users)
+            self._announced_model = self._alone = self._model if same else start(self._plan, self._announcing_users)
             self._models.append((0, self._model.features))
         if self._due:
-            self._announced_model, self._due = self._further(self._announced_model, self._announcing_crowd), False
-            self._model = self._announced_model if same else self._further(self._model, self._crowd)
-            first, stop = self._batches[self._over - 1]
+            self._announced_model, self._due = self._further(self._announced_model, self._announcing_users), False
+            self._model = self._announced_model if same else self._further(self._model, self._public_users)
+            first, stop = self._batches[self._batch_number - 1]
             if self._plan.returns_model_after(first, stop):
                 self._models.append((stop, self._model.features))
         return self._model
 
-    def _further(self, model: FittedModel, crowd: Crowd) -> FittedModel:
+    def _further(self, model: FittedModel, public_users: PublicUsers) -> FittedModel:
         plan = self._plan
-        return iterate(model, crowd, plan.fitting, plan.batch_iterations, book=self._book, weight=self._weight)
+        return iterate(model, public_users, plan.fitting, plan.batch_iterations, book=self._book, weight=self._weight)
 
 
-def start(plan: BatchPlan, crowd: Crowd) -> FittedModel:
+def start(plan: BatchPlan, public_users: PublicUsers) -> FittedModel:
     """Fit public users alone."""
-    if plan.first_fit is not None and crowd.users == plan.public.users:  # a crowd that announces may leave some out
+    if (
+        plan.first_fit is not None and public_users.users == plan.public.users
+    ):  # a crowd that announces may leave some out
         return plan.first_fit
-    model = begin(crowd, plan.fitting, lowest=plan.lowest, highest=plan.highest, scale=plan.levels)
-    return iterate(model, crowd, plan.fitting, plan.iterations)
+    model = begin(public_users, plan.fitting, lowest=plan.lowest, highest=plan.highest, scale=plan.levels)
+    return iterate(model, public_users, plan.fitting, plan.iterations)
 
 
-def public_only(plan: BatchPlan, crowd: Crowd) -> CompletionOutcome:
+def public_only(plan: BatchPlan, public_users: PublicUsers) -> CompletionOutcome:
     """Return the course of public users alone, with the same number of iterations and without asking anybody."""
-    model = start(plan, crowd)
+    model = start(plan, public_users)
     models = [(0, model.features)]
     for first, stop in plan.blocks():
-        model = iterate(model, crowd, plan.fitting, plan.batch_iterations, weight=0.0)
+        model = iterate(model, public_users, plan.fitting, plan.batch_iterations, weight=0.0)
         if plan.returns_model_after(first, stop):
             models.append((stop, model.features))
-    return CompletionOutcome(features=announced(model, crowd).features, model=model, models=models)
+    return CompletionOutcome(features=announced(model, public_users).features, model=model, models=models)
 
 
 def _silent(_: Block, answer: object) -> None:
@@ -319,6 +321,6 @@ def _releases(block: Block, releases: object) -> None:
     """Refuse anything but a list of releases of a block's devices, ascending."""
     if type(releases) is not list:
         raise InputError(f"releases come as a list, not as a {type(releases).__name__}")
-    devices = [SecondOrderRelease.arrived(one).device for one in releases]
-    if devices != sorted({one for one in devices if block.first <= one < block.stop}):
+    devices = [SecondOrderRelease.arrived(release).device for release in releases]
+    if devices != sorted({device for device in devices if block.first <= device < block.stop}):
         raise InputError("somebody answers for devices that were not asked, or twice")

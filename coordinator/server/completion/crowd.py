@@ -29,11 +29,11 @@ def errors_of(vectors: Floats2, tastes: Floats2, starts: Ints, items: Indices, c
     errors = np.empty(items.size)
     for user in range(tastes.shape[0]):
         taste = tastes[user]
-        for place in range(starts[user], starts[user + 1]):
-            vector, total = vectors[items[place]], centred[place]
+        for at in range(starts[user], starts[user + 1]):
+            vector, total = vectors[items[at]], centred[at]
             for k in range(taste.size):
                 total -= vector[k] * taste[k]
-            errors[place] = total
+            errors[at] = total
     return errors
 
 
@@ -68,15 +68,15 @@ def _add_users(
         for k in range(taste.size):
             for column in range(seen.size):
                 seen[column] += taste[k] * inner[k, column]
-        for place in places:
-            error, row = errors[place], block[items[place]]
+        for at in places:
+            error, row = errors[at], block[items[at]]
             for column in range(seen.size):
                 seen[column] += error * row[column]
         for k in range(taste.size):
             for column in range(seen.size):
                 outer[k, column] += taste[k] * seen[column]
-        for place in places:
-            error, target = errors[place], sums[items[place]]
+        for at in places:
+            error, target = errors[at], sums[items[at]]
             for column in range(seen.size):
                 target[column] += error * seen[column]
 
@@ -100,8 +100,8 @@ def crossed_of(tastes: Floats2, starts: Ints, items: Indices, errors: Floats, co
     rank = tastes.shape[1]
     sums = np.zeros((count, rank))
     for user in range(tastes.shape[0]):
-        for place in range(starts[user], starts[user + 1]):
-            error, target = errors[place], sums[items[place]]
+        for at in range(starts[user], starts[user + 1]):
+            error, target = errors[at], sums[items[at]]
             for k in range(rank):
                 target[k] += error * tastes[user, k]
     return sums
@@ -111,22 +111,22 @@ def crossed_of(tastes: Floats2, starts: Ints, items: Indices, errors: Floats, co
 def products_of(starts: Ints, items: Indices, values: Floats, count: int) -> Floats2:
     """Return the inner products of sparse rows, float64, shape (users, users): E E^T."""
     users = starts.size - 1
-    ends, owners, own = np.zeros(count + 1, np.int64), np.empty(items.size, np.int64), np.empty(items.size)
+    ends, owners, errors = np.zeros(count + 1, np.int64), np.empty(items.size, np.int64), np.empty(items.size)
     for item in items:
         ends[item + 1] += 1
     ends = np.cumsum(ends)
     firsts = ends.copy()
     for user in range(users):
-        for place in range(starts[user], starts[user + 1]):
-            at = ends[items[place]]
-            owners[at], own[at] = user, values[place]
-            ends[items[place]] += 1
+        for rating in range(starts[user], starts[user + 1]):
+            at = ends[items[rating]]
+            owners[at], errors[at] = user, values[rating]
+            ends[items[rating]] += 1
     products = np.zeros((users, users))
     for item in range(count):
         for a in range(firsts[item], firsts[item + 1]):
-            row, value = products[owners[a]], own[a]
+            row, value = products[owners[a]], errors[a]
             for b in range(firsts[item], a + 1):
-                row[owners[b]] += value * own[b]
+                row[owners[b]] += value * errors[b]
     for a in range(users):
         for b in range(a):
             products[b, a] = products[a, b]
@@ -159,9 +159,9 @@ def sizes_of(vectors: Floats2, tastes: Floats2, starts: Ints, items: Indices, ce
         row[:] = 0.0
         first, stop = starts[user], starts[user + 1]
         complete(row, tastes[user], across, items[first:stop], centred[first:stop])
-        for place in range(0, whole, 8):
+        for at in range(0, whole, 8):
             for k in range(8):  # a number of them that is known becomes vector code
-                parts[k] += abs(row[place + k])
+                parts[k] += abs(row[at + k])
         for item in range(whole, count):
             total += abs(row[item])
     return float(total + parts.sum())
@@ -256,8 +256,8 @@ class PublicCohort:
         """Return the sum over every ``every``-th user of the mean absolute residual, and their number."""
         rows = self._rows.of(np.arange(0, self._rows.users, every))
         centred = rows.values - features.mean[rows.items]
-        own = tastes(features, rows.starts, rows.items, centred)
-        sizes = sizes_of(read_only(features.vectors), own, rows.starts, read_only(rows.items), centred)
+        user_tastes = tastes(features, rows.starts, rows.items, centred)
+        sizes = sizes_of(read_only(features.vectors), user_tastes, rows.starts, read_only(rows.items), centred)
         return sizes / features.items, rows.users
 
 
@@ -278,7 +278,7 @@ class PublicHost:
     """Some cohorts of public users in one process."""
 
     def __init__(self, rows: Rows, bounds: list[tuple[int, int]]) -> None:
-        self._cohorts = [PublicCohort(rows.block(*one)) for one in bounds]
+        self._cohorts = [PublicCohort(rows.block(*ends)) for ends in bounds]
         self._step = 0
 
     def ask(
@@ -294,7 +294,7 @@ class PublicHost:
         return [getattr(cohort, method)(*arguments) for cohort in self._cohorts]
 
 
-class Crowd:
+class PublicUsers:
     """All public users: their number, and those of the m items and of their ratings."""
 
     def __init__(self, hosts: Hosts, rows: Rows) -> None:
@@ -323,11 +323,11 @@ def _check(_: Block, answer: Any) -> None:
         raise InputError("cohorts of public users answer with a list")
 
 
-def spread_crowd(rows: Rows, fleet: Fleet) -> Crowd:
+def spread_public_users(rows: Rows, fleet: Fleet) -> PublicUsers:
     """Return public users in cohorts, in processes of a fleet."""
-    return Crowd(fleet.spread(PublicHost, (rows,), cut_users(rows)), rows)
+    return PublicUsers(fleet.spread(PublicHost, (rows,), cut_users(rows)), rows)
 
 
-def local_crowd(rows: Rows, threads: ThreadPoolExecutor | None = None, workers: int = 1) -> Crowd:
+def local_public_users(rows: Rows, threads: ThreadPoolExecutor | None = None, workers: int = 1) -> PublicUsers:
     """Return public users in cohorts in this process, in as many parts as there are workers."""
-    return Crowd(spread_here(PublicHost, (rows,), cut_users(rows), threads, workers), rows)
+    return PublicUsers(spread_here(PublicHost, (rows,), cut_users(rows), threads, workers), rows)

@@ -13,7 +13,7 @@ from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from coordinator.server.completion.crowd import Crowd, Expected, added, merged, product_of, products_of
+from coordinator.server.completion.crowd import Expected, PublicUsers, added, merged, product_of, products_of
 from coordinator.server.completion.mechanisms import server_part_of
 
 KEPT_BYTES = 2**28  # Largest total size of decoded rows that are kept in memory
@@ -93,8 +93,8 @@ class ReleaseBook:
         )
 
     def _decoded(self, batch: _Batch) -> Iterator[Floats2]:
-        half = server_part_of(batch.query.mechanism)
-        blocks = half.blocks(batch.query, batch.features, batch.releases, rescale=self._rescale)
+        part = server_part_of(batch.query.mechanism)
+        blocks = part.blocks(batch.query, batch.features, batch.releases, rescale=self._rescale)
         return (_clipped(rows, batch.features) for rows in blocks) if self._clip else blocks
 
 
@@ -115,33 +115,42 @@ Spectrum = tuple[Floats, Floats2]
 
 
 def spectrum_of(
-    crowd: Crowd, book: ReleaseBook, weight: float, rank: int, *, near: Floats2 | None = None, passes: int = 2
+    public_users: PublicUsers,
+    book: ReleaseBook,
+    weight: float,
+    rank: int,
+    *,
+    near: Floats2 | None = None,
+    passes: int = 2,
 ) -> Spectrum:
     """Return at least the ``rank`` largest singular values of ``[R_pub; sqrt(w) Z]``, and their vectors.
 
     Shapes: ``near`` (m, q).
     """
     with one_thread():
-        rows = crowd.users + (book.rows() if weight else 0)
-        if rows <= min(ROWS, crowd.items):
-            return _of_rows(crowd, book, weight, rank)
-        if crowd.items <= MOMENT_ITEMS:
-            return _of_moment(crowd, book, weight, rank)
-        return _of_subspace(crowd, book, weight, rank, near, passes)
+        rows = public_users.users + (book.rows() if weight else 0)
+        if rows <= min(ROWS, public_users.items):
+            return _of_rows(public_users, book, weight, rank)
+        if public_users.items <= MOMENT_ITEMS:
+            return _of_moment(public_users, book, weight, rank)
+        return _of_subspace(public_users, book, weight, rank, near, passes)
 
 
-def _of_moment(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spectrum:
-    moment = added(crowd.ask("moment"))
+def _of_moment(public_users: PublicUsers, book: ReleaseBook, weight: float, rank: int) -> Spectrum:
+    moment = added(public_users.ask("moment"))
     for rows in book.blocks() if weight else ():
         moment += weight * (rows.T @ rows)
-    values, vectors = linalg.eigh(moment, subset_by_index=(max(0, crowd.items - rank), crowd.items - 1))
+    values, vectors = linalg.eigh(moment, subset_by_index=(max(0, public_users.items - rank), public_users.items - 1))
     return np.sqrt(np.maximum(values[::-1], 0)), np.ascontiguousarray(vectors[:, ::-1])
 
 
-def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spectrum:
+def _of_rows(public_users: PublicUsers, book: ReleaseBook, weight: float, rank: int) -> Spectrum:
     # Rows are U V' + E, E sparse: their products with each other and with others need no row in full
-    parts, features = crowd.ask("parts"), crowd.vectors
-    tastes, errors = np.concatenate([own for own, _ in parts]), sparse.vstack([own for _, own in parts], format="csr")
+    parts, features = public_users.ask("parts"), public_users.vectors
+    tastes, errors = (
+        np.concatenate([tastes_part for tastes_part, _ in parts]),
+        sparse.vstack([errors_part for _, errors_part in parts], format="csr"),
+    )
     blocks = list(book.blocks()) if weight else []
     root = float(np.sqrt(weight))
 
@@ -155,7 +164,7 @@ def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spect
     released = weight * book.gram() if blocks else np.empty((0, 0))
     cross = tastes @ (errors @ features).T
     among = tastes @ (features.T @ features) @ tastes.T + cross + cross.T
-    among += products_of(errors.indptr.astype(np.int64), errors.indices, errors.data, crowd.items)
+    among += products_of(errors.indptr.astype(np.int64), errors.indices, errors.data, public_users.items)
     gram = np.block([[among, across], [across.T, released]])
     squares, left = linalg.eigh(gram, subset_by_index=(max(0, len(gram) - rank), len(gram) - 1))
     squares, left = squares[::-1], left[:, ::-1]
@@ -170,26 +179,26 @@ def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spect
 
 
 def _of_subspace(
-    crowd: Crowd, book: ReleaseBook, weight: float, rank: int, near: Floats2 | None, passes: int
+    public_users: PublicUsers, book: ReleaseBook, weight: float, rank: int, near: Floats2 | None, passes: int
 ) -> Spectrum:
-    width = min(rank + OVERSAMPLE, crowd.items, crowd.users + (book.rows() if weight else 0))
+    width = min(rank + OVERSAMPLE, public_users.items, public_users.users + (book.rows() if weight else 0))
     # columns to start from that ``near`` lacks are the same in every run
-    have: Floats2 = np.empty((crowd.items, 0)) if near is None else near[:, :width]
-    more = np.random.default_rng(width).standard_normal((crowd.items, width - have.shape[1]))
+    have: Floats2 = np.empty((public_users.items, 0)) if near is None else near[:, :width]
+    more = np.random.default_rng(width).standard_normal((public_users.items, width - have.shape[1]))
     block = _orthonormal(np.hstack([have, more]))
     for _ in range(passes - 1):
-        block = _orthonormal(_product(crowd, book, weight, block))
-    return _nystrom(block, _product(crowd, book, weight, block))
+        block = _orthonormal(_product(public_users, book, weight, block))
+    return _nystrom(block, _product(public_users, book, weight, block))
 
 
 def _orthonormal(columns: Floats2) -> Floats2:
     return np.ascontiguousarray(linalg.qr(columns, mode="economic")[0], np.float64)
 
 
-def _product(crowd: Crowd, book: ReleaseBook, weight: float, block: Floats2) -> Floats2:
+def _product(public_users: PublicUsers, book: ReleaseBook, weight: float, block: Floats2) -> Floats2:
     block = np.ascontiguousarray(block)
-    parts = crowd.ask("sweep", block, product_of(np.ascontiguousarray(crowd.vectors.T), block))
-    total = added([part for part, _ in parts]) + product_of(crowd.vectors, added([part for _, part in parts]))
+    parts = public_users.ask("sweep", block, product_of(np.ascontiguousarray(public_users.vectors.T), block))
+    total = added([part for part, _ in parts]) + product_of(public_users.vectors, added([part for _, part in parts]))
     across = np.ascontiguousarray(block.T)  # few rows times many are twice as fast as many times few columns
     for rows in book.blocks() if weight else ():
         total += weight * ((across @ rows.T) @ rows).T
@@ -208,7 +217,12 @@ def _nystrom(block: Floats2, product: Floats2) -> Spectrum:
 
 
 def alternate(
-    features: ItemFeatures, counts: Floats, expected: Expected, crowd: Crowd, book: ReleaseBook, weight: float
+    features: ItemFeatures,
+    counts: Floats,
+    expected: Expected,
+    public_users: PublicUsers,
+    book: ReleaseBook,
+    weight: float,
 ) -> Floats2:
     """Return V of ``min sum_i |r_i - V u_i|^2 + kap sum_j w_j |v_j|^2`` over completed rows r, tastes u held.
 
@@ -219,7 +233,7 @@ def alternate(
     """
     old, kappa = features.vectors, features.kappa
     with one_thread():
-        crossed = old @ expected.tastes + added(crowd.ask("crossed"))
+        crossed = old @ expected.tastes + added(public_users.ask("crossed"))
         gram, weighted = expected.tastes.copy(), expected.weighted_tastes.copy()
         full = features.items / (features.mean_degree or 1.0)
         for rows in book.blocks() if weight else ():
@@ -285,9 +299,9 @@ class Iteration:
     seconds: float  # Duration of the iteration
 
 
-def centre(crowd: Crowd, shrink: float = SHRINK) -> tuple[Floats, Floats]:
+def centre(public_users: PublicUsers, shrink: float = SHRINK) -> tuple[Floats, Floats]:
     """Return every item's shrunken mean over public ratings, and the number of its ratings, shape (m,) each."""
-    counts, sums = added(crowd.ask("first_order"))
+    counts, sums = added(public_users.ask("first_order"))
     if not counts.any():
         raise InputError("public users have 0 ratings to learn from; make more users public")
     overall = sums.sum() / counts.sum()
@@ -305,14 +319,14 @@ class FittedModel:
 
 
 def begin(
-    crowd: Crowd, fitting: Fitting, *, lowest: float, highest: float, scale: tuple[float, ...] | None
+    public_users: PublicUsers, fitting: Fitting, *, lowest: float, highest: float, scale: tuple[float, ...] | None
 ) -> FittedModel:
     """Return a model before the first iteration: item means and V = 0."""
-    mean, counts = centre(crowd)
-    degree = crowd.ratings / max(crowd.users, 1)
+    mean, counts = centre(public_users)
+    degree = public_users.ratings / max(public_users.users, 1)
     features = ItemFeatures(
         mean=mean,
-        vectors=np.zeros((crowd.items, min(fitting.rank, crowd.items))),
+        vectors=np.zeros((public_users.items, min(fitting.rank, public_users.items))),
         kappa=fitting.kappa,
         lowest=lowest,
         highest=highest,
@@ -325,7 +339,7 @@ def begin(
 
 def iterate(
     model: FittedModel,
-    crowd: Crowd,
+    public_users: PublicUsers,
     fitting: Fitting,
     iterations: int,
     *,
@@ -333,16 +347,16 @@ def iterate(
     weight: float = 0.5,
 ) -> FittedModel:
     """Return the model after so many further iterations of EM."""
-    book = book or ReleaseBook(crowd.items)
+    book = book or ReleaseBook(public_users.items)
     model = replace(model, features=replace(model.features, kappa=fitting.kappa), steps=list(model.steps))
     for _ in range(iterations):
         start = time.perf_counter()
-        expected = merged(crowd.ask("expect", model.features))
+        expected = merged(public_users.ask("expect", model.features))
         if fitting.weighted and model.steps:
-            vectors = alternate(model.features, model.counts, expected, crowd, book, weight)
+            vectors = alternate(model.features, model.counts, expected, public_users, book, weight)
         else:
-            vectors = _maximise(model, crowd, fitting, book, weight)
-        step = _step(model.features, vectors, expected, crowd.ratings, model.counts)
+            vectors = _maximise(model, public_users, fitting, book, weight)
+        step = _step(model.features, vectors, expected, public_users.ratings, model.counts)
         model.steps.append(replace(step, seconds=time.perf_counter() - start))
         model.features = replace(model.features, vectors=vectors)
     return model
@@ -353,11 +367,13 @@ def item_weights(features: ItemFeatures, counts: Floats) -> Floats:
     return np.ones(counts.size) if features.mean_degree is None else (counts + 1) / (counts + 1).mean()
 
 
-def _maximise(model: FittedModel, crowd: Crowd, fitting: Fitting, book: ReleaseBook, weight: float) -> Floats2:
-    rank = min(fitting.rank, crowd.items)
-    values, model.near = spectrum_of(crowd, book, weight, rank, near=model.near, passes=2 if model.steps else 4)
+def _maximise(
+    model: FittedModel, public_users: PublicUsers, fitting: Fitting, book: ReleaseBook, weight: float
+) -> Floats2:
+    rank = min(fitting.rank, public_users.items)
+    values, model.near = spectrum_of(public_users, book, weight, rank, near=model.near, passes=2 if model.steps else 4)
     sizes = values[:rank] if fitting.mstep == "keep" else np.maximum(values[:rank] - fitting.kappa, 0)
-    vectors = np.zeros((crowd.items, rank))
+    vectors = np.zeros((public_users.items, rank))
     vectors[:, : sizes.size] = model.near[:, : sizes.size] * np.sqrt(sizes)
     if not (weight and book.rows()):  # exactly 0: the sign of a rounding error would be no fair coin on a device
         vectors[model.counts == 0] = 0.0

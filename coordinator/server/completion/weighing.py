@@ -8,7 +8,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, read_only
 from coordinator.protocol.features import ItemFeatures, predictions_of, tastes
 from coordinator.protocol.rating_table import Rows
-from coordinator.server.completion.crowd import Crowd
+from coordinator.server.completion.crowd import PublicUsers
 from coordinator.server.completion.fitting import FittedModel, Fitting, ReleaseBook, iterate
 
 BLOCK = 2048  # Users that are scored at once; it does not affect the result
@@ -20,9 +20,9 @@ def squared_errors(features: ItemFeatures, seen: Rows, targets: Rows, workers: i
 
     def score(bounds: tuple[int, int]) -> Floats:
         shown, hidden = seen.block(*bounds), targets.block(*bounds)
-        own = tastes(features, shown.starts, shown.items, shown.values - features.mean[shown.items])
+        user_tastes = tastes(features, shown.starts, shown.items, shown.values - features.mean[shown.items])
         predictions = predictions_of(
-            read_only(features.vectors), read_only(features.mean), own, hidden.starts, hidden.items, *ends
+            read_only(features.vectors), read_only(features.mean), user_tastes, hidden.starts, hidden.items, *ends
         )
         return np.square(predictions - hidden.values)
 
@@ -74,9 +74,11 @@ class Weighing:
         """The public users that announced models are fitted to."""
         return self.folds[0].train
 
-    def choose(self, start: FittedModel, crowd: Crowd, book: ReleaseBook) -> float:
+    def choose(self, start: FittedModel, public_users: PublicUsers, book: ReleaseBook) -> float:
         """Choose the weight of the releases in a book."""
-        trials = [iterate(start, crowd, self.fitting, ITERATIONS, book=book, weight=weight) for weight in WEIGHTS]
+        trials = [
+            iterate(start, public_users, self.fitting, ITERATIONS, book=book, weight=weight) for weight in WEIGHTS
+        ]
         return WEIGHTS[surest(np.stack([self.errors(trial.features) for trial in trials]))]
 
     def errors(self, features: ItemFeatures) -> Floats:

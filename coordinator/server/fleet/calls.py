@@ -64,7 +64,7 @@ class Flight(NamedTuple):
 
     question: BlockRequest
     answer: Any
-    over: Any
+    aggregate: Any
 
 
 Landed = Callable[[Flight, bool], None]  # Called after every flight, with whether its answer counts
@@ -82,7 +82,7 @@ def carry(
     while not panel.done:
         while question := panel.question(time.monotonic()):
             flight = send(question)
-            flying[flight.over] = flight
+            flying[flight.aggregate] = flight
         for done in _ended(flying, panel.until):
             flight = flying.pop(done)
             number, epoch, _ = flight.question
@@ -98,7 +98,7 @@ def carry(
 def _taken(flight: Flight) -> Any:
     """Return what was made of an answer; raise the devices' own error if that is why there is nothing."""
     try:
-        return result_of(flight.over)
+        return result_of(flight.aggregate)
     except Exception:
         result_of(flight.answer)
         raise
@@ -141,6 +141,8 @@ class RayHosts:
 
     def _references(self, shared: Sequence[Any]) -> list[Any]:
         """Store objects that go to all blocks with `ray.put`, unless the last question sent the same ones."""
-        references = {id(one): reference for one, reference in self._stored}
-        self._stored = [(one, references[id(one)] if id(one) in references else ray.put(one)) for one in shared]
+        references = {id(stored): reference for stored, reference in self._stored}
+        self._stored = [
+            (value, references[id(value)] if id(value) in references else ray.put(value)) for value in shared
+        ]
         return [reference for _, reference in self._stored]

@@ -25,8 +25,8 @@ class Cohorts:
     def blocks(self, first: int, stop: int) -> list[Block]:
         """Return a block for each cohort that has some of the devices ``first`` to ``stop - 1``."""
         return [
-            Block(self.hosts[place % len(self.hosts)], max(start, first), min(end, stop))
-            for place, (start, end) in enumerate(self.bounds)
+            Block(self.hosts[index % len(self.hosts)], max(start, first), min(end, stop))
+            for index, (start, end) in enumerate(self.bounds)
             if max(start, first) < min(end, stop)
         ]
 
@@ -34,7 +34,7 @@ class Cohorts:
 def dealt(bounds: Sequence[tuple[int, int]], hosts: int) -> list[list[tuple[int, int]]]:
     """Assign cohorts to at most so many hosts, in turn; see `Cohorts`."""
     count = min(hosts, len(bounds))
-    return [list(bounds[place::count]) for place in range(count)]
+    return [list(bounds[worker::count]) for worker in range(count)]
 
 
 def side_by_side(bounds: Sequence[tuple[int, int]], hosts: int) -> list[list[tuple[int, int]]]:
@@ -129,8 +129,8 @@ def blocks_of(cohorts: Cohorts, layout: Layout, first: int, stop: int, bits: int
     """Yield every block of devices that release so many ``bits``, in turn by cohorts: all hosts have work at once."""
     size = layout.block_of(bits)
     waiting = [
-        deque(Block(one.host, *ends) for ends in calls(one.first, one.stop, size, bits))
-        for one in cohorts.blocks(first, stop)
+        deque(Block(cohort.host, *ends) for ends in calls(cohort.first, cohort.stop, size, bits))
+        for cohort in cohorts.blocks(first, stop)
     ]
     while waiting := [queue for queue in waiting if queue]:
         for queue in waiting:

@@ -17,7 +17,7 @@ from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.aggregation import load_decoder
 from coordinator.server.fleet.calls import RayHosts, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side
-from coordinator.server.fleet.handed_rounds import SumQuerying
+from coordinator.server.fleet.intermediaries import SumQuerying
 from coordinator.server.fleet.querying import WINDOW, Count, Querying
 from coordinator.server.fleet.shuffler_actor import ShuffledQuerying
 from coordinator.server.rounds.conductor import ServerSpec, run_rounds
@@ -82,7 +82,7 @@ class RayFleet:
         """Return the devices of a kind."""
         return RayHosts(self._devices[kind], WINDOW * self._layout.workers, self._retried)
 
-    def queries(self, own: CustomMechanism | None) -> Querying | ShuffledQuerying | ServersQuerying:
+    def queries(self, custom: CustomMechanism | None) -> Querying | ShuffledQuerying | ServersQuerying:
         """Return the transport that carries queries to devices: to a shuffler, or with aggregators that it starts."""
         agreement = intermediary_of(self._agreement)
         if agreement and agreement.trust == TWO_SERVERS:
@@ -95,13 +95,13 @@ class RayFleet:
             return self._querying
         (cohorts,) = self._devices.values()
         self._querying = Querying(
-            cohorts, self._layout, own, report_progress=self.report_progress, retried=self._retried
+            cohorts, self._layout, custom, report_progress=self.report_progress, retried=self._retried
         )
         return self._querying
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> RayHosts:
         """Start actors that hold the server's own cohorts; they end with the coordinator."""
-        references = [ray.put(one) for one in shared]
+        references = [ray.put(value) for value in shared]
         self._held += references  # a restarted host reads them again
         actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(host)
         parts = side_by_side(bounds, self._layout.workers)
@@ -135,7 +135,7 @@ class Coordinator:
         measured: str | None = None,
         middle: Any = None,
     ) -> None:
-        admit(plan.own)
+        admit(plan.custom)
         # gauges and no counters, so that a coordinator that takes the place of a dead one goes on with its numbers
         names = {} if measured is None else GAUGES
         self._run = {_RUN: measured or ""}
@@ -168,14 +168,14 @@ class Coordinator:
         outcome = run_rounds(self._process, self._keep)
         return outcome, time.perf_counter() - start
 
-    def replay(self, over: Any) -> None:
+    def replay(self, record: Any) -> None:
         """Take in a round that an earlier coordinator conducted; call this in order, before `run`."""
-        self._process.replay(over)
+        self._process.replay(record)
         self._restored = self._fleet.count
 
-    def _keep(self, over: Any) -> None:
+    def _keep(self, record: Any) -> None:
         """Hold a round until it is stored; wait if the storing process lags behind or the plan goes on in step."""
-        self._rounds.append(over)
+        self._rounds.append(record)
         while len(self._rounds) > self._most_held:
             time.sleep(HELD_PAUSE)
 

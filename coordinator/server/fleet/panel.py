@@ -60,7 +60,7 @@ class Panel:
         """Return the next question, or None if the window is full, a pause is not over, or all blocks were asked."""
         if len(self._flying) >= self._window:
             return None
-        number = min(self._due, key=lambda one: (self._due[one], one), default=None)
+        number = min(self._due, key=lambda block: (self._due[block], block), default=None)
         if number is not None and self._due[number] <= now:
             del self._due[number]
         elif self._fresh:

@@ -23,17 +23,17 @@ from coordinator.server.rounds.transcript import Sealed, seal
 CPUS = 0.5  # CPUs that Ray reserves for an aggregator; each block takes a worker's time on the devices' side and here
 
 
-def alone(workers: int, own: CustomMechanism | None) -> bool:
+def alone(workers: int, custom: CustomMechanism | None) -> bool:
     """Return whether the coordinator adds releases up itself, because a process more would cost more than it saves."""
     # A custom mechanism adds up in a process that holds no handle of a device.
-    return workers == 1 and own is None
+    return workers == 1 and custom is None
 
 
 class Aggregator:
     """Adds releases up and keeps nothing, so that Ray may repeat a call after a crash."""
 
-    def __init__(self, own: CustomMechanism | None = None) -> None:
-        admit(own)
+    def __init__(self, custom: CustomMechanism | None = None) -> None:
+        admit(custom)
 
     def warm_up(self, query: Query) -> None:
         """Compile what releases to a query will need."""
@@ -55,11 +55,11 @@ class Aggregator:
         return merge(*statistics)
 
 
-def start_aggregators(count: int, own: CustomMechanism | None = None) -> list[Any]:
+def start_aggregators(count: int, custom: CustomMechanism | None = None) -> list[Any]:
     """Start ``count`` aggregators as Ray actors, spread over the nodes; they end with the actor that started them."""
     actor: Any = ray.remote(Aggregator)
     options = actor.options(num_cpus=CPUS, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")
-    return [options.remote(own) for _ in range(count)]
+    return [options.remote(custom) for _ in range(count)]
 
 
 WINDOW = 3  # Blocks in flight for each worker: enough to keep both sides busy, few enough to keep memory flat
@@ -71,11 +71,17 @@ class Querying:
     """Carries queries to devices behind actors; see `coordinator.server.rounds.conductor.Transport`."""
 
     def __init__(
-        self, cohorts: Cohorts, layout: Layout, own: CustomMechanism | None, *, report_progress: Count, retried: Count
+        self,
+        cohorts: Cohorts,
+        layout: Layout,
+        custom: CustomMechanism | None,
+        *,
+        report_progress: Count,
+        retried: Count,
     ) -> None:
         self._cohorts, self._layout, self._report_progress, self._retried = cohorts, layout, report_progress, retried
-        self._here = Aggregator() if alone(layout.workers, own) else None
-        self._pool = [] if self._here else start_aggregators(layout.workers, own)
+        self._here = Aggregator() if alone(layout.workers, custom) else None
+        self._pool = [] if self._here else start_aggregators(layout.workers, custom)
         self._free: deque[Any] = deque()
         self._answers = 0
 
@@ -129,11 +135,11 @@ class Querying:
                 return answer
             _, first, stop, _ = flight.question.block
             statistic, sealed = self._here.aggregate(ask.query, answer, first, stop)
-            sent[flight.over] = None, statistic
+            sent[flight.aggregate] = None, statistic
             return sealed
 
         def landed(flight: Flight, counts: bool) -> None:
-            aggregator, statistic = sent.pop(flight.over, (None, None))  # a lost answer was not added up here
+            aggregator, statistic = sent.pop(flight.aggregate, (None, None))  # a lost answer was not added up here
             if aggregator is not None:
                 self._free.append(aggregator)
             if counts:

@@ -15,7 +15,7 @@ from coordinator.protocol.trust import OPENER, BookActor, ShuffledRound
 from coordinator.server.aggregation import require_answer
 from coordinator.server.fleet.calls import RayHosts, in_a_line, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, Layout, blocks_of
-from coordinator.server.fleet.handed_rounds import read_shuffled, rehearse_reading
+from coordinator.server.fleet.intermediaries import read_shuffled, rehearse_reading
 from coordinator.server.fleet.querying import WINDOW, Count
 from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
@@ -33,11 +33,11 @@ class ShufflerHost:
         cohorts: Cohorts,
         layout: Layout,
         agreement: Agreement,
-        own: CustomMechanism | None = None,
+        custom: CustomMechanism | None = None,
         book: Any = None,
     ) -> None:
         # ``book`` is the actor with the book of what was handed on, which outlives this process.
-        admit(own)
+        admit(custom)
         agreement = Agreement.arrived(agreement)
         self._cohorts, self._layout, self._agreement = cohorts, layout, agreement
         self._openings = agreement.openings(OPENER, book and BookActor(book, _entries))
@@ -78,12 +78,12 @@ def _entries(answer: Any) -> Any:
 
 
 def start_shuffler(
-    cohorts: Cohorts, layout: Layout, agreement: Agreement, own: CustomMechanism | None, book: Any = None
+    cohorts: Cohorts, layout: Layout, agreement: Agreement, custom: CustomMechanism | None, book: Any = None
 ) -> Any:
     """Start a shuffler as a Ray actor, which Ray restarts if its process dies; its second thread reports progress."""
     actor: Any = ray.remote(ShufflerHost)
     options = actor.options(num_cpus=0, max_concurrency=2, max_restarts=-1)
-    return options.remote(cohorts, layout, agreement, own, book)
+    return options.remote(cohorts, layout, agreement, custom, book)
 
 
 class ShuffledQuerying:

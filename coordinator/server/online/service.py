@@ -22,7 +22,7 @@ from coordinator.protocol.messages import Query
 from coordinator.server.online.recommenders import (
     NO_LIMIT,
     NamedRecommender,
-    Promise,
+    PublicFacts,
     Recommender,
     Rule,
     recommender_of,
@@ -32,11 +32,11 @@ from coordinator.server.rounds.state import RunProgress
 
 
 @compiled
-def tally(votes: Bits, place: Indices, weight: Floats, sums: Floats) -> int:
+def tally(votes: Bits, rows: Indices, weight: Floats, sums: Floats) -> int:
     """Sum survivors' weights by the object, of m, that they vote for; return the first without such a vote, or -1."""
     sums[:] = 0.0
-    for k in range(place.size):
-        vote = votes[place[k]]
+    for k in range(rows.size):
+        vote = votes[rows[k]]
         if vote >= sums.size:
             return k
         sums[vote] += weight[k]
@@ -46,7 +46,7 @@ def tally(votes: Bits, place: Indices, weight: Floats, sums: Floats) -> int:
 @compiled
 def strike(
     votes: Bits,
-    place: Indices,
+    rows: Indices,
     number: Indices,
     weight: Floats,
     first: Indices,
@@ -57,25 +57,25 @@ def strike(
 ) -> int:
     """Give survivors their strikes and close the ranks of those that survive them; return how many these are."""
     survivors = 0
-    for k in range(place.size):
+    for k in range(rows.size):
         voter = number[k]
-        agrees = votes[place[k]] == recommendation
+        agrees = votes[rows[k]] == recommendation
         if liked and not agrees:
             first[voter] += 1
         elif agrees and not liked:
             second[voter] += 1
         a, b = np.int64(first[voter]), np.int64(second[voter])
         if b <= rule[0] and a <= rule[1] and a + b <= rule[2]:
-            place[survivors], number[survivors], weight[survivors] = place[k], voter, weight[k]
+            rows[survivors], number[survivors], weight[survivors] = rows[k], voter, weight[k]
             survivors += 1
     return survivors
 
 
 @compiled
-def expose(votes: Bits, place: Indices, number: Indices, ratios: Floats, exposure: Floats) -> None:
+def expose(votes: Bits, rows: Indices, number: Indices, ratios: Floats, exposure: Floats) -> None:
     """Add to every survivor's exposure the log-likelihood ratio that its vote makes in this round."""
-    for k in range(place.size):
-        exposure[number[k]] += ratios[votes[place[k]]]
+    for k in range(rows.size):
+        exposure[number[k]] += ratios[votes[rows[k]]]
 
 
 class Electorate:
@@ -92,7 +92,7 @@ class Electorate:
         self._rule = np.array(rule, np.int32)
         self._kicks = min(rule) < NO_LIMIT
         self._number = np.arange(voters, dtype=np.int32)
-        self._place = self._number.copy()
+        self._rows = self._number.copy()
         self._weight = np.ones(voters)
 
     @property
@@ -109,31 +109,31 @@ class Electorate:
 
     def seat(self) -> None:
         """Note that the next votes come in the order of the present survivors."""
-        self._place = np.arange(self._number.size, dtype=np.int32)
+        self._rows = np.arange(self._number.size, dtype=np.int32)
 
     def sums(self, votes: Bits, objects: int, round_number: int) -> Floats:
         """Return survivors' votes, by weight, for each of ``objects``."""
         totals = np.empty(objects)
-        wrong = tally(votes, self._place, self._weight, totals)
+        wrong = tally(votes, self._rows, self._weight, totals)
         if wrong >= 0:
             raise InputError(
                 f"round {round_number}: voter {self._address[self._number[wrong]]} votes for object "
-                f"{votes[self._place[wrong]]}, which is none of {objects}; a vote is one number from 0 to {objects - 1}"
+                f"{votes[self._rows[wrong]]}, which is none of {objects}; a vote is one number from 0 to {objects - 1}"
             )
         return totals
 
     def expose(self, votes: Bits, ratios: Floats) -> None:
         """Add this round's log-likelihood ratio of a voter missing, by the object it votes for, to all exposures."""
-        expose(votes, self._place, self._number, ratios, self.exposure)
+        expose(votes, self._rows, self._number, ratios, self.exposure)
 
     def learn(self, votes: Bits, recommendation: int, factors: tuple[float, float], *, liked: bool) -> None:
         """Take in the client's answer."""
         if factors != (1.0, 1.0):
-            self._weight *= np.where(votes[self._place] == recommendation, *factors)
+            self._weight *= np.where(votes[self._rows] == recommendation, *factors)
         if self._kicks:
-            ranks, strikes = (self._place, self._number, self._weight), (self.first_strikes, self.second_strikes)
+            ranks, strikes = (self._rows, self._number, self._weight), (self.first_strikes, self.second_strikes)
             survivors = strike(votes, *ranks, *strikes, recommendation, liked, self._rule)
-            self._place, self._number = self._place[:survivors], self._number[:survivors]
+            self._rows, self._number = self._rows[:survivors], self._number[:survivors]
             self._weight = self._weight[:survivors]
 
 
@@ -183,8 +183,8 @@ Pick = Callable[[int, Floats], int]  # Returns the recommended object for a roun
 
 def by_coin(coin: bytes) -> Pick:
     """Return a function that draws by the coordinator's own coins; drawing a round again gives the same object."""
-    words = as_words(coin)
-    stream = words[0] ^ words[1]
+    key = as_words(coin)
+    stream = key[0] ^ key[1]
 
     def pick(round_number: int, chances: Floats) -> int:
         point = float(draw(stream, np.uint64(round_number)) >> np.uint64(11)) * _UNIT
@@ -200,19 +200,19 @@ def by_sequence(sequence: Bits) -> Pick:
 
 def serve(
     service: Service,
-    promise: Promise,
+    facts: PublicFacts,
     transport: ServiceTransport,
     pick: Pick,
     *,
-    over: Callable[[int], None] = lambda _: None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> Served:
-    """Serve one client: ask voters ballot by ballot, recommend, and give strikes; ``over`` gets a ballot's rounds."""
+    """Serve one client: ask voters by ballots, recommend, give strikes; ``on_progress`` gets a ballot's rounds."""
     named = recommender_of(service.recommender)
     electors = transport.enter(service)
     check_electors(electors)
-    if electors.size < promise.voters:
-        electors = electors[:0]  # see Promise.voters
-    course = _Course(named, promise, electors)
+    if electors.size < facts.voters:
+        electors = electors[:0]  # see PublicFacts.voters
+    course = _Course(named, facts, electors)
     first = 0
     while first < service.rounds:
         alive = course.electorate.survivors
@@ -228,7 +228,7 @@ def serve(
             # Strikes are given even if the recommendation came from the hidden uniform coin: otherwise the likelihood
             # of a sequence would not be the product of equation (2).
             course.learn(row, recommendation, liked=transport.offer(service.client, number, recommendation))
-        over(stop - first)
+        on_progress(stop - first)
         first = stop
     return course.served(electors)
 
@@ -236,9 +236,9 @@ def serve(
 class _Course:
     """The state of one service."""
 
-    def __init__(self, named: NamedRecommender, promise: Promise, electors: Indices) -> None:
-        self._recommender, self._weighted = named.build(promise), named.weighted
-        self.electorate = Electorate(electors.size, named.limits(promise.diversity, promise.radius), electors)
+    def __init__(self, named: NamedRecommender, facts: PublicFacts, electors: Indices) -> None:
+        self._recommender, self._weighted = named.build(facts), named.weighted
+        self.electorate = Electorate(electors.size, named.limits(facts.diversity, facts.radius), electors)
         self._recommendations, self._liked, self._survivors = list[int](), list[bool](), list[int]()
         self._log_likelihood = 0.0
         self._sums = np.empty(0)
@@ -298,7 +298,7 @@ class ClientPlan:
     """The plan of one client's service."""
 
     service: Service  # The service as voters see it
-    promise: Promise  # The public facts that the recommender gets
+    facts: PublicFacts  # The public facts that the recommender gets
     coin: bytes  # The coordinator's own, sixteen bytes that the client does not know
 
 
@@ -316,7 +316,7 @@ class ServedClient:
 class ServingPlan:
     """The clients to serve, in this order; see `coordinator.server.rounds.conductor.ServerSpec`."""
 
-    own: ClassVar[None] = None  # No custom mechanism
+    custom: ClassVar[None] = None  # No custom mechanism
     agreement: ClassVar[None] = None  # about queries alone
     in_step: ClassVar[bool] = False  # who takes part follows from the voters' book, and they repeat their votes
 
@@ -346,29 +346,29 @@ class Serving:
         if (number := len(self._served)) == len(self._plan.clients):
             return None
         client, start, report = self._plan.clients[number], time.perf_counter(), self._fleet.report_progress
-        served = serve(client.service, client.promise, self._line, by_coin(client.coin), over=report)
-        over = ServedClient(
+        served = serve(client.service, client.facts, self._line, by_coin(client.coin), on_progress=report)
+        record = ServedClient(
             number=number, service=client.service.id, served=served, seconds=time.perf_counter() - start
         )
-        self._take(over)
-        return over
+        self._take(record)
+        return record
 
-    def _take(self, over: ServedClient) -> None:
+    def _take(self, record: ServedClient) -> None:
         """Take in a client who was served."""
-        service, electors = self._plan.clients[over.number].service, over.served.electors
+        service, electors = self._plan.clients[record.number].service, record.served.electors
         self._spent[electors] += as_float(service.epsilon)
         self._votes += service.rounds * electors.size
-        self._served.append(over)
+        self._served.append(record)
 
-    def replay(self, over: ServedClient) -> None:
+    def replay(self, record: ServedClient) -> None:
         """Take in a client who was served before an interruption."""
-        service = self._plan.clients[over.number].service
-        if (over.number, over.service) != (len(self._served), service.id):
+        service = self._plan.clients[record.number].service
+        if (record.number, record.service) != (len(self._served), service.id):
             raise InputError(
-                f"client {over.number} is kept as served by another service than {service}, which it would get here: "
+                f"client {record.number} is kept as served by another service than {service}, which it would get here: "
                 "it was computed by other code, or on another kind of processor; go on there, or start in a new folder"
             )
-        self._take(over)
+        self._take(record)
         self._fleet.report_progress(service.rounds)
 
     def outcome(self) -> list[ServedClient]:
@@ -404,9 +404,9 @@ class Line:
         """Collect votes; see `ServiceTransport`."""
         blocks = []
         for block in self._voters.blocks(0, self._count):
-            own = electors[slice(*np.searchsorted(electors, (block.first, block.stop)))]
-            if own.size:
-                blocks.append(block._replace(public=(own,)))
+            electors_here = electors[slice(*np.searchsorted(electors, (block.first, block.stop)))]
+            if electors_here.size:
+                blocks.append(block._replace(public=(electors_here,)))
         if not blocks:
             return np.empty((ballot.stop - ballot.first, 0), np.uint8)
 

@@ -54,7 +54,7 @@ class Fleet(Protocol):
     def hosts(self, kind: str) -> Hosts:
         """Return the devices of a kind, by its name in the run."""
 
-    def queries(self, own: CustomMechanism | None) -> Transport:
+    def queries(self, custom: CustomMechanism | None) -> Transport:
         """Return a transport that carries queries to devices and adds releases up."""
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> Hosts:
@@ -70,7 +70,7 @@ class ServerProcess(Protocol[R, O_co]):
     def run_round(self) -> R | None:
         """Run the next round and take it in; return what is stored of it, or None if all rounds are over."""
 
-    def replay(self, over: R) -> None:
+    def replay(self, record: R) -> None:
         """Take in a stored round of an interrupted run, without asking anybody; in order, before any other is run."""
 
     def outcome(self) -> O_co:
@@ -84,7 +84,7 @@ class ServerSpec(Protocol[R, O_co]):
     """What a server process is started from: public, and small enough to be sent to the coordinator."""
 
     @property
-    def own(self) -> CustomMechanism | None:
+    def custom(self) -> CustomMechanism | None:
         """The experimenter's own mechanism, if devices answer through one."""
 
     @property
@@ -106,6 +106,6 @@ def run_rounds(process: ServerProcess[R, O_co], keep: Callable[[R], None], earli
     """Take in stored rounds, run all further ones, call ``keep`` after each, and return the result."""
     for stored in earlier:
         process.replay(stored)
-    while (over := process.run_round()) is not None:
-        keep(over)
+    while (record := process.run_round()) is not None:
+        keep(record)
     return process.outcome()

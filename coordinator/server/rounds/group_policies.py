@@ -21,7 +21,7 @@ from coordinator.protocol.pools import pairs_of
 from coordinator.protocol.statistics.counts import PAIRED, RANKED, GroupStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.value_channels import PADDED
-from coordinator.server.rounds.setting import GroupPromise, Setting
+from coordinator.server.rounds.setting import GroupGuarantee, Setting
 from coordinator.server.rounds.state import Ask, ServerState, total
 
 
@@ -55,7 +55,7 @@ class ShuffledGroups:
     """Groups behind a shuffler, each of which is shuffled apart: its own number of devices amplifies its epsilon."""
 
     groups: Groups  # What is asked, under the central epsilon
-    promise: GroupPromise
+    guarantee: GroupGuarantee
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next group's round, under the local epsilon that keeps the central one; None after the last."""
@@ -75,7 +75,7 @@ class ShuffledGroups:
         return queries
 
     def _honest(self, devices: int) -> int:
-        return math.floor(devices * self.promise.honest)
+        return math.floor(devices * self.guarantee.honest)
 
     def _local(self, query: Query, devices: int) -> Query:
         """Return a group's query under its local epsilon."""
@@ -84,16 +84,16 @@ class ShuffledGroups:
             query = replace(query, parameters={**query.parameters, PADDED: float(design.device_likes)})
         else:
             share = pairs_of(design.device_likes) / pairs_of(design.top) / 2
-        return Pairs().amplified(query, self._honest(devices), self.promise.delta, share)
+        return Pairs().amplified(query, self._honest(devices), self.guarantee.delta, share)
 
 
 def groups_policy(setting: Setting) -> Groups | ShuffledGroups:
     """Return the policy of a setting whose design asks groups in turn."""
     design = cast("GroupedSets", setting.design)  # no other mechanism has this policy
-    if (promise := setting.groups) is None:
+    if (guarantee := setting.groups) is None:
         return Groups(design=design, epsilon=setting.epsilon, public_seed=setting.public_seed)
-    groups = Groups(design=design, epsilon=promise.epsilon, public_seed=setting.public_seed)
-    return ShuffledGroups(groups=groups, promise=promise)
+    groups = Groups(design=design, epsilon=guarantee.epsilon, public_seed=setting.public_seed)
+    return ShuffledGroups(groups=groups, guarantee=guarantee)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +113,12 @@ class ChoiceAndPairs:
         if (number := state.round_number) == self.rounds:
             return None
         parts = self.design.parts(self.epsilon)
-        terms = RoundTerms(round_number=number, public_seed=self.public_seed, epsilon=parts[number])
+        header = RoundTerms(round_number=number, public_seed=self.public_seed, epsilon=parts[number])
         if not number:
-            return Ask(query=self.design.of_items(**terms), first=0, stop=state.devices)
+            return Ask(query=self.design.of_items(**header), first=0, stop=state.devices)
         counts = cast("GroupStatistic", total(state)).ranked
         pool = ranked_first(counts, self.design.pair_items)
-        return Ask(query=self.design.query(pool=pool, **terms), first=0, stop=state.devices)
+        return Ask(query=self.design.query(pool=pool, **header), first=0, stop=state.devices)
 
 
 DRY_ROUNDS = 16  # Number of rounds of item queries without a yes after which the next rounds are doubled
@@ -146,7 +146,9 @@ class UntilLearned:
         )
         # a round is doubled for every `DRY_ROUNDS` rounds in a row without a yes: an item that nobody rated is never
         # learned, and small rounds about it would go on for ever
-        doublings = sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // DRY_ROUNDS
+        doublings = (
+            sum(1 for _ in takewhile(lambda statistic: not statistic.ones, reversed(state.counts))) // DRY_ROUNDS
+        )
         users = round_users(pool.size, items=self.design.items, rated=self.design.rated) << doublings
         return Ask(query=query, first=first, stop=min(first + users, state.devices))
 

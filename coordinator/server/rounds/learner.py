@@ -18,7 +18,7 @@ from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, to
 class Learner(ABC):
     """How the server turns statistics into an item model; see `coordinator.server.parts.learner_of`."""
 
-    own: CustomMechanism | None = None  # The run's custom mechanism, which every process of the run admits
+    custom: CustomMechanism | None = None  # The run's custom mechanism, which every process of the run admits
 
     @property
     @abstractmethod

@@ -96,9 +96,9 @@ def _complaints(ask: Ask, query: Query, state: ServerState) -> Iterator[str]:
     """Yield what is wrong with a round about a valid query; only the first complaint is sure to make sense."""
     if query.round != state.round_number:
         yield f"its query says round {query.round}; coins of a round are used once, give {state.round_number}"
-    for name, place in (("first", ask.first), ("stop", ask.stop)):
-        if type(place) is not int:
-            yield f"{name} of the devices it asks is {_shown(place)}, a {type(place).__name__}; give an int"
+    for name, device in (("first", ask.first), ("stop", ask.stop)):
+        if type(device) is not int:
+            yield f"{name} of the devices it asks is {_shown(device)}, a {type(device).__name__}; give an int"
     if not 0 <= ask.first < ask.stop <= state.devices:
         yield f"it asks devices {ask.first} to {ask.stop}, stop not included; there are {state.devices}, from 0 on"
     cost, budget = as_float(query.epsilon), as_float(state.budget)

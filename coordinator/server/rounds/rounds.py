@@ -66,26 +66,26 @@ class QueryRounds:
         self._size = 0
         self._failure: str | None = None
 
-    def replay(self, over: Round) -> None:
+    def replay(self, record: Round) -> None:
         """Take in a stored round of an interrupted run, as it is."""
         # the policy is not asked again, because the last bits of a float may differ on another processor
-        if complaint := complaint_about(over.ask, self._state):
+        if complaint := complaint_about(record.ask, self._state):
             raise PolicyError(f"round {self._state.round_number} cannot have been asked: {complaint}; {ANEW}")
-        self._learner.checked(over.ask, self._policy, self._state)
+        self._learner.checked(record.ask, self._policy, self._state)
         if self._agreement is not None:
-            self._agreement.require_covered(over.ask.query)
-        self._absorb(over)
-        self._report_progress(over.ask.stop - over.ask.first)
+            self._agreement.require_covered(record.ask.query)
+        self._absorb(record)
+        self._report_progress(record.ask.stop - record.ask.first)
 
     def run_round(self) -> Round | None:
         """Run the next round; return None if the policy stopped or failed."""
         if self._failure or (ask := self._next()) is None:
             return None
         self._progress = replace(self._progress, undecided=self._undecided(ask))
-        if (over := self._over(ask)) is None:
+        if (record := self._ask_round(ask)) is None:
             return None
-        self._absorb(over)
-        return over
+        self._absorb(record)
+        return record
 
     def outcome(self) -> Outcome:
         """Learn from all rounds."""
@@ -102,7 +102,9 @@ class QueryRounds:
             size=self._size,
             posterior=posterior,
             failure=self._failure,
-            transcripts=tuple(chain([*map(bytes.fromhex, one)]) for one in zip(*self._transcripts, strict=True)),
+            transcripts=tuple(
+                chain([*map(bytes.fromhex, transcript)]) for transcript in zip(*self._transcripts, strict=True)
+            ),
         )
 
     def progress(self) -> RunProgress:
@@ -125,7 +127,7 @@ class QueryRounds:
             self._policy_failed(error)
             return None
 
-    def _over(self, ask: Ask) -> Round | None:
+    def _ask_round(self, ask: Ask) -> Round | None:
         """Return a round that was asked, or None and the failure if devices refused it."""
         try:
             statistic, releases = self._transport.ask(ask)
@@ -147,19 +149,19 @@ class QueryRounds:
             self._policy_failed(error)
             return None
 
-    def _absorb(self, over: Round) -> None:
-        self._digests.append(over.digest)
-        self._transcripts.append(over.transcripts)
-        self._size += over.size
-        self._state = self._learner.absorb(self._state, over.ask, over.statistic)
-        self._spending.ask(over.ask.first, over.ask.stop, over.ask.query.epsilon)
+    def _absorb(self, record: Round) -> None:
+        self._digests.append(record.digest)
+        self._transcripts.append(record.transcripts)
+        self._size += record.size
+        self._state = self._learner.absorb(self._state, record.ask, record.statistic)
+        self._spending.ask(record.ask.first, record.ask.stop, record.ask.query.epsilon)
         self._progress = replace(
             self._progress,
             rounds=self._progress.rounds + 1,
-            answers=(self._progress.answers or 0) + over.statistic.answered,
-            refused=(self._progress.refused or 0) + over.statistic.refused,
+            answers=(self._progress.answers or 0) + record.statistic.answered,
+            refused=(self._progress.refused or 0) + record.statistic.refused,
             epsilon=self._spending.most,
-            undecided=self._undecided(over.ask),
+            undecided=self._undecided(record.ask),
         )
 
     def _policy_failed(self, error: BlindrecError) -> None:
@@ -199,9 +201,9 @@ class QueryPlan:
     agreement: Agreement | None = None  # What every query is asked under
 
     @property
-    def own(self) -> CustomMechanism | None:
+    def custom(self) -> CustomMechanism | None:
         """The experimenter's own mechanism."""
-        return self.learner.own
+        return self.learner.custom
 
     @property
     def start(self) -> ServerState:
@@ -215,7 +217,7 @@ class QueryPlan:
 
     def begin(self, fleet: Fleet) -> QueryRounds:
         """Return the process in its state before the first round."""
-        return QueryRounds(self, fleet.queries(self.own), fleet.report_progress)
+        return QueryRounds(self, fleet.queries(self.custom), fleet.report_progress)
 
 
 def require_same(
@@ -223,16 +225,16 @@ def require_same(
 ) -> None:
     """Check that a policy whose code has changed would have asked the rounds of an interrupted run."""
     state = ServerState(devices=devices, budget=budget)
-    for number, over in enumerate(earlier):
+    for number, record in enumerate(earlier):
         ask = learner.checked(next_ask(policy, state, most_rounds=number + 1), policy, state)
-        if ask is None or not _alike(ask, over.ask):
+        if ask is None or not _alike(ask, record.ask):
             would = f"ask {ask.query} of devices {ask.first} to {ask.stop - 1}" if ask else "stop"
             raise PolicyError(
                 f"{policy_name(policy, state)}: its code has changed since the run began, and it would {would}, where "
-                f"{over.ask.query} was asked of devices {over.ask.first} to {over.ask.stop - 1}; go on with that "
+                f"{record.ask.query} was asked of devices {record.ask.first} to {record.ask.stop - 1}; go on with that "
                 f"code, or {ANEW}"
             )
-        state = learner.absorb(state, over.ask, over.statistic)
+        state = learner.absorb(state, record.ask, record.statistic)
 
 
 def _alike(ask: Ask, other: Ask) -> bool:

@@ -61,7 +61,7 @@ LARGEST_ROUND = 1 << 40  # Users of a round at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPromise:
+class GroupGuarantee:
     """What groups of devices are promised that are each shuffled apart."""
 
     epsilon: Epsilon  # The central epsilon of an answer [nats]
@@ -93,7 +93,7 @@ class Setting:
         Share of liars in each round's answers that decided items must withstand; 0 if nobody is thought to lie.
     smallest_round : int
         Devices that a round asks at least, because a shuffler hides each among them; 0 where nobody shuffles.
-    groups : GroupPromise or None
+    groups : GroupGuarantee or None
         What groups are promised that are each shuffled apart; None where nobody shuffles.
     own_questions : bool
         Whether devices draw their questions from private coins; then `send` says so in every query.
@@ -108,7 +108,7 @@ class Setting:
     pool_size: int | None = None
     assume_malicious: float = 0.0
     smallest_round: int = 0
-    groups: GroupPromise | None = None
+    groups: GroupGuarantee | None = None
     own_questions: bool = False
 
     @property
@@ -124,7 +124,7 @@ class Setting:
         """Allowed probability that any label is wrong."""
         return 1 - self.confidence
 
-    def terms(self, state: ServerState) -> RoundTerms:
+    def header(self, state: ServerState) -> RoundTerms:
         """Return what the next round's query has, whatever it asks; an answer takes an exact share of epsilon."""
         epsilon = None if self.epsilon is None else self.epsilon / self.answers_per_device
         return {"round_number": state.round_number, "public_seed": self.public_seed, "epsilon": epsilon}
@@ -150,16 +150,16 @@ class Setting:
         InputError
             If the design cannot ask about a pool, or the pool is empty or has items outside of the catalogue.
         """
-        terms = self.terms(state)
+        header = self.header(state)
         if pool is None and expected is None:
-            return self.design.query(**terms)
+            return self.design.query(**header)
         design = pool_design(self.design)
         items = _items_of(np.arange(self.design.items, dtype=np.int32) if pool is None else pool, self.design.items)
         if expected is not None and (np.shape(expected) != items.shape or not np.isfinite(expected).all()):
             raise InputError(
                 f"expected has shape {np.shape(expected)} for a pool of {items.size} items; give each a finite number"
             )
-        return design.query(**terms, pool=items, expected=expected)
+        return design.query(**header, pool=items, expected=expected)
 
     def ask(
         self, state: ServerState, *, users: int, pool: Indices | None = None, expected: Floats | None = None

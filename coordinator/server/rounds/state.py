@@ -124,8 +124,8 @@ class Readings:
     def anew(self, design: InWorld, expected: Floats) -> Estimates:
         """Return the estimates of all rounds, at least one, if users like items as ``expected``, shape (N,)."""
         total = self.settled
-        for one in self.centred:
-            estimates = design.read(one.query, one.whole(), expected)
+        for centred in self.centred:
+            estimates = design.read(centred.query, centred.whole(), expected)
             total = estimates if total is None else total + estimates
         assert total is not None
         return total

@@ -91,12 +91,12 @@ def _part(answers: _Answers, start: int, count: int) -> _Answers:
 def _leaf(parts: Sequence[_Answers]) -> bytes:
     """Return the SHA-256 of the masks, the bits, the pairs and the questions of consecutive devices."""
     hasher = hashlib.sha256()
-    _tell(hasher, [(one.devices, one.mask) for one in parts])
-    _tell(hasher, [(one.devices * one.width, one.bits) for one in parts])
-    for one in parts:
-        hasher.update(one.pairs)
-    for one in parts:
-        hasher.update(one.questions)
+    _tell(hasher, [(answers.devices, answers.mask) for answers in parts])
+    _tell(hasher, [(answers.devices * answers.width, answers.bits) for answers in parts])
+    for answers in parts:
+        hasher.update(answers.pairs)
+    for answers in parts:
+        hasher.update(answers.questions)
     return hasher.digest()
 
 
@@ -115,15 +115,15 @@ def digest(releases: Sequence[Release | Sealed]) -> bytes:
     # answered, then of the bits, both in the order of devices, packed across blocks and padded once; then of the public
     # pairs that the bits are about, and of the questions that devices drew, if releases carry them. The digest of a
     # round is that of its only leaf, or the SHA-256 of its leaves' digests in order.
-    ordered = sorted(map(seal, releases), key=lambda one: one.first)
+    ordered = sorted(map(seal, releases), key=lambda release: release.first)
     for left, right in itertools.pairwise(ordered):
         if left.first + left.count != right.first or left.query_id != right.query_id:
             raise ValueError(f"release from device {right.first} does not follow the one from {left.first}")
     leaves = list[bytes]()
-    for _, parts in itertools.groupby(ordered, key=lambda one: one.first // leaf_of(one.width)):
+    for _, parts in itertools.groupby(ordered, key=lambda release: release.first // leaf_of(release.width)):
         here = list(parts)
-        leaves += [one.leaves for one in here if isinstance(one, Sealed)]
-        if raw := [_masked(one) for one in here if isinstance(one, Release)]:
+        leaves += [release.leaves for release in here if isinstance(release, Sealed)]
+        if raw := [_masked(release) for release in here if isinstance(release, Release)]:
             leaves.append(_leaf(raw))
     whole = b"".join(leaves)
     return whole if len(whole) == DIGEST else hashlib.sha256(whole).digest()
@@ -136,9 +136,11 @@ def chain(digests: Sequence[bytes]) -> str:
 
 def transcripts_of(releases: Sequence[Release | Sealed]) -> tuple[str, ...]:
     """Return the digests of what each of two servers got of a round; none where nobody has shares."""
-    return tuple(one for release in releases if isinstance(release, Sealed) for one in release.transcripts)
+    return tuple(leaf for release in releases if isinstance(release, Sealed) for leaf in release.transcripts)
 
 
 def size_of(releases: Sequence[Release | Sealed]) -> int:
     """Return how many bytes releases take as messages, one a block."""
-    return sum(one.size if isinstance(one, Sealed) else len(pickle.dumps(one, protocol=5)) for one in releases)
+    return sum(
+        release.size if isinstance(release, Sealed) else len(pickle.dumps(release, protocol=5)) for release in releases
+    )

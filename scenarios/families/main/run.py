@@ -254,7 +254,7 @@ def run_job(
 
 def _packages(plan: QueryPlan) -> frozenset[str]:
     """Return where the code of a custom policy and a custom mechanism lies."""
-    packages = packages_of(type(own.mechanism), own.helpers) if (own := plan.own) else set()
+    packages = packages_of(type(own.mechanism), own.helpers) if (own := plan.custom) else set()
     return frozenset(packages_of_policy(plan.policy) | packages)
 
 

@@ -18,7 +18,7 @@ from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError, name_choices
 from coordinator.protocol.hashing import device_streams
-from coordinator.server.online.recommenders import Promise, compared_in
+from coordinator.server.online.recommenders import PublicFacts, compared_in
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
 from scenarios.backends.session import Backend
 from scenarios.config.settings import validated
@@ -50,11 +50,11 @@ class Pattern:
         return Client(0, self.likes).answer(round_number, recommendation)
 
 
-def replay(recommender: str, promise: Promise, pattern: Pattern, pick: Pick) -> Served:
+def replay(recommender: str, facts: PublicFacts, pattern: Pattern, pick: Pick) -> Served:
     """Serve the client of a pattern."""
     rounds, objects = pattern.likes.shape
     service = Service(client=0, recommender=recommender, rounds=rounds, objects=objects, epsilon=None)
-    return serve(service, promise, pattern, pick)
+    return serve(service, facts, pattern, pick)
 
 
 def likes_of(liked: list[tuple[int, ...]], objects: int) -> Bools2:
@@ -155,7 +155,7 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
     votes: Bits2 = np.array([[0, 0], [0, 1], [0, 0]], np.uint8)
     likes = likes_of([(0,)] * 3, objects)
     sizes = [(peers, left) for left in range(peers, -1, -1)]
-    return _chain(recommender, Promise(rounds=rounds, objects=objects, peers=peers), likes, votes, sizes, [0, 1, 0])
+    return _chain(recommender, PublicFacts(rounds=rounds, objects=objects, peers=peers), likes, votes, sizes, [0, 1, 0])
 
 
 def theorem_15_chain(
@@ -181,17 +181,17 @@ def theorem_15_chain(
     likes = likes_of([(0, 1)] * diversity + [(0,)] * (played - diversity), objects)
     joining = [(peers, more) for more in range(peers + 1)]
     leaving = [(left, peers) for left in range(peers - 1, -1, -1)]
-    promise = Promise(rounds=rounds, objects=objects, diversity=diversity, radius=radius, peers=peers)
-    return _chain(recommender, promise, likes, votes, joining + leaving, [0] * played)
+    facts = PublicFacts(rounds=rounds, objects=objects, diversity=diversity, radius=radius, peers=peers)
+    return _chain(recommender, facts, likes, votes, joining + leaving, [0] * played)
 
 
 def _chain(
-    recommender: str, promise: Promise, likes: Bools2, votes: Bits2, sizes: list[tuple[int, int]], sequence: list[int]
+    recommender: str, facts: PublicFacts, likes: Bools2, votes: Bits2, sizes: list[tuple[int, int]], sequence: list[int]
 ) -> list[float]:
     """Return ``ln Pr[sequence]`` before each step between patterns of two groups, less after it [nats]."""
     pick = by_sequence(np.array(sequence, np.uint8))
     logs = [
-        replay(recommender, promise, Pattern(likes=likes, votes=votes, group=groups(*size)), pick).log_likelihood
+        replay(recommender, facts, Pattern(likes=likes, votes=votes, group=groups(*size)), pick).log_likelihood
         for size in sizes
     ]
     return [before - after for before, after in pairwise(logs)]
@@ -240,10 +240,10 @@ def draw(
     settings = configuration(rounds, *bounds.narrowed(rounds, diversity, radius), seed, share=share)
     likes = likes_of([LIKED[setting] for setting in settings], 2)
     votes: Bits2 = np.array([VOTES[setting] for setting in settings], np.uint8)
-    promise = Promise(rounds=rounds, objects=2, diversity=diversity, radius=radius, peers=peers)
+    facts = PublicFacts(rounds=rounds, objects=2, diversity=diversity, radius=radius, peers=peers)
     pattern, other = (Pattern(likes=likes, votes=votes, group=groups(*size)) for size in ((peers, 0), (0, peers)))
-    served = replay(recommender, promise, pattern, by_coin(derive(seed, "recommendations")))
-    against = replay(recommender, promise, other, by_sequence(served.chosen))
+    served = replay(recommender, facts, pattern, by_coin(derive(seed, "recommendations")))
+    against = replay(recommender, facts, other, by_sequence(served.chosen))
     return served.loss, served.log_likelihood - against.log_likelihood
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import NO_LIMIT, Promise, bounded_names, recommender_of
+from coordinator.server.online.recommenders import NO_LIMIT, PublicFacts, bounded_names, recommender_of
 from coordinator.server.online.weighting import Weighting, chances
 
 
@@ -47,7 +47,7 @@ def loss_bound(
     named = recommender_of(recommender)
     if named.proved_loss is not None:
         shape = {"diversity": diversity, "radius": radius, "peers": peers, "voters": voters}
-        return named.proved_loss(Promise(rounds=rounds, objects=objects, **shape))
+        return named.proved_loss(PublicFacts(rounds=rounds, objects=objects, **shape))
     if not named.bounded_at(diversity, radius):
         return None
     coin, nats = 1 - 1 / objects, math.log(voters / peers)
@@ -137,7 +137,7 @@ def epsilon_proved(
     named = recommender_of(recommender)
     if named.proved_epsilon is not None:
         shape = {"diversity": diversity, "radius": radius, "peers": peers, "voters": voters}
-        return named.proved_epsilon(Promise(rounds=rounds, objects=objects, epsilon=epsilon, **shape))
+        return named.proved_epsilon(PublicFacts(rounds=rounds, objects=objects, epsilon=epsilon, **shape))
     if not named.bounded_at(diversity, radius):
         return None
     epsilon_bound = theorem_p(recommender, rounds, objects, peers, diversity, radius, voters=voters)
@@ -312,8 +312,8 @@ def epsilon_exact(
 ) -> float | None:
     """Return a recommender's exact worst-case privacy loss [nats]."""
     named = recommender_of(recommender)
-    promise = Promise(rounds=rounds, objects=objects, diversity=diversity, radius=radius, peers=peers, voters=voters)
-    if named.proved_epsilon is not None and named.proved_epsilon(promise) == 0:
+    facts = PublicFacts(rounds=rounds, objects=objects, diversity=diversity, radius=radius, peers=peers, voters=voters)
+    if named.proved_epsilon is not None and named.proved_epsilon(facts) == 0:
         return 0.0
     if "epsilon" not in named.exact or diversity + radius or voters > MOST_EPSILON_VOTERS.get(objects, 0):
         return None

@@ -18,7 +18,7 @@ from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
 from coordinator.protocol.trust_models import CURATOR
 from coordinator.server.fleet.cohorts import plan_layout
-from coordinator.server.online.recommenders import Promise, recommender_of
+from coordinator.server.online.recommenders import PublicFacts, recommender_of
 from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
 from scenarios.backends.session import (
     Backend,
@@ -89,7 +89,7 @@ class ClientRun:
     """One client as it was served."""
 
     world: ClientWorld = field(repr=False)
-    promise: Promise  # What holds, for the recommender
+    facts: PublicFacts  # What holds, for the recommender
     epsilon: float | None  # What is proved: the largest privacy loss of a voter in this service [nats]
     served: Served
     seconds: float
@@ -148,22 +148,22 @@ def run_online(
     """Serve all clients of a scenario."""
     world = world or build_world(scenario)
     layout = plan_layout(devices=world.voters.users, workers=session.workers, devices_per_actor=devices_per_actor)
-    plans, promises = list[ClientPlan](), list[tuple[ClientWorld, Promise, float | None]]()
+    plans, promises = list[ClientPlan](), list[tuple[ClientWorld, PublicFacts, float | None]]()
     coins, kind = derive(scenario.seed, "recommender"), recommender_of(scenario.recommender)
     for client in world.clients:
         epsilon = proved(scenario, client, scenario.recommender)
         nats = math.inf if epsilon is None else epsilon
-        promise = client.promise(peers=promised_peers(scenario, client), epsilon=nats)
-        promise = promise if kind.promised else replace(promise, diversity=0, radius=0)
+        facts = client.facts(peers=promised_peers(scenario, client), epsilon=nats)
+        facts = facts if kind.promised else replace(facts, diversity=0, radius=0)
         service = client.service(scenario.recommender, cost(scenario, epsilon))
-        plans.append(ClientPlan(service=service, promise=promise, coin=derive(coins, client.name)))
-        promises.append((client, promise, epsilon))
+        plans.append(ClientPlan(service=service, facts=facts, coin=derive(coins, client.name)))
+        promises.append((client, facts, epsilon))
     plan = ServingPlan(clients=tuple(plans), voters=world.voters.users)
 
     def finish(clients: list[ServedClient], _: ExperimenterView, costs: Costs) -> OnlineResult:
         runs = tuple(
-            ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
-            for (client, promise, epsilon), one in zip(promises, clients, strict=True)
+            ClientRun(world=client, facts=facts, epsilon=epsilon, served=one.served, seconds=one.seconds)
+            for (client, facts, epsilon), one in zip(promises, clients, strict=True)
         )
         return OnlineResult(
             scenario=scenario, world=world, outcome=runs, costs=costs, backend=session.name, layout=layout
@@ -204,7 +204,7 @@ def privacy_losses(run: ClientRun) -> tuple[float, float]:
     size = np.abs(run.served.exposure)
     if not size.size or np.isnan(size).any():
         return math.nan, math.nan
-    spare = run.world.peers > run.promise.peers
+    spare = run.world.peers > run.facts.peers
     covered = size if spare else size[~run.world.peer[run.served.electors]]
     return float(covered.max(initial=0.0)), float(size.max())
 
@@ -261,11 +261,11 @@ def record(run: OnlineResult) -> dict[str, Any]:
 
 def client_record(run: OnlineResult, client: ClientRun) -> dict[str, Any]:
     """Return one client's row."""
-    world, served, promise = client.world, client.served, client.promise
+    world, served, facts = client.world, client.served, client.facts
     covered, largest = privacy_losses(client)
     peers = world.peer[served.electors]
-    shape = world.shape(promise.peers)
-    honest = promise.peers  # on whom a bound of the loss may count: those that are promised, without liars among them
+    shape = world.shape(facts.peers)
+    honest = facts.peers  # on whom a bound of the loss may count: those that are promised, without liars among them
     if run.scenario.malicious is not None:
         honest = min(honest, world.peers)
     bound = None

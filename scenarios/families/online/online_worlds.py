@@ -14,7 +14,7 @@ from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import Promise
+from coordinator.server.online.recommenders import PublicFacts
 from scenarios.config.files import read_toml
 from scenarios.config.scenario import HALVING
 from scenarios.data.datasets import RatingTable
@@ -61,9 +61,9 @@ class ClientWorld:
             own_device=self.own_device,
         )
 
-    def promise(self, *, peers: int | None = None, epsilon: float = np.inf) -> Promise:
+    def facts(self, *, peers: int | None = None, epsilon: float = np.inf) -> PublicFacts:
         """Return what a recommender is promised."""
-        return Promise(**self.shape(peers), epsilon=epsilon)
+        return PublicFacts(**self.shape(peers), epsilon=epsilon)
 
     def shape(self, peers: int | None = None) -> dict[str, int]:
         """Return T, m, N, P, D and R, as bounds take them."""

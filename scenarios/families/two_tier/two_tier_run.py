@@ -23,7 +23,7 @@ from coordinator.server.completion.batches import (
     public_only,
     start,
 )
-from coordinator.server.completion.crowd import local_crowd
+from coordinator.server.completion.crowd import local_public_users
 from coordinator.server.completion.fitting import centre, iterate
 from coordinator.server.fleet.cohorts import plan_layout
 from scenarios.backends.session import (
@@ -132,11 +132,11 @@ def follow(
 
 def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) -> CompletionOutcome:
     """Let the private users' ratings join the public ones batch by batch, means included: full EM, not private."""
-    server, alone = plan.server, local_crowd(plan.server.public, threads, workers)
+    server, alone = plan.server, local_public_users(plan.server.public, threads, workers)
     model = start(server, alone)
     models = [(0, model.features)]
     for first, stop in server.blocks():
-        crowd = local_crowd(stacked((server.public, plan.private.block(0, stop))), threads, workers)
+        crowd = local_public_users(stacked((server.public, plan.private.block(0, stop))), threads, workers)
         mean, counts = centre(crowd)
         degree = None if model.features.mean_degree is None else crowd.ratings / crowd.users
         joined = replace(model, features=replace(model.features, mean=mean, mean_degree=degree), counts=counts)

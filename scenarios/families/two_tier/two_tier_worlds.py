@@ -18,7 +18,7 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw, siphash1
 from coordinator.protocol.rating_table import Rows, starts_of
-from coordinator.server.completion.crowd import local_crowd
+from coordinator.server.completion.crowd import local_public_users
 from coordinator.server.completion.fitting import Fitting, begin, iterate
 from coordinator.server.completion.weighing import Fold, Weighing, squared_errors
 from scenarios.backends.session import Backend
@@ -228,7 +228,7 @@ def folds_of(public: Rows, seed: int) -> list[Fold]:
 
 def trial_error(trial: Trial) -> float:
     """Return the sum of squared errors of the held-out users' asked ratings."""
-    scale, crowd = trial.scale, local_crowd(trial.fold.train)
+    scale, crowd = trial.scale, local_public_users(trial.fold.train)
     model = begin(crowd, trial.fitting, lowest=scale.lowest, highest=scale.highest, scale=scale.levels)
     features = iterate(model, crowd, trial.fitting, ITERATIONS).features
     return float(squared_errors(features, trial.fold.seen, trial.fold.targets).sum())

@@ -21,7 +21,7 @@ from coordinator.server.online.recommenders import (
     NO_LIMIT,
     RULES,
     Limits,
-    Promise,
+    PublicFacts,
     Rule,
     named_recommenders,
     recommender_of,
@@ -178,7 +178,7 @@ def survives(name: str, a: int, b: int, d: int, r: int) -> bool:
     }.get(name, (b <= r and a + b <= d + r) if name in {"p-rec-lean", "p-rec-sharp", "plurality"} else True)
 
 
-def law(name: str, sums: Sequence[Fraction], told: Promise, steeper: float = 1.0) -> list[float]:
+def law(name: str, sums: Sequence[Fraction], told: PublicFacts, steeper: float = 1.0) -> list[float]:
     """Each object's probability: phi as it is written in the paper, without logarithms."""
     total, objects, most = sum(sums), len(sums), max(sums)
     uniform = [1 / objects] * objects
@@ -199,7 +199,7 @@ def law(name: str, sums: Sequence[Fraction], told: Promise, steeper: float = 1.0
     return [coin / objects + (1 - coin) * part / sum(phi) for part in phi]
 
 
-def oracle(name: str, written: Written, sequence: Sequence[int], told: Promise, steeper: float = 1.0) -> Plain:
+def oracle(name: str, written: Written, sequence: Sequence[int], told: PublicFacts, steeper: float = 1.0) -> Plain:
     """A service, voter by voter."""
     electors = range(written.votes.shape[1])
     first, second, alive = dict.fromkeys(electors, 0), dict.fromkeys(electors, 0), set(electors)
@@ -236,7 +236,7 @@ def test_the_list_says_what_is_proved_and_what_is_not() -> None:
         recommender_of("p-wreck")
 
 
-def random_world(seed: int, objects: int) -> tuple[Written, Promise]:
+def random_world(seed: int, objects: int) -> tuple[Written, PublicFacts]:
     """A small world: votes lean towards what is liked, so that some voters survive for long."""
     world = np.random.default_rng([seed, objects])
     rounds, voters = int(world.integers(2, 13)), int(world.integers(0, 9))
@@ -247,7 +247,7 @@ def random_world(seed: int, objects: int) -> tuple[Written, Promise]:
         likes.argmax(axis=1)[:, None],
         world.integers(objects, size=(rounds, voters)),
     )
-    told = Promise(
+    told = PublicFacts(
         rounds=rounds,
         objects=objects,
         diversity=int(world.integers(4)),
@@ -281,9 +281,9 @@ def test_every_recommender_is_what_the_oracle_is(name: str) -> None:
     assert (kicked > 0) == (not kicks_nobody(name))
 
 
-def fields(told: Promise) -> dict[str, Any]:
+def fields(told: PublicFacts) -> dict[str, Any]:
     """A promise as keywords."""
-    return {name: getattr(told, name) for name in Promise.__slots__}
+    return {name: getattr(told, name) for name in PublicFacts.__slots__}
 
 
 def kicks_nobody(name: str) -> bool:

@@ -22,7 +22,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.fleet.cohorts import Cohorts, Layout, dealt
 from coordinator.server.fleet.coordinator_actor import Coordinator
 from coordinator.server.online import service
-from coordinator.server.online.recommenders import Promise
+from coordinator.server.online.recommenders import PublicFacts
 from coordinator.server.online.service import CLIENTS, ClientPlan, ServedClient, ServingPlan, by_coin, serve
 from coordinator.server.online.service import VOTERS as VOTING
 from scenarios.families.online.online_bounds import epsilon_proved
@@ -137,7 +137,7 @@ def test_progress_is_told_ballot_by_ballot(monkeypatch: pytest.MonkeyPatch) -> N
     told: list[int] = []
     written = Written(VOTES, SIM_LIKES)
     announced = Service(client=0, recommender="random", rounds=4, objects=2, epsilon=None)
-    serve(announced, Promise(rounds=4, objects=2), written, by_coin(bytes(16)), over=told.append)
+    serve(announced, PublicFacts(rounds=4, objects=2), written, by_coin(bytes(16)), on_progress=told.append)
     assert told == [3, 1]
 
 
@@ -181,12 +181,12 @@ def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan_of() -> ServingPlan:
-    promise = Promise(rounds=ROUNDS, objects=2)
+    facts = PublicFacts(rounds=ROUNDS, objects=2)
     services = [
         Service(client=number, recommender="p-rec", rounds=ROUNDS, objects=2, epsilon=epsilon, own_device=own_device)
         for number, (epsilon, own_device) in enumerate(COSTS)
     ]
-    clients = tuple(ClientPlan(service=service, promise=promise, coin=COIN) for service in services)
+    clients = tuple(ClientPlan(service=service, facts=facts, coin=COIN) for service in services)
     return ServingPlan(clients=clients, voters=VOTERS)
 
 

@@ -210,4 +210,4 @@ def test_who_names_a_number_gets_it_and_whose_mechanism_is_unknown_gets_all() ->
     asked: Any = plan("maxsense")
     assert OnRay(8).choose_workers(asked, 1) == InProcess(8).choose_workers(asked, 1) == 8
     assert OnRay(8, most=True).choose_workers(asked, 1) == 1
-    assert OnRay(8, most=True).choose_workers(SimpleNamespace(own="somebody's", rehearsal=asked.rehearsal), 1) == 8
+    assert OnRay(8, most=True).choose_workers(SimpleNamespace(custom="somebody's", rehearsal=asked.rehearsal), 1) == 8

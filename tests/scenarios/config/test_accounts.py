@@ -62,7 +62,7 @@ def test_devices_answer_under_the_largest_local_epsilon_that_keeps_the_central_o
     assert (float(account.answer_local), account.devices) == (other.epsilon_local, 1800)
     assert resolved.account.budget == account.answer_local > 1
     assert resolved.setting.epsilon == account.answer_local
-    query = resolved.design.query(**resolved.setting.terms(_start(resolved)))
+    query = resolved.design.query(**resolved.setting.header(_start(resolved)))
     assert account.central(query, account.devices) <= 1 < account.central(query, account.devices - 20)
     assert (resolved.account.trust.name, *resolved.account.guarantee[1::2]) == ("shuffled", "replace", 1e-6)
     assert account.agreement.reports(2000) == 1800
@@ -72,7 +72,7 @@ def test_a_round_of_any_size_has_a_central_epsilon(monkeypatch: pytest.MonkeyPat
     """Of nobody it is that of one device; in a large round delta may be above one in so many devices."""
     resolved, devices = settled(delta=5e-4), list[int]()
     account = account_of(resolved)
-    query = resolved.design.query(**resolved.setting.terms(_start(resolved)))
+    query = resolved.design.query(**resolved.setting.header(_start(resolved)))
     assert account.central(query, 4000) < account.central(query, 1800) <= 1
     monkeypatch.setattr(shuffled_account, "shuffled_epsilon", lambda *_, **told: devices.append(told["devices"]))
     for answered in (0, 1, 2):
@@ -138,8 +138,8 @@ def test_liars_hide_nobody() -> None:
 @pytest.mark.parametrize("design", ["subset", "set"])
 def test_subsets_have_the_size_that_is_best_for_the_central_epsilon(design: str) -> None:
     resolved, local = settled(design=design), resolve(small(design=design, users=2000))
-    chosen = resolved.design.query(**resolved.setting.terms(_start(resolved))).parameters["chosen"]
-    assert chosen < local.design.query(**local.setting.terms(_start(local))).parameters["chosen"]
+    chosen = resolved.design.query(**resolved.setting.header(_start(resolved))).parameters["chosen"]
+    assert chosen < local.design.query(**local.setting.header(_start(local))).parameters["chosen"]
     assert resolved.scenario.settings.model_dump()["chosen"] == chosen
     alone = local_epsilon(design, 1800, epsilon=1, items=40, rated=5)
     assert (alone.settings["chosen"], alone.epsilon_local) == (chosen, float(present(resolved.account.local)))

@@ -79,7 +79,7 @@ def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None
 
     of = job(mechanisms.GRR())
     place._by_value(_packages(of.plan))
-    (one,) = start_aggregators(1, of.plan.own)
+    (one,) = start_aggregators(1, of.plan.custom)
     query = present(of.plan.rehearsal())
     ray.get(one.warm_up.remote(query))
     loaded = ray.get(one.__ray_call__.remote(lambda _: list(sys.modules)))

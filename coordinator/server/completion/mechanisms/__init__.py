@@ -58,7 +58,7 @@ class SecondOrderServer:
 @functools.cache
 def second_order_server_halves() -> dict[str, SecondOrderServer]:
     """Return every mechanism's server half by its name, in the order in which mechanisms are listed."""
-    halves = by_name(declared(__name__, __path__, "SERVER", SecondOrderServer), lambda half: (half.name,))
+    halves = by_name(declared(__name__, __path__, "SERVER", SecondOrderServer), lambda part: (part.name,))
     if missing := second_order_public_halves().keys() - halves.keys():
         raise RoomError(f"{__name__} has no half of {min(missing)!r}; declare it in a module there")
     return {name: halves[name] for name in second_order_public_halves()}

@@ -50,7 +50,7 @@ kicks peers out where R > D. ``lean`` is the rule without doubling, ours: ``b <=
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class PublicFacts:
     """The public facts that a recommender gets about the client and its voters."""
 
     rounds: int  # T rounds of m objects
@@ -88,7 +88,7 @@ class NamedRecommender:
 
     name: str  # As the command line knows it, and one line of help
     about: str
-    build: Callable[[Promise], Recommender]  # Makes the recommender from what is promised
+    build: Callable[[PublicFacts], Recommender]  # Makes the recommender from what is promised
     limits: Limits  # Returns the kick-out rule for (D, R)
     order: int = 1000  # Its place in lists; equal places are ordered by name
     # Returns the constants of p-REC's RecommendByWeight for (T, m); None if it recommends in another way
@@ -100,9 +100,9 @@ class NamedRecommender:
     promised: bool = True  # Whether it needs D and R; otherwise it is for ``D = R = 0`` only
     weighted: bool = False  # Whether voters' weights differ, so that their exposure is not computed
     # Returns the epsilon [nats] that is proved in another way than by Theorem P
-    proved_epsilon: Callable[[Promise], float] | None = None
+    proved_epsilon: Callable[[PublicFacts], float] | None = None
     # Returns the expected loss that is proved in another way than by (L)
-    proved_loss: Callable[[Promise], float] | None = None
+    proved_loss: Callable[[PublicFacts], float] | None = None
     # If it takes an epsilon: the recommender whose proved epsilon is the default. None if it takes none
     epsilon_of: str | None = None
     # Quantities whose exact worst case is computed over p-REC_sim's survivors: ``"epsilon"``, ``"loss"``
@@ -131,8 +131,8 @@ class NamedRecommender:
 def named_recommenders() -> Mapping[str, NamedRecommender]:
     """Return all recommenders by name, in their declared order."""
     every = declared(__name__, __path__, "RECOMMENDERS", NamedRecommender)
-    every.sort(key=lambda one: (one.order, one.name))
-    return MappingProxyType(by_name(every, lambda one: (one.name,)))
+    every.sort(key=lambda recommender: (recommender.order, recommender.name))
+    return MappingProxyType(by_name(every, lambda recommender: (recommender.name,)))
 
 
 def recommender_of(name: str) -> NamedRecommender:
@@ -144,15 +144,18 @@ def recommender_of(name: str) -> NamedRecommender:
 
 def compared_in(where: str) -> tuple[str, ...]:
     """Return the names of the recommenders that say they stand in a comparison; see `NamedRecommender.compared`."""
-    return tuple(name for name, one in named_recommenders().items() if where in one.compared)
+    return tuple(name for name, recommender in named_recommenders().items() if where in recommender.compared)
 
 
 def bounded_names() -> tuple[str, ...]:
     """Return the recommenders by weight that never kick a peer out: the paper's, ours, those for ``D = R = 0`` only."""
-    bounded = (one for one in named_recommenders().values() if one.bounded)
-    return tuple(one.name for one in sorted(bounded, key=lambda one: (not one.promised, one.ours)))
+    bounded = (recommender for recommender in named_recommenders().values() if recommender.bounded)
+    return tuple(
+        recommender.name
+        for recommender in sorted(bounded, key=lambda recommender: (not recommender.promised, recommender.ours))
+    )
 
 
 def still_names() -> tuple[str, ...]:
     """Return the names of the recommenders that are for ``D = R = 0`` only."""
-    return tuple(name for name, one in named_recommenders().items() if not one.promised)
+    return tuple(name for name, recommender in named_recommenders().items() if not recommender.promised)

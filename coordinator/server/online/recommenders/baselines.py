@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
-from coordinator.server.online.recommenders import RULES, NamedRecommender, Promise, Unweighted
+from coordinator.server.online.recommenders import RULES, NamedRecommender, PublicFacts, Unweighted
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,17 @@ class ByVotes(Unweighted):
         return np.asarray(weights / weights.sum())
 
 
-def exponential(promise: Promise) -> ByVotes:
+def exponential(facts: PublicFacts) -> ByVotes:
     """Return the exponential mechanism in every round, composed naively: ``p`` proportional to ``e^(eta c)``."""
     # one more voter changes one count by one, so that a round's log-ratio is at most eta
-    eta = promise.epsilon / promise.rounds
+    eta = facts.epsilon / facts.rounds
     return ByVotes(lambda sums: np.exp(eta * (sums - sums.max())))
 
 
-def most_lost(promise: Promise) -> float:
+def most_lost(facts: PublicFacts) -> float:
     """Return (L) of the spec with m in the place of 2m and without the hidden coin: ours, by the same proof."""
-    strikes = RULES["lean"](promise.diversity, promise.radius).radius_strikes + 1
-    return promise.objects * (promise.radius + strikes * math.log(promise.voters / promise.peers))
+    strikes = RULES["lean"](facts.diversity, facts.radius).radius_strikes + 1
+    return facts.objects * (facts.radius + strikes * math.log(facts.voters / facts.peers))
 
 
 _COMPARED = ("rounds", "ratio", "radius", "diversity", "ratings")
@@ -76,7 +76,7 @@ RECOMMENDERS = (
         name="dsybil",
         order=90,
         about="DSybil-style; not private",
-        build=lambda promise: DSybil(promise.peers / 2),
+        build=lambda facts: DSybil(facts.peers / 2),
         limits=RULES["everybody"],
         weighted=True,
         compared=_COMPARED,
@@ -96,7 +96,7 @@ RECOMMENDERS = (
         about="exponential mechanism of epsilon / T a round (credits of p-rec)",
         build=exponential,
         limits=RULES["total"],
-        proved_epsilon=lambda promise: promise.epsilon,
+        proved_epsilon=lambda facts: facts.epsilon,
         epsilon_of="p-rec",
     ),
     NamedRecommender(
@@ -115,7 +115,7 @@ RECOMMENDERS = (
         build=lambda _: ByVotes(np.ones_like),
         limits=RULES["everybody"],
         proved_epsilon=lambda _: 0.0,
-        proved_loss=lambda promise: promise.rounds * (1 - 1 / promise.objects),
+        proved_loss=lambda facts: facts.rounds * (1 - 1 / facts.objects),
         bound_in_figures=False,  # the measured line hides it
     ),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinator.protocol.arrays import Floats
-from coordinator.server.online.recommenders import RULES, Limits, NamedRecommender, Promise, Unweighted
+from coordinator.server.online.recommenders import RULES, Limits, NamedRecommender, PublicFacts, Unweighted
 from coordinator.server.online.weighting import Weighting
 
 
@@ -33,8 +33,8 @@ def _by_weight(
     def weighting(rounds: int, objects: int) -> Weighting:
         return Weighting(rounds=rounds, objects=objects, sharp=sharp)
 
-    def build(promise: Promise) -> ByWeight:
-        return ByWeight(weighting(promise.rounds, promise.objects))
+    def build(facts: PublicFacts) -> ByWeight:
+        return ByWeight(weighting(facts.rounds, facts.objects))
 
     return NamedRecommender(
         name=name, about=about, order=order, build=build, limits=limits, weighting=weighting, sharp=sharp, **declared

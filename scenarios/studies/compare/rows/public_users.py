@@ -19,7 +19,7 @@ from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.protocol.rating_table import Rows
 from coordinator.server.completion.batches import start
-from coordinator.server.completion.crowd import local_crowd
+from coordinator.server.completion.crowd import local_public_users
 from coordinator.server.completion.fitting import FittedModel, Fitting
 from scenarios.backends.selection import InProcess
 from scenarios.data.datasets import RatingTable
@@ -216,7 +216,7 @@ def _settled(
     scale = scale_of(PUBLISHED.get(table_of(settings).source), split.public_rows.values)
     dealt = experiment.TwoTierWorld(settings=_two_tier_settings(settings, seed, NONE), split=split, scale=scale)
     fitting = experiment.settle(dealt, InProcess(1))[0]
-    return dealt, fitting, start(experiment.plan_of(dealt, fitting).server, local_crowd(split.public_rows))
+    return dealt, fitting, start(experiment.plan_of(dealt, fitting).server, local_public_users(split.public_rows))
 
 
 def completed(features: ItemFeatures, own: Any, items: Indices) -> Floats2:

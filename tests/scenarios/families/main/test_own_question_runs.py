@@ -18,7 +18,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust_models import SHUFFLED
 from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import plan_layout
-from coordinator.server.fleet.handed_rounds import read_shuffled
+from coordinator.server.fleet.intermediaries import read_shuffled
 from coordinator.server.rounds.state import Ask
 from coordinator.shuffler import Shuffler
 from scenarios.config.resolve import resolve

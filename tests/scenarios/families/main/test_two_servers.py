@@ -12,7 +12,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, WithheldError
 from coordinator.protocol.messages import pack
 from coordinator.protocol.shares import SIDES, RollError, ShareRoll, secret_of
-from coordinator.server.fleet.handed_rounds import ATTEMPTS, SumQuerying
+from coordinator.server.fleet.intermediaries import ATTEMPTS, SumQuerying
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds
 from scenarios.config.resolve import resolve

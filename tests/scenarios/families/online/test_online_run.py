@@ -116,7 +116,7 @@ def test_no_run_loses_more_privacy_than_is_proved(name: str, objects: int) -> No
         covered, largest = privacy_losses(client)
         assert covered == largest == pytest.approx(float(np.abs(client.served.exposure).max()))
         assert largest <= bound + 1e-12
-        assert client.promise.peers == 3
+        assert client.facts.peers == 3
         assert name in {"random", "naive"} or client.served.alive[world.clients[0].peer].all()
 
 
@@ -131,7 +131,7 @@ def test_peers_are_not_covered_where_none_can_be_spared() -> None:
 def test_p_rec_sim_is_told_neither_d_nor_r_and_nothing_is_proved_of_it_where_clients_and_peers_stray() -> None:
     run = online(recommender="p-rec-sim", diversity=3, radius=4)
     (client,) = run.clients
-    assert (client.promise.diversity, client.promise.radius, client.epsilon) == (0, 0, None)
+    assert (client.facts.diversity, client.facts.radius, client.epsilon) == (0, 0, None)
     result = record(run)
     assert (result["epsilon_proved"], result["epsilon_exact"], result["loss_bound"]) == (None, None, None)
     assert result["guarantee"].startswith("none")
@@ -139,9 +139,9 @@ def test_p_rec_sim_is_told_neither_d_nor_r_and_nothing_is_proved_of_it_where_cli
 
 def test_naive_composition_gets_what_is_proved_of_p_rec_or_what_is_asked() -> None:
     private, naive = online(), online(recommender="naive")
-    assert naive.clients[0].epsilon == private.clients[0].epsilon == naive.clients[0].promise.epsilon
+    assert naive.clients[0].epsilon == private.clients[0].epsilon == naive.clients[0].facts.epsilon
     (given,) = online(recommender="naive", epsilon=3).clients
-    assert (given.epsilon, given.promise.epsilon) == (3.0, 3.0)
+    assert (given.epsilon, given.facts.epsilon) == (3.0, 3.0)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.1, 1.0, 12.3456789, 383.81215268844505])

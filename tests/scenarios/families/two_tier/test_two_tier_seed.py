@@ -16,7 +16,7 @@ from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import Rows, stacked
 from coordinator.server.completion.batches import CompletionOutcome, announced, start
-from coordinator.server.completion.crowd import local_crowd
+from coordinator.server.completion.crowd import local_public_users
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, baseline_errors, squared_errors, surest
 from scenarios.backends.selection import InProcess
@@ -239,7 +239,7 @@ def course_of(world: TwoTierWorld) -> CompletionOutcome:
 def test_a_weight_that_is_given_announces_the_model_of_all_public_users(table: RatingTable) -> None:
     world = world_of(wanted_of("pmc", None, private=30), table)
     plan = plan_of(world, Fitting(rank=6, kappa=1))
-    crowd = local_crowd(plan.server.public)
+    crowd = local_public_users(plan.server.public)
     assert course_of(world).announced[0] == announced(start(plan.server, crowd), crowd).features.digest
     assert run(wanted_of("pmc", None, private=30), SESSION, table)["validation_users"] is None
 
@@ -249,12 +249,12 @@ def test_a_course_goes_on_from_what_another_one_began(table: RatingTable) -> Non
     for mechanism in ("pmc", "pmc-rr"):
         settings = wanted_of(mechanism, 1.0 if mechanism == "pmc-rr" else None, private=30)
         plan = plan_of(world_of(settings, table), Fitting(rank=6, kappa=1))
-        first_fit = start(plan.server, local_crowd(plan.server.public))
+        first_fit = start(plan.server, local_public_users(plan.server.public))
         went_on = follow(replace(plan, server=replace(plan.server, first_fit=first_fit)), SESSION).outcome
         alone = follow(plan, SESSION).outcome
         assert went_on.announced == alone.announced
         assert went_on.features.digest == alone.features.digest
-        assert start(replace(plan.server, first_fit=first_fit), local_crowd(plan.server.public)) is first_fit
+        assert start(replace(plan.server, first_fit=first_fit), local_public_users(plan.server.public)) is first_fit
 
 
 def test_the_gain_that_is_largest_less_its_standard_error_is_taken() -> None:

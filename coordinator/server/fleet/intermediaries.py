@@ -35,8 +35,8 @@ class SumQuerying:
         for attempt in itertools.count(1):
             rolls = None
             try:
-                words, seeds = self._both("collect", [(query, ask.first, ask.stop, among)] * 2)
-                rolls = ShareRoll.arrived(words), ShareRoll.arrived(seeds)
+                vectors, seeds = self._both("collect", [(query, ask.first, ask.stop, among)] * 2)
+                rolls = ShareRoll.arrived(vectors), ShareRoll.arrived(seeds)
                 # each server looks itself whether the other one has the same devices
                 sums = self._both("publish", [(query, rolls[1]), (query, rolls[0])])
             except (RollError, OpeningError):
@@ -49,10 +49,12 @@ class SumQuerying:
         raise LostError  # counting does not end
 
 
-def read_published(ask: Ask, words: PublishedSum, seeds: PublishedSum) -> tuple[Statistic, Sequence[Release | Sealed]]:
+def read_published(
+    ask: Ask, vectors: PublishedSum, seeds: PublishedSum
+) -> tuple[Statistic, Sequence[Release | Sealed]]:
     """Return the statistic of a round, and what digests it and each server's transcript."""
-    query, roll = ask.query, words.roll
-    totals = opened(words, seeds)
+    query, roll = ask.query, vectors.roll
+    totals = opened(vectors, seeds)
     if (roll.query_id, roll.first, roll.count) != (query.id, ask.first, ask.stop - ask.first):
         empty = Release(query_id=query.id, first=roll.first, count=0, width=query.bits, bits=b"")
         raise no_answer(query, empty, "two servers published the sum of another round")
@@ -68,9 +70,9 @@ def read_published(ask: Ask, words: PublishedSum, seeds: PublishedSum) -> tuple[
         first=ask.first,
         count=roll.count,
         width=query.bits,
-        leaves=digest_of_published((words, seeds)),
-        size=sum(len(pickle.dumps(one, protocol=5)) for one in (words, seeds)),
-        transcripts=(words.transcript.hex(), seeds.transcript.hex()),
+        leaves=digest_of_published((vectors, seeds)),
+        size=sum(len(pickle.dumps(published, protocol=5)) for published in (vectors, seeds)),
+        transcripts=(vectors.transcript.hex(), seeds.transcript.hex()),
     )
     return of_published(query, counts), [sealed]
 
