@@ -43,7 +43,8 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
     left_out = frozenset() if experiment.sized else frozenset({"devices_per_actor"})
 
     @with_fields(
-        fields | (all_settings() if experiment.own else {}), left_out | (frozenset() if experiment.own else _OWN)
+        fields | (all_settings() if experiment.accepts_custom else {}),
+        left_out | (frozenset() if experiment.accepts_custom else _OWN),
     )
     def command(
         scenario: Given = None,
@@ -59,7 +60,11 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         output: Output,
         **flags: Any,
     ) -> None:
-        own = {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None} if experiment.own else {}
+        own = (
+            {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None}
+            if experiment.accepts_custom
+            else {}
+        )
         settings = experiment.read(scenario, {**flags, **own}, allow_code=allow_code)
         options: dict[str, Any] = {"repeat": repeat, "devices_per_actor": devices_per_actor, "out": out}
         _run(experiment, settings, place, output, experiment.name, metrics=metrics, **options)
@@ -141,7 +146,7 @@ def resume(
         )
     experiment = EXPERIMENTS[mark.kind]
     named = NamedCode(design=design, policy=policy, helpers=tuple(helpers or ()))
-    if not experiment.own and named != NOTHING:
+    if not experiment.accepts_custom and named != NOTHING:
         raise InputError(f"{mark.kind} has no design or policy; leave --design, --policy and --with out")
     settings = experiment.resumed(folder, mark, named)
     options: dict[str, Any] = {"repeat": mark.repeat, "devices_per_actor": devices_per_actor, "out": folder}

@@ -98,7 +98,7 @@ class Experiment(ABC, Generic[S]):
     files: ClassVar[tuple[str, ...]] = ("ratings",)  # Fields that name a file; at most one of them is given
     named: ClassVar[tuple[str, ...]]  # Columns that name a result in a line
     sized: ClassVar[bool] = True  # Whether the size of cohorts can be chosen
-    own: ClassVar[bool] = False  # Whether mechanisms and policies may be custom ones
+    accepts_custom: ClassVar[bool] = False  # Whether mechanisms and policies may be custom ones
     # The function that runs a seed, ``module:name``: loaded while the backend is opened, and not for `--help`
     runner: ClassVar[str]
     help: ClassVar[str]  # What `--help` teaches

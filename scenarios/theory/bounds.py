@@ -119,7 +119,7 @@ def log2_ball(*, items: int, clusters: int, mistakes: int) -> float:
 class Overlap(NamedTuple):
     """How many items two independent uniform w-subsets of N share: `P(1)`, `P(>= 2)`, `E[count; >= 2]`."""
 
-    one: float
+    single: float
     more: float
     excess: float
 
@@ -146,16 +146,16 @@ def overlap(*, items: int, rated: int) -> Overlap:
     """
     mean = rated * rated / items
     alone = _log_avoid(items - 1, rated - 1)
-    one, excess = mean * math.exp(alone), -mean * math.expm1(alone)
+    single, excess = mean * math.exp(alone), -mean * math.expm1(alone)
     if mean > 1:
-        return Overlap(one, max(0.0, 1.0 - one - math.exp(_log_avoid(items, rated))), excess)
-    more, term = 0.0, one
+        return Overlap(single, max(0.0, 1.0 - single - math.exp(_log_avoid(items, rated))), excess)
+    more, term = 0.0, single
     for count in range(1, rated):
         term *= (rated - count) ** 2 / ((count + 1) * (items - 2 * rated + count + 1))
         more += term
         if term <= 1e-18 * more:
             break
-    return Overlap(one, more, excess)
+    return Overlap(single, more, excess)
 
 
 Nats = Callable[[LearningProblem], float]  # most that one user's answer tells of a problem [nats]
@@ -216,7 +216,7 @@ def weak_scarce_information(problem: LearningProblem) -> float:
     variation, 1 at most, and `2 Var b(Z)`, so 1/2 at most, for a shared binary rating.
     """
     shared = overlap(items=problem.items, rated=problem.rated)
-    return _exp(2 * problem.epsilon) * (shared.one / 2 + shared.more)
+    return _exp(2 * problem.epsilon) * (shared.single / 2 + shared.more)
 
 
 def scarce_information(problem: LearningProblem) -> float:
@@ -366,10 +366,10 @@ def all_bounds(*, adaptive_queries: bool = False, ours: bool = False, **problem:
     >>> best.name, round(best.users)
     ('capacity', 2802)
     """
-    one, bounds = LearningProblem(**problem), []
+    learning_problem, bounds = LearningProblem(**problem), []
     for name, row in {**_ROWS, **(_OURS if ours else {})}.items():
-        valid = row.holds(one) and (row.adaptive or not adaptive_queries)
-        users = row.users(one) if valid else 0.0
+        valid = row.holds(learning_problem) and (row.adaptive or not adaptive_queries)
+        users = row.users(learning_problem) if valid else 0.0
         bounds.append(Bound(name=name, users=users, valid=valid, range=row.range, source=row.source))
     return bounds
 

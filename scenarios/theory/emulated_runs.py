@@ -42,11 +42,11 @@ class Emulated:
         """Draw the statistic of a round."""
         query, users = ask.query, ask.stop - ask.first
         pool = np.arange(query.items) if query.pool is None else query.pool
-        crowd = EmulatedDevices(
+        devices = EmulatedDevices(
             likes=self.likes[:, pool], class_shares=self.class_shares, rated=self.rated, users=users
         )
         sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
-        sensed[pool], scores[pool], ones = self.design.mechanism.emulate(query, crowd, self.coins)
+        sensed[pool], scores[pool], ones = self.design.mechanism.emulate(query, devices, self.coins)
         return ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones), []
 
 
@@ -151,11 +151,11 @@ class Emulation:
     def needed(self, *, accuracy: float | None, success: float | None) -> Estimate | None:
         """Return the size that meets a target, or the stricter of two; None where not even the largest one does."""
         steps = np.linspace(0.0, math.log(self.largest) + 0.5, 400)
-        axis = StrengthCurve(steps, np.log([max(self.strength(math.exp(one)), 1e-300) for one in steps.tolist()]))
+        axis = StrengthCurve(steps, np.log([max(self.strength(math.exp(step)), 1e-300) for step in steps.tolist()]))
         return strictest(goals(self.sizes, accuracy=accuracy, success=success), axis, self._at, top=self.largest)
 
-    def _at(self, place: float) -> Place:
-        size = self.whole(math.exp(place))
+    def _at(self, log_size: float) -> Place:
+        size = self.whole(math.exp(log_size))
         return self, size, math.log(size)
 
     def right(self, labels: Indices) -> float:
@@ -230,7 +230,7 @@ class StrengthCurve:
         """Return the logarithm of the strength at places."""
         return np.asarray(np.interp(x, self.steps, self.strengths))
 
-    def place(self, strength: float) -> float:
+    def log_size_at(self, strength: float) -> float:
         """Return where a strength is reached, or the nearest end."""
         return float(np.interp(strength, self.strengths, self.steps))
 
@@ -252,12 +252,12 @@ def estimate(goal: Goal, axis: StrengthCurve, at: Callable[[float], Place], *, t
     # The strength is taken as ``c s^slope`` of what moments say, s, with the logarithm of the slope normal, and the
     # place as Cauchy around where moments put it: draws near the goal decide. Of those for all items right two in three
     # are where the chance is `EASY`, as these tell most; the others, and all for a share of items, are at the goal.
-    one, size, _ = at(math.log(top))
-    if not goal.met(one.shares(size, BATCH)):
+    emulation, size, _ = at(math.log(top))
+    if not goal.met(emulation.shares(size, BATCH)):
         return None
     places = np.arange(axis.steps[0], axis.steps[-1], 0.02)
     slopes = np.exp(np.linspace(-0.6, 0.6, 9))
-    level, guess = goal.level(goal.target), axis.place(goal.level(goal.target))
+    level, guess = goal.level(goal.target), axis.log_size_at(goal.level(goal.target))
     strengths = axis.strength(places)[:, None]
     prior = -(np.log(slopes) ** 2) / 2 / SLOPE**2 - np.log1p(((places - guess) / 0.5) ** 2)[:, None]
     places_drawn, expected, batches, used = list[float](), list[Floats](), list[Floats](), dict[tuple[int, int], int]()
@@ -268,18 +268,18 @@ def estimate(goal: Goal, axis: StrengthCurve, at: Callable[[float], Place], *, t
         posterior /= posterior.sum()
         low, middle, high = np.interp([0.025, 0.5, 0.975], posterior.sum(axis=1).cumsum(), places).tolist()
         slope = float(posterior.sum(axis=0) @ slopes)
-        if draws >= one.draws * (1 if goal.whole else PATIENCE) or (
+        if draws >= emulation.draws * (1 if goal.whole else PATIENCE) or (
             draws >= FEWEST and _close(goal, low, high, level, axis)
         ):
             break
         nearer = (easy - level) / slope if len(batches) % 3 < 2 else 0.0
-        aim = axis.place(float(axis.strength(middle)) + nearer)
-        one, size, place = at(aim)
-        first = used.get((id(one), size), 0)
-        used[id(one), size] = first + BATCH
-        places_drawn.append(place)
-        batches.append(one.shares(size, first + BATCH)[first:])
-        expected.append(goal.expected(level + slopes * (axis.strength(place) - strengths)))
+        aim = axis.log_size_at(float(axis.strength(middle)) + nearer)
+        emulation, size, log_size = at(aim)
+        first = used.get((id(emulation), size), 0)
+        used[id(emulation), size] = first + BATCH
+        places_drawn.append(log_size)
+        batches.append(emulation.shares(size, first + BATCH)[first:])
+        expected.append(goal.expected(level + slopes * (axis.strength(log_size) - strengths)))
 
     def chance(value: float) -> float:
         return float(goal.chance(level + slope * (axis.strength(math.log(value)) - axis.strength(middle))))
@@ -299,8 +299,8 @@ def estimate(goal: Goal, axis: StrengthCurve, at: Callable[[float], Place], *, t
 def strictest(goals: list[Goal], axis: StrengthCurve, at: Callable[[float], Place], *, top: float) -> Estimate | None:
     """Estimate where all goals are met; None where one is met nowhere."""
     estimates = [estimate(goal, axis, at, top=top) for goal in goals]
-    able = [one for one in estimates if one is not None]
-    return max(able, key=lambda one: one.value) if able and len(able) == len(estimates) else None
+    able = [result for result in estimates if result is not None]
+    return max(able, key=lambda result: result.value) if able and len(able) == len(estimates) else None
 
 
 def _close(goal: Goal, low: float, high: float, level: float, axis: StrengthCurve) -> bool:
@@ -373,9 +373,9 @@ def totals_emulation(alike: Floats, world: BlockParameters, scale: float) -> Emu
     from coordinator.protocol.decoding.line import decode_affinity  # noqa: PLC0415 (as above)
 
     sizes, items, rated = world.cluster_sizes, world.items, world.rated
-    one = curator_signal(alike, sizes, users=1, rated=rated)
-    signal, _ = _spectral(one.means, 0.0, sizes)
-    variance = float(sizes @ one.variances @ sizes) / items**2
+    single_user = curator_signal(alike, sizes, users=1, rated=rated)
+    signal, _ = _spectral(single_user.means, 0.0, sizes)
+    variance = float(sizes @ single_user.variances @ sizes) / items**2
 
     def draw(users: int, coins: np.random.Generator) -> Indices:
         if users * items <= VOTES:
@@ -401,8 +401,10 @@ def _share_strength(parameters: BlockParameters, share: float) -> float:
 
 def _shares_decoded(rated: Ints, liked: Ints, clusters: int) -> Indices:
     users = int(rated.sum())
-    one = ScoreStatistic(sensed=rated, scores=liked, devices=users, answered=users, refused=0, ones=int(liked.sum()))
-    return decode_shares(one, clusters=clusters).cluster
+    statistic = ScoreStatistic(
+        sensed=rated, scores=liked, devices=users, answered=users, refused=0, ones=int(liked.sum())
+    )
+    return decode_shares(statistic, clusters=clusters).cluster
 
 
 @content_cache

@@ -65,10 +65,10 @@ def sign_shift(inputs: ShiftInputs, promoted: int) -> float:
     vectors, best_count, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
     if inputs.makes_up == ANSWERS:
         return sign_contrast(promoted, items=promoted, rated=promoted, vectors=vectors, best_count=1, epsilon=None)
-    own = inputs.rated
-    one = sign_contrast(own, items=own, rated=own, vectors=vectors, best_count=best_count, epsilon=epsilon)
+    rated = inputs.rated
+    shift = sign_contrast(rated, items=rated, rated=rated, vectors=vectors, best_count=best_count, epsilon=epsilon)
     some, rest = min(inputs.rated, promoted), inputs.query.items - promoted
-    return one * (some / promoted + (inputs.rated - some) / max(rest, 1))
+    return shift * (some / promoted + (inputs.rated - some) / max(rest, 1))
 
 
 def sets_shift(inputs: ShiftInputs, promoted: int) -> float:
@@ -205,7 +205,7 @@ class Influence:
         # ``luck``, at most 1, times that. More items would be turned round later than others are decided, and in the
         # small pools of later rounds liars weigh less. Source: ours; emulated rounds say the same (docs: lying).
         needed = luck * (1 - share) * self.gap
-        return max((one for one in _tried(most) if share * self.shift(one) >= needed), default=1)
+        return max((count for count in _tried(most) if share * self.shift(count) >= needed), default=1)
 
     def sample(self, share: float, labels: Indices, wishes: Indices, users: int, coins: np.random.Generator) -> Floats:
         """Draw every item's estimate; it, ``labels`` and ``wishes`` are of shape (N,)."""

@@ -329,8 +329,8 @@ def _chance_of_order(means: Floats, deviations: Floats, sizes: Ints) -> float:
     total = logs
     for low in range(means.size - 1):
         high = low + 1
-        own, other = (means[k] + points * deviations[k] / math.sqrt(sizes[k]) for k in (low, high))
-        gap = other[None, :] - own[:, None]
+        lower, upper = (means[k] + points * deviations[k] / math.sqrt(sizes[k]) for k in (low, high))
+        gap = upper[None, :] - lower[:, None]
         stay = _log_stay(gap, deviations[low], sizes[low], sizes[high])
         stay = stay + _log_stay(gap, deviations[high], sizes[high], sizes[low])
         total = logsumexp(total[:, None] + stay, axis=0) + logs

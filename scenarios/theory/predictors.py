@@ -164,19 +164,19 @@ DRAWN_ITEMS, LEAST_DRAWS, MOST_ITEMS = 4000, 8, 10_000
 """Items whose estimates are drawn in all, catalogues at least, and items of one; in larger ones levels are known."""
 
 
-def _between(own: int, levels: Floats, shares: Floats, error: float) -> tuple[float, float]:
+def _between(cluster: int, levels: Floats, shares: Floats, error: float) -> tuple[float, float]:
     """Return the stretch of estimates of which a cluster is the most probable one; empty where it is nowhere.
 
     The posteriors of two levels a > b cross at the middle, moved by ``error^2 ln(share_b / share_a) / (a - b)``.
     """
     low, high = -math.inf, math.inf
     for other in range(levels.size):
-        gap = float(levels[own] - levels[other])
+        gap = float(levels[cluster] - levels[other])
         if gap == 0:
-            if (shares[other], own) > (shares[own], other):  # of equal ones the first
+            if (shares[other], cluster) > (shares[cluster], other):  # of equal ones the first
                 return math.inf, -math.inf
             continue
-        cut = float(levels[own] + levels[other]) / 2 + error**2 * math.log(shares[other] / shares[own]) / gap
+        cut = float(levels[cluster] + levels[other]) / 2 + error**2 * math.log(shares[other] / shares[cluster]) / gap
         low, high = (max(low, cut), high) if gap > 0 else (low, min(high, cut))
     return low, high
 
@@ -186,10 +186,10 @@ def mistakes(parameters: BlockParameters, *, contrast: float, users: int) -> Flo
     levels = 2 * parameters.class_shares @ parameters.like - 1
     shares, error = parameters.cluster_sizes / parameters.items, 1 / (contrast * math.sqrt(users))
     wrong = np.ones(levels.size)
-    for own, level in enumerate(levels.tolist()):
-        low, high = _between(own, levels, shares, error)
+    for cluster, level in enumerate(levels.tolist()):
+        low, high = _between(cluster, levels, shares, error)
         if low < high:
-            wrong[own] = ndtr((level - high) / error) + ndtr((low - level) / error)
+            wrong[cluster] = ndtr((level - high) / error) + ndtr((low - level) / error)
     return wrong
 
 
@@ -209,7 +209,7 @@ def sign_accuracy(parameters: BlockParameters, *, contrast: float, users: int) -
         believe(Estimates(weighted=value * information, information=information), clusters=sizes.size, failure=FAILURE)
         for value in means + error * noise
     ]
-    return float(np.mean([clustering_scores(one.cluster, truth).accuracy for one in posteriors]))
+    return float(np.mean([clustering_scores(posterior.cluster, truth).accuracy for posterior in posteriors]))
 
 
 def sign_exact(parameters: BlockParameters, *, contrast: float, users: int) -> float:
@@ -296,17 +296,17 @@ def _emulated(moments: object, parameters: BlockParameters, decoder: str) -> Pre
         return None
     match moments:
         case PairMoments() if 2 <= sizes.size < items:
-            one = emulated.pair_emulation(moments.rates, sizes, decoder)
+            emulation = emulated.pair_emulation(moments.rates, sizes, decoder)
         case PairTotalMoments() if 2 <= sizes.size < items:
-            one = emulated.totals_emulation(moments.profile, parameters, moments.scale)
+            emulation = emulated.totals_emulation(moments.profile, parameters, moments.scale)
         case RevealMoments():
-            one = emulated.reveal_emulation(parameters, moments.share)
+            emulation = emulated.reveal_emulation(parameters, moments.share)
         case YesMoments(answers=answers):  # as if the users were enough for every item to be learned
             every = emulated.query_emulation(parameters)
             return Predictor(accuracy=lambda _: every.accuracy(answers), exact=lambda _: every.exact(answers))
         case _:
             return None
-    return Predictor(accuracy=one.accuracy, exact=one.exact, emulation=one)
+    return Predictor(accuracy=emulation.accuracy, exact=emulation.exact, emulation=emulation)
 
 
 def _of_mixture(mixture: Callable[[int], ScoreMixture | None], sizes: Ints) -> Predictor:
@@ -413,7 +413,7 @@ def _turned(
     for number in range(MOST_ROUNDS):
         best = max(
             (_slopes(world, cluster, np.clip(expected, -SURE, SURE), decided, level) for level in LEVELS_TRIED),
-            key=lambda one: one.share * float((one.slope**2).sum()),
+            key=lambda slopes: slopes.share * float((slopes.slope**2).sum()),
         )
         users = PAIR_GROWTH * (before + spent)
         signal_information = users * best.share * best.slope**2
@@ -421,14 +421,14 @@ def _turned(
         information += signal_information
         spent += users
         value = best.levels[cluster] + np.divide(noises, information, out=noises * 0, where=information > 0)
-        one, other = best.levels
-        own = (one - other) * information * (value - (one + other) / 2)
+        upper, lower = best.levels
+        log_odds = (upper - lower) * information * (value - (upper + lower) / 2)
         if number < PAIRS_COUNT:
             expected = pairs.level * np.tanh((odds + 2 * pairs.level * information * value) / 2)
         else:
-            belongs = scipy.special.expit(own + math.log(sizes[0] / sizes[1]))
-            expected = other + (one - other) * belongs
-            guess, doubt = (belongs < 0.5).astype(np.int32), scipy.special.expit(-np.abs(own))
+            belongs = scipy.special.expit(log_odds + math.log(sizes[0] / sizes[1]))
+            expected = lower + (upper - lower) * belongs
+            guess, doubt = (belongs < 0.5).astype(np.int32), scipy.special.expit(-np.abs(log_odds))
             posterior = Posterior(cluster=guess, doubt=doubt, expected=expected, mixture=None, apart=True)
             decided = posterior.decided(world.failure)
             if decided.all():
@@ -457,12 +457,12 @@ def _slopes(world: AnchorWorld, cluster: Ints, expected: Floats, decided: Bools,
     block, ratings = world.block, world.ratings
     share, others, weights = level / SENSING_LEVELS, block.rated - 1, np.arctanh(expected)
     guess = np.where(decided, 1.0, 1 - share) * weights
-    own = _right(guess, weights, expected, others)
+    guess_mean = _right(guess, weights, expected, others)
     turned = [
-        part * _right(guess, weights, one[cluster], others)
-        for part, one in zip(block.class_shares, ratings, strict=True)
+        part * _right(guess, weights, class_ratings[cluster], others)
+        for part, class_ratings in zip(block.class_shares, ratings, strict=True)
     ]
-    means, centres, still = np.array(turned) @ ratings, own * expected, ~decided
+    means, centres, still = np.array(turned) @ ratings, guess_mean * expected, ~decided
     size = float((1 + centres[still] ** 2 - 2 * centres[still] * means[cluster][still]).mean())
     least, masses = hypergeometric_masses(block.items - 1, int(still.sum()) - 1, others)
     sensed = share * (least + np.arange(masses.size))[:, None] * size
@@ -471,5 +471,5 @@ def _slopes(world: AnchorWorld, cluster: Ints, expected: Floats, decided: Bools,
         reach = masses @ np.where(sensed > 0, scipy.special.erf(grid / np.sqrt(2 * sensed)), grid > 0)
     near, far = np.interp(1 - np.abs(centres), grid, reach), np.interp(1 + np.abs(centres), grid, reach)
     contrast_per_item = bit_channel(world.epsilon).contrast * block.rated / block.items
-    slope = np.where(decided, 0.0, contrast_per_item * own * (near + far) / 2)
-    return _Slopes(share, slope, means / own if own else means)
+    slope = np.where(decided, 0.0, contrast_per_item * guess_mean * (near + far) / 2)
+    return _Slopes(share, slope, means / guess_mean if guess_mean else means)

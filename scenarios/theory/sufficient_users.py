@@ -40,9 +40,9 @@ def inseparable(run: ResolvedRun) -> list[tuple[int, int]]:
     """Return the pairs of clusters that the run's mechanism cannot tell apart."""
     rows = profiles(run)
     return [
-        (one, other)
-        for one, other in combinations(range(run.block.cluster_sizes.size), 2)
-        if rows is None or np.abs(rows[one] - rows[other]).max() <= SAME * np.abs(rows).max()
+        (first, second)
+        for first, second in combinations(range(run.block.cluster_sizes.size), 2)
+        if rows is None or np.abs(rows[first] - rows[second]).max() <= SAME * np.abs(rows).max()
     ]
 
 
@@ -50,7 +50,7 @@ def warning(run: ResolvedRun) -> str | None:
     """Return a line that warns of clusters that cannot be told apart and names a way, or None."""
     if run.world.block is None or not (pairs := inseparable(run)):
         return None
-    listing = ", ".join(f"{one} and {other}" for one, other in pairs)
+    listing = ", ".join(f"{first} and {second}" for first, second in pairs)
     line = f"warning: {run.scenario.design} cannot tell clusters {listing} apart, however many users answer"
     for other in designs().values() if run.world.rated > 1 and not run.mechanism.paired else ():
         if other.paired and other.trust == LOCAL:
@@ -89,7 +89,7 @@ def delta_min(
     alpha = _shares("user_shares", user_shares, table.shape[0])
     beta = _shares("cluster_shares", cluster_shares, table.shape[1])
     seen = (alpha * np.exp(-theta * (table @ beta))) @ table
-    return float(min(abs(one - other) for one, other in combinations(seen, 2)))
+    return float(min(abs(first - second) for first, second in combinations(seen, 2)))
 
 
 def sufficient_users(

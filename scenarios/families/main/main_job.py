@@ -160,7 +160,7 @@ class MainJob(Experiment[Scenario]):
     columns = COLUMNS
     titled = "design"
     named = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
-    own = True
+    accepts_custom = True
     runner = "scenarios.families.main.main_seed:run_seed"
     help = """Run one experiment: devices answer, the server learns item clusters and scores, devices take advice.
 

@@ -68,8 +68,8 @@ def top_share(scores: Floats, truth: Floats, top: int = TOP_ITEMS) -> float:
 
 def _mean_ranks(values: Floats) -> Floats:
     """Return ranks from 1 on, ties at their mean rank; scipy.stats has it, and takes a second to load."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse])
 
 
 def rank_correlation(scores: Floats, truth: Floats) -> float | None:
@@ -97,7 +97,7 @@ def lying_scores(run: MainResult) -> dict[str, Any]:
     if collusion is None:
         return {}
     state, nameless = run.outcome.state, run.resolved.mechanism.paired
-    lies = sum(collusion.share * one.answered for one in state.counts)
+    lies = sum(collusion.share * counts.answered for counts in state.counts)
     promoted = (collusion.wishes > 0) & (collusion.ordered and not nameless)
     scores: dict[str, Any] = {
         "malicious": scenario.malicious,
@@ -225,8 +225,8 @@ def _transcripts(run: MainResult) -> dict[str, str]:
     """Return the digest of all shares that each of two servers got; nothing where there are none."""
     if run.resolved.account.trust.name != TWO_SERVERS:
         return {}
-    words, seeds = run.outcome.transcripts
-    return {"words_server_sha256": words, "seeds_server_sha256": seeds}
+    vectors, seeds = run.outcome.transcripts
+    return {"words_server_sha256": vectors, "seeds_server_sha256": seeds}
 
 
 def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:
@@ -336,16 +336,16 @@ def lists_table(run: MainResult) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
     advice, descriptions = run.advice[:LISTED], run.population.descriptions
-    device, place = np.nonzero(advice >= 0)
-    items = advice[device, place]
-    table = pd.DataFrame({"device": device, "place": place + 1, "item": run.population.item_labels[items].astype(str)})
+    device, rank = np.nonzero(advice >= 0)
+    items = advice[device, rank]
+    table = pd.DataFrame({"device": device, "place": rank + 1, "item": run.population.item_labels[items].astype(str)})
     if descriptions and descriptions.titles is not None:
         table["title"] = descriptions.titles[items].astype(str)
     split, ratings = run.population.split, run.population.ratings
     assert split is not None and isinstance(ratings, StoredRatings)  # noqa: PT018 (narrows types)
     people = split.train.user_labels[ratings.user[device]].astype(str)
-    scores = (advice.shape[1] - place).astype(float)
-    return table.assign(user_id=people, item_id=table["item"], rank=place + 1, score=scores)
+    scores = (advice.shape[1] - rank).astype(float)
+    return table.assign(user_id=people, item_id=table["item"], rank=rank + 1, score=scores)
 
 
 def tables_of(run: MainResult) -> dict[str, pd.DataFrame]:

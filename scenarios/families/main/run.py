@@ -208,15 +208,15 @@ def run_job(
     advised: int,
     top: int,
     progress: Progress,
-    listed: bool = False,
+    rank_by_score: bool = False,
     features: PublicFeatures | None = None,
 ) -> MainResult:
     """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model."""
-    # Devices that are ``listed`` are handed the model as one cluster, and so rank all items by score.
+    # With ``rank_by_score`` devices are handed the model as one cluster, and so rank all items by score.
 
     def finish(outcome: Outcome, backstage: ExperimenterView, costs: Costs) -> MainResult:
         model = outcome.model
-        if listed:
+        if rank_by_score:
             model = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
         advice = backstage.inspect(RATERS, AdviceRequest(model, top, features), advised)
         lists = np.concatenate(advice) if advice else np.empty((0, top), np.int32)
@@ -254,7 +254,7 @@ def run_job(
 
 def _packages(plan: QueryPlan) -> frozenset[str]:
     """Return where the code of a custom policy and a custom mechanism lies."""
-    packages = packages_of(type(own.mechanism), own.helpers) if (own := plan.custom) else set()
+    packages = packages_of(type(custom.mechanism), custom.helpers) if (custom := plan.custom) else set()
     return frozenset(packages_of_policy(plan.policy) | packages)
 
 
@@ -308,6 +308,8 @@ def run(
     # With a ratings file devices rank items by score alone, if scores rank them by popularity: clusters of such scores
     # are a file's popular and unpopular items, and tell less than the scores. In a block model all items are rated
     # equally often, and clusters let devices of different classes follow what their own class likes.
-    listed = population.split is not None and resolved.mechanism.ranks
+    rank_by_score = population.split is not None and resolved.mechanism.ranks
     features = population.descriptions.features if population.descriptions else None
-    return run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
+    return run_job(
+        job, session, advised=advised, top=TOP, progress=progress, rank_by_score=rank_by_score, features=features
+    )

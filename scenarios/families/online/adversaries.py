@@ -266,16 +266,16 @@ def configuration(rounds: int, diversity: int, radius: int, seed: int, *, share:
 def show_rows(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
     """Print rows as tables that stand on their side, as many as lines have room for: names down, a column a row."""
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
-    words = [name.replace("_", " ") for name in names]
+    labels = [name.replace("_", " ") for name in names]
     columns = [["" if row[name] is None else text_of(row[name]) for name in names] for row in rows]
     frame = len(" │ │")
     while columns:
-        room, shown = console.width - max(map(len, words)) - frame, 0
+        room, shown = console.width - max(map(len, labels)) - frame, 0
         while shown < len(columns) and (room := room - max(map(len, columns[shown])) - len(" │ ")) >= 0:
             shown += 1
         beside, columns = columns[: shown or 1], columns[shown or 1 :]
         table = Table(title=Text(title), title_justify="left", show_header=False)
-        for cells in zip(words, *beside, strict=True):
+        for cells in zip(labels, *beside, strict=True):
             table.add_row(*map(Text, cells))
         console.print(table)
 

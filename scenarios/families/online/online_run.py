@@ -53,13 +53,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _answered(one: ServedClient) -> AnsweredRange:
-    return AnsweredRange(f"client {one.number}", one.service, 0, MOST_DEVICES, one.served.electors.size)
+def _answered(client: ServedClient) -> AnsweredRange:
+    return AnsweredRange(f"client {client.number}", client.service, 0, MOST_DEVICES, client.served.electors.size)
 
 
-def _tell(one: ServedClient) -> Numbers:
-    numbers = {"number": one.number, "service": one.service.hex(), "seconds": one.seconds}
-    return numbers, {part.name: np.asarray(getattr(one.served, part.name)) for part in fields(Served)}
+def _tell(client: ServedClient) -> Numbers:
+    numbers = {"number": client.number, "service": client.service.hex(), "seconds": client.seconds}
+    return numbers, {part.name: np.asarray(getattr(client.served, part.name)) for part in fields(Served)}
 
 
 def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
@@ -77,7 +77,7 @@ class KeptClients(RecordLog[ServedClient]):
 
     codec = Codec(
         noun="client",
-        number=lambda one: one.number,
+        number=lambda client: client.number,
         encode=_tell,
         decode=_read,
         require_booked=lambda stored_clients, book: require_booked(map(_answered, stored_clients), book),
@@ -142,7 +142,7 @@ def run_online(
     *,
     devices_per_actor: int | None = None,
     world: OnlineWorld | None = None,
-    over: Progress = silent,
+    progress: Progress = silent,
     stored_clients: KeptClients | None = None,
 ) -> OnlineResult:
     """Serve all clients of a scenario."""
@@ -162,14 +162,16 @@ def run_online(
 
     def finish(clients: list[ServedClient], _: ExperimenterView, costs: Costs) -> OnlineResult:
         runs = tuple(
-            ClientRun(world=client, facts=facts, epsilon=epsilon, served=one.served, seconds=one.seconds)
-            for (client, facts, epsilon), one in zip(promises, clients, strict=True)
+            ClientRun(
+                world=client, facts=facts, epsilon=epsilon, served=served_client.served, seconds=served_client.seconds
+            )
+            for (client, facts, epsilon), served_client in zip(promises, clients, strict=True)
         )
         return OnlineResult(
             scenario=scenario, world=world, outcome=runs, costs=costs, backend=session.name, layout=layout
         )
 
-    devices = {one.client.number: one.client for one in world.clients}
+    devices = {client_world.client.number: client_world.client for client_world in world.clients}
     work: BackendJob[ServedClient, list[ServedClient], OnlineResult] = BackendJob(
         plan=plan,
         device_groups={
@@ -184,7 +186,7 @@ def run_online(
         records=NoStore() if stored_clients is None else stored_clients,
         ledger=None if stored_clients is None else stored_clients.ledger,
     )
-    return session.run(work, over)
+    return session.run(work, progress)
 
 
 def cost(scenario: OnlineScenario, epsilon: float | None) -> Epsilon:
@@ -319,7 +321,10 @@ def tables_of(run: OnlineResult) -> dict[str, pd.DataFrame]:
     import pandas as pd  # noqa: PLC0415 (only a run has tables)
 
     def of_clients(columns: Callable[[ClientWorld, Served], dict[str, Any]]) -> pd.DataFrame:
-        parts = (pd.DataFrame({"client": one.world.name, **columns(one.world, one.served)}) for one in run.clients)
+        parts = (
+            pd.DataFrame({"client": client_run.world.name, **columns(client_run.world, client_run.served)})
+            for client_run in run.clients
+        )
         return pd.concat(parts, ignore_index=True)
 
     return {
@@ -352,13 +357,13 @@ def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
     if stored_clients:
         stored_clients.check(running.console)
     rounds = sum(client.rounds for client in world.clients)
-    with running.progress(rounds, scenario.seed, done="rounds over", unit="rounds") as over:
+    with running.progress(rounds, scenario.seed, done="rounds over", unit="rounds") as progress:
         run = run_online(
             world.scenario,
             running.session,
             devices_per_actor=running.devices_per_actor,
             world=world,
-            over=over,
+            progress=progress,
             stored_clients=stored_clients,
         )
     return Record(values=record(run), scenario=run.scenario.again(), tables=partial(tables_of, run))

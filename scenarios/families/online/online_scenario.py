@@ -185,7 +185,7 @@ most a factor e^epsilon. The coordinator is trusted with the votes (trust model 
 
 \b
 """
-_HELP += "\n".join(f"  {name:23}{one.about}" for name, one in named_recommenders().items())
+_HELP += "\n".join(f"  {name:23}{recommender.about}" for name, recommender in named_recommenders().items())
 _HELP += """
 
 Without a file the environment is random: each client has P peers, who vote as it likes but in R rounds of their own;

@@ -266,11 +266,11 @@ def read_votes(rows: Sequence[Any], objects: int) -> Bits2:
                 f"round {number}: {count} voters, but round 0 has {voters}; every voter votes in every round"
             )
         for voter, vote in enumerate(row):
-            table[number, voter] = _one(vote, f"round {number}: voter {voter}", objects)
+            table[number, voter] = _vote_of(vote, f"round {number}: voter {voter}", objects)
     return table
 
 
-def _one(vote: Any, who: str, objects: int) -> int:
+def _vote_of(vote: Any, who: str, objects: int) -> int:
     marks = vote if isinstance(vote, list) else [vote]
     if len(marks) != 1:
         raise InputError(f"{who} votes for {len(marks)} objects {marks}; a voter votes for exactly one")
@@ -284,7 +284,7 @@ def read_likes(rows: Sequence[Any], objects: int) -> Bools2:
     likes = np.zeros((len(rows), objects), np.bool_)
     for number, row in enumerate(rows):
         for liked in row if isinstance(row, list) else [row]:
-            likes[number, _one(liked, f"round {number}: the client", objects)] = True
+            likes[number, _vote_of(liked, f"round {number}: the client", objects)] = True
     return likes
 
 

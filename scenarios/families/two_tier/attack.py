@@ -76,9 +76,11 @@ def _decoys(rows: Rows, owner: Ints, items: Indices, popularity: Ints, coins: np
     nearest = np.full(items.size, -1, np.int32)
     steps = np.array([step * sign for step in range(1, NEARBY + 1) for sign in (1, -1)])
     for step in steps[coins.permuted(np.tile(np.arange(steps.size), (items.size, 1)), axis=1)].T:
-        place = rank[items] + step
-        near = order[np.clip(place, 0, rows.count - 1)]
-        free = (nearest < 0) & (place >= 0) & (place < rows.count) & ~np.isin(owner * rows.count + near, taken)
+        target_rank = rank[items] + step
+        near = order[np.clip(target_rank, 0, rows.count - 1)]
+        free = (
+            (nearest < 0) & (target_rank >= 0) & (target_rank < rows.count) & ~np.isin(owner * rows.count + near, taken)
+        )
         nearest[free] = near[free]
     return nearest
 
@@ -104,9 +106,9 @@ def seen(features: ItemFeatures, dealt: DealtSplit, released: Singles, total: Fl
     fits: Floats2 = np.asarray(np.linalg.solve(gram, (released @ vectors).T).T, np.float64)
     side, prior = np.zeros(truth.users, np.bool_), np.zeros(truth.users)
     for user in range(truth.users):
-        one, row = truth.block(user, user + 1), released[user].astype(np.float64)
-        own = residuals(features, one)[0]
-        side[user], prior[user] = float(own @ row) > 0, np.sign(total @ row)
+        ratings, row = truth.block(user, user + 1), released[user].astype(np.float64)
+        residual = residuals(features, ratings)[0]
+        side[user], prior[user] = float(residual @ row) > 0, np.sign(total @ row)
     return Seen(dealt=dealt, rows=released, fits=fits, side=side, prior=prior)
 
 
@@ -160,23 +162,23 @@ class AttackModel:
 
     def guess(self, target: Seen, known_count: int) -> dict[str, float | None]:
         """Guess the targets' ratings, knowing so many ratings of each user, and return how well that went."""
-        trees, own = HistGradientBoostingRegressor(**TREES), self.played.dealt
+        trees, practice = HistGradientBoostingRegressor(**TREES), self.played.dealt
         with threadpool_limits(limits=1):  # sums in one order; and threads do not wait for each other on busy cores
             belief, flip_share = self._beliefs(target, known_count)
             training, asked = (
                 rating_features(self.features, of, known_count, sides)
                 for of, sides in zip((self.played, target), belief, strict=True)
             )
-            trees.fit(training, own.values - self.features.mean[own.items])
+            trees.fit(training, practice.values - self.features.mean[practice.items])
             guessed = trees.predict(asked)
         return self._score(target.dealt, guessed, flip_share)
 
     def tells_rated(self, target: Seen) -> float:
         """Return how often a rated item is distinguished from its decoy, ties counted half."""
-        own = self._rated(self.played)
+        rows = self._rated(self.played)
         trees = HistGradientBoostingClassifier(**TREES)
         with threadpool_limits(limits=1):
-            trees.fit(np.concatenate(own), np.repeat([1, 0], len(own[0])))
+            trees.fit(np.concatenate(rows), np.repeat([1, 0], len(rows[0])))
             rated, decoy = (trees.decision_function(sample_features) for sample_features in self._rated(target))
         return float((rated > decoy).mean() + (rated == decoy).mean() / 2)
 
@@ -195,13 +197,15 @@ class AttackModel:
         """Return the believed side of every played and every target's release, -1 to 1, and the share that is right."""
         if not self.sided:
             return (np.ones(len(self.played.side)), np.ones(len(target.side))), None
-        own, other = (side_features(self.features, of, known_count) for of in (self.played, target))
-        size = np.sqrt(np.square(own).mean(axis=0))
+        practice, other = (side_features(self.features, of, known_count) for of in (self.played, target))
+        size = np.sqrt(np.square(practice).mean(axis=0))
         size[size == 0] = 1.0
         model = LogisticRegression(C=100.0, fit_intercept=False, max_iter=1000)
         sides = self.played.side
-        model.fit(np.concatenate([own, -own]) / size, np.concatenate([sides, ~sides]))
-        believed = tuple(2 * model.predict_proba(sample_features / size)[:, 1] - 1 for sample_features in (own, other))
+        model.fit(np.concatenate([practice, -practice]) / size, np.concatenate([sides, ~sides]))
+        believed = tuple(
+            2 * model.predict_proba(sample_features / size)[:, 1] - 1 for sample_features in (practice, other)
+        )
         right = np.where(believed[1] == 0, 0.5, (believed[1] > 0) == target.side)
         return (believed[0], believed[1]), float(right.mean())
 
@@ -234,15 +238,20 @@ KNOWN = (0, 1, 5, 20)  # Ratings of the target's user that the server knows
 Asked: TypeAlias = tuple[str, Epsilon]  # A mechanism and its epsilon
 
 
-_HALVES = server.second_order_server_halves()
+_SERVER_PARTS = server.second_order_server_halves()
 ATTACKED: tuple[Asked, ...] = (
     (NONE, None),
     *(
         (name, parse_epsilon(epsilon) if epsilon else None)
         for name in sorted(
-            _HALVES, key=lambda one: (public.public_part_of(one).takes_epsilon, not _HALVES[one].sided, one)
+            _SERVER_PARTS,
+            key=lambda mechanism: (
+                public.public_part_of(mechanism).takes_epsilon,
+                not _SERVER_PARTS[mechanism].sided,
+                mechanism,
+            ),
         )
-        for epsilon in _HALVES[name].attacked or ()
+        for epsilon in _SERVER_PARTS[name].attacked or ()
     ),
 )
 """Releases that are attacked, mechanism and epsilon: without an epsilon first, then those that have sides; ``"none"``
@@ -266,16 +275,16 @@ def attack(
             f"public users have {public.items.size} ratings and private ones {private.items.size}; an attack needs both"
         )
     copies = -(-played // public.users)
-    crowd = public.of(np.tile(np.arange(public.users), copies))
+    public_users = public.of(np.tile(np.arange(public.users), copies))
     popularity = public.raters
     total = _total(features, public)
-    own = deal(crowd, popularity, seed, "attack played", targets=TARGETS)
+    practice_split = deal(public_users, popularity, seed, "attack played", targets=TARGETS)
     other = deal(private, popularity, seed, "attack private", targets=TARGETS)
     rows = []
     for mechanism, epsilon in attacked:
         practice, target = (
             seen(features, dealt, _released(features, dealt.rows, (mechanism, epsilon), derive(seed, purpose)), total)
-            for dealt, purpose in ((own, "attack devices"), (other, "devices"))
+            for dealt, purpose in ((practice_split, "attack devices"), (other, "devices"))
         )
         sided = mechanism != NONE and server.server_part_of(mechanism).sided
         spy = AttackModel(features=features, popularity=popularity, played=practice, sided=sided)
@@ -300,8 +309,8 @@ def _released(features: ItemFeatures, rows: Rows, request: Asked, secret: bytes)
     vectors = np.zeros((rows.users, features.items), np.float32)
     if mechanism == NONE:
         return vectors
-    if (half := public.second_order_public_halves().get(mechanism)) is not None and half.moment:
-        others = ", ".join(name for name, one in _HALVES.items() if one.attacked is not None)
+    if (part := public.second_order_public_halves().get(mechanism)) is not None and part.moment:
+        others = ", ".join(name for name, part in _SERVER_PARTS.items() if part.attacked is not None)
         raise InputError(f"mechanism {mechanism} releases no vector; attack one of {others}")
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=epsilon)
     consent = Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)

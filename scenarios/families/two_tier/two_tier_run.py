@@ -44,11 +44,11 @@ def _require_booked(stored_batches: Iterable[Batch], book: LedgerClient) -> None
     """Refuse batches whose releases private devices have not all booked."""
     answers = Answers(0, MOST_DEVICES, book)
     answers.look()
-    for one in stored_batches:
-        for device, payload in zip(one.devices, one.payloads, strict=True):
+    for batch in stored_batches:
+        for device, payload in zip(batch.devices, batch.payloads, strict=True):
             if (answer := answers.get(device)) is None or answer.payload != payload:
                 raise LedgerError(
-                    f"batch {one.batch} was answered by private device {device}, whose ledger does not tell so; a "
+                    f"batch {batch.batch} was answered by private device {device}, whose ledger does not tell so; a "
                     "part of it is missing: put its files back as they were, or start in a new folder"
                 )
 
@@ -56,11 +56,15 @@ def _require_booked(stored_batches: Iterable[Batch], book: LedgerClient) -> None
 _PLAIN = ("batch", "mechanism", "weight", "weighed")  # Fields of a batch that are stored as they are
 
 
-def _tell(one: Batch) -> Numbers:
-    numbers = {"query": one.query_id.hex(), "model": one.model.hex(), **{name: getattr(one, name) for name in _PLAIN}}
-    sizes = np.array([len(payload) for payload in one.payloads], np.int64)
-    payloads = np.frombuffer(b"".join(one.payloads), np.uint8)
-    return numbers, {"devices": np.array(one.devices, np.int64), "sizes": sizes, "payloads": payloads}
+def _tell(batch: Batch) -> Numbers:
+    numbers = {
+        "query": batch.query_id.hex(),
+        "model": batch.model.hex(),
+        **{name: getattr(batch, name) for name in _PLAIN},
+    }
+    sizes = np.array([len(payload) for payload in batch.payloads], np.int64)
+    payloads = np.frombuffer(b"".join(batch.payloads), np.uint8)
+    return numbers, {"devices": np.array(batch.devices, np.int64), "sizes": sizes, "payloads": payloads}
 
 
 def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> Batch:
@@ -79,7 +83,7 @@ class KeptBatches(RecordLog[Batch]):
     """The batches of a run; see `scenarios.store.record_log.RecordLog`."""
 
     codec = Codec(
-        noun="batch", number=lambda one: one.batch, encode=_tell, decode=_read, require_booked=_require_booked
+        noun="batch", number=lambda batch: batch.batch, encode=_tell, decode=_read, require_booked=_require_booked
     )
 
 
@@ -136,13 +140,13 @@ def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) ->
     model = start(server, alone)
     models = [(0, model.features)]
     for first, stop in server.blocks():
-        crowd = local_public_users(stacked((server.public, plan.private.block(0, stop))), threads, workers)
-        mean, counts = centre(crowd)
-        degree = None if model.features.mean_degree is None else crowd.ratings / crowd.users
+        users = local_public_users(stacked((server.public, plan.private.block(0, stop))), threads, workers)
+        mean, counts = centre(users)
+        degree = None if model.features.mean_degree is None else users.ratings / users.users
         joined = replace(model, features=replace(model.features, mean=mean, mean_degree=degree), counts=counts)
-        model = iterate(joined, crowd, server.fitting, server.batch_iterations)
+        model = iterate(joined, users, server.fitting, server.batch_iterations)
         if stop == server.private:
-            model = announced(model, crowd)
+            model = announced(model, users)
         if server.returns_model_after(first, stop):
             models.append((stop, model.features))
     return CompletionOutcome(

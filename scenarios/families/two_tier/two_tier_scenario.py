@@ -110,9 +110,9 @@ def check_levels(table: RatingTable, levels: tuple[float, ...] | None, mechanism
     name = "declared scale" if declared else "scale of public ratings"
     off = ~np.isin(table.values, levels)
     if off.any():
-        place = int(np.argmax(off))
+        at = int(np.argmax(off))
         raise InputError(
-            f"{table.describe(place)} with {table.values[place]:g}, which is not on the {name}; "
+            f"{table.describe(at)} with {table.values[at]:g}, which is not on the {name}; "
             "give --scale, and --round-ratings to move ratings onto it"
         )
 
@@ -122,7 +122,7 @@ RIVALS = FULL, NONE = "full", "none"
 GUARANTEES = {
     FULL: "none: private users' ratings themselves are released",
     NONE: "private devices let nothing out",
-    **{name: half.promise for name, half in second_order_public_halves().items()},
+    **{name: part.promise for name, part in second_order_public_halves().items()},
 }
 """What a private device is promised, by mechanism."""
 PRIVATE = 400  # Private devices that answer, as in the paper
@@ -176,9 +176,9 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 _WITH_EPSILON = ", ".join(
-    name if half.epsilon_of == A_RELEASE else f"{name} ({half.epsilon_of})"
-    for name, half in second_order_public_halves().items()
-    if half.takes_epsilon
+    name if part.epsilon_of == A_RELEASE else f"{name} ({part.epsilon_of})"
+    for name, part in second_order_public_halves().items()
+    if part.takes_epsilon
 )
 
 
@@ -254,7 +254,7 @@ class TwoTier(ExperimentScenario):
         if self.epsilon is not None and not takes_epsilon(self.mechanism):
             raise InputError(f"epsilon is {as_float(self.epsilon):g}, but {self.mechanism} has none; leave it out")
         if "epsilon" in self.model_fields_set and self.epsilon is None:
-            bare = next(name for name, half in second_order_public_halves().items() if not half.private)
+            bare = next(name for name, part in second_order_public_halves().items() if not part.private)
             raise InputError(f"epsilon is inf for {self.mechanism}; give a finite one, or ask for {bare}")
         if self.mechanism not in RIVALS:  # refuses an epsilon that devices could not answer with
             check_mechanism(self.mechanism, self.asked_epsilon)
@@ -269,13 +269,13 @@ class TwoTier(ExperimentScenario):
         if self.malicious is not None and self.mechanism in RIVALS:
             raise InputError(f"malicious is {self.malicious:g}, but no device answers with {self.mechanism}")
         if self.own_h and (self.mechanism in RIVALS or not public_part_of(self.mechanism).releases_own_h):
-            names = " and ".join(name for name, half in second_order_public_halves().items() if half.releases_own_h)
+            names = " and ".join(name for name, part in second_order_public_halves().items() if part.releases_own_h)
             raise InputError(f"own_h is True, which is about {names}; the mechanism is {self.mechanism}, leave it out")
         if self.clip and not self.own_h:
             raise InputError("clip is True, but all releases are of one size without own_h; leave it out")
 
     @property
-    def promise(self) -> dict[str, Any]:
+    def guarantee(self) -> dict[str, Any]:
         """What a private device is promised, and between which neighbours: None where it is no differential privacy."""
         alone = self.own_h or self.mechanism in RIVALS
         neighbours = None if alone else public_part_of(self.mechanism).neighbours

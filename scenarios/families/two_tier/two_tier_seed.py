@@ -63,9 +63,9 @@ def peak_memory() -> Iterator[list[float]]:
     peak, stop = [0.0], threading.Event()
 
     def watch() -> None:
-        over = False
-        while not over:  # the last look is taken when all is over
-            over = stop.wait(EVERY if peak[0] else 0)
+        ended = False
+        while not ended:  # the last look is taken when all is over
+            ended = stop.wait(EVERY if peak[0] else 0)
             peak[0] = max(peak[0], _held() / 1e6)
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -78,9 +78,9 @@ def peak_memory() -> Iterator[list[float]]:
 
 
 def _held() -> int:
-    own = psutil.Process()
-    total = int(own.memory_info().rss)
-    for child in own.children(recursive=True):
+    process = psutil.Process()
+    total = int(process.memory_info().rss)
+    for child in process.children(recursive=True):
         with suppress(psutil.Error):
             info = child.memory_info()
             total += max(0, int(info.rss) - int(getattr(info, "shared", 0)))
@@ -239,7 +239,7 @@ def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: C
     return {
         "trust_model": "two-tier",
         "mechanism": settings.mechanism,
-        **settings.promise,
+        **settings.guarantee,
         "epsilon": None if settings.asked_epsilon is None else as_json(settings.asked_epsilon),
         "seed": settings.seed,
         "users": holdout.users,

@@ -90,15 +90,15 @@ def _draw_items(key: Words, starts: Ints, cumulative: Floats) -> Indices:
     """Draw every user's items, in proportion to popularity, each once, ascending."""
     items_drawn, seen = np.empty(starts[-1], np.int32), np.full(cumulative.size, -1, np.int64)
     for user in range(starts.size - 1):
-        stream, lane, place = siphash1(key[0], key[1], np.uint64(user)), np.uint64(0), starts[user]
-        while place < starts[user + 1]:
+        stream, lane, at = siphash1(key[0], key[1], np.uint64(user)), np.uint64(0), starts[user]
+        while at < starts[user + 1]:
             coin = (draw(stream, lane) >> np.uint64(11)) * 2.0**-53
             lane += np.uint64(1)
             item = min(int(np.searchsorted(cumulative, coin, side="right")), cumulative.size - 1)
             if seen[item] != user:
                 seen[item] = user
-                items_drawn[place] = item
-                place += 1
+                items_drawn[at] = item
+                at += 1
         items_drawn[starts[user] : starts[user + 1]].sort()
     return items_drawn
 
@@ -108,12 +108,12 @@ def _add_tastes(
     values: Floats, starts: Ints, items: Indices, tastes: Floats2, vectors: Floats2, liked: Floats, good: Floats
 ) -> None:
     for user in range(starts.size - 1):
-        for place in range(starts[user], starts[user + 1]):
-            item = items[place]
+        for at in range(starts[user], starts[user + 1]):
+            item = items[at]
             total = liked[user] + good[item]
             for k in range(tastes.shape[1]):
                 total += tastes[user, k] * vectors[item, k]
-            values[place] += total
+            values[at] += total
 
 
 OBSERVED = 60  # Ratings that a held-out user shows at most, and never more than half of its own
@@ -228,9 +228,9 @@ def folds_of(public: Rows, seed: int) -> list[Fold]:
 
 def trial_error(trial: Trial) -> float:
     """Return the sum of squared errors of the held-out users' asked ratings."""
-    scale, crowd = trial.scale, local_public_users(trial.fold.train)
-    model = begin(crowd, trial.fitting, lowest=scale.lowest, highest=scale.highest, scale=scale.levels)
-    features = iterate(model, crowd, trial.fitting, ITERATIONS).features
+    scale, public_users = trial.scale, local_public_users(trial.fold.train)
+    model = begin(public_users, trial.fitting, lowest=scale.lowest, highest=scale.highest, scale=scale.levels)
+    features = iterate(model, public_users, trial.fitting, ITERATIONS).features
     return float(squared_errors(features, trial.fold.seen, trial.fold.targets).sum())
 
 
@@ -239,16 +239,16 @@ def choose_fitting(
 ) -> tuple[Fitting, list[tuple[int, float, float]]]:
     """Choose rank and kappa on held-out public users."""
     users = min(fold.train.users for fold in folds)
-    ranks = [rank] if rank else [one for one in RANKS if one <= users] or [users]
+    ranks = [rank] if rank else [candidate for candidate in RANKS if candidate <= users] or [users]
     unit = float(np.std(folds[0].train.values))
     errors: dict[tuple[int, float], float] = {}
 
-    def error(one: int, power: int) -> float:
-        pair = one, kappa or significant(unit * 2.0**power)
+    def error(candidate: int, power: int) -> float:
+        pair = candidate, kappa or significant(unit * 2.0**power)
         if pair not in errors:
-            trial = replace(fitting, rank=one, kappa=pair[1])
+            trial = replace(fitting, rank=candidate, kappa=pair[1])
             sums = dict(session.each(trial_error, [Trial(fold=fold, fitting=trial, scale=scale) for fold in folds]))
-            total = np.array([sums[place] for place in range(len(folds))]).sum()
+            total = np.array([sums[number] for number in range(len(folds))]).sum()
             targets = sum(fold.targets.items.size for fold in folds)
             # On the public grid, where settings that are as good up to last bits tie: what is chosen does not depend on
             # the processor
@@ -256,13 +256,13 @@ def choose_fitting(
         return errors[pair]
 
     at, least = START, math.inf
-    for one in ranks:
-        if error(one, at) >= least * (1 - GAIN):
+    for candidate in ranks:
+        if error(candidate, at) >= least * (1 - GAIN):
             break  # more directions would lower it as little
-        at = at if kappa else downhill(partial(error, one), at)
-        least = error(one, at)
+        at = at if kappa else downhill(partial(error, candidate), at)
+        least = error(candidate, at)
     best = min(errors, key=lambda pair: (errors[pair], pair))
-    return replace(fitting, rank=best[0], kappa=best[1]), [(*pair, one) for pair, one in sorted(errors.items())]
+    return replace(fitting, rank=best[0], kappa=best[1]), [(*pair, rmse) for pair, rmse in sorted(errors.items())]
 
 
 def downhill(error: Callable[[int], float], start: int) -> int:

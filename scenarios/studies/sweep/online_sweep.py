@@ -153,7 +153,7 @@ def recommenders_of(value: Any, choices: Iterable[str]) -> tuple[str, ...] | Non
 
 def serve(scenario: OnlineScenario, world: OnlineWorld) -> online.OnlineResult:
     """Serve a world's clients, in this process."""
-    return online.run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
+    return online.run_online(scenario, InProcess(1), world=world, progress=lambda _: stop_if_abandoned())
 
 
 PlantedKey = namedtuple("PlantedKey", "recommender rounds objects voters peers diversity radius environment seed")

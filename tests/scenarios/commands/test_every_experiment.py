@@ -37,7 +37,7 @@ def here(*arguments: object) -> tuple[object, ...]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_field_is_a_flag_that_tells_what_it_is(name: str, blindrec: Command) -> None:
     fields = {key: field for key, field in EXPERIMENTS[name].kind.model_fields.items() if key != "settings"}
-    if EXPERIMENTS[name].own:
+    if EXPERIMENTS[name].accepts_custom:
         fields |= all_settings()
     told = " ".join(blindrec(name, "--help").out.split())
     assert fields

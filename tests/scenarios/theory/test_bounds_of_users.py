@@ -174,7 +174,7 @@ def test_overlap_equals_whole_number_arithmetic(items: int, rated: int) -> None:
 def test_overlap_of_large_sets_equals_high_precision_and_poisson() -> None:
     """Past what whole numbers reach: w^2/N = 10 at N = 10^9 is Poisson up to order w/N = 1e-4."""
     found = bounds.overlap(items=10**9, rated=10**5)
-    assert found.one == pytest.approx(10 * math.exp(-10), rel=1e-2)
+    assert found.single == pytest.approx(10 * math.exp(-10), rel=1e-2)
     assert found.more == pytest.approx(1 - 11 * math.exp(-10), rel=1e-5)
     assert bounds.overlap(items=10**9, rated=10**8) == (0.0, 1.0, 1e7)
 

@@ -92,7 +92,7 @@ def test_the_layout_never_changes_the_answer_of_a_file(ratings: Path) -> None:
 def test_ray_repeats_the_run_in_process(ray_session: OnRay, ratings: Path) -> None:
     scenario = OnlineScenario(ratings=ratings, clients=2, rounds=15, budget=Fraction(1000))
     told: list[int] = []
-    far = run_online(scenario, ray_session, devices_per_actor=16, over=lambda tally: told.append(tally.count))
+    far = run_online(scenario, ray_session, devices_per_actor=16, progress=lambda tally: told.append(tally.count))
     assert numbers_of(far) == numbers_of(run_online(scenario, InProcess(1)))
     assert (far.backend, far.layout.workers, far.costs.actors, far.layout.devices_per_actor) == ("ray", 2, 3, 16)
     assert told == sorted(told)
