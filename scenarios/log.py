@@ -59,7 +59,7 @@ class _Verbose(logging.StreamHandler[Any]):
 
 def verbose() -> bool:
     """Return whether standard error is for events only."""
-    return any(isinstance(one, _Verbose) for one in LOG.handlers)
+    return any(isinstance(handler, _Verbose) for handler in LOG.handlers)
 
 
 def be_verbose() -> None:
@@ -84,8 +84,8 @@ def recorded() -> Iterator[None]:
         raise
     finally:
         event("ended", exit_code=code, seconds=round(time.monotonic() - start, 3))
-        for one in [one for one in LOG.handlers if isinstance(one, _Verbose)]:
-            LOG.removeHandler(one)
+        for handler in [handler for handler in LOG.handlers if isinstance(handler, _Verbose)]:
+            LOG.removeHandler(handler)
             LOG.setLevel(level)
 
 
@@ -199,17 +199,17 @@ class _Silence:
         self.bars = 0  # That move on the terminal, and say enough
         self.spoke = 0.0
 
-    def watch(self, command: str, over: threading.Event) -> None:
+    def watch(self, command: str, finished: threading.Event) -> None:
         """Write a line whenever the command was silent for long."""
         begin = self.spoke = time.monotonic()
         screen, quiet = console(), QUIET
-        while not over.wait(max(0.0, self.spoke + quiet - time.monotonic())):
+        while not finished.wait(max(0.0, self.spoke + quiet - time.monotonic())):
             now = time.monotonic()
             if now - self.spoke < quiet:
                 continue
             self.spoke, quiet = now, min(2 * quiet, max(QUIET, _LONGEST))
             if not self.bars:
-                current = [words() for words in self.steps[-1:]]
+                current = [describe() for describe in self.steps[-1:]]
                 parts = [f"blindrec {command}", *filter(None, current), f"{duration(now - begin)} so far"]
                 with suppress(OSError, ValueError):  # a closed standard error ends no command
                     write_line(screen, ", ".join(parts))
@@ -224,17 +224,17 @@ def spoke(now: float) -> None:
 
 
 @contextmanager
-def step(words: str, share: Callable[[], float] | None = None) -> Iterator[None]:
+def step(label: str, share: Callable[[], float] | None = None) -> Iterator[None]:
     """Let the lines of a silent command name what it does meanwhile and, by the share that is over, the time left."""
     clock = WorkClock(math.inf)
     clock.begin(time.monotonic())
 
     def line() -> str:
-        over = 0.0 if share is None else share()
-        if not 0 < over < 1:
-            return words
-        clock.count(time.monotonic(), over)
-        return f"{words}, {over:.0%} done{left_text(clock.left(1 - over))}"
+        share_done = 0.0 if share is None else share()
+        if not 0 < share_done < 1:
+            return label
+        clock.count(time.monotonic(), share_done)
+        return f"{label}, {share_done:.0%} done{left_text(clock.left(1 - share_done))}"
 
     _silence.steps.append(line)
     try:
@@ -244,15 +244,15 @@ def step(words: str, share: Callable[[], float] | None = None) -> Iterator[None]
 
 
 @contextmanager
-def counted_step(words: str, total: int) -> Iterator[Callable[[], None]]:
+def counted_step(label: str, total: int) -> Iterator[Callable[[], None]]:
     """Name a step of so many parts as `step` does; what it yields is called after each part."""
-    over = 0
+    count_done = 0
 
     def count() -> None:
-        nonlocal over
-        over += 1
+        nonlocal count_done
+        count_done += 1
 
-    with step(words, lambda: over / total):
+    with step(label, lambda: count_done / total):
         yield count
 
 
@@ -270,11 +270,11 @@ def moving_bar() -> Iterator[None]:
 @contextmanager
 def never_silent(command: str) -> Iterator[None]:
     """Say now and then on standard error that a command goes on, where nothing else says so; piped, too."""
-    over = threading.Event()
-    watch = threading.Thread(target=_silence.watch, args=(command, over), daemon=True, name="silence")
+    finished = threading.Event()
+    watch = threading.Thread(target=_silence.watch, args=(command, finished), daemon=True, name="silence")
     if not math.isinf(QUIET):
         watch.start()
     try:
         yield
     finally:
-        over.set()
+        finished.set()

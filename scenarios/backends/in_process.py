@@ -38,24 +38,24 @@ def rehearse(query: Query, cohort: Cohort) -> None:
         aggregate(query, no_release(query))
 
 
-Cast = Mapping[str, list[Any]]  # The cohorts of each kind of devices
+DeviceBlocks = Mapping[str, list[Any]]  # The cohorts of each kind of devices
 
 
 def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -> T:
     """Conduct a run in so many threads; see `scenarios.backends.session.Backend.run`."""
     admit(job.plan.custom)
     keeper = Keeper(job.ledger)
-    cast: Cast = {
+    device_blocks: DeviceBlocks = {
         name: [group.kind(group.holdings, job.secret, first, stop, keeper=keeper) for first, stop in group.bounds]
         for name, group in job.device_groups.items()
     }
     if query := job.plan.rehearsal():
         with job.naming():
             _require_room(query, job)
-            rehearse(query, _only(job, cast)[2][0])
+            rehearse(query, _only(job, device_blocks)[2][0])
             load_decoder(query)
     with ThreadPoolExecutor(workers) as threads:
-        fleet = LocalFleet(job, cast, threads if workers > 1 else None)
+        fleet = LocalFleet(job, device_blocks, threads if workers > 1 else None)
         start = time.perf_counter()
         process = job.plan.begin(fleet)
         restored = 0
@@ -65,8 +65,8 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
 
         fleet.report = report
 
-        def keep(over: R) -> None:
-            job.records.keep(over)
+        def keep(record: R) -> None:
+            job.records.keep(record)
             fleet.report_progress(0)
 
         for stored in job.records:
@@ -76,31 +76,35 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
             report(restored)
         outcome = run_rounds(process, keep)
         seconds = time.perf_counter() - start
-    return job.finish(outcome, LocalExperimenterView(keeper, cast), Costs(seconds=seconds))
+    return job.finish(outcome, LocalExperimenterView(keeper, device_blocks), Costs(seconds=seconds))
 
 
 class LocalExperimenterView(NamedTuple):
     """What only the experimenter may look at; see `scenarios.backends.session.ExperimenterView`."""
 
     keeper: LedgerClient
-    cast: Cast
+    device_blocks: DeviceBlocks
 
     def inspect(self, kind: str, question: Any, stop: int) -> list[Any]:
         """Return what devices show of a question; see `scenarios.backends.session.ExperimenterView.inspect`."""
-        cohorts = [cohort for cohort in self.cast[kind] if cohort.first < stop]
+        cohorts = [cohort for cohort in self.device_blocks[kind] if cohort.first < stop]
         return [cohort.inspect(question, cohort.first, min(cohort.stop, stop)) for cohort in cohorts]
 
 
 class LocalFleet:
     """The devices and hosts that a server can call in this process; see `coordinator.server.rounds.conductor.Fleet`."""
 
-    def __init__(self, job: BackendJob[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None) -> None:
-        self._job, self._cast, self._threads, self.count = job, cast, threads, 0
+    def __init__(
+        self, job: BackendJob[Any, Any, Any], device_blocks: DeviceBlocks, threads: ThreadPoolExecutor | None
+    ) -> None:
+        self._job, self._device_blocks, self._threads, self.count = job, device_blocks, threads, 0
         self.report: Callable[[int], None] = lambda _: None  # Called with the number of answers or rounds so far
 
     def hosts(self, kind: str) -> LocalHosts:
         """Return the devices of a kind."""
-        return LocalHosts(Cohorts(bounds=self._job.device_groups[kind].bounds, hosts=self._cast[kind]), self._threads)
+        return LocalHosts(
+            Cohorts(bounds=self._job.device_groups[kind].bounds, hosts=self._device_blocks[kind]), self._threads
+        )
 
     def queries(self, _: CustomMechanism | None) -> Transport:
         """Return the transport that carries queries to devices: the fleet itself, or a shuffler in front of it."""
@@ -109,7 +113,7 @@ class LocalFleet:
         if agreement.trust == TWO_SERVERS:
             from scenarios.backends.share_servers import servers_here  # noqa: PLC0415 (others need none of it)
 
-            _, secret, cohorts = _only(self._job, self._cast)
+            _, secret, cohorts = _only(self._job, self._device_blocks)
             book, secrets = Keeper(self._job.openings), self._job.server_secrets
             return servers_here(cohorts, secret, secrets, agreement, self.report_progress, self._threads, book)
         return ShuffledHere(self, agreement, self._job.layout, agreement.openings(OPENER, Keeper(self._job.openings)))
@@ -127,7 +131,7 @@ class LocalFleet:
     def each_block(self, ask: Ask, answers: Callable[[tuple[Cohort, int, int]], A]) -> Iterable[A]:
         """Return what a function makes of each block ``(cohort, first, stop)`` of the devices that a round asks."""
         _require_room(ask.query, self._job)
-        _, _, cohorts = _only(self._job, self._cast)
+        _, _, cohorts = _only(self._job, self._device_blocks)
         bits = ask.query.bits
         size = self._job.layout.block_of(bits)
         blocks = [
@@ -165,9 +169,9 @@ class ShuffledHere(NamedTuple):
             cohort, first, stop = block
             return cohort.answer(ask.query, first, stop)
 
-        for one in self.fleet.each_block(ask, release):
-            shuffler.take(one)
-            self.fleet.report_progress(one.count)
+        for block_release in self.fleet.each_block(ask, release):
+            shuffler.take(block_release)
+            self.fleet.report_progress(block_release.count)
         return read_shuffled(ask, shuffler.close(), self.agreement, self.layout)
 
 
@@ -178,7 +182,7 @@ def _require_room(query: Query, job: BackendJob[Any, Any, Any]) -> None:
     require_round(query, devices, min(layout.workers, -(-layout.devices // devices)))
 
 
-def _only(job: BackendJob[Any, Any, Any], cast: Cast) -> tuple[Any, bytes, list[Any]]:
+def _only(job: BackendJob[Any, Any, Any], device_blocks: DeviceBlocks) -> tuple[Any, bytes, list[Any]]:
     """Return the holdings, the secret and the cohorts of the one kind of devices that queries are about."""
     ((name, group),) = job.device_groups.items()
-    return group.holdings, job.secret, cast[name]
+    return group.holdings, job.secret, device_blocks[name]

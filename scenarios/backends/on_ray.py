@@ -63,8 +63,8 @@ def run_supervised(
                 devices_ready()
             await_capacity(warming, needs)
             begin = time.perf_counter()
-            for over in work.records:
-                result_of(server.replay.remote(over))
+            for record in work.records:
+                result_of(server.replay.remote(record))
             before += time.perf_counter() - begin
             begin = time.perf_counter()
             look = POLL_AGAIN if work.plan.in_step else POLL
@@ -74,9 +74,9 @@ def run_supervised(
             before, loss = before + time.perf_counter() - begin, error
         finally:
             for actor in (server, middle):
-                for one in actor if isinstance(actor, tuple) else (actor,):
-                    if one is not None:
-                        ray.kill(one)
+                for handle in actor if isinstance(actor, tuple) else (actor,):
+                    if handle is not None:
+                        ray.kill(handle)
         pause(restarts, "the coordinator was lost", loss)
     raise AssertionError  # counting does not end
 
@@ -109,8 +109,8 @@ def _follow(
         done = bool(ray.wait([running], timeout=POLL_AGAIN if rounds else look)[0])
         tally, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(stored)])
         require_there(keeper)
-        for over in rounds:
-            keep(over)
+        for record in rounds:
+            keep(record)
         stored += len(rounds)
         progress(tally)
         if tally != before or rounds:
@@ -244,21 +244,21 @@ class OnRay:
                 flying[task.remote(numbered[1])] = numbered[0]
             if not flying:
                 return
-            for one in ray.wait(list(flying), num_returns=1, timeout=POLL)[0]:
-                place = flying.pop(one)
+            for reference in ray.wait(list(flying), num_returns=1, timeout=POLL)[0]:
+                number = flying.pop(reference)
                 try:
                     with in_a_line(ENDS):
-                        result = result_of(one)
+                        result = result_of(reference)
                 except LOST as error:  # Ray itself has repeated it in vain
-                    pause(losses[place], f"part {place} of {len(arguments)} was lost", error)
-                    losses[place] += 1
-                    flying[task.remote(arguments[place])] = place
+                    pause(losses[number], f"part {number} of {len(arguments)} was lost", error)
+                    losses[number] += 1
+                    flying[task.remote(arguments[number])] = number
                 else:
-                    yield place, result
+                    yield number, result
 
     def _stored(self, frames: Mapping[str, Any]) -> dict[str, Any]:
         """Store frames once in a session; return references to them, by name."""
-        self._frames |= {name: ray.put(one) for name, one in frames.items() if name not in self._frames}
+        self._frames |= {name: ray.put(frame) for name, frame in frames.items() if name not in self._frames}
         return {name: self._frames[name] for name in frames}
 
 
@@ -270,20 +270,20 @@ class DeviceActors:
         # For restarted hosts: small holdings as they are, of large ones a reference to a copy that all hosts share
         holdings = {name: group.holdings for name, group in device_groups.items()}
         self._holdings = {
-            name: one if len(pickle.dumps(one)) < BY_VALUE else ray.put(one) for name, one in holdings.items()
+            name: value if len(pickle.dumps(value)) < BY_VALUE else ray.put(value) for name, value in holdings.items()
         }
         most = max(MOST_ACTORS, workers)
         groups = {name: dealt(group.bounds, min(group.hosts or most, most)) for name, group in device_groups.items()}
         self.actors = sum(map(len, groups.values()))
         self._cpus = int(min(1.0, _CPU_SHARE * workers / max(self.actors, 1)) * 1000) / 1000
-        own, cpus = work.plan.custom, self._cpus
+        custom, cpus = work.plan.custom, self._cpus
         with suppress_stderr():
             self.cohorts = {
                 name: Cohorts(
                     bounds=group.bounds,
                     hosts=[
-                        start_host(group.kind, self._holdings[name], work.secret, one, keeper, own, cpus=cpus)
-                        for one in groups[name]
+                        start_host(group.kind, self._holdings[name], work.secret, bounds, keeper, custom, cpus=cpus)
+                        for bounds in groups[name]
                     ],
                 )
                 for name, group in device_groups.items()

@@ -97,9 +97,9 @@ def _listening() -> set[tuple[str, int, str]]:
     this, ports = psutil.Process(), set()
     for process in (this, *this.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):  # it has just ended
-            for one in process.net_connections(kind="tcp"):
-                if one.status == psutil.CONN_LISTEN:
-                    ports.add((one.laddr.ip, one.laddr.port, process.name()))
+            for connection in process.net_connections(kind="tcp"):
+                if connection.status == psutil.CONN_LISTEN:
+                    ports.add((connection.laddr.ip, connection.laddr.port, process.name()))
     return ports
 
 

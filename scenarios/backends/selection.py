@@ -55,14 +55,14 @@ class InProcess:
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Generator[tuple[int, R], None, None]:
         """Yield results as they are completed; see `Backend.each`, and `stop_if_abandoned` for long functions."""
         if self.workers == 1:
-            for place, argument in enumerate(arguments):
-                yield place, function(argument)
+            for number, argument in enumerate(arguments):
+                yield number, function(argument)
             return
         stop = threading.Event()
 
-        def call(place: int, argument: A) -> tuple[int, R]:
+        def call(number: int, argument: A) -> tuple[int, R]:
             end_with(stop)
-            return place, function(argument)
+            return number, function(argument)
 
         interval = sys.getswitchinterval()
         with ThreadPoolExecutor(self.workers) as threads:

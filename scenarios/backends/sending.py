@@ -84,10 +84,10 @@ def own_packages() -> list[str]:
 def left_out(folder: Path) -> list[Path]:
     """Return what lies below a folder and is named like a key, a token or a password, relative to it."""
     secrets = []
-    for place, names, files in os.walk(folder):
+    for directory, names, files in os.walk(folder):
         names[:] = [name for name in names if name not in _NOT_WALKED]
         for name in (*names, *files):
-            path = Path(place, name)
+            path = Path(directory, name)
             if is_secret(name) or (path.is_symlink() and any(map(is_secret, path.resolve().parts))):
                 secrets.append(path.relative_to(folder))
         names[:] = [name for name in names if not is_secret(name)]
@@ -96,9 +96,9 @@ def left_out(folder: Path) -> list[Path]:
 
 def run_folders(folder: Path) -> Iterator[Path]:
     """Yield the folders below ``folder`` that hold a run, finished or not."""
-    for place, names, _ in os.walk(folder):
+    for directory, names, _ in os.walk(folder):
         names[:] = [name for name in names if name not in _NOT_WALKED]
-        here = Path(place)
+        here = Path(directory)
         if here != folder and any((here / mark).is_file() for mark in _RUN):
             names.clear()
             yield here

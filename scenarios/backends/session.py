@@ -28,7 +28,7 @@ R = TypeVar("R")  # The record of a round
 class RecordStore(Protocol[R]):
     """Finished rounds, which are written and read one by one, so that they need not fit in memory together."""
 
-    def keep(self, over: R) -> None:
+    def keep(self, record: R) -> None:
         """Store a round that has just ended."""
 
     def __iter__(self) -> Iterator[R]:
@@ -60,7 +60,7 @@ class NoStore:
         """Return it, because there is nothing to go on with."""
         return agreement
 
-    def keep(self, over: Any) -> None:
+    def keep(self, record: Any) -> None:
         """Drop a round."""
 
     def __iter__(self) -> Iterator[Any]:
@@ -74,9 +74,9 @@ class InMemoryRounds(NoStore):
     def __init__(self, *rounds: Round) -> None:
         self.rounds = list(rounds)
 
-    def keep(self, over: Round) -> None:
+    def keep(self, record: Round) -> None:
         """Append a round."""
-        self.rounds.append(over)
+        self.rounds.append(record)
 
     def __iter__(self) -> Iterator[Round]:
         """Yield all of them."""
@@ -90,19 +90,19 @@ class AbandonedError(Exception):
     """The result of this call is no longer needed."""
 
 
-_own = threading.local()
+_of_thread = threading.local()
 
 
 def stop_if_abandoned() -> None:
     """End a call of `InProcess.each` if its result is no longer needed, as after Ctrl-C; long loops call this."""
-    stop: threading.Event | None = getattr(_own, "stop", None)
+    stop: threading.Event | None = getattr(_of_thread, "stop", None)
     if stop is not None and stop.is_set():
         raise AbandonedError
 
 
 def end_with(stop: threading.Event) -> None:
     """Let `stop_if_abandoned` end this thread's call once ``stop`` is set."""
-    _own.stop = stop
+    _of_thread.stop = stop
 
 
 O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)

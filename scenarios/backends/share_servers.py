@@ -31,7 +31,7 @@ def servers_here(
 
     def fetch(permit: bytes, query: Query, first: int, stop: int) -> Any:
         side = side_of(permit, secret)
-        (cohort,) = (one for one in cohorts if one.first <= first and stop <= one.stop)
+        (cohort,) = (block for block in cohorts if block.first <= first and stop <= block.stop)
         return cohort.share(side, query, first, stop)
 
     bounds = [(cohort.first, cohort.stop) for cohort in cohorts]

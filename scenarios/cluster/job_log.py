@@ -107,11 +107,11 @@ def follow(head: Any, job: str, take: Callable[[str], object]) -> tuple[Any, str
             if failures == TRIES:
                 raise
         else:
-            failures, over = 0, details.status.is_terminal()
-            end = len(log) if over else log.rfind("\n") + 1
+            failures, finished = 0, details.status.is_terminal()
+            end = len(log) if finished else log.rfind("\n") + 1
             take(log[length:end])
             length = max(length, end)
-            if over:
+            if finished:
                 return details, log
         time.sleep(pause)
         pause = min(LONGER * pause, LONGEST)

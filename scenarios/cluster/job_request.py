@@ -33,7 +33,7 @@ def check_request(tree: Any, arguments: Sequence[str], folder: Path) -> Request:
             data.append(_on_cluster(name, path))
         else:
             inside = _travelling(name, path, folder)
-            sent = [_renamed(one, str(path), str(inside)) for one in sent]
+            sent = [_renamed(argument, str(path), str(inside)) for argument in sent]
             data += [_on_cluster(key, Path(value)) for key, value in _named_in(folder / inside)]
     for name, kind, more in (("out", "folder", ", and --json for the result here"), ("figure", "file", "")):
         if (target := values.get(name)) is not None and not Path(target).is_absolute():
@@ -77,10 +77,10 @@ def _travelling(name: str, path: Path, folder: Path) -> Path:
     """Return a file's path relative to the working directory, with which it is sent."""
     if not (folder / path).is_file():
         raise InputError(f"{name} file {path} does not exist; name a TOML file in {folder}")
-    place = (folder / path).resolve()
-    if not place.is_relative_to(folder.resolve()):
+    target = (folder / path).resolve()
+    if not target.is_relative_to(folder.resolve()):
         raise InputError(f"{name} file {path} lies outside {folder}, which is what is sent; copy it there")
-    return place.relative_to(folder.resolve())
+    return target.relative_to(folder.resolve())
 
 
 def _renamed(argument: str, old: str, new: str) -> str:

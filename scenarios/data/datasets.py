@@ -61,10 +61,10 @@ class RatingTable(RowTable[Floats]):
         """Return the ratings that a mask keeps, with their times; see `RowTable.where`."""
         return replace(super().where(mask), times=None if self.times is None else self.times[mask])
 
-    def describe(self, place: int) -> str:
-        """Return who rated what at ``place``, by the file's own names; see `RowTable.describe`."""
-        user = np.searchsorted(self.starts, place, side="right") - 1
-        return f"user {self.user_labels[user]!r} rated item {self.item_labels[self.items[place]]!r}"
+    def describe(self, index: int) -> str:
+        """Return who rated what at ``index``, by the file's own names; see `RowTable.describe`."""
+        user = np.searchsorted(self.starts, index, side="right") - 1
+        return f"user {self.user_labels[user]!r} rated item {self.item_labels[self.items[index]]!r}"
 
     def __repr__(self) -> str:
         return f"RatingTable(users={self.users}, items={self.count}, ratings={self.ratings}, source={self.source!r})"
@@ -167,8 +167,8 @@ def marked_pairs(path: Path, table: RatingTable, columns: Columns | None, bad_li
     keys = np.repeat(np.arange(table.users, dtype=np.int64), table.degrees) * table.count + table.items
     user, item = users[np.repeat(np.arange(split.users), split.degrees)], items[split.items]
     pair = user * table.count + item
-    place = np.minimum(np.searchsorted(keys, pair), keys.size - 1)
-    unrated = np.flatnonzero((user < 0) | (item < 0) | (keys[place] != pair))
+    nearest = np.minimum(np.searchsorted(keys, pair), keys.size - 1)
+    unrated = np.flatnonzero((user < 0) | (item < 0) | (keys[nearest] != pair))
     if unrated.size:
         name = "the DataFrame" if frame_at(path) else f"'{path}'"
         more = f", and {unrated.size - 1:,} more pairs" if unrated.size > 1 else ""
@@ -178,7 +178,7 @@ def marked_pairs(path: Path, table: RatingTable, columns: Columns | None, bad_li
             "rated: leave the others out"
         )
     marks = np.zeros(table.ratings, np.bool_)
-    marks[place] = True
+    marks[nearest] = True
     return marks
 
 
@@ -244,7 +244,7 @@ def _duplicated(raw: RatingColumns, order: Ints, repeats: Ints) -> InputError:
     earlier, later = int(order[first]), int(order[first + 1])
     user, item = str(raw.user_labels[raw.users[later]]), str(raw.item_labels[raw.items[later]])
     return InputError(
-        f"user {user!r} rated item {item!r} twice, on {raw.place(earlier)} and {raw.place(later)}, and "
+        f"user {user!r} rated item {item!r} twice, on {raw.location(earlier)} and {raw.location(later)}, and "
         f"{repeats.size} ratings in all repeat an earlier pair: keep one rating of each "
         "(user, item) pair, or let --duplicates choose: last, first, mean or sum"
     )

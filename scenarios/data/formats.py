@@ -188,8 +188,8 @@ def delimiter_of(line: str) -> str:
     if len(line.split(DOTS)) > 2 and not set(line.replace(DOTS, "")) & {"\t", ";"}:
         return DOTS
     best = max(_DELIMITERS, key=lambda mark: len(_split(line, mark)))
-    count, words = len(_split(line, best)), line.split()
-    spaced = len(words) > 1 and (count == 1 or (len(words) > count and all(map(_is_number, words))))
+    count, parts = len(_split(line, best)), line.split()
+    spaced = len(parts) > 1 and (count == 1 or (len(parts) > count and all(map(_is_number, parts))))
     return SPACES if spaced else best
 
 

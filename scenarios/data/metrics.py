@@ -69,7 +69,7 @@ def adjusted_rand(counts: Ints) -> float:
     """Return the adjusted Rand index of two clusterings (Hubert and Arabie, 1985) from their `contingency`."""
     total = int(counts.sum())
     cells = (counts.ravel(), counts.sum(axis=1), counts.sum(axis=0))
-    both, in_rows, in_columns = (sum(one * (one - 1) for one in numbers.tolist()) for numbers in cells)
+    both, in_rows, in_columns = (sum(count * (count - 1) for count in numbers.tolist()) for numbers in cells)
     expected, most = in_rows * in_columns, (in_rows + in_columns) * total * (total - 1)
     return 1.0 if most == 2 * expected else 2 * (both * total * (total - 1) - expected) / (most - 2 * expected)
 
@@ -151,10 +151,10 @@ def scores_per_person(lists: Ints | Indices, holdout: RowTable[Any]) -> dict[str
 def _hits(starts: Ints, items: Indices, lists: Indices2, hits: Floats2) -> None:
     """Write 1 where a list's item is among those that its person held out."""
     for row in range(lists.shape[0]):
-        for place in range(lists.shape[1]):
-            for one in items[starts[row] : starts[row + 1]]:
-                if one == lists[row, place]:
-                    hits[row, place] = 1.0
+        for position in range(lists.shape[1]):
+            for relevant in items[starts[row] : starts[row + 1]]:
+                if relevant == lists[row, position]:
+                    hits[row, position] = 1.0
 
 
 @compiled
@@ -163,8 +163,8 @@ def first_unrated(order: Indices, starts: Ints, rated: Indices, k: int) -> Indic
     lists = np.full((starts.size - 1, k), -1, np.int32)
     hidden = np.zeros(order.size, np.bool_)
     for person in range(starts.size - 1):
-        own = rated[starts[person] : starts[person + 1]]
-        hidden[own] = True
+        rated_items = rated[starts[person] : starts[person + 1]]
+        hidden[rated_items] = True
         size = 0
         for item in order:
             if size == k:
@@ -172,7 +172,7 @@ def first_unrated(order: Indices, starts: Ints, rated: Indices, k: int) -> Indic
             if not hidden[item]:
                 lists[person, size] = item
                 size += 1
-        hidden[own] = False
+        hidden[rated_items] = False
     return lists
 
 

@@ -13,37 +13,37 @@ _WRONG, _OPEN = -1, -2
 
 
 @borrowing
-def _quoted_end(data: NDArray[np.uint8], place: int, stop: int) -> int:
+def _quoted_end(data: NDArray[np.uint8], at: int, stop: int) -> int:
     """Return where a value in quotes ends whose first character is at a place; `_WRONG` if not before a stop."""
-    while place < stop:
-        if data[place] != _QUOTE:
-            place += 1
-        elif place + 1 < data.size and data[place + 1] == _QUOTE:
-            place += 2
+    while at < stop:
+        if data[at] != _QUOTE:
+            at += 1
+        elif at + 1 < data.size and data[at + 1] == _QUOTE:
+            at += 2
         else:
-            return place + 1
+            return at + 1
     return _WRONG
 
 
 @borrowing
 def _record_end(data: NDArray[np.uint8], start: int, delimiter: int, longest: int, last: bool) -> int:
     """Return where a record ends; `_WRONG` if its quotes are wrong, `_OPEN` if the data does not hold its end."""
-    place, stop = start, min(data.size, start + longest)
+    at, stop = start, min(data.size, start + longest)
     while True:
-        if place < data.size and data[place] == _QUOTE:
-            place = _quoted_end(data, place + 1, stop)
-            if place == _WRONG:
+        if at < data.size and data[at] == _QUOTE:
+            at = _quoted_end(data, at + 1, stop)
+            if at == _WRONG:
                 return _WRONG if last or stop < data.size else _OPEN
         else:
-            while place < data.size and data[place] != delimiter and data[place] != _NEWLINE:
-                place += 1
-        if place >= data.size:
+            while at < data.size and data[at] != delimiter and data[at] != _NEWLINE:
+                at += 1
+        if at >= data.size:
             return data.size if last else _OPEN
-        if data[place] == _NEWLINE:
-            return place + 1
-        if data[place] != delimiter:
+        if data[at] == _NEWLINE:
+            return at + 1
+        if data[at] != delimiter:
             return _WRONG
-        place += 1
+        at += 1
 
 
 @compiled

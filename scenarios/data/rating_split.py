@@ -155,8 +155,8 @@ def hold_out(
     # is lower without it.)
     if not isinstance(held_out, np.ndarray) and (held_out < 0 or (held_out >= 1 and held_out != round(held_out))):
         raise InputError(f"held_out is {held_out:g}; give a share below 1, or a whole number of ratings of a person")
-    with counted_step(f"splitting by seed {seed}", 4) as over:
-        return _hold_out(table, held_out, like_from, seed, split_by, purpose, over)
+    with counted_step(f"splitting by seed {seed}", 4) as on_progress:
+        return _hold_out(table, held_out, like_from, seed, split_by, purpose, on_progress)
 
 
 def _hold_out(
@@ -166,7 +166,7 @@ def _hold_out(
     seed: int,
     split_by: str,
     purpose: str,
-    over: Callable[[], None],
+    on_progress: Callable[[], None],
 ) -> Split:
     """Hold ratings out, and say after each quarter of the work that it is over."""
     people, items = table.users, table.count
@@ -179,7 +179,7 @@ def _hold_out(
         holdout = _times(table) > date
     elif 0 < held_out < 1:
         late = _numbered(table, seed, split_by)
-        over()
+        on_progress()
         likes = judge_likes(table, like_from) if like_from is not None else None
         kinds = [np.ones(table.ratings, np.bool_)] if likes is None else [likes, ~likes]
 
@@ -189,9 +189,9 @@ def _hold_out(
         holdout = np.logical_or.reduce([_latest(table, kind, late, takes) for kind in kinds])
     else:
         holdout = _so_many(table, int(held_out), like_from, seed, split_by, purpose)
-    over()
+    on_progress()
     train = table.where(~holdout)
-    over()
+    on_progress()
     liked = judge_likes(table, like_from, ~holdout) & np.repeat(train.degrees > 0, table.degrees)
     return Split(
         train=train,
@@ -231,8 +231,8 @@ def _mark_latest(starts: Ints, among: Bools, late: Indices | Ints, takes: Ints, 
         first, stop = starts[user], starts[user + 1]
         if takes[user] > 0:
             bar = np.sort(late[first:stop][among[first:stop]])[-takes[user]]
-            for place in range(first, stop):
-                latest[place] = among[place] and late[place] >= bar
+            for at in range(first, stop):
+                latest[at] = among[at] and late[at] >= bar
 
 
 def _so_many(table: RatingTable, number: int, like_from: float | None, seed: int, split_by: str, purpose: str) -> Bools:
@@ -290,9 +290,9 @@ def _draw(key: Words, starts: Ints, takes: Ints) -> Bools:
     sample = np.zeros(starts[-1], np.bool_)
     for user in range(starts.size - 1):
         stream, missing = siphash1(key[0], key[1], np.uint64(user)), takes[user]
-        for place in range(starts[user], starts[user + 1]):
-            coin = (draw(stream, np.uint64(place - starts[user])) >> np.uint64(11)) * 2.0**-53
-            if (starts[user + 1] - place) * coin < missing:
-                sample[place] = True
+        for at in range(starts[user], starts[user + 1]):
+            coin = (draw(stream, np.uint64(at - starts[user])) >> np.uint64(11)) * 2.0**-53
+            if (starts[user + 1] - at) * coin < missing:
+                sample[at] = True
                 missing -= 1
     return sample

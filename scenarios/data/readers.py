@@ -21,7 +21,7 @@ from scenarios.data.text_records import BLOCK, NO_UTF8, SEPARATOR, TORN, Records
 from scenarios.data.values import day_or_month_first, perhaps_unrated, stand_apart, to_floats, to_seconds
 from scenarios.log import counted_step, step
 
-Place = Callable[[int], str]
+Location = Callable[[int], str]
 Reason = Callable[[int, int], str]
 """From a row, and how many characters of its text may be repeated, to what is wrong with it."""
 MOST_LINES = 10  # Bad lines that an error names
@@ -41,7 +41,7 @@ class RatingColumns:
     values: Floats  # float64[ratings], finite and in the format's range
     user_labels: pa.StringArray  # The file's own ids, each once, in no special order
     item_labels: pa.StringArray
-    place: Place  # From a rating, from 0, to where it stands in the file, in words
+    location: Location  # From a rating, from 0, to where it stands in the file, in words
     source: str  # The format's name
     # float64[ratings], when each was given, in seconds of any origin; None where that was not read
     times: Floats | None = None
@@ -86,7 +86,7 @@ class Faults:
         number, reason = self.torn[0]
         return f"{self._where([number])[0]} {reason(number, _LONG)}"
 
-    def place(self, row: int) -> str:
+    def location(self, row: int) -> str:
         """Return where a row of the table stands, in words."""
         return self._where(self.numbers([row]))[0] + f" of {self.file.name}"
 
@@ -96,9 +96,9 @@ class Faults:
         empty, name = np.setdiff1d(self._empty[0], bad), self._empty[1]
         count = len(self.torn) + bad.size
         if (count or empty.size) and not skip:
-            parts = [self._told(count)] if count else []
+            parts = [self._fault_list(count)] if count else []
             if empty.size == 1 and not count:
-                parts = [f"{self.place(int(empty[0]))} has no '{name}'"]
+                parts = [f"{self.location(int(empty[0]))} has no '{name}'"]
             elif empty.size:
                 besides = f"{empty.size:,} {self.unit}s of {self.file.name}" if not count else f"{empty.size:,} others"
                 first = self._where(self.numbers([int(empty[0])]))[0]
@@ -108,7 +108,7 @@ class Faults:
         gone = np.concatenate([bad, empty])
         return count, empty.size, np.delete(np.arange(rows), gone) if gone.size else None
 
-    def _told(self, count: int) -> str:
+    def _fault_list(self, count: int) -> str:
         reasons: dict[int, tuple[int, Reason]] = {}
         for number, reason in self.torn[:MOST_LINES]:
             reasons[number] = (number, reason)
@@ -121,7 +121,9 @@ class Faults:
         if count == 1:
             row, reason = reasons[numbers[0]]
             return f"{places[0]} of {self.file.name} {reason(row, _LONG)}"
-        lines = [f"{place} {reasons[n][1](reasons[n][0], _SHORT)}" for n, place in zip(numbers, places, strict=True)]
+        lines = [
+            f"{location} {reasons[n][1](reasons[n][0], _SHORT)}" for n, location in zip(numbers, places, strict=True)
+        ]
         more = [f"and {count - len(lines):,} more"] if count > len(lines) else []
         return f"{count:,} {self.unit}s of {self.file.name} cannot be read: {'; '.join([*lines, *more])}"
 
@@ -149,12 +151,12 @@ def from_table(
         there = np.arange(table.num_rows) if rows is None else rows
         rows = there[~marked[there]]
         empty += there.size - rows.size
-    place: Place = bad.place
+    location: Location = bad.location
     if rows is not None:
         users, user_labels = _used(users[rows], user_labels)
         items, item_labels = _used(items[rows], item_labels)
         values, times = values[rows], None if times is None else times[rows]
-        place = lambda rating: bad.place(int(rows[rating]))  # noqa: E731 (a function of rows that are left)
+        location = lambda rating: bad.location(int(rows[rating]))  # noqa: E731 (a function of rows that are left)
     need_ratings(values.size, bad.file, skipped, empty)
     warnings = [] if form.stated else [stand_apart(values), perhaps_unrated(values)]
     return RatingColumns(
@@ -163,7 +165,7 @@ def from_table(
         values=values,
         user_labels=user_labels,
         item_labels=item_labels,
-        place=place,
+        location=location,
         source=form.name,
         times=times,
         skipped=skipped,
@@ -194,7 +196,7 @@ def _ratings(column: pa.ChunkedArray, name: str, form: RatingFormat, bad: Faults
         row = int(np.flatnonzero(~empty)[0])
         shown = _text_of_column(texts, codes[row], _LONG)
         raise InputError(
-            f"{bad.file.name} has no finite number in its column '{name}': {bad.place(row).partition(' of ')[0]} "
+            f"{bad.file.name} has no finite number in its column '{name}': {bad.location(row).partition(' of ')[0]} "
             f"holds {shown}; write numbers there, or name the column of ratings by --columns"
         )
     if way:
@@ -219,7 +221,7 @@ def _times(column: pa.ChunkedArray, name: str, bad: Faults) -> Floats:
             return f"has the {name} {text}, which is neither a number nor a date such as 2024-05-31{order}"
 
         if not np.isfinite(values).any():
-            raise InputError(f"{bad.file.name} has no times: {bad.place(0).partition(' of ')[0]} {reason(0, _LONG)}")
+            raise InputError(f"{bad.file.name} has no times: {bad.location(0).partition(' of ')[0]} {reason(0, _LONG)}")
         bad.add(np.flatnonzero(~np.isfinite(values)[codes]), reason)
     return values[codes]
 
@@ -442,7 +444,7 @@ def _read_wide(file: DataFile, form: RatingFormat, *, skip: bool) -> RatingColum
         values=cells[lines][rated[lines]],
         user_labels=pa.array([str(number) for number in bad.numbers(lines.tolist())]),
         item_labels=pa.array(jokes),
-        place=lambda rating: bad.place(int(lines[users[rating]])),
+        location=lambda rating: bad.location(int(lines[users[rating]])),
         source=form.name,
         skipped=skipped,
     )
@@ -451,8 +453,8 @@ def _read_wide(file: DataFile, form: RatingFormat, *, skip: bool) -> RatingColum
 def _read_json_lines(
     file: DataFile, above: int, columns: Columns | None, *, times: bool, skip: bool, unrated: float | None
 ) -> RatingColumns:
-    objects = [one for line in file.head.splitlines()[:100] if (one := _object(line))]
-    header = list(dict.fromkeys(name for one in objects for name in one))
+    objects = [json_object for line in file.head.splitlines()[:100] if (json_object := _object(line))]
+    header = list(dict.fromkeys(name for json_object in objects for name in json_object))
     fields, time = choose_fields(header, columns, file.name)
     form = RatingFormat(name="JSON lines", fields=fields, time=time if times else "", names=("line",), above=above)
     table, bad = json_columns(file, form, [*form.fields, *filter(None, [form.time])])
@@ -470,21 +472,21 @@ def json_columns(file: DataFile, form: RatingFormat, used: Sequence[str]) -> tup
     ):
         for block, _, _ in whole_records(opened, form, file.name):
             for line in filter(None, block.split(b"\n")):
-                one = _object(line)
-                if one is None:
+                json_object = _object(line)
+                if json_object is None:
                     broken[row] = text_of(line[:_LONG])
-                for name, column, place in zip(used, codes, places, strict=True):
-                    text = _json_text((one or {}).get(name))
+                for name, column, index in zip(used, codes, places, strict=True):
+                    text = _json_text((json_object or {}).get(name))
                     if text is None:
                         broken[row], text = text_of(line[:_LONG]), ""
-                    column.append(place.setdefault(text, len(place)))
+                    column.append(index.setdefault(text, len(index)))
                 row += 1
     need_ratings(row, file)
     rows = np.array(list(broken), np.int64)
     bad.add(rows, lambda row, most: f"is no object of JSON with {' and '.join(used)} ({broken[row][:most]!r})")
     columns = [
-        pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array(np.frombuffer(code, np.int32)), pa.array([*place]))])
-        for code, place in zip(codes, places, strict=True)
+        pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array(np.frombuffer(code, np.int32)), pa.array([*index]))])
+        for code, index in zip(codes, places, strict=True)
     ]
     return _in_utf8(pa.table(columns, names=list(used)), bad), bad
 
@@ -525,13 +527,13 @@ def _read_parquet(
     with file.seekable() as opened, pyarrow.parquet.ParquetFile(opened, read_dictionary=texts) as parquet:
         require_rows(parquet, file.name)
         need_ratings(parquet.metadata.num_rows, file)
-        with counted_step(f"reading {file.name}", len(names)) as over:
+        with counted_step(f"reading {file.name}", len(names)) as on_progress:
             for name in names:  # as they are and encoded, all columns at once would take twice the memory
                 column = _in_batches(parquet, name) if name in changes else parquet.read(columns=[name])[name]
                 where = f"'{name}' of {file.name}"
                 encoded[name] = _encode(column, where, name, bad, rating=name in fields[2:], time=name == time)
                 del column
-                over()
+                on_progress()
     form = RatingFormat(name="Parquet", fields=fields, time=time)
     return from_table(pa.table(encoded), form, bad, skip=skip, unrated=unrated)
 
@@ -540,7 +542,7 @@ def _changes(parquet: Any) -> set[str]:
     """Return the columns whose texts a Parquet file holds as changes of the one before, which has no dictionary."""
     groups = [parquet.metadata.row_group(group) for group in range(parquet.metadata.num_row_groups)]
     columns = [group.column(column) for group in groups for column in range(group.num_columns)]
-    return {one.path_in_schema for one in columns if any(name.startswith("DELTA") for name in one.encodings)}
+    return {column.path_in_schema for column in columns if any(name.startswith("DELTA") for name in column.encodings)}
 
 
 def _in_batches(parquet: Any, name: str) -> pa.ChunkedArray:

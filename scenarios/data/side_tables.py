@@ -100,11 +100,16 @@ def _of_text(file: DataFile, head: TextHead, what: str, *, skip: bool) -> SideTa
 def _form_of(file: DataFile, head: TextHead, what: str) -> RatingFormat:
     """Return the format of a table in text, with the names of its first line, or those of MovieLens's own files."""
     dots, bars = head.line.split(DOTS), head.line.split("|")
-    own = {3: _FILMS, 5: _PEOPLE}.get(len(dots)) or {24: _FILMS_100K, 5: _PEOPLE_100K}.get(len(bars))
-    if own is not None and (dots if len(dots) > 2 else bars)[0].strip().isdecimal():
+    column_names = {3: _FILMS, 5: _PEOPLE}.get(len(dots)) or {24: _FILMS_100K, 5: _PEOPLE_100K}.get(len(bars))
+    if column_names is not None and (dots if len(dots) > 2 else bars)[0].strip().isdecimal():
         delimiter = DOTS if len(dots) > 2 else "|"
         return RatingFormat(
-            name="MovieLens", fields=own[:2], delimiter=delimiter, names=own, above=head.number - 1, latin=True
+            name="MovieLens",
+            fields=column_names[:2],
+            delimiter=delimiter,
+            names=column_names,
+            above=head.number - 1,
+            latin=True,
         )
     delimiter, names = split_header(head.line)
     if len(names) < 2 or any(re.fullmatch(r"[\d.]+", name) for name in names):
@@ -160,7 +165,7 @@ def _cell(value: Any) -> str:
     if value is None or value != value:  # noqa: PLR0124 (no number)
         return ""
     if isinstance(value, (list, tuple)):
-        return "|".join(_cell(one).replace("|", "/") for one in value)
+        return "|".join(_cell(part).replace("|", "/") for part in value)
     return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -205,14 +210,14 @@ def read_descriptions(
         raise InputError(f"features file {path} {several}; give a CSV with one line for each item")
     table, features, out = table[there], dict[str, Floats](), list[str]()
     for column in [name for name in (table if columns is None else columns) if name != item]:
-        words, why = _feature_words(table[column], checked=columns is None)
+        labels, why = _feature_words(table[column], checked=columns is None)
         if why and columns is not None:
             raise InputError(f"feature_columns names {brief(column)}, which has {why}; leave it out")
         if why:
             out.append(f"{column} ({why})")
-        for word, mask in words.items():
-            features[f"{column}: {word}"] = one = np.zeros(len(item_labels))
-            one[rows[mask]] = 1
+        for word, mask in labels.items():
+            features[f"{column}: {word}"] = indicator = np.zeros(len(item_labels))
+            indicator[rows[mask]] = 1
     if not features:
         left = f" (left out: {', '.join(out)})" if out else ""
         raise InputError(f"features file {path} tells nothing of these {len(item_labels)} items{left}; {remedy}")
@@ -234,13 +239,13 @@ def joined(ids: Any, labels: Labels, file: str, of: str) -> tuple[Any, Any]:
     """Return the places of ids among a file's labels, int64, and which ids have one; if none has, that is refused."""
     import pandas as pd  # noqa: PLC0415 (as above)
 
-    place = pd.Series(np.arange(len(labels)), index=labels.astype(str))
-    plain = plain_ids(pa.array([str(one) for one in ids], pa.string())).to_pylist()
-    places = place.reindex([one.strip() for one in plain]).to_numpy()
+    row_numbers = pd.Series(np.arange(len(labels)), index=labels.astype(str))
+    plain = plain_ids(pa.array([str(item_id) for item_id in ids], pa.string())).to_pylist()
+    places = row_numbers.reindex([item_id.strip() for item_id in plain]).to_numpy()
     there = np.isfinite(places)
     if not there.any():
-        few = ", ".join(brief(one, 30) for one in [*ids][:2])
-        theirs = ", ".join(brief(one, 30) for one in labels[:2].tolist())
+        few = ", ".join(brief(item_id, 30) for item_id in [*ids][:2])
+        theirs = ", ".join(brief(label, 30) for label in labels[:2].tolist())
         raise InputError(
             f"{file} tells nothing of these {of}: none of its {len(ids):,} ids, such as {few}, is among the ratings' "
             f"own, such as {theirs}; give the same ids"
@@ -257,12 +262,12 @@ def _feature_words(cells: Any, *, checked: bool) -> tuple[dict[str, Any], str]:
             return {}, "numbers"
         if np.isfinite(to_seconds(pa.array(filled))).mean() >= _MOSTLY:
             return {}, "dates"
-    words = cells.map(words_of)
-    every = words.explode().value_counts()
+    labels = cells.map(words_of)
+    every = labels.explode().value_counts()
     if len(every) > MOST:
         return {}, f"{len(every):,} words, more than {MOST}"
     often = sorted(every.index[every >= FEWEST])
-    masks = {word: words.map(lambda cell, word=word: word in cell).to_numpy(np.bool_) for word in often}
+    masks = {word: labels.map(lambda cell, word=word: word in cell).to_numpy(np.bool_) for word in often}
     return masks, "" if masks else f"no word of {FEWEST} items"
 
 

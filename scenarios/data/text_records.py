@@ -80,12 +80,12 @@ class Records(io.RawIOBase):
             self.over_lines += several.size
         if not wrong.any():
             return block
-        parts, place = list[bytes](), 0
+        parts, position = list[bytes](), 0
         for record in np.flatnonzero(wrong).tolist():
-            parts += [block[place : starts[record]], TORN, b"\n"]
-            place = int(ends[record])
-            self.torn.append(text_of(block[starts[record] : place][:240]))
-        return b"".join([*parts, block[place:]])
+            parts += [block[position : starts[record]], TORN, b"\n"]
+            position = int(ends[record])
+            self.torn.append(text_of(block[starts[record] : position][:240]))
+        return b"".join([*parts, block[position:]])
 
 
 def whole_records(opened: BinaryIO, form: RatingFormat, name: str) -> Iterator[tuple[bytes, Ints | None, Bools]]:

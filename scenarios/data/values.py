@@ -117,8 +117,8 @@ def _by_number(text: str) -> str:
     date = f"{year[1]}-{_NAMES.index(month[1].lower()) + 1:02d}-{int(day[1]):02d}"
     if clock is None:
         return date
-    hour, half = int(clock[1]), (clock[4] or "").lower()[:1]
-    hour = hour % _MONTHS + _MONTHS * (half == "p") if half else hour
+    hour, meridiem = int(clock[1]), (clock[4] or "").lower()[:1]
+    hour = hour % _MONTHS + _MONTHS * (meridiem == "p") if meridiem else hour
     zone = (clock[5] or "").upper()
     zone = "Z" if zone in ("UTC", "GMT", "Z") else zone
     return f"{date}T{hour:02d}:{clock[2]}:{clock[3] or '00'}{zone}"
@@ -131,13 +131,15 @@ def _year_first(texts: list[str]) -> list[str]:
     (['2019-12-31', '2020-02-01 09:30'], ['2019-12-31'], ['01/02/2020'])
     """
     matches = [_DATE.fullmatch(text) for text in texts]
-    over = np.array([[int(one[1]), int(one[3])] for one in matches if one] or [[0, 0]]).max(axis=0) > _MONTHS
-    if over[0] == over[1]:
+    beyond_months = (
+        np.array([[int(match[1]), int(match[3])] for match in matches if match] or [[0, 0]]).max(axis=0) > _MONTHS
+    )
+    if beyond_months[0] == beyond_months[1]:
         return texts
-    day, month = (1, 3) if over[0] else (3, 1)
+    day, month = (1, 3) if beyond_months[0] else (3, 1)
     return [
-        f"{one[4]}-{one[month]:0>2}-{one[day]:0>2}{one[5]}" if one else text
-        for one, text in zip(matches, texts, strict=True)
+        f"{match[4]}-{match[month]:0>2}-{match[day]:0>2}{match[5]}" if match else text
+        for match, text in zip(matches, texts, strict=True)
     ]
 
 

@@ -214,7 +214,7 @@ def run_seeds(experiment: Experiment[S], settings: S, running: Running, repeat: 
             seeds.append(experiment.once(settings.model_copy(update={"seed": seed}), running))
         if seeds[-1].failure:
             break
-    records = [one.values for one in seeds]
+    records = [record.values for record in seeds]
     result = records[0] if repeat == 1 else mean_of(experiment.columns, records)
     backend = {"backend": result["backend"], "backend_reason": running.session.reason}
     return replace(seeds[0], values={**result, **backend}, failure=seeds[-1].failure)

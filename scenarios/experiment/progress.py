@@ -67,7 +67,7 @@ class ProgressSnapshot:
     def rows(self, now: float | None = None) -> dict[str, str]:
         """Return the rows to show, in words and with units, by name."""
         rounds, of = ROUNDS.get(self.kind, "rounds"), "" if self.planned is None else f" of {self.planned:,}"
-        words = {
+        labels = {
             "command": self._command(),
             "run": self.run,
             rounds: None if rounds == self.unit else f"{self.rounds:,}{of} over",
@@ -83,7 +83,7 @@ class ProgressSnapshot:
             "running for": duration(self.seconds),
             "told": f"{duration(max(0.0, (now or time.time()) - self.at))} ago",
         }
-        return {name: value for name, value in words.items() if value is not None}
+        return {name: value for name, value in labels.items() if value is not None}
 
     def line(self) -> str:
         """Return the most important numbers in one line."""
@@ -194,16 +194,16 @@ class SeedProgress:
 
         ``left``: The time left [s] of a sweep, which knows how long its units take; None where that is not known.
         """
-        now, over = time.monotonic(), tally.rounds != self._last.rounds
+        now, round_ended = time.monotonic(), tally.rounds != self._last.rounds
         self._last = tally
         self._clock.count(now, tally.count, tally.restored)
         if not self._sweep:
             left = None if tally.planned is None else self._clock.left(self._total - tally.count)
         self.left = left
-        if not (due := now - self._said >= EVERY) and not over:
+        if not (due := now - self._said >= EVERY) and not round_ended:
             return
         self._said = now if due else self._said
-        self._reporter.report("round" if over else "progress", self._snapshot(now), folder=due)
+        self._reporter.report("round" if round_ended else "progress", self._snapshot(now), folder=due)
 
     def end(self) -> None:
         """Report the end."""

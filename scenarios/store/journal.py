@@ -44,11 +44,13 @@ def require_booked(answered_ranges: Iterable[AnsweredRange], keeper: LedgerClien
     entries: dict[bytes, list[tuple[int, int]]] = {}
     for entry in map(read_charge, keeper.read(0, MOST_DEVICES)[1]):
         entries.setdefault(entry.id, []).append((entry.first, entry.stop))
-    for one in answered_ranges:
-        if (booked := _covered(entries.get(one.id, []), one.first, one.stop)) < one.devices:
+    for answered_range in answered_ranges:
+        if (
+            booked := _covered(entries.get(answered_range.id, []), answered_range.first, answered_range.stop)
+        ) < answered_range.devices:
             raise InputError(
-                f"{one.what} was answered by {one.devices} devices, their ledger tells of {booked}; a part of "
-                f"it is missing, what devices spent is not known: put its files back as they were, or {ANEW}"
+                f"{answered_range.what} was answered by {answered_range.devices} devices, their ledger tells of "
+                f"{booked}; a part of it is missing, what devices spent is not known: put its files back as they were, or {ANEW}"
             )
 
 
@@ -66,8 +68,8 @@ _KINDS = (ScoreStatistic, PairStatistic, CountStatistic, GroupStatistic, AnchorS
 _STATISTICS = {kind.__name__: kind for kind in _KINDS}
 
 
-def _answered(over: Round) -> AnsweredRange:
-    ask, statistic = over.ask, over.statistic
+def _answered(record: Round) -> AnsweredRange:
+    ask, statistic = record.ask, record.statistic
     devices = statistic.devices - statistic.refused
     return AnsweredRange(f"round {ask.query.round}", ask.query.id, ask.first, ask.stop, devices)
 
@@ -79,16 +81,16 @@ def _key(kind: type[Statistic], name: str) -> str:
     return "asked" if name == "devices" else name
 
 
-def _encode(over: Round) -> Numbers:
-    query, statistic = over.ask.query, over.statistic
+def _encode(record: Round) -> Numbers:
+    query, statistic = record.ask.query, record.statistic
     statistic_fields = {part.name: getattr(statistic, part.name) for part in fields(statistic)}
     arrays: dict[str, Any] = {name: value for name, value in statistic_fields.items() if isinstance(value, np.ndarray)}
     numbers = {
-        "size": over.size,
-        "first": over.ask.first,
-        "stop": over.ask.stop,
-        "digest": over.digest.hex(),
-        **({"transcripts": list(over.transcripts)} if over.transcripts else {}),
+        "size": record.size,
+        "first": record.ask.first,
+        "stop": record.ask.stop,
+        "digest": record.digest.hex(),
+        **({"transcripts": list(record.transcripts)} if record.transcripts else {}),
         "query": {
             **{part.name: getattr(query, part.name) for part in fields(query) if part.name != "arrays"},
             "public_seed": query.public_seed.hex(),
@@ -102,7 +104,7 @@ def _encode(over: Round) -> Numbers:
         **{_key(type(statistic), name): int(value) for name, value in statistic_fields.items() if name not in arrays},
     }
     arrays |= {name: value for name in ("pool", "centres") if (value := getattr(query, name)) is not None}
-    arrays |= {f"array-{place}": query.arrays[name] for place, name in enumerate(sorted(query.arrays))}
+    arrays |= {f"array-{index}": query.arrays[name] for index, name in enumerate(sorted(query.arrays))}
     return numbers, arrays
 
 
@@ -117,7 +119,7 @@ def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
             "pool": arrays.pop("pool", None),
             "centres": arrays.pop("centres", None),
             "arrays": {
-                name: arrays.pop(f"array-{place}") for place, name in enumerate(query_numbers.get("arrays", []))
+                name: arrays.pop(f"array-{index}") for index, name in enumerate(query_numbers.get("arrays", []))
             },
         }
     )
@@ -140,7 +142,7 @@ def require_opened(rounds: Iterable[Round], book: LedgerClient, agreement: Agree
         opener, query_id, opening, digest = read_opening(line, agreement.users)
         require_agreement("the book of openings was begun", digest, agreement.digest)
         noted[opener, query_id, opening.first, opening.mask.size] += int(opening.mask.sum())
-    for ask, answered in ((over.ask, over.statistic.answered) for over in rounds):
+    for ask, answered in ((record.ask, record.statistic.answered) for record in rounds):
         for opener in agreement.openers:
             if (count := noted[opener, ask.query.id, ask.first, ask.stop - ask.first]) != answered:
                 raise InputError(
@@ -158,7 +160,7 @@ class Journal(RecordLog[Round]):
 
     codec = Codec(
         noun="round",
-        number=lambda over: over.ask.query.round,
+        number=lambda record: record.ask.query.round,
         encode=_encode,
         decode=_decode,
         require_booked=lambda rounds, book: require_booked(map(_answered, rounds), book),
@@ -195,10 +197,10 @@ class Journal(RecordLog[Round]):
         if not bound_here and not begun:  # of a run that was killed before anything was asked
             return None
         if not bound_here:
-            words = (
+            complaint = (
                 "is not what this run was begun under" if values else "is missing: it was begun before there was one"
             )
-            raise InputError(f"{path} {words}; {remedy}")
+            raise InputError(f"{path} {complaint}; {remedy}")
         return Agreement.of_content(values["agreement"])
 
     @property

@@ -54,8 +54,8 @@ class Manifest:
 
     def resume_hint(self, count: int, out: Path) -> str:
         """Say how many records the folder holds and how to resume."""
-        one, several = _KEPT[self.kind]
-        stored = f"{count} {one} is kept" if count == 1 else f"{count} {several} are kept"
+        singular, plural = _KEPT[self.kind]
+        stored = f"{count} {singular} is kept" if count == 1 else f"{count} {plural} are kept"
         how = "the same command" if self.kind == SWEEP else f"the same command or blindrec resume {out}"
         return f"{stored} in {out}, {how} goes on"
 
@@ -85,8 +85,8 @@ def read_manifest(out: Path) -> Manifest | None:
     path = out / FOLDER / MANIFEST
     remedy = "put it back as it was, or run the scenario in a new folder"
 
-    def refused(words: str) -> InputError:
-        return InputError(f"output folder {out}: {path} {words}; {remedy}")
+    def refused(complaint: str) -> InputError:
+        return InputError(f"output folder {out}: {path} {complaint}; {remedy}")
 
     try:
         content = json_object(read_whole(path, MOST_SETTINGS), str(path), remedy)
@@ -109,12 +109,12 @@ def read_manifest(out: Path) -> Manifest | None:
     except TypeError:
         raise refused("is damaged") from None
     whole = type(manifest.repeat) is int and 1 <= manifest.repeat <= LARGEST_WHOLE
-    for good, words in (
+    for good, complaint in (
         (manifest.kind in KINDS, f"is of a {str(manifest.kind)[:40]!r}, no experiment"),
         (_NAME.fullmatch(str(manifest.run)), f"names run {str(manifest.run)[:40]!r}, no name of a run"),
         (whole, f"has repeat {str(manifest.repeat)[:40]}"),
         (isinstance(manifest.command, str | None), f"names command {str(manifest.command)[:40]}"),
     ):
         if not good:
-            raise refused(words)
+            raise refused(complaint)
     return manifest

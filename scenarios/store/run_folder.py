@@ -74,18 +74,18 @@ def _write(manifest: Manifest, out: Path) -> None:
 
 def used(out: Path) -> bool:
     """Return whether a folder holds a result, a ledger entry, a record or a unit."""
-    inside = (one for one in (out / FOLDER).glob("*/**/*") if not left_over(one))
-    return (out / RESULT).exists() or any(one.is_file() for one in inside)
+    inside = (path for path in (out / FOLDER).glob("*/**/*") if not left_over(path))
+    return (out / RESULT).exists() or any(path.is_file() for path in inside)
 
 
 def _require_empty(out: Path) -> None:
     """Refuse a folder unless it is empty, or holds only the files of a run that was killed before any charge."""
     folder = out / FOLDER
-    own = {folder, folder / MANIFEST, folder / PROGRESS, *folder.glob(AGREEMENTS)}
-    for one in (*out.iterdir(), *out.glob(f"{FOLDER}/**/*")):
-        inside = one.is_dir() and folder in one.parents
-        if not (one in own or inside or left_over(one)):
-            raise InputError(f"output folder {out} holds another run ({one.name}); name a new one")
+    allowed = {folder, folder / MANIFEST, folder / PROGRESS, *folder.glob(AGREEMENTS)}
+    for path in (*out.iterdir(), *out.glob(f"{FOLDER}/**/*")):
+        inside = path.is_dir() and folder in path.parents
+        if not (path in allowed or inside or left_over(path)):
+            raise InputError(f"output folder {out} holds another run ({path.name}); name a new one")
 
 
 def manifest_of(kind: str, scenario: BaseModel, *files: str, repeat: int = 1) -> Manifest:

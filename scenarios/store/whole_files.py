@@ -31,14 +31,14 @@ def try_folder(folder: Path) -> None:
 
 def try_file(target: Path, complaint: str, remedy: str) -> None:
     """Make sure that a file can be written."""
-    place = target.resolve()
+    path = target.resolve()
     try:
-        if place.is_fifo():
+        if path.is_fifo():
             raise InputError(f"{complaint} (it is a named pipe, on which the command might wait for ever); {remedy}")
-        if place.exists() and not place.is_file():
-            place.open("a").close()
+        if path.exists() and not path.is_file():
+            path.open("a").close()
         else:
-            tempfile.TemporaryFile(dir=place.parent, prefix=".", suffix=PART).close()
+            tempfile.TemporaryFile(dir=path.parent, prefix=".", suffix=PART).close()
     except OSError as error:
         raise InputError(f"{complaint} ({error.strerror}); {remedy}") from None
 
@@ -60,11 +60,11 @@ def write_json(target: Path, value: dict[str, Any]) -> None:
 
 def write_bytes(target: Path, content: bytes) -> None:
     """Write a file by way of a new one beside it; what is no regular file (a pipe, a device) is written as it is."""
-    place = target.resolve()
-    if place.exists() and not place.is_file():
-        place.write_bytes(content)
+    path = target.resolve()
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
     else:
-        write_whole(place, content)
+        write_whole(path, content)
 
 
 def write_table(target: Path, table: pd.DataFrame) -> None:
