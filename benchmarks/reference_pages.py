@@ -73,7 +73,7 @@ def mechanisms_page() -> str:
 def columns_page() -> str:
     """Return the page of the keys of all results, with what tables call them and what they mean."""
     printed = {
-        one.name: one.words.strip() for some in (two_tier_experiment.COLUMNS, RECORD_COLUMNS, COLUMNS) for one in some
+        one.name: one.label.strip() for some in (two_tier_experiment.COLUMNS, RECORD_COLUMNS, COLUMNS) for one in some
     }
     text = (
         "# Columns of results\n\nThe keys of `--json`, of the tables in a folder, and of `frame()`. `X_low` and "

@@ -542,7 +542,7 @@ def plan(
     own = None if request.pop("design") is None else {"design": design}
     file = named(ratings) if isinstance(ratings, pd.DataFrame) else _folder(ratings)
     paths = {"ratings": file, "features": _folder(features)}
-    return PlanResult(*planned(PlanRequest(**request | paths, own=own), _here))
+    return PlanResult(*planned(PlanRequest(**request | paths, custom=own), _here))
 
 
 def data(ratings: str | Path | pd.DataFrame, *, block_model: bool = False, **settings: Any) -> DataResult:

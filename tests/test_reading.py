@@ -165,7 +165,7 @@ def test_escape_sequences_of_a_folder_are_written_out(blindrec: Command, tmp_pat
 
 
 def test_words_of_a_result_are_neither_escapes_nor_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    show(Console(width=100), {"design": "\x1b[31m[/red]"}, "title", [Column(name="design", words="design")])
+    show(Console(width=100), {"design": "\x1b[31m[/red]"}, "title", [Column(name="design", label="design")])
     assert r"\x1b[31m[/red]" in capsys.readouterr().out
 
 

@@ -92,7 +92,7 @@ def plan(
     world = {name: others.pop(name) for name in (*WORLD, *TRUST, *(name for name, *_ in _TARGETS))}
     request = PlanRequest(
         settings=others,
-        own=_own(design, setting or ()),
+        custom=_own(design, setting or ()),
         block_model=block_model,
         **{**world, "columns": names_of_columns(world["columns"]), "bad_lines": world["bad_lines"] or "refuse"},
     )
@@ -103,9 +103,9 @@ def plan(
     if not isinstance(made, DesignPlan):
         output.deliver("plan", result, partial(made.show, printed(), details=details))
         return
-    show_plan(screen, made, f"blindrec plan: {made.target.words}", result["not_for"])
+    show_plan(screen, made, f"blindrec plan: {made.target.description}", result["not_for"])
     if malicious is not None:
-        result["withstanding"] = withstanding(made, malicious, request.own)
+        result["withstanding"] = withstanding(made, malicious, request.custom)
         show_withstanding(screen, result["withstanding"])
     if made.recommended is not None and made.best is not None and (cost or check):
         spent, needed = parse_epsilon(made.best["epsilon"]), made.best["users"]

@@ -237,7 +237,7 @@ class ReportSection:
     def words(self, key: str) -> str:
         """Return what a key is called."""
         columns = EXPERIMENTS[self.subject.family].columns if self.subject.family in EXPERIMENTS else ()
-        named = {one.name: one.words_under.get(str(self.record.get("trust_model")), one.words) for one in columns}
+        named = {one.name: one.words_under.get(str(self.record.get("trust_model")), one.label) for one in columns}
         return named.get(key, "").strip() or _WORDS.get(key) or key.replace("_", " ")
 
     @property

@@ -91,7 +91,7 @@ def draw_picture(picture: Picture, figure: Figure) -> None:
 def _fold(figure: Figure, titles: Sequence[Text]) -> None:
     """Let the lines of titles that would leave the figure go on in the next ones."""
     letters = 72 * figure.get_figwidth() / _TITLE
-    long = [one for one in titles if 2 * max(map(len, one.get_text().split("\n"))) > letters]
+    long = [title for title in titles if 2 * max(map(len, title.get_text().split("\n"))) > letters]
     if long:  # others have room enough, wherever the axes stand
         figure.draw_without_rendering()
     for title in long:
@@ -114,8 +114,8 @@ def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
         _draw_lines(axes, panel, panel.points)
     for line in panel.references:
         (axes.axvline if line.axis == "x" else axes.axhline)(line.at, **{"linewidth": 1, "zorder": 1, **line.style})
-    for words, how in panel.key.items():
-        axes.plot([], [], **{"color": DARK, **how, "label": words})
+    for label, how in panel.key.items():
+        axes.plot([], [], **{"color": DARK, **how, "label": label})
     _finish_axes(axes, panel)
     if axes.get_xscale() == "log" and not axes.get_xlim()[0] > 0:
         axes.set_xlim(1, 10)  # nothing stands there, so nothing sets its ends
@@ -124,9 +124,9 @@ def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
     # Words of lines stand on the right, as far apart as lines of text need
     low, high = axes.get_ylim()
     free = low
-    for at, words in sorted((line.at, line.beside) for line in panel.references if line.beside):
+    for at, label in sorted((line.at, line.beside) for line in panel.references if line.beside):
         free = max(at, free)
-        axes.annotate(words, (1.01, free), xycoords=("axes fraction", "data"), fontsize=7, va="center", color=DARK)
+        axes.annotate(label, (1.01, free), xycoords=("axes fraction", "data"), fontsize=7, va="center", color=DARK)
         free += (high - low) * _LINE
 
 
@@ -199,14 +199,14 @@ def _shifts(every: Mapping[Line, pd.DataFrame], x: str, y: str, top: float) -> d
         touched = [group for group in apart if any(_touch(rows, barred[other], x) for other in group)]
         apart = [group for group in apart if group not in touched] + [[*chain(*touched), key]]
     return {
-        key: min(_BETWEEN, _ASIDE / len(group)) * (place - (len(group) - 1) / 2)
+        key: min(_BETWEEN, _ASIDE / len(group)) * (rank - (len(group) - 1) / 2)
         for group in apart
-        for place, key in enumerate(group)
+        for rank, key in enumerate(group)
     }
 
 
-def _touch(one: pd.DataFrame, other: pd.DataFrame, x: str) -> bool:
-    both = one.merge(other, on=x)
+def _touch(line: pd.DataFrame, other: pd.DataFrame, x: str) -> bool:
+    both = line.merge(other, on=x)
     return bool(((both["low_x"] <= both["high_y"]) & (both["low_y"] <= both["high_x"])).any())
 
 
@@ -216,9 +216,9 @@ def _covered(every: Mapping[Line, pd.DataFrame], y: str) -> dict[Line, int]:
     above = dict.fromkeys(every, 0)
     for key, line in reversed([*every.items()]) if len(every) <= _MOST_BROAD else ():
         if line["low"].isna().all():
-            place = key[0], line[y].to_numpy(np.float64).tobytes()
-            above[key] = later[place]
-            later[place] += 1
+            signature = key[0], line[y].to_numpy(np.float64).tobytes()
+            above[key] = later[signature]
+            later[signature] += 1
     return above
 
 
@@ -226,13 +226,13 @@ def _draw_marks(axes: Axes, marks: Sequence[Mark]) -> None:
     """Draw a row of marks for each thing; those of a row stand one below the other."""
     rows = list(dict.fromkeys(mark.row for mark in marks))
     labels: set[str] = set()
-    for place, row in enumerate(rows):
+    for number, row in enumerate(rows):
         members = [mark for mark in marks if mark.row == row]
         for turn, mark in enumerate(members):
             label = None if mark.label in labels else mark.label or None
-            _draw_mark(axes, mark, -place, _BETWEEN_ROWS * ((len(members) - 1) / 2 - turn), label)
+            _draw_mark(axes, mark, -number, _BETWEEN_ROWS * ((len(members) - 1) / 2 - turn), label)
             labels.add(mark.label)
-    axes.set_yticks([-float(place) for place in range(len(rows))], rows)
+    axes.set_yticks([-float(number) for number in range(len(rows))], rows)
     axes.set_ylim(0.5 - len(rows), 0.5)
 
 
@@ -252,7 +252,7 @@ def _draw_mark(axes: Axes, mark: Mark, height: int, above: float, label: str | N
 
 def _finish_axes(axes: Axes, panel: FigurePanel) -> None:
     """Set scales, ends, ticks and words of both axes, with numbers that can be read; all is drawn."""
-    axes.set(xlabel=panel.x.words, ylabel=panel.y.words)
+    axes.set(xlabel=panel.x.label, ylabel=panel.y.label)
     if panel.x.ticks == "value" and panel.points is not None:
         _tick_values(axes, panel.points[panel.x.column], panel.x)
     elif panel.x.scale != "linear":
@@ -306,5 +306,5 @@ def _draw_legend(figure: Figure) -> None:
     if labels := list(dict.fromkeys(label for _, label in named)):
         widest = _HANDLE + _LETTER * max(map(len, labels))
         columns = max(1, min(len(labels), int(72 * figure.get_figwidth() / widest)))
-        figure.legend([handles[one] for one in labels], labels, loc="outside lower center", ncols=columns)
+        figure.legend([handles[label] for label in labels], labels, loc="outside lower center", ncols=columns)
         figure.set_figheight(figure.get_figheight() + 0.1 + _ROW * -(-len(labels) // columns))

@@ -62,14 +62,18 @@ def share_interval(successes: int, count: int, confidence: float = CONFIDENCE) -
     return successes / count, low, high
 
 
-def ratio_interval(over: Interval, under: Interval) -> Interval:
+def ratio_interval(numerator: Interval, denominator: Interval) -> Interval:
     """Return the ratio of two positive numbers, with the interval from the worst case to the best of both."""
     # For two errors that are about normal it holds it at their confidence at least, however they depend on each other.
 
-    def divided(one: float | None, other: float | None) -> float | None:
-        return one / other if one is not None and other else None
+    def divided(dividend: float | None, divisor: float | None) -> float | None:
+        return dividend / divisor if dividend is not None and divisor else None
 
-    return divided(over[0], under[0]), divided(over[1], under[2]), divided(over[2], under[1])
+    return (
+        divided(numerator[0], denominator[0]),
+        divided(numerator[1], denominator[2]),
+        divided(numerator[2], denominator[1]),
+    )
 
 
 def standard_error(values: Sequence[float]) -> float | None:
@@ -77,9 +81,9 @@ def standard_error(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
-def named(one: Interval, name: str) -> dict[str, float | None]:
+def named(bounds: Interval, name: str) -> dict[str, float | None]:
     """Return a number and its interval as a record has them: ``name``, ``name_low``, ``name_high``."""
-    return {name: one[0], f"{name}_low": one[1], f"{name}_high": one[2]}
+    return {name: bounds[0], f"{name}_low": bounds[1], f"{name}_high": bounds[2]}
 
 
 def median_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int, float]:
@@ -99,9 +103,9 @@ def median_interval(users: Floats | Sequence[float]) -> dict[str, Any]:
     return {**interval, "level": level, "seeds": len(users), "unreached": int((~np.isfinite(users)).sum())}
 
 
-def paired_ratio(over: Floats, under: Floats) -> dict[str, Any]:
+def paired_ratio(numerator: Floats, denominator: Floats) -> dict[str, Any]:
     """Return the geometric mean of ratios seed by seed, with Student's interval of the mean logarithm."""
-    logs = np.log(over / under)
+    logs = np.log(numerator / denominator)
     logs = logs[np.isfinite(logs)]
     ends = mean_interval(list(logs)) if logs.size else (None, None, None)
     ratio, low, high = (None if end is None else math.exp(end) for end in ends)

@@ -33,14 +33,14 @@ LOOKS: Mapping[str, Style] = {
 STAR: Style = {"marker": "*", "linestyle": "", "color": DARK, "markersize": 9}  # Above points whose ``starred`` is true
 
 
-def look(place: int) -> dict[str, Any]:
+def look(index: int) -> dict[str, Any]:
     """Return colour and marker of a line by its place among all: no two of 77 look alike."""
-    return {"color": PALETTE[place % len(PALETTE)], "marker": MARKERS[place % len(MARKERS)]}
+    return {"color": PALETTE[index % len(PALETTE)], "marker": MARKERS[index % len(MARKERS)]}
 
 
 def by_place(names: Iterable[str], **more: Any) -> dict[str, Style]:
     """Return the styles of lines that look different by their place among all; an empty name is in no legend."""
-    return {name: {**look(place), "label": name or None, **more} for place, name in enumerate(dict.fromkeys(names))}
+    return {name: {**look(index), "label": name or None, **more} for index, name in enumerate(dict.fromkeys(names))}
 
 
 def by_rung(labels: Iterable[str]) -> dict[str, Style]:
@@ -61,7 +61,7 @@ def by_rung(labels: Iterable[str]) -> dict[str, Style]:
 class Axis:
     """What stands along a side of a panel."""
 
-    words: str = ""  # Beside it, with the unit
+    label: str = ""  # Beside it, with the unit
     column: str = ""  # Of the points
     scale: str = "linear"  # Or log, or symlog, which is linear up to 1
     low: float | None = None  # Its ends; None: as the points have it
@@ -137,23 +137,23 @@ def marks_of(record: Mapping[str, Any], columns: Mapping[str, tuple[str, str, st
     """Return marks of a record's columns, from row, words and one of `LOOKS`; with intervals of several seeds."""
     ends = record.get("intervals", {})
     return [
-        Mark(row, words, record.get(name), LOOKS[kind], *ends.get(name, (None, None)))
-        for name, (row, words, kind) in columns.items()
+        Mark(row, label, record.get(name), LOOKS[kind], *ends.get(name, (None, None)))
+        for name, (row, label, kind) in columns.items()
     ]
 
 
 def rows(name: str, title: str, alt: str, marks: Sequence[Mark], heading: str, x: Axis, **more: Any) -> Pictures:
     """Yield the picture of those marks that can be drawn; nothing where none can."""
-    numbers = [one for one in marks if isinstance(one.value, (bool, int, float)) and math.isfinite(one.value)]
-    if shown := [one for one in numbers if one.value > 0 or x.scale != "log"]:
+    numbers = [mark for mark in marks if isinstance(mark.value, (bool, int, float)) and math.isfinite(mark.value)]
+    if shown := [mark for mark in numbers if mark.value > 0 or x.scale != "log"]:
         yield Picture(name, title, alt, [FigurePanel(marks=shown, x=x, title=heading, **more)])
 
 
 def setting_of(record: Mapping[str, Any]) -> str:
     """Return what a record says that it is about: N, w, users and epsilon, where they are known."""
     every = [("N = {:,}", "items"), ("w = {:,}", "rated"), ("{:,} users", "users")]
-    words = [form.format(value) for form, name in every if isinstance(value := record.get(name), int)]
-    return ", ".join([*words, *([] if record.get("epsilon") is None else [epsilon_words(record["epsilon"])])])
+    labels = [form.format(value) for form, name in every if isinstance(value := record.get(name), int)]
+    return ", ".join([*labels, *([] if record.get("epsilon") is None else [epsilon_words(record["epsilon"])])])
 
 
 def epsilon_words(epsilon: float | str) -> str:

@@ -101,12 +101,12 @@ def flat(record: Mapping[str, Any]) -> dict[str, float | str]:
 def _parts(name: str, value: Any) -> Iterator[tuple[str, float | str]]:
     before = f"{name}." if name else ""
     if isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _parts(f"{before}{key}", one)
+        for key, item in value.items():
+            yield from _parts(f"{before}{key}", item)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         ends = ("low", "high") if name.startswith("intervals.") and len(value) == 2 else range(len(value))
-        for key, one in zip(ends, value, strict=True):
-            yield from _parts(f"{before}{key}", one)
+        for key, item in zip(ends, value, strict=True):
+            yield from _parts(f"{before}{key}", item)
     elif isinstance(value, bool):
         yield name, int(value)
     elif isinstance(value, (int, float, str)):

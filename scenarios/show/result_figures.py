@@ -60,7 +60,7 @@ def run(record: Mapping[str, Any], tables: Tables) -> Pictures:
         yield Picture("items", "What the server learned", alt, [_items(tables["items"], heading)])
     alt = "Shares that were measured, with intervals where there are several seeds, beside predicted ones and chance."
     seeds = f"measured, {record['repeat']} seeds, 95 %" if record.get("repeat", 1) > 1 else "measured"
-    marks = [one._replace(label=seeds) if one.label == "measured" else one for one in marks_of(record, _SHARES)]
+    marks = [mark._replace(label=seeds) if mark.label == "measured" else mark for mark in marks_of(record, _SHARES)]
     yield from rows("shares", "Measured beside predicted", alt, marks, heading, _SHARE)
     if "rounds" in tables and len(rounds := tables["rounds"]) > 1:
         alt = "Items in the pool of each round, and devices that have answered until then."
@@ -172,7 +172,7 @@ def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001
         return
     epsilons = [row["epsilon"] for row in record["designs"] if row["private"]]
     sought = {row["users_here"] for row in record["designs"]} != {None} and len({*map(str, epsilons)}) > 1
-    of, words = ("epsilon", "epsilon needed [nats]") if sought else ("users", "users needed")
+    of, heading_x = ("epsilon", "epsilon needed [nats]") if sought else ("users", "users needed")
     bound = next((row for row in record["bounds"] if row["binds"] and not sought), None)
     title = f"{record['target']}: N = {record['items']:,}, w = {record['rated']:,}"
     title += "" if sought else f", {epsilon_words(epsilons[0])}"
@@ -189,7 +189,7 @@ def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001
         ends = () if sought else (row.get("users_low"), row.get("users_high"))  # of simulated ones
         marks.append(Mark(name_of(row), label, row[of], LOOKS[kind], *ends))
     alt = "What each design needs on a logarithmic axis, by whom one has to trust; the recommended one is marked."
-    name, heading, x = "needs", "What each design needs", Axis(words, scale="log")
+    name, heading, x = "needs", "What each design needs", Axis(heading_x, scale="log")
     nothing = FigurePanel(marks=[Mark("no design at all", "", math.nan)], x=x, title=title, references=references)
     nobody = Picture(name, heading, "Nothing: no design reaches what was asked for.", [nothing])
     yield from [*rows(name, heading, alt, marks, title, x, references=references)] or [nobody]
@@ -244,7 +244,7 @@ def bounds(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG0
     """Yield the users that any learner needs, and which bound binds."""
     kinds = {True: ("binds", LOOKS["measured"]), False: ("holds, and says less", LOOKS["at least"])}
     valid = [row for row in record["bounds"] if row["valid"]]
-    marks = [Mark(row["name"], words, row["users"], how) for row in valid for words, how in [kinds[row["binds"]]]]
+    marks = [Mark(row["name"], label, row["users"], how) for row in valid for label, how in [kinds[row["binds"]]]]
     title = f"users that any epsilon-LDP learner needs: {setting_of(record)}".removesuffix(": ")
     alt = "Users that any epsilon-LDP learner needs, by every lower bound that holds, on a logarithmic axis."
     yield from rows("bounds", "Users that any learner needs", alt, marks, title, Axis("users", scale="log"))
@@ -270,9 +270,9 @@ _AGAINST_LOSS = {
 def adversary(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
     """Yield what an adversary costs or learns of each recommender, beside the bounds."""
     every = record["rows"]
-    columns, words = _AGAINST_PRIVACY, "privacy loss [nats]"
+    columns, label = _AGAINST_PRIVACY, "privacy loss [nats]"
     if any("loss_bound" in row for row in every):
-        columns, words = _AGAINST_LOSS, "disliked recommendations"
+        columns, label = _AGAINST_LOSS, "disliked recommendations"
     marks = []
     for row in every:
         reach = row.get("loss_error")
@@ -281,10 +281,10 @@ def adversary(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: A
         marks += marks_of({**row, "intervals": ends}, in_row)
     same = {"T": "rounds", "steps": "steps", "seeds": "seeds"}
     values = {word: {row[name] for row in every if name in row} for word, name in same.items()}
-    size = ", ".join(f"{word} = {next(iter(one)):,}" for word, one in values.items() if len(one) == 1)
+    size = ", ".join(f"{word} = {next(iter(numbers)):,}" for word, numbers in values.items() if len(numbers) == 1)
     title = f"{record['adversary']}{': ' if size else ''}{size}"
     alt = f"What the adversary {record['adversary']} does to each recommender, beside what is proved."
-    yield from rows("adversary", "An adversary beside the bounds", alt, marks, title, Axis(words, scale="log"))
+    yield from rows("adversary", "An adversary beside the bounds", alt, marks, title, Axis(label, scale="log"))
 
 
 def compare(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
@@ -309,7 +309,7 @@ def _worth_by_people(record: Mapping[str, Any]) -> Pictures:
         heading += "; the best mechanism of each trust model, chosen afterwards"
         heading += _relations(record["rows"])
         levels, curves = points[points["kind"] == "level"], points[points["kind"] == "curve"]
-        epsilons = [one for one in dict.fromkeys(curves["epsilon"]) if one] or [""]
+        epsilons = [epsilon for epsilon in dict.fromkeys(curves["epsilon"]) if epsilon] or [""]
         plain = by_rung(label.replace(_FEATURES, "") for label in curves["label"])
         dash = {label: "--" if "features" in label else "-" for label in points["label"]}
         plain |= {f"{label}{_FEATURES}": how for label, how in plain.items()}
@@ -336,10 +336,12 @@ def _who_pays(lines: Sequence[Mapping[str, Any]]) -> Pictures:
     # Of each trust model and epsilon that is the row that is worth most to all groups together, chosen afterwards.
     panels = []
     for by in dict.fromkeys(line["by"] for line in lines):
-        own = [line for line in lines if line["by"] == by and line["to_popularity"] is not None]
-        groups = {group: place for place, group in enumerate(dict.fromkeys(line["group"] for line in own))}
+        group_lines = [line for line in lines if line["by"] == by and line["to_popularity"] is not None]
+        groups = {
+            group: position for position, group in enumerate(dict.fromkeys(line["group"] for line in group_lines))
+        }
         rows: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-        for line in own:
+        for line in group_lines:
             names = ("trust_model", "epsilon", "mechanism", "features", "users", "public")
             rows.setdefault(tuple(line[name] for name in names), []).append(line)
         best: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
@@ -357,7 +359,7 @@ def _who_pays(lines: Sequence[Mapping[str, Any]]) -> Pictures:
         ]
         if points:
             table = pd.DataFrame(points)
-            x = Axis(f"people by {by}", "x", ticks={place: group for group, place in groups.items()})
+            x = Axis(f"people by {by}", "x", ticks={position: group for group, position in groups.items()})
             y = Axis("NDCG at 10 less popularity's, same people", "y")
             zero = Reference(0.0, {"color": GREY, "linestyle": ":"})
             panels.append(FigurePanel(points=table, x=x, y=y, looks=by_place(table["label"]), references=[zero]))

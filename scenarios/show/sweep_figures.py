@@ -69,7 +69,7 @@ def users(record: Mapping[str, Any], tables: Tables) -> Pictures:
     alt = (
         "Users at which half of the seeds succeed, with intervals, against what varies; beside predictions and bounds."
     )
-    heading = setting_of({name: next(iter(one.values())) for name, one in same.items() if len(one) == 1})
+    heading = setting_of({name: next(iter(values.values())) for name, values in same.items() if len(values) == 1})
     across = max(len(names), min(len(panels), 2))
     yield Picture("figure", "Users that it takes", alt, panels, points, heading=heading, across=across)
 
@@ -148,8 +148,8 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG0
     names, kinds = {*points["recommender"]}, {kind: how for kind, (_, how) in _KINDS.items()}
     looks = {name: {"linewidth": 1.2, **look_of(name)} for name in names}
     key = {name: {**look_of(name), "linewidth": 2} for name in named_recommenders() if name in names}
-    for kind, (words, how) in _KINDS.items():
-        key |= {words: {**how, "marker": "" if kind == LOWER else "o"}} if kind in {*points["kind"]} else {}
+    for kind, (label, how) in _KINDS.items():
+        key |= {label: {**how, "marker": "" if kind == LOWER else "o"}} if kind in {*points["kind"]} else {}
     for name, panel, letter in zip(record["axes"], map(record["panels"].get, record["axes"]), "abcdef", strict=False):
         here, title = points[points["axis"] == name], f"({letter}) {panel['same']}"
         x = Axis(panel["x"], "x", "log", ticks="value")
@@ -166,19 +166,19 @@ def online_points(summary: Mapping[str, Any]) -> pd.DataFrame:
     points: list[dict[str, Any]] = []
     for row in summary["points"]:
         recommender = recommender_of(row["recommender"])
-        own = {"axis": row["axis"], "recommender": row["recommender"], "x": row["x"]}
+        shared = {"axis": row["axis"], "recommender": row["recommender"], "x": row["x"]}
         if not recommender.in_figures:
             continue
         if summary["panels"][row["axis"]]["epsilon"]:
             columns = {MEASURED: "privacy_loss", UPPER: "epsilon_proved", EXACT: "epsilon_exact", OWN: "epsilon_lower"}
-            points += [{**own, "kind": kind, "y": row[column]} for kind, column in columns.items()]
+            points += [{**shared, "kind": kind, "y": row[column]} for kind, column in columns.items()]
             continue
         ends = {"low": row["loss_low"], "high": row["loss_high"]}
         points += [
-            {**own, "kind": AGAINST if row["environment"] == HALVING else MEASURED, "y": row["loss"], **ends},
-            {**own, "kind": UPPER, "y": row["loss_bound"] if recommender.bound_in_figures else None},
-            {**own, "kind": EXACT, "y": row["loss_exact"]},
-            {**own, "kind": LOWER, "recommender": "", "y": row["loss_lower_bound"]},
+            {**shared, "kind": AGAINST if row["environment"] == HALVING else MEASURED, "y": row["loss"], **ends},
+            {**shared, "kind": UPPER, "y": row["loss_bound"] if recommender.bound_in_figures else None},
+            {**shared, "kind": EXACT, "y": row["loss_exact"]},
+            {**shared, "kind": LOWER, "recommender": "", "y": row["loss_lower_bound"]},
         ]
     table = _table(points, "axis kind recommender x y low high").drop_duplicates(ignore_index=True)
     positive: pd.DataFrame = table[np.isfinite(table["y"]) & (table["y"] > 0)]
@@ -215,8 +215,8 @@ def clients_panels(summary: Mapping[str, Any], points: pd.DataFrame) -> list[Fig
         x, y = Axis("privacy loss [nats]", "x", "log"), Axis("share of clients with at most that", "y")
         looks = {name: look_of(name) for name in leaked["recommender"]}
         kinds = {
-            kind: {**how, "drawstyle": "steps-post", "markevery": [-1], "label": f"{{}}, {words}"}
-            for kind, (_, words, how) in _LEAKS.items()
+            kind: {**how, "drawstyle": "steps-post", "markevery": [-1], "label": f"{{}}, {label}"}
+            for kind, (_, label, how) in _LEAKS.items()
         }
         panels.append(FigurePanel(points=leaked, x=x, y=y, series="recommender", looks=looks, kinds=kinds))
     return panels
@@ -227,16 +227,16 @@ def clients_points(summary: Mapping[str, Any], units: pd.DataFrame | None) -> pd
     points: list[dict[str, Any]] = []
     for row in summary["recommenders"]:
         ends = {end: row[f"to_random_share{suffix}"] for end, suffix in (("x", ""), ("low", "_low"), ("high", "_high"))}
-        own = {"panel": DIFFERENCE, "recommender": row["recommender"], "kind": "mean", "y": -len(points)}
-        points.append({**own, **{end: None if value is None else 100 * value for end, value in ends.items()}})
+        line = {"panel": DIFFERENCE, "recommender": row["recommender"], "kind": "mean", "y": -len(points)}
+        points.append({**line, **{end: None if value is None else 100 * value for end, value in ends.items()}})
     bounded = [name for name in compared_in(RATINGS) if recommender_of(name).bounded]
     for name, (kind, (column, *_)) in itertools.product(bounded if units is not None else (), _LEAKS.items()):
         assert units is not None  # as above
         values = units.loc[units["recommender"] == name, column].to_numpy(np.float64)
         every = np.sort(values[np.isfinite(values) & (values > 0)])
         shares = (np.arange(every.size) + 1 + values.size - every.size) / max(values.size, 1)
-        own = {"panel": EPSILON, "recommender": name, "kind": kind}
-        points += [{**own, "x": float(x), "y": float(y)} for x, y in zip(every, shares, strict=True)]
+        line = {"panel": EPSILON, "recommender": name, "kind": kind}
+        points += [{**line, "x": float(x), "y": float(y)} for x, y in zip(every, shares, strict=True)]
     return _table(points, "panel recommender kind x y low high")
 
 
@@ -256,7 +256,7 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
     base, summary = record["base"], pd.DataFrame(record["summary"])
     source = PurePath(base["ratings"]).name if base["ratings"] else "planted {:,} x {:,}".format(*base["planted"][:2])
     for name, table in summary.groupby("figure", sort=False) if len(summary) else ():
-        words, title, scale = _CURVES[str(name)]
+        label, title, scale = _CURVES[str(name)]
         looks = {
             curve: {**how, "label": _NAMES.get(curve, curve.replace(":", ", epsilon "))}
             for curve, how in by_place(map(str, table["curve"])).items()
@@ -264,11 +264,11 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
         if (baseline := "items' means") in looks:
             looks[baseline] |= _DASHED
         ends = {end: table[end].fillna(table["rmse"]).astype(float) for end in ("low", "high")}
-        x, y = Axis(words, "x", scale), Axis("RMSE of held-out ratings [rating points]", "rmse")
+        x, y = Axis(label, "x", scale), Axis("RMSE of held-out ratings [rating points]", "rmse")
         heading = f"{title} ({source})"
         points = table.assign(kind="", **ends)
         panels = [FigurePanel(points=points, x=x, y=y, series="curve", looks=looks, title=heading)]
-        alt = f"Errors of held-out ratings with intervals, a line for each curve, against {words}."
+        alt = f"Errors of held-out ratings with intervals, a line for each curve, against {label}."
         yield Picture(f"figure-{name}", title, alt, panels, size=(8, 5.2))
     if record["attack"]:
         points = attack_table(record["attack"])
@@ -278,14 +278,16 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
 
 def attack_panels(points: pd.DataFrame) -> list[FigurePanel]:
     """Return guesses against known ratings, a panel a measure, a line a mechanism; from `attack_table`."""
-    places = {rating_count: float(place) for place, rating_count in enumerate(sorted(points["known"].unique()))}
+    places = {rating_count: float(position) for position, rating_count in enumerate(sorted(points["known"].unique()))}
     looks = {**by_place(points["label"]), "none": {"label": "none", "color": DARK, **_DASHED}}
-    x = Axis("ratings that the server knows", "place", ticks={place: str(count) for count, place in places.items()})
+    x = Axis(
+        "ratings that the server knows", "place", ticks={position: str(count) for count, position in places.items()}
+    )
     panels = []
-    for name, words in PANELS.items():
+    for name, label in PANELS.items():
         here = points[["label", name]].assign(place=points["known"].map(places)).astype({name: float})
         whole = here[~here[name].isna().groupby(here["label"]).transform("any")]
-        panels.append(FigurePanel(points=whole, x=x, y=Axis(_UNITS[name], name), looks=looks, title=words))
+        panels.append(FigurePanel(points=whole, x=x, y=Axis(_UNITS[name], name), looks=looks, title=label))
     return panels
 
 
@@ -296,19 +298,19 @@ def results(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
     axis = next((name for name in varied if all(is_number(row[name]) for row in rows)), "setting")
     every = []
     for name, row in itertools.product(record["columns"], rows):
-        label = ", ".join(f"{one} {row[one]}" for one in varied if axis not in (one, "setting"))
-        own = {"column": name, "kind": "measured", "label": label, "x": row[axis], "y": row[name]}
-        every.append({**own, **{end: row[f"{name}_{end}"] for end in ("low", "high")}})
+        label = ", ".join(f"{field} {row[field]}" for field in varied if axis not in (field, "setting"))
+        point = {"column": name, "kind": "measured", "label": label, "x": row[axis], "y": row[name]}
+        every.append({**point, **{end: row[f"{name}_{end}"] for end in ("low", "high")}})
     points = pd.DataFrame(every, columns=["column", "kind", "label", *_NUMBERS])
     for name in _NUMBERS:
         points[name] = pd.to_numeric(points[name], errors="coerce").astype(float)
     points = points[points["y"].map(math.isfinite)].reset_index(drop=True)
     looks, panels = by_place(points["label"]), []
-    for name, words in record["columns"].items():
+    for name, title in record["columns"].items():
         if len(here := points[points["column"] == name]):
             wide = here["x"].max() > 4 * here["x"].min() > 0
             x = Axis(_WORDS.get(axis, axis), "x", "log" if wide else "linear", ticks="value")
-            panels.append(FigurePanel(points=here, x=x, y=Axis(name, "y"), looks=looks, title=words))
+            panels.append(FigurePanel(points=here, x=x, y=Axis(name, "y"), looks=looks, title=title))
     alt = "Every measured column with its interval over seeds, a panel each, against the first number that varies."
     panels = panels or [FigurePanel(x=Axis())]
     yield Picture("figure", "What was measured over settings", alt, panels, points, size=(4.6, 3.6))

@@ -52,7 +52,7 @@ class Column:
     """A column."""
 
     name: str  # Its key in the record
-    words: str = ""  # What the printed table calls it; empty where the table leaves it out
+    label: str = ""  # What the printed table calls it; empty where the table leaves it out
     average: Average = Average.JOINED  # What several seeds say of it together
     most: float = math.inf  # A measured number cannot exceed it, and so its interval does not either
     unless_one: str = ""  # Another column; where that is 1, the table leaves this one out
@@ -64,7 +64,7 @@ class Column:
     def shown(self, record: Mapping[str, Any]) -> bool:
         """Return whether a table has a line for it."""
         hidden = record.get(self.unless_one) == 1 or record.get(self.unless_known) is not None
-        return bool(self.words) and not hidden and record.get(self.name) is not None
+        return bool(self.label) and not hidden and record.get(self.name) is not None
 
 
 def mean_of(columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def mean_of(columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> 
     averages, intervals = dict[str, Any](), dict[str, list[Any]]()
     for name in records[0]:
         if by_name[name].average is not Average.NOTHING:
-            averages[name], low, high = _together(by_name[name], [one.get(name) for one in records])
+            averages[name], low, high = _together(by_name[name], [record.get(name) for record in records])
             intervals |= {} if low is None else {name: [low, high]}
     return {**averages, "repeat": len(records), "level": CONFIDENCE, "intervals": intervals, "runs": list(records)}
 
@@ -150,24 +150,24 @@ def show_table(
     """Print a table, none of whose numbers is cut or split where it fits in by folding."""
     gap, edges = (2, 0) if compact else (GAP, EDGES)
     cells = [None if row is None else [*row, *[""] * (len(columns) - len(row))] for row in rows]
-    every = [[heading, *(row[place] for row in cells if row)] for place, heading in enumerate(columns)]
-    least = [_narrowest(one) if one[0] in words else max(map(len, one)) for one in every]
+    every = [[heading, *(row[column] for row in cells if row)] for column, heading in enumerate(columns)]
+    least = [_narrowest(texts) if texts[0] in words else max(map(len, texts)) for texts in every]
     # Columns stand below each other, in as few lines a row as fit
     stacked = (_groups(names, len(columns), lines) for lines in range(1, len(columns)))
-    spans = ((sum(max(least[place] for place in group) + gap for group in groups), groups) for groups in stacked)
-    alone = [[place] for place in range(len(columns))]
+    spans = ((sum(max(least[column] for column in group) + gap for group in groups), groups) for groups in stacked)
+    alone = [[column] for column in range(len(columns))]
     groups = next((groups for span, groups in spans if span - gap + edges <= console.width), alone)
     how: dict[str, Any] = {"box": None, "padding": (0, gap, 0, 0)} if compact else {"box": box.SIMPLE_HEAD}
     table = Table(pad_edge=False, **how)
     for group in groups:
         left = columns[group[0]] in words
-        heading = Text("\n".join(columns[place] for place in group))
+        heading = Text("\n".join(columns[column] for column in group))
         table.add_column(heading, justify="left" if left else "right", overflow="fold", no_wrap=not left)
     for row in cells:
         if row is None:
             table.add_section()
         else:
-            table.add_row(*(Text("\n".join(row[place] for place in group)) for group in groups))
+            table.add_row(*(Text("\n".join(row[column] for column in group)) for group in groups))
     if title:
         console.print(Text(title, style="italic"))
     console.print(table)
@@ -204,7 +204,7 @@ def relation_text(rows: Sequence[Mapping[str, Any]]) -> str:
     for (mechanism, neighbours), several in deltas.items():
         promised[f"neighbours {neighbours}, delta {delta_text(several)}"].append(mechanism)
     ordered = sorted(promised, key=lambda said: -len(promised[said]))
-    return "; ".join(f"{', '.join(promised[said])}: {said}" if place else said for place, said in enumerate(ordered))
+    return "; ".join(f"{', '.join(promised[said])}: {said}" if number else said for number, said in enumerate(ordered))
 
 
 Cell = str | Callable[[Mapping[str, Any]], str]
@@ -232,7 +232,7 @@ def _groups(names: int, columns: int, lines: int) -> list[list[int]]:
     """Return which columns stand below each other where a row takes so many lines."""
     across = -(-(columns - names) // lines)
     rest = [list(range(first, columns, across)) for first in range(names, names + across)]
-    return [*([place] for place in range(names)), *rest]
+    return [*([column] for column in range(names)), *rest]
 
 
 def remark(console: Console, *lines: str) -> None:
@@ -321,8 +321,8 @@ def trust_of(row: Mapping[str, Any]) -> str:
 
 def name_of(row: Mapping[str, Any]) -> str:
     """Return design, what tells it apart, and decoder, where a design has more than one."""
-    half = server_half(str(row["design"]))
-    return ", ".join([half.label(row), *([str(row["decoder"])] if len(half.decoders) > 1 else [])])
+    mechanism = server_half(str(row["design"]))
+    return ", ".join([mechanism.label(row), *([str(row["decoder"])] if len(mechanism.decoders) > 1 else [])])
 
 
 PANELS = {"flip_found": "flip found", "like_right": "like or dislike guessed right", "rmse": "RMSE of the guess"}
@@ -361,13 +361,13 @@ def show(console: Console, result: Mapping[str, Any], title: str, columns: Seque
 def lines_of(result: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple[str, str]]:
     """Return what `show` prints, as words and values."""
     lines = []
-    for column in (one for one in columns if one.shown(result)):
+    for column in (shown_column for shown_column in columns if shown_column.shown(result)):
         ends = result.get("intervals", {}).get(column.name)
         write = _share_text if column.share else text_of
         reach = "" if ends is None else f"  {interval(ends[0], ends[1], write)}"
         beside = ", ".join(f"{key} {number(result[key])}" for key in column.beside if result.get(key) is not None)
-        words = column.words_under.get(result.get("trust_model", ""), column.words)
-        lines.append((words, write(result[column.name]) + reach + (f"; {beside}" if beside else "")))
+        label = column.words_under.get(result.get("trust_model", ""), column.label)
+        lines.append((label, write(result[column.name]) + reach + (f"; {beside}" if beside else "")))
     return lines
 
 
@@ -375,10 +375,10 @@ def show_description(console: Console, described: Mapping[str, Any], title: str)
     """Print what `scenarios.data.rating_split.describe` says as a table."""
     lines = []
     for name, value in described.items():
-        words = "above each user's own mean" if value is None else text_of(value)
+        text = "above each user's own mean" if value is None else text_of(value)
         if isinstance(value, dict):
-            words = ", ".join(f"{key} {text_of(number)}" for key, number in value.items())
-        lines.append((name.replace("_", " "), words))
+            text = ", ".join(f"{key} {text_of(number)}" for key, number in value.items())
+        lines.append((name.replace("_", " "), text))
     _show_lines(console, title, lines)
 
 
@@ -386,9 +386,9 @@ def _show_lines(console: Console, title: str, lines: Iterable[tuple[str, str]]) 
     """Print a table of two columns; a long value goes on in the next line, but a digest ends where the line does."""
     table = titled(title, "", show_header=False)
     table.add_column(overflow="fold")
-    for words, text in lines:
+    for label, text in lines:
         # Text: brackets are no markup
-        table.add_row(Text(words), Text(printable(text), overflow="ellipsis" if _DIGEST.fullmatch(text) else None))
+        table.add_row(Text(label), Text(printable(text), overflow="ellipsis" if _DIGEST.fullmatch(text) else None))
     console.print(table)
 
 

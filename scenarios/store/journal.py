@@ -44,13 +44,12 @@ def require_booked(answered_ranges: Iterable[AnsweredRange], keeper: LedgerClien
     entries: dict[bytes, list[tuple[int, int]]] = {}
     for entry in map(read_charge, keeper.read(0, MOST_DEVICES)[1]):
         entries.setdefault(entry.id, []).append((entry.first, entry.stop))
-    for answered_range in answered_ranges:
-        if (
-            booked := _covered(entries.get(answered_range.id, []), answered_range.first, answered_range.stop)
-        ) < answered_range.devices:
+    for part in answered_ranges:
+        if (booked := _covered(entries.get(part.id, []), part.first, part.stop)) < part.devices:
             raise InputError(
-                f"{answered_range.what} was answered by {answered_range.devices} devices, their ledger tells of "
-                f"{booked}; a part of it is missing, what devices spent is not known: put its files back as they were, or {ANEW}"
+                f"{part.what} was answered by {part.devices} devices, their ledger tells of "
+                f"{booked}; a part of it is missing, what devices spent is not known: put its files back as they "
+                f"were, or {ANEW}"
             )
 
 

@@ -50,61 +50,65 @@ class Candidate:
         return str(self.settings["design"])
 
     @property
-    def half(self) -> MechanismKind:
+    def mechanism(self) -> MechanismKind:
         """The server's half of the design."""
         return server_half(self.design)
 
     @property
     def protects_all(self) -> bool:
         """Whether all that a device holds is protected from everybody but who is trusted: a plan recommends these."""
-        own = {name: self.settings[name] for name in self.half.settings.model_fields if name in self.settings}
-        public = self.half.settings.model_validate(own).rated_public
-        return self.half.private and self.half.trust in (LOCAL, self.trust.get("trust")) and not public
+        settings = {name: self.settings[name] for name in self.mechanism.settings.model_fields if name in self.settings}
+        public = self.mechanism.settings.model_validate(settings).rated_public
+        return self.mechanism.private and self.mechanism.trust in (LOCAL, self.trust.get("trust")) and not public
 
     def at(self, epsilon: Epsilon, **changes: Any) -> ResolvedRun:
         """Return the run at an epsilon."""
         if (cache_key := (epsilon, *changes.items())) in self._runs:
             return self._runs[cache_key]
         world = {name: getattr(self.world, name) for name in _WORLD if getattr(self.world, name) is not None}
-        shared = type(self.world.settings).model_fields.keys() & self.half.settings.model_fields.keys()
+        shared = type(self.world.settings).model_fields.keys() & self.mechanism.settings.model_fields.keys()
         world |= {name: getattr(self.world.settings, name) for name in shared}
-        nats = "inf" if epsilon is None or not self.half.private else epsilon
+        nats = "inf" if epsilon is None or not self.mechanism.private else epsilon
         few = {"users": FEW} if self.trust else {}  # what a shuffler may promise depends on how many there are
         flags = {**world, **few, **self.settings, **self.trust, "epsilon": nats, **changes}
         return self._runs.setdefault(cache_key, resolve(validated(Scenario, None, flags)))
 
     def blind(self, epsilon: Epsilon) -> str:
         """Return in words which clusters the design cannot tell apart, whatever the number of users; empty: none."""
-        pairs = ", ".join(f"{one} and {other}" for one, other in inseparable(self.at(epsilon)))
+        pairs = ", ".join(f"{first} and {other}" for first, other in inseparable(self.at(epsilon)))
         return f"blind to clusters {pairs}" if pairs else ""
 
 
 def any_design() -> dict[str, Any]:
     """Return what a world is checked as: of all mechanisms the one that takes the most epsilons."""
-    split = next((half for half in designs().values() if half.settings.splits), next(iter(designs().values())))
+    split = next(
+        (mechanism for mechanism in designs().values() if mechanism.settings.splits), next(iter(designs().values()))
+    )
     return {"design": split.name, **variants(split)[-1]}
 
 
 def candidates(
     world: Scenario,
-    own: Mapping[str, Any] | None = None,
+    custom: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     trust: Mapping[str, Any] | None = None,
 ) -> list[Candidate]:
     """Return a custom design with its settings, if any, and every mechanism's variants with each of their decoders."""
     # Where a mechanism has others, the posterior decoder is left out: in one round it finds the same clusters.
-    by_half = {
-        half.name: {name: (settings or {})[name] for name in half.settings.model_fields if name in (settings or {})}
-        for half in designs().values()
+    by_name = {
+        mechanism.name: {
+            name: (settings or {})[name] for name in mechanism.settings.model_fields if name in (settings or {})
+        }
+        for mechanism in designs().values()
     }
     make = partial(Candidate, world=world, trust=trust or {})
-    custom = [] if own is None else [make(settings={**own, "decoder": KMEANS})]
-    return custom + [
-        make(settings={"design": half.name, **by_half[half.name], **variant, "decoder": decoder})
-        for half in designs().values()
-        for variant in ([{}] if half.trust == (trust or {}).get("trust") else variants(half))
-        for decoder in half.decoders
-        if decoder != POSTERIOR or half.decoders == (POSTERIOR,)
+    customs = [] if custom is None else [make(settings={**custom, "decoder": KMEANS})]
+    return customs + [
+        make(settings={"design": mechanism.name, **by_name[mechanism.name], **variant, "decoder": decoder})
+        for mechanism in designs().values()
+        for variant in ([{}] if mechanism.trust == (trust or {}).get("trust") else variants(mechanism))
+        for decoder in mechanism.decoders
+        if decoder != POSTERIOR or mechanism.decoders == (POSTERIOR,)
     ]
 
 
@@ -181,7 +185,7 @@ class Target:
         return self.margin(prediction, users) >= 0
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The target in words."""
         goals_in_words = [] if self.success is None else [f"all items right with probability {self.success:g}"]
         goals_in_words += [] if self.accuracy is None else [f"a share of {self.accuracy:g} of the items right"]
@@ -206,7 +210,7 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
     if isinstance(planned.moments, AnchorMoments):
         users = users_of(planned, 1 - (target.success or planned.scenario.confidence))
         return Need(users=math.ceil(users) if users <= emulated.MOST_USERS else None, predictor=None)
-    if candidate.half.learns_all:
+    if candidate.mechanism.learns_all:
         return _item_query(candidate, target)
     prediction = predictor(planned)
     if prediction is None and (simulation := simulated(planned)):  # a custom design that brings no moments
@@ -256,8 +260,8 @@ def try_custom(candidate: Candidate, epsilon: Epsilon, need: Need) -> None:
     """Refuse a custom design whose runs fall short of its plan."""
     if ":" not in candidate.design or need.predictor is None or need.users is None:
         return
-    if words := shortfall(candidate.at(epsilon).scenario, need.predictor, need.users):
-        raise InputError(words)
+    if shortage := shortfall(candidate.at(epsilon).scenario, need.predictor, need.users):
+        raise InputError(shortage)
 
 
 def predicted_users(prediction: Predictor, target: Target) -> int | None:
@@ -269,21 +273,21 @@ def predicted_users(prediction: Predictor, target: Target) -> int | None:
 
 def _emulated(prediction: Predictor, target: Target) -> Need:
     assert prediction.emulation is not None
-    one = prediction.emulation.needed(accuracy=target.accuracy, success=target.success)
-    if one is None:
+    estimate = prediction.emulation.needed(accuracy=target.accuracy, success=target.success)
+    if estimate is None:
         return Need(users=None, predictor=prediction)
-    interval = max(1, math.floor(one.low)), None if one.high is None else math.ceil(one.high)
-    return Need(users=math.ceil(one.value), predictor=prediction, estimate=one, interval=interval)
+    interval = max(1, math.floor(estimate.low)), None if estimate.high is None else math.ceil(estimate.high)
+    return Need(users=math.ceil(estimate.value), predictor=prediction, estimate=estimate, interval=interval)
 
 
 def _item_query(candidate: Candidate, target: Target) -> Need:
     world = candidate.at(None).block
-    one = emulated.query_emulation(world)
-    too_long = emulated.takes_too_long(one.seconds)
-    if too_long or (yeses := one.needed(accuracy=target.accuracy, success=target.success)) is None:
+    emulation = emulated.query_emulation(world)
+    too_long = emulated.takes_too_long(emulation.seconds)
+    if too_long or (yeses := emulation.needed(accuracy=target.accuracy, success=target.success)) is None:
         return Need(users=None, predictor=None)
-    answers, low = one.whole(yeses.value), one.whole(yeses.low)
-    high = None if yeses.high is None else one.whole(yeses.high)
+    answers, low = emulation.whole(yeses.value), emulation.whole(yeses.low)
+    high = None if yeses.high is None else emulation.whole(yeses.high)
     users, fewest = (math.ceil(emulated.query_users(world, number)) for number in (answers, low))
     most = None if high is None else math.ceil(emulated.query_users(world, high))
     prediction = predictor(candidate.at(None, answers_per_item=answers))
@@ -322,7 +326,7 @@ def epsilon_needed(candidate: Candidate, target: Target, users: int) -> Epsilon:
         return prediction is not None and target.met(prediction, users)
 
     low, high = Fraction(_LEAST_EPSILON).limit_denominator(10**9), Fraction(LARGEST_EPSILON)
-    if candidate.half.settings.jumps:
+    if candidate.mechanism.settings.jumps:
         high = next((Fraction(whole) for whole in range(1, LARGEST_EPSILON) if enough(Fraction(whole))), high)
         low = max(low, high - 1)
     if not enough(high):
@@ -336,15 +340,15 @@ def epsilon_needed(candidate: Candidate, target: Target, users: int) -> Epsilon:
 def estimated_epsilon(candidate: Candidate, target: Target, users: int) -> emulated.Estimate | None:
     """Return the epsilon at which that many users meet the target, where runs are emulated; None if none does."""
 
-    def at(place: float) -> emulated.Place:
-        epsilon = to_epsilon(math.exp(place))
+    def at(log_epsilon: float) -> emulated.Place:
+        epsilon = to_epsilon(math.exp(log_epsilon))
         prediction = predictor(candidate.at(epsilon))
         assert prediction is not None
         assert prediction.emulation is not None
         return prediction.emulation, users, math.log(epsilon)
 
     steps = np.linspace(math.log(_LEAST_EPSILON), math.log(LARGEST_EPSILON), _KNOTS)
-    strengths = np.log([at(place)[0].strength(users) for place in steps.tolist()])
+    strengths = np.log([at(step)[0].strength(users) for step in steps.tolist()])
     targets = emulated.goals(at(0.0)[0].sizes, accuracy=target.accuracy, success=target.success)
     return emulated.strictest(targets, emulated.StrengthCurve(steps, strengths), at, top=LARGEST_EPSILON)
 

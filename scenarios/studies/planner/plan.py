@@ -82,7 +82,7 @@ class DesignPlan:
     def as_json(self) -> dict[str, Any]:
         """Return the plan as `--json` prints it."""
         return {
-            "target": self.target.words,
+            "target": self.target.description,
             "items": self.world.items,
             "rated": self.world.rated,
             "holds_for": in_words(self.world),
@@ -105,16 +105,16 @@ def plan(
     *,
     users: int | None = None,
     inverse: bool = False,
-    own: Mapping[str, Any] | None = None,
+    custom: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     trust: Mapping[str, Any] | None = None,
 ) -> DesignPlan:
     """Plan for a block model; ``settings`` are of the mechanisms that have them, ``trust`` says whom devices trust."""
     if trust:
-        options = [one for one in candidates(world, own, settings, trust) if is_predicted(one)]
+        options = [candidate for candidate in candidates(world, custom, settings, trust) if is_predicted(candidate)]
     else:
-        options = candidates(world, own, settings)
-    every = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in options]
+        options = candidates(world, custom, settings)
+    every = [(candidate, _row(candidate, world.epsilon, target, users, inverse=inverse)) for candidate in options]
     key = "epsilon" if inverse else "users"
     candidate, best = _recommended(every, key) or (None, None)
     # Where epsilon was sought, bounds hold at the one that was found
@@ -140,9 +140,9 @@ def quick_best(world: Scenario, target: Target, *, users: int) -> dict[str, Any]
     """Return the row that `plan` recommends at the world's epsilon, None where it recommends none."""
     # A candidate that does not meet the target with as many users as the best before it needs more, and is passed over.
     every, best = list[Planned](), None
-    for one in candidates(world):
-        if one.protects_all and (best is None or _does(one, world.epsilon, target, best[1]["users"])):
-            every.append((one, _row(one, world.epsilon, target, users, inverse=False)))
+    for candidate in candidates(world):
+        if candidate.protects_all and (best is None or _does(candidate, world.epsilon, target, best[1]["users"])):
+            every.append((candidate, _row(candidate, world.epsilon, target, users, inverse=False)))
             best = _recommended(every, "users")
     return best[1] if best else None
 
@@ -151,18 +151,18 @@ def _recommended(every: list[Planned], key: str) -> Planned | None:
     """Return the candidate, and its row, that protects all and has the least of a key; None where no one does."""
     # A custom design whose guarantee is claimed, not checked, is none of them.
     best: Planned | None = None
-    for one, row in sorted(_able(every), key=lambda pair: (float(pair[1][key]), pair[1]["users"])):
-        if not one.half.learns_all:
+    for candidate, row in sorted(_able(every), key=lambda pair: (float(pair[1][key]), pair[1]["users"])):
+        if not candidate.mechanism.learns_all:
             # Beside a design whose rounds always adapt it counts with as many users as it needs if its own do
-            users = row["users"] / (ADAPTIVE if ELIMINATE in one.half.policies else 1)
-            return (one, row) if best is None or users < best[1]["users"] else best
-        best = best or (one, row)
+            users = row["users"] / (ADAPTIVE if ELIMINATE in candidate.mechanism.policies else 1)
+            return (candidate, row) if best is None or users < best[1]["users"] else best
+        best = best or (candidate, row)
     return best
 
 
 def _able(every: list[Planned]) -> list[Planned]:
-    safe = [(one, row) for one, row in every if one.protects_all and row.get("channel") != UNCHECKED]
-    return [(one, row) for one, row in safe if row["users"] and row["epsilon"] is not None]
+    safe = [(candidate, row) for candidate, row in every if candidate.protects_all and row.get("channel") != UNCHECKED]
+    return [(candidate, row) for candidate, row in safe if row["users"] and row["epsilon"] is not None]
 
 
 def _why(able: list[Planned], best: dict[str, Any] | None, key: str) -> str | None:
@@ -201,31 +201,31 @@ def _does(candidate: Candidate, epsilon: Epsilon, target: Target, users: int) ->
         prediction = predictor(candidate.at(epsilon))
     if prediction is None:
         return False
-    if one := prediction.emulation:
-        targets = goals(one.sizes, accuracy=target.accuracy, success=target.success)
-        if any(one.strength(users) * HOPELESS < math.exp(goal.level(goal.target)) for goal in targets):
+    if emulation := prediction.emulation:
+        targets = goals(emulation.sizes, accuracy=target.accuracy, success=target.success)
+        if any(emulation.strength(users) * HOPELESS < math.exp(goal.level(goal.target)) for goal in targets):
             return False
-        if target.accuracy is not None and one.misses(users, target.accuracy):
+        if target.accuracy is not None and emulation.misses(users, target.accuracy):
             return False
     return target.met(prediction, users)
 
 
 def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | None, *, inverse: bool) -> dict[str, Any]:
-    half = candidate.half
+    mechanism = candidate.mechanism
     row: dict[str, Any] = {**candidate.settings, "users": None, "accuracy": None, "exact": None, "epsilon": None}
     row |= {"users_here": users, "choice": candidate.settings.get("questions")}
-    row |= {"trust_model": half.trust, "private": half.private, "note": ""}
+    row |= {"trust_model": mechanism.trust, "private": mechanism.private, "note": ""}
     row |= dict.fromkeys(("guarantee", "neighbours", "delta"))
     try:
-        if own := candidate.at(epsilon).custom:  # a custom one is held against its claim, as before a run
-            row["channel"] = own[1].how
+        if admission := candidate.at(epsilon).custom:  # a custom one is held against its claim, as before a run
+            row["channel"] = admission[1].how
         if note := candidate.blind(epsilon):
-            return row | {"epsilon": as_json(epsilon) if half.private else "inf", "note": note}
+            return row | {"epsilon": as_json(epsilon) if mechanism.private else "inf", "note": note}
         if candidate.trust and epsilon is not None:
             notes = TOO_MANY, NO_EPSILON
             return row | central_row(candidate, epsilon, target, users, inverse=inverse, notes=notes)
-        if inverse and users and half.private:
-            if (":" in candidate.design or half.learns_all) and predictor(candidate.at(epsilon)) is None:
+        if inverse and users and mechanism.private:
+            if (":" in candidate.design or mechanism.learns_all) and predictor(candidate.at(epsilon)) is None:
                 return row | {"note": "not predicted at several epsilons: say one by --epsilon"}
             return row | _least_epsilon(candidate, target, users)
         need = users_needed(candidate, epsilon, target)
@@ -235,7 +235,7 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
     row |= _about(candidate, epsilon) | {"users": need.users, "answers_per_item": need.answers}
     row |= _interval(candidate, epsilon, need)
     at = users or need.users
-    if half.learns_all and users and need.users and users < need.users:
+    if mechanism.learns_all and users and need.users and users < need.users:
         at = None  # its policy goes on until every item is learned; what fewer users tell is not predicted
     if need.predictor and at:
         row |= _predictions(need.predictor, at, need.estimate, need.answers or at, here=at == need.users)
@@ -269,18 +269,18 @@ def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
     run = candidate.at(epsilon)
     guarantee = run.account.guarantee
     about = {"guarantee": guarantee.words, "neighbours": guarantee.neighbours, "delta": guarantee.delta}
-    nats = as_json(epsilon) if candidate.half.private else "inf"
+    nats = as_json(epsilon) if candidate.mechanism.private else "inf"
     return {"epsilon": nats, "questions": run.scenario.value("questions"), **about}
 
 
 def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
     """Return what a row says of the smallest epsilon at which so many users meet a target."""
-    run, one = candidate.at(candidate.world.epsilon), None
+    run, estimate = candidate.at(candidate.world.epsilon), None
     if note := why_not_predicted(run):
         return {"note": note}
     if (prediction := predictor(run)) and prediction.emulation:
-        one = estimated_epsilon(candidate, target, users)
-        epsilon = None if one is None else to_epsilon(one.value)
+        estimate = estimated_epsilon(candidate, target, users)
+        epsilon = None if estimate is None else to_epsilon(estimate.value)
     else:
         epsilon = epsilon_needed(candidate, target, users)
     if epsilon is None:
@@ -288,8 +288,12 @@ def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str
     prediction = predictor(candidate.at(epsilon))
     assert prediction is not None  # as it says that epsilon is enough
     try_custom(candidate, epsilon, Need(users=users, predictor=prediction))
-    interval = {} if one is None else {"epsilon_low": one.low, "epsilon_high": one.high, EMULATED: one.draws}
-    shares = _predictions(prediction, users, one, one.value if one else users, here=True)
+    interval = (
+        {}
+        if estimate is None
+        else {"epsilon_low": estimate.low, "epsilon_high": estimate.high, EMULATED: estimate.draws}
+    )
+    shares = _predictions(prediction, users, estimate, estimate.value if estimate else users, here=True)
     return _about(candidate, epsilon) | interval | {"users": users} | shares
 
 
@@ -403,9 +407,9 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
 def recommendation(made: DesignPlan) -> str:
     """Return the recommendation as a line."""
     if made.best is None:
-        return f"no design that protects all that a device holds reaches {made.target.words}"
+        return f"no design that protects all that a device holds reaches {made.target.description}"
     best = made.best
-    sentence = f"{_count(best['users'])} users at epsilon {number(best['epsilon'])} for {made.target.words}"
+    sentence = f"{_count(best['users'])} users at epsilon {number(best['epsilon'])} for {made.target.description}"
     if made.users_here is not None and best["accuracy"] is not None:
         sentence += f"; {_count(made.users_here)} users put {_share(best['accuracy'])} of the items right"
     return f"recommended: {name_of(best)}: {sentence}"
@@ -424,10 +428,10 @@ def show_cost(console: Console, cost: Mapping[str, Any]) -> None:
 def show_check(console: Console, check: Mapping[str, Any]) -> None:
     """Print predicted beside measured."""
     table = titled("the plan's own check", "checked", "predicted", "measured", "95 % interval")
-    for name, words in (("accuracy", "items right"), ("exact", "all items right")):
+    for name, label in (("accuracy", "items right"), ("exact", "all items right")):
         low, high = check["intervals"].get(name, [None, None])
         reach = "" if low is None else f"[{low:.4f}, {high:.4f}]"
-        table.add_row(words, _share(check[f"{name}_predicted"]), _share(check[name]), Text(reach))
+        table.add_row(label, _share(check[f"{name}_predicted"]), _share(check[name]), Text(reach))
     console.print(table)
 
 

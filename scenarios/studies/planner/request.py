@@ -48,17 +48,17 @@ def shape_of(
             f"all {table.ratings} ratings are likes, as where what is seen is liked: they tell no clusters of taste; "
             "give --like-from, or a file of ratings: blindrec data and compare work with this one"
         )
-    half = np.random.default_rng(int.from_bytes(derive(0, "shape"))).random(table.ratings) < 0.5
+    first_half = np.random.default_rng(int.from_bytes(derive(0, "shape"))).random(table.ratings) < 0.5
     items, overall = table.count, likes.mean() if likes.size else 0.5
-    seen = np.bincount(table.items[half], minlength=items)
-    liked = np.bincount(table.items[half], weights=likes[half], minlength=items)
+    seen = np.bincount(table.items[first_half], minlength=items)
+    liked = np.bincount(table.items[first_half], weights=likes[first_half], minlength=items)
     cluster_of = kmeans_on_line((liked + PRIOR * overall) / (seen + PRIOR), clusters)
     sizes = np.bincount(cluster_of, minlength=clusters)
-    other = np.bincount(cluster_of[table.items[~half]], minlength=clusters)
+    other = np.bincount(cluster_of[table.items[~first_half]], minlength=clusters)
     if not sizes.all() or not other.all():
         few = f"{table.ratings} ratings of {items} items"
         raise InputError(f"{few} tell no {clusters} clusters; more ratings are needed")
-    taste = np.bincount(cluster_of[table.items[~half]], weights=likes[~half], minlength=clusters) / other
+    taste = np.bincount(cluster_of[table.items[~first_half]], weights=likes[~first_half], minlength=clusters) / other
     values = {
         "items": items,
         "rated": max(1, int(np.median(table.degrees))),
@@ -135,7 +135,7 @@ class PlanRequest:
     cluster_shares: Any = None
     # Settings that several mechanisms share, by their names; see `scenarios.config.mechanism_settings.shared_settings`
     settings: Mapping[str, Any] = field(default_factory=dict)
-    own: dict[str, Any] | None = None  # A user's own design to plan for as well: ``design`` and its settings
+    custom: dict[str, Any] | None = None  # A user's own design to plan for as well: ``design`` and its settings
     # Whom devices trust; see `scenarios.config.settings.TrustSettings`
     trust: str | None = None
     delta: float | None = None
@@ -163,8 +163,8 @@ def check_request(request: PlanRequest, options: Mapping[str, Any]) -> None:
         _refuse({name: named[name] for name in _LISTS}, "which is about lists, and a block model has none")
         return
     model = {name: named[name] for name in _MODELS} | dict(request.settings) | dict(options)
-    own = None if request.own is None else request.own["design"]
-    _refuse({**model, "design": own}, "which is about block models; give --block-model too")
+    custom = None if request.custom is None else request.custom["design"]
+    _refuse({**model, "design": custom}, "which is about block models; give --block-model too")
 
 
 def _refuse(options: Mapping[str, Any], why: str) -> None:
@@ -184,14 +184,14 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
     else:
         table, like_from = read_for(request), like_bar(request.columns, request.like_from)
         world, users = shape_of(table, like_from=like_from, **_world(request)), request.users or table.users
-    options = {"own": request.own, "settings": _of_mechanisms(request), "trust": _trust_of(request)}
+    options = {"custom": request.custom, "settings": _of_mechanisms(request), "trust": _trust_of(request)}
     made = plan(world, target, users=users, inverse=inverse, **options)
     models = (LOCAL, request.trust)
     local = {row["note"] for row in made.rows if row["private"] and row["trust_model"] in models}
     if made.best is None and TOO_MANY in local:  # more users than anybody has
         others = "; ".join(sorted(local - {TOO_MANY, ""}))
         raise InputError(
-            f"{target.words} needs {TOO_MANY} with every design that protects all a device holds"
+            f"{target.description} needs {TOO_MANY} with every design that protects all a device holds"
             f"{f' ({others})' if others else ''}; raise epsilon or ask for less"
         )
     return made, {**made.as_json(), "not_for": None if request.ratings is None else NOT_THE_FILE}
@@ -235,6 +235,6 @@ def _of_mechanisms(request: PlanRequest) -> dict[str, Any]:
     settings = dict.fromkeys([*shared_settings(), *OF_SUMS])
     names = [name for name in settings if name not in world and request.settings.get(name) is not None]
     theirs = {name: request.settings[name] for name in names}
-    for half in designs().values():
-        own_settings(half, {name: theirs[name] for name in names if name in half.settings.model_fields})
+    for mechanism in designs().values():
+        own_settings(mechanism, {name: theirs[name] for name in names if name in mechanism.settings.model_fields})
     return theirs

@@ -34,11 +34,15 @@ THETAS = (0.25, 0.5, 1.0, 2.0)  # sensed items a user rated that are tried, on a
 NOT_KNOWN = "no formula for its liars"
 
 
-def withstanding(made: DesignPlan, share: float, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def withstanding(made: DesignPlan, share: float, custom: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what the designs of a plan that protect all a device holds need if a share of their users lies."""
     check_share(share)
-    compared = zip(candidates(made.world, own), made.rows, strict=True)
-    able = [(one, row) for one, row in compared if one.protects_all and row["users"] and row["epsilon"] is not None]
+    compared = zip(candidates(made.world, custom), made.rows, strict=True)
+    able = [
+        (candidate, row)
+        for candidate, row in compared
+        if candidate.protects_all and row["users"] and row["epsilon"] is not None
+    ]
     most = max((row["epsilon"] for _, row in able), key=float, default=as_json(made.world.epsilon))
     limit = universal_limit(block_of(made.world), parse_epsilon(most))
     if able and made.target.success is not None and share >= limit:
@@ -47,7 +51,7 @@ def withstanding(made: DesignPlan, share: float, own: Mapping[str, Any] | None =
             f"{float(most):.4g}, whatever is asked and computed: f / (1 - f) = tanh(epsilon / 2) (w / N) "
             "gap; raise epsilon, or let an accuracy be enough"
         )
-    rows = [changed_row for one, row in able for changed_row in _rows(one, row, made.target, share)]
+    rows = [changed_row for candidate, row in able for changed_row in _rows(candidate, row, made.target, share)]
     enough = [row for row in rows if row["users"] is not None]
     best = min(enough, key=lambda row: float(row["users"]), default=None)
     return {"malicious": share, "epsilon": most, "tipping_limit": limit, "designs": rows, "recommended": best}
@@ -96,7 +100,7 @@ def _sensed(run: ResolvedRun, influence: Influence) -> Iterator[Variant]:
         return
     questions = scenario.value("questions")
     most = run.world.rated / (questions if isinstance(questions, int) else 1)  # the sets must not overlap
-    for other in (one for one in THETAS if one != theta and one < most):
+    for other in (value for value in THETAS if value != theta and value < most):
         settings = scenario.settings.model_copy(update={"theta": other})
         sensing = scenario.model_copy(update={"settings": settings})
         changed = influence_of(replace(run, scenario=sensing))

@@ -118,8 +118,8 @@ def _adaptive(scenario: Scenario, statistic: str, *, trajectory: bool) -> Values
     if statistic == MOMENTS:
         outcome = emulate(population, rounds)
     else:
-        place, stop = InProcess(1), lambda _: stop_if_abandoned()
-        outcome = run(scenario, place, population=population, progress=stop, rounds=rounds).outcome
+        backend, stop = InProcess(1), lambda _: stop_if_abandoned()
+        outcome = run(scenario, backend, population=population, progress=stop, rounds=rounds).outcome
     truth, failure = population.truth, 1 - scenario.confidence
     assert truth is not None  # sweeps run on the block model
     assert outcome.posterior is not None  # adaptive designs have one
@@ -140,13 +140,13 @@ def steps(
     # Answers asked for so far, items that the round asked about, and of all items how many were not decided after it,
     # and how many had a wrong label
     state = ServerState(devices=devices)
-    for over in rounds:
-        state = learner.absorb(state, over.ask, over.statistic)
+    for record in rounds:
+        state = learner.absorb(state, record.ask, record.statistic)
         model, posterior = learner.learn(state)
         assert posterior is not None  # adaptive designs have one
         yield {
             "users": state.answers_asked,
-            "pool": truth.size if over.ask.query.pool is None else over.ask.query.pool.size,
+            "pool": truth.size if record.ask.query.pool is None else record.ask.query.pool.size,
             "undecided": int((~posterior.decided(failure)).sum()),
             "wrong": round((1 - clustering_scores(model.cluster, truth).accuracy) * truth.size),
         }
@@ -195,7 +195,7 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
         """Refuse what cannot be compared, before anything runs."""
         sweep = validated(cls, None, dict(values))
         if not sweep.measured:
-            names = ", ".join(name for name, one in SCHEMES.items() if one.emulated)
+            names = ", ".join(name for name, scheme in SCHEMES.items() if scheme.emulated)
             raise InputError(
                 f"statistic is {MOMENTS}, which none of the schemes has; add one of {names}, or say {DEVICES}"
             )
@@ -211,7 +211,7 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
         except InputError as error:
             raise InputError(f"scheme {name} at {items} items: {error}") from None
         if pairs := inseparable(resolved):
-            clusters = ", ".join(f"{one} and {other}" for one, other in pairs)
+            clusters = ", ".join(f"{first} and {second}" for first, second in pairs)
             raise InputError(
                 f"scheme {name} cannot tell clusters {clusters} apart, however many users answer; give another --like, "
                 "or leave it out of --schemes"
@@ -235,25 +235,25 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
     def scenario(self, name: str, items: int, **changes: Any) -> Scenario:
         """Return a scheme's scenario, filled in; ``users`` is the most that may be asked."""
         scheme = SCHEMES[name]
-        values = {one: getattr(self, one) for one in (*_WORLD, *scheme.takes)}
+        values = {field: getattr(self, field) for field in (*_WORLD, *scheme.takes)}
         values |= {"design": scheme.design, "decoder": scheme.decoder, "policy": scheme.policy, "users": MOST_USERS}
         return load_scenario(None, {**values, "items": items, "rated": min(self.rated, items), **changes}).complete()
 
     def planned(self, name: str, items: int) -> float | None:
         """Return the users of one round at which all labels should be right at the confidence; None: no number is."""
-        one = self.scenario(name, items, policy=ONE_ROUND)
-        return predicted_users(one, Target(success=self.confidence, accuracy=None))
+        scenario = self.scenario(name, items, policy=ONE_ROUND)
+        return predicted_users(scenario, Target(success=self.confidence, accuracy=None))
 
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values; not which units there are."""
-        one = self.scenario(self.schemes[0], self.items[0])
+        scenario = self.scenario(self.schemes[0], self.items[0])
         world: dict[str, Any] = {
             "rated": self.rated,
-            "epsilon": as_json(one.epsilon),
-            "exact_epsilon": str(one.epsilon),
+            "epsilon": as_json(scenario.epsilon),
+            "exact_epsilon": str(scenario.epsilon),
         }
-        world |= {name: getattr(one, name) for name in ("class_shares", "cluster_shares", "confidence")}
-        world["like"] = [list(row) for row in one.like]
+        world |= {name: getattr(scenario, name) for name in ("class_shares", "cluster_shares", "confidence")}
+        world["like"] = [list(row) for row in scenario.like]
         return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **world}
 
     def units(self, done: Units) -> dict[SchemeKey, Callable[[], Values]]:
@@ -262,16 +262,16 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
         for items in self.items:
             for name in self.measured:
                 start = round(self.planned(name, items) or 0)  # planned, as checked before
-                one = self.scenario(name, items, users=min(round(GENEROUS * start), MOST_USERS))
-                measures[name, items] = one, partial(measure_scheme, statistic=self.statistic, start=start)
+                scenario = self.scenario(name, items, users=min(round(GENEROUS * start), MOST_USERS))
+                measures[name, items] = scenario, partial(measure_scheme, statistic=self.statistic, start=start)
         return {
             SchemeKey(*cell, seed): partial(
                 measure,
-                one.model_copy(update={"seed": seed}),
+                scenario.model_copy(update={"seed": seed}),
                 trajectory=SCHEMES[cell[0]].adaptive and seed == 0,
             )
             for seed in range(self.seeds)
-            for cell, (one, measure) in measures.items()
+            for cell, (scenario, measure) in measures.items()
         }
 
     def table(self, units: Units) -> pd.DataFrame:
@@ -303,13 +303,13 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
 
     def _row(self, name: str, items: int, units: Units) -> dict[str, Any]:
         scheme, setting = SCHEMES[name], self.scenario(name, items)
-        every = [one for key, one in units.items() if key[:2] == (name, items)]
+        every = [unit for key, unit in units.items() if key[:2] == (name, items)]
         users = right = NOTHING
         if every:
-            values = [math.nan if one["users"] is None else float(one["users"]) for one in every]
+            values = [math.nan if unit["users"] is None else float(unit["users"]) for unit in every]
             users = mean_interval(values) if scheme.adaptive else quantile_interval(values, self.confidence)
         if scheme.adaptive and every:
-            right = share_interval(sum(bool(one["right"]) for one in every), len(every))
+            right = share_interval(sum(bool(unit["right"]) for unit in every), len(every))
         return {
             "items": items,
             "rated": setting.rated,
@@ -319,17 +319,17 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
             "seeds": len(every),
             **dict(zip(("users", "low", "high"), users, strict=True)),
             **named(right, "right"),
-            "rounds": sum(one["rounds"] for one in every) / len(every) if every else None,
-            "most_rounds": max((one["rounds"] for one in every), default=None),
-            "ran_out": sum(one["users"] is None or one["undecided"] > 0 for one in every),
+            "rounds": sum(unit["rounds"] for unit in every) / len(every) if every else None,
+            "most_rounds": max((unit["rounds"] for unit in every), default=None),
+            "ran_out": sum(unit["users"] is None or unit["undecided"] > 0 for unit in every),
             "predicted": None if scheme.adaptive else self.planned(name, items),
         }
 
     def _bounds(self, items: int) -> list[dict[str, Any]]:
         """Return the lower bounds that bind on those who learn all labels with the chance asked for."""
-        one, rows = self.scenario(self.schemes[0], items), list[dict[str, Any]]()
+        scenario, rows = self.scenario(self.schemes[0], items), list[dict[str, Any]]()
         for adaptive in (True, False):
-            best = binding(bounds_of(one, failure=1 - self.confidence, adaptive_queries=adaptive))
+            best = binding(bounds_of(scenario, failure=1 - self.confidence, adaptive_queries=adaptive))
             name, users = (best.name, best.users) if best else (None, None)
             if not rows or rows[0]["users"] != users:
                 rows.append({"items": items, "adaptive": adaptive, "name": name, "users": users})
@@ -339,10 +339,10 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
         """Return seed 0's run in the largest catalogue, of adaptive sign sensing if it ran, with where it stood."""
         items = max(self.items)
         for name in PREFERRED:
-            one = units.get(SchemeKey(name, items, 0))
-            if one is not None and one["steps"]:
+            unit = units.get(SchemeKey(name, items, 0))
+            if unit is not None and unit["steps"]:
                 run_of = {"scheme": name, "label": self.label(name), "items": items, "seed": 0}
-                return {**run_of, "steps": one["steps"]}
+                return {**run_of, "steps": unit["steps"]}
         return None
 
     def rows(self, result: Row) -> pd.DataFrame:
@@ -370,8 +370,10 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, Values]):
         if any(row["seeds"] and None in (row["low"], row["high"]) for row in result["schemes"]):
             remark(console, "an open end: too few seeds for that end of a 95 % interval")
         if result["statistic"] == MOMENTS:
-            words = "statistics were drawn from their exact moments; MaxSense is not emulated, its planned users stand"
-            remark(console, words)
+            sentence = (
+                "statistics were drawn from their exact moments; MaxSense is not emulated, its planned users stand"
+            )
+            remark(console, sentence)
 
     help: ClassVar = """Compare how many users it takes to get all labels right: one round against adaptive rounds, \
 over items N.

@@ -40,12 +40,12 @@ class GridSweep(BaseModel, Sweep[Any, Any]):
 
     def units(self, done: Mapping[Any, Any]) -> dict[Any, Callable[[], Any]]:
         """Return a unit each setting and seed."""
-        measures = [self.measure_of(one) for one in self.settings]
+        measures = [self.measure_of(setting) for setting in self.settings]
         return {
-            SettingKey(place, seed): partial(measures[place], one.model_copy(update={"seed": seed}))
+            SettingKey(index, seed): partial(measures[index], setting.model_copy(update={"seed": seed}))
             for turn in range(self.seeds)
-            for place, one in enumerate(self.settings)
-            for seed in [one.seed + turn]
+            for index, setting in enumerate(self.settings)
+            for seed in [setting.seed + turn]
         }
 
 
@@ -69,13 +69,13 @@ def expanded(
                 raise InputError(f"{name} is an empty list in [[grid]]; give at least one value or leave it out")
         for choice in product(*axes.values()):
             varied = dict(zip(axes, choice, strict=True))
-            words = f"({', '.join(f'{name} = {value}' for name, value in varied.items())})"
+            label = f"({', '.join(f'{name} = {value}' for name, value in varied.items())})"
             try:
                 setting = make(varied)
             except InputError as error:
-                raise InputError(f"setting {words}: {error}") from None
+                raise InputError(f"setting {label}: {error}") from None
             if setting in settings:
-                raise InputError(f"setting {words} is given twice; drop one of them")
+                raise InputError(f"setting {label} is given twice; drop one of them")
             settings.append(setting)
     return tuple(settings)
 
@@ -87,14 +87,14 @@ _SHOWN |= {"ratings", "theta", "epsilon", "seed", "settings"}
 
 def variant(setting: Scenario) -> str:
     """Return the name of a setting's design with what makes it another one, such as Pairwise-Preference's agreement."""
-    words = [setting.design]
+    parts = [setting.design]
     for holder, always in ((setting.settings, setting.settings.always_told), (setting, frozenset[str]())):
         for name, field in type(holder).model_fields.items():
             value = getattr(holder, name)
             usual = name == "policy" and setting.policy == setting.mechanism.policies[0]  # which goes without saying
             if name not in _SHOWN and (name in always or value != field.default) and not usual:
-                words.append(str(value))
-    return " ".join(words)
+                parts.append(str(value))
+    return " ".join(parts)
 
 
 def setting_text(name: str, row: Mapping[str, Any]) -> str:

@@ -243,9 +243,9 @@ class OnlineSweep(Sweep[PlantedKey, Values]):
         scenario = values_of(_SCENARIO, values)
         if ratings is not None:
             return RatingsSweep.of(Path(ratings), scenario, options)
-        one = validated(OnlineScenario, None, scenario)
+        checked_scenario = validated(OnlineScenario, None, scenario)
         sweep = cls(
-            base=OnlineSetting(*(getattr(one, name) for name in OnlineSetting._fields[:-1])),
+            base=OnlineSetting(*(getattr(checked_scenario, name) for name in OnlineSetting._fields[:-1])),
             axes=parse_axes(options.axes),
             recommenders=recommenders_of(options.recommenders, named_recommenders()),
             seeds=options.seeds or SEEDS,
@@ -288,9 +288,10 @@ class OnlineSweep(Sweep[PlantedKey, Values]):
                 if axis.halved and recommender in _HALVED and _halves(setting):
                     settings.append(setting._replace(diversity=0, environment=HALVING))
                 points += [
-                    Point(name, value, recommender, one)
-                    for one in settings
-                    if kind.serves(one.diversity, one.radius) and not (kind.sharp and one.objects != 2)
+                    Point(name, value, recommender, point_setting)
+                    for point_setting in settings
+                    if kind.serves(point_setting.diversity, point_setting.radius)
+                    and not (kind.sharp and point_setting.objects != 2)
                     if kind.bounded or not axis.epsilon  # which is shown where it depends on the setting
                 ]
         return tuple(points)
@@ -317,8 +318,8 @@ class OnlineSweep(Sweep[PlantedKey, Values]):
         # before N rounds (``exact_is_bound``); ``epsilon_lower`` is what p-REC's own chain of voters leaks at least,
         # ``epsilon_needed`` what any algorithm needs whose loss is at most ``loss_bound`` (Theorems 7 and 15).
         of: dict[tuple[Any, ...], list[Values]] = {}
-        for key, one in units.items():
-            of.setdefault(key[:-1], []).append(one)
+        for key, measurement in units.items():
+            of.setdefault(key[:-1], []).append(measurement)
         rows = [_point_row(point, of[point.recommender, *point.setting]) for point in self.points]
         panels = {}
         for name in self.axes:
@@ -396,7 +397,7 @@ def _halves(setting: OnlineSetting) -> bool:
 
 
 def _point_row(point: Point, every: Sequence[Values]) -> dict[str, Any]:
-    losses, leaks = [one["loss"] for one in every], np.array([one["privacy_loss"] for one in every])
+    losses, leaks = [unit["loss"] for unit in every], np.array([unit["privacy_loss"] for unit in every])
     return {
         "axis": point.axis,
         "x": point.x,
@@ -408,9 +409,9 @@ def _point_row(point: Point, every: Sequence[Values]) -> dict[str, Any]:
         **_bounds(point.recommender, point.setting),
         "privacy_loss": finite(float(leaks.mean())),
         "privacy_loss_most": finite(float(leaks.max())),
-        "peers_alive": float(np.mean([one["peers_alive"] for one in every])),
-        "peers_kicked": sum(one["peers_kicked"] for one in every),
-        "seconds": float(np.mean([one["seconds"] for one in every])),
+        "peers_alive": float(np.mean([unit["peers_alive"] for unit in every])),
+        "peers_kicked": sum(unit["peers_kicked"] for unit in every),
+        "seconds": float(np.mean([unit["seconds"] for unit in every])),
     }
 
 
@@ -428,7 +429,7 @@ def _bounds(recommender: str, setting: OnlineSetting) -> dict[str, Any]:
         "loss_bound": bound,
         "loss_exact": worst,
         "loss_lower_bound": bounds.loss_lower_bound(
-            **{name: one for name, one in shape.items() if name != "diversity"}
+            **{name: value for name, value in shape.items() if name != "diversity"}
         ),
         "epsilon_proved": bounds.epsilon_proved(kind.epsilon_of or recommender, **shape),
         "epsilon_exact": exact,
@@ -538,11 +539,11 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
 
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values."""
-        one = self.scenario(REFERENCE, 0)
-        columns = None if one.columns is None else list(one.columns)
+        scenario = self.scenario(REFERENCE, 0)
+        columns = None if scenario.columns is None else list(scenario.columns)
         names = ("like_from", "duplicates", "bad_lines", "clients", "rounds", "objects")
-        shared = {name: getattr(one, name) for name in names}
-        shared |= {} if one.unrated is None else {"unrated": one.unrated}
+        shared = {name: getattr(scenario, name) for name in names}
+        shared |= {} if scenario.unrated is None else {"unrated": scenario.unrated}
         return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
 
     def units(self, done: Clients) -> dict[ClientsKey, Callable[[], ClientsMeasurement]]:
@@ -552,7 +553,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
 
     def table(self, units: Clients) -> pd.DataFrame:
         """Return every client of every unit, one row each; NaN: not computed or not proved."""
-        table = pd.DataFrame([{**key._asdict(), **row} for key, one in units.items() for row in one.clients])
+        table = pd.DataFrame([{**key._asdict(), **row} for key, unit in units.items() for row in unit.clients])
         return table.astype(dict.fromkeys(_NUMBERS, float))
 
     def result(self, units: Clients) -> dict[str, Any]:
@@ -582,7 +583,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
 
     def rows(self, result: Row) -> pd.DataFrame:
         """Return all recommenders, one row each, and in every row what was measured of the clients; NaN: not known."""
-        world = {f"{name}_{which}": one for name, of in result["world"].items() for which, one in of.items()}
+        world = {f"{name}_{which}": value for name, of in result["world"].items() for which, value in of.items()}
         return rows_table([{**row, **world} for row in result["recommenders"]])
 
     def show(self, console: Console, result: Row, title: str) -> None:
@@ -609,7 +610,7 @@ def _spread(values: np.ndarray[Any, Any]) -> dict[str, Any]:
     if np.isnan(values).any():
         return dict.fromkeys(_SPREAD)
     some = values.mean(), values.min(), np.median(values), values.max()
-    return {which: finite(float(one)) for which, one in zip(_SPREAD, some, strict=True)}
+    return {which: finite(float(value)) for which, value in zip(_SPREAD, some, strict=True)}
 
 
 def _recommender_row(name: str, means: pd.DataFrame, every: pd.DataFrame) -> dict[str, Any]:

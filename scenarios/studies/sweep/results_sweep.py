@@ -32,7 +32,7 @@ def measure_result(experiment: str, scenario: BaseModel) -> Values:
     """Run one seed of an experiment, in this process."""
     running = Running(session=InProcess(1), console=Console(quiet=True, file=io.StringIO()))
     values = EXPERIMENTS[experiment].once(scenario, running).values
-    return {"record": {name: one for name, one in values.items() if not isinstance(one, (dict, list, tuple))}}
+    return {"record": {name: value for name, value in values.items() if not isinstance(value, (dict, list, tuple))}}
 
 
 class SmallestNumber(BaseModel):
@@ -65,7 +65,7 @@ class SmallestNumber(BaseModel):
             raise InputError(f"{self.field} is what the threshold looks for; leave it out of [base] and [[grid]]")
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """It in words."""
         target = f"at least {self.least:g}" if self.least is not None else f"at most {self.most:g}"
         return f"smallest {self.field} with {self.column} of {target}, median over seeds"
@@ -121,13 +121,13 @@ class ResultsSweep(GridSweep):
         """The settings, whose files have absolute paths: workers may run in another directory."""
 
         def setting(varied: dict[str, Any]) -> Any:
-            one = self.runs.read(None, {**self.base, **varied})
+            scenario = self.runs.read(None, {**self.base, **varied})
             if self.threshold is not None:
                 for end in (self.threshold.start, self.threshold.limit):
                     self.runs.read(None, {**self.base, **varied, self.threshold.field: end})
-            self.runs.check(one)
-            paths = {name: getattr(one, name).absolute() for name in self.runs.files if getattr(one, name)}
-            return one.model_copy(update=paths)
+            self.runs.check(scenario)
+            paths = {name: getattr(scenario, name).absolute() for name in self.runs.files if getattr(scenario, name)}
+            return scenario.model_copy(update=paths)
 
         return expanded(self.grid, setting, {"seed": FIRST_SEED})
 
@@ -136,13 +136,13 @@ class ResultsSweep(GridSweep):
         """What differs, a dictionary each setting; None where a setting does not say it."""
         every = [setting.flat() for setting in self.settings]
         names = dict.fromkeys(name for table in self.grid for name in table)
-        shown = [name for name in names if len({str(one.get(name)) for one in every}) > 1]
-        return [{name: one.get(name) for name in shown or names} for one in every]
+        shown = [name for name in names if len({str(values.get(name)) for values in every}) > 1]
+        return [{name: values.get(name) for name in shown or names} for values in every]
 
     def content(self) -> dict[str, Any]:
         """Return the experiment and its settings, as they make a run the same run; a file counts by its content."""
         target = {} if self.threshold is None else {"threshold": self.threshold.model_dump(mode="json")}
-        identities = [[*self.runs.mark(one, 1).identity] for one in self.settings]
+        identities = [[*self.runs.mark(setting, 1).identity] for setting in self.settings]
         return {"sweep": "results", **target, "settings": identities}
 
     def measure_of(self, setting: BaseModel) -> Callable[[BaseModel], Values]:
@@ -153,35 +153,37 @@ class ResultsSweep(GridSweep):
 
     def table(self, units: Mapping[SettingKey, Values]) -> pd.DataFrame:
         """Return the record of every setting and seed, one row each."""
-        rows = [{**key._asdict(), **self.varied[key.setting], **one["record"]} for key, one in units.items()]
+        rows = [{**key._asdict(), **self.varied[key.setting], **unit["record"]} for key, unit in units.items()]
         table = pd.DataFrame(rows)
-        mixed = [name for name in table if len({isinstance(one, str) for one in table[name].dropna()}) > 1]
+        mixed = [name for name in table if len({isinstance(cell, str) for cell in table[name].dropna()}) > 1]
         return table.astype(dict.fromkeys(mixed, str))  # a column of a file holds values of one type
 
     def result(self, units: Mapping[SettingKey, Values]) -> dict[str, Any]:
         """Return a row each setting: every column's mean, as its `Average` says, with ``_low`` and ``_high``."""
         places = range(len(self.settings))
-        every = [[one["record"] for key, one in units.items() if key.setting == place] for place in places]
+        every = [[unit["record"] for key, unit in units.items() if key.setting == unit] for unit in places]
         means = [mean_of(self.runs.columns, records) for records in every]
         by_name = {column.name: column for column in self.runs.columns}
-        shown = [by_name[name] for name in self.columns] or [one for one in by_name.values() if one.average in MEASURED]
+        shown = [by_name[name] for name in self.columns] or [
+            item for item in by_name.values() if item.average in MEASURED
+        ]
         shown = shown if self.threshold is None else []
-        columns = [column for column in shown if any(one.get(column.name) is not None for one in means)]
+        columns = [column for column in shown if any(mean.get(column.name) is not None for mean in means)]
         rows = []
-        for place, (mean, varied) in enumerate(zip(means, self.varied, strict=True)):
+        for index, (mean, varied) in enumerate(zip(means, self.varied, strict=True)):
             filled = {name: mean.get(name) if value is None else value for name, value in varied.items()}
-            row = {"setting": place, **filled, "seeds": len(every[place])}
+            row = {"setting": index, **filled, "seeds": len(every[index])}
             for column in columns:
                 low, high = mean["intervals"].get(column.name, (None, None))
                 row |= named((mean.get(column.name), low, high), column.name)
             rows.append(row)
-        words = {column.name: column.words.strip() or column.name for column in columns}
+        labels = {column.name: column.label.strip() or column.name for column in columns}
         if self.threshold is not None:
-            words = {self.threshold.field: self.threshold.words}
+            labels = {self.threshold.field: self.threshold.description}
             for row, records in zip(rows, every, strict=True):
-                numbers = [one[self.threshold.field] or math.nan for one in records]
+                numbers = [record[self.threshold.field] or math.nan for record in records]
                 row.update(named(quantile_interval(numbers, 0.5), self.threshold.field))
-        shared = {"experiment": self.experiment, "varied": list(self.varied[0]), "columns": words}
+        shared = {"experiment": self.experiment, "varied": list(self.varied[0]), "columns": labels}
         return {"sweep": "results", **shared, "interval": CONFIDENCE, "settings": rows}
 
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
@@ -189,11 +191,11 @@ class ResultsSweep(GridSweep):
         varied: list[str] = result["varied"]
         seeds, how = result["settings"][0]["seeds"], "means" if self.threshold is None else "medians"
         remark(console, f"{title}: blindrec {result['experiment']}, {how} over {seeds} seed{'s' if seeds > 1 else ''}")
-        texts = [one for one in varied if not all(is_number(row[one]) for row in result["settings"])]
-        for name, words in result["columns"].items():
-            columns: list[tuple[str, Cell]] = [(one, partial(setting_text, one)) for one in varied]
+        texts = [name for name in varied if not all(is_number(row[name]) for row in result["settings"])]
+        for name, label in result["columns"].items():
+            columns: list[tuple[str, Cell]] = [(name, partial(setting_text, name)) for name in varied]
             columns += [(name, name), ("95 %", partial(interval_of, name=name))]
-            show_rows(console, columns, result["settings"], title=words, words=texts, names=len(varied))
+            show_rows(console, columns, result["settings"], title=label, words=texts, names=len(varied))
 
 
 ResultsSweep.fields = ResultsSweep.model_fields

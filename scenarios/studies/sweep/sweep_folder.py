@@ -90,7 +90,7 @@ def counted(
     with bars, Progress(TextColumn("units"), *columns, console=console, transient=True, disable=lines) as bar:
         task = bar.add_task("units", total=total, completed=now, left="")
 
-        def over(key: K, measurement: M) -> None:
+        def count_unit(key: K, measurement: M) -> None:
             nonlocal now, said
             moment, kind, measures = time.monotonic(), kind_of_unit(key), times.add(key, measurement)
             rest[kind] -= 1
@@ -109,7 +109,7 @@ def counted(
                 write_line(console, f"{now} of {of} units done{left_text(left)}")
                 spoke(said)
 
-        yield over
+        yield count_unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,10 +166,10 @@ def measure_units(sweep: Sweep[K, M], session: Backend, out: Path, console: Cons
         keys = sweep.order([key for key in units if key not in done])
         stored_units = {key: done[key] for key in units if key in done}
         with counted(reporter, sweep, stored_units, keys, before=len(before & set(units))) as count_unit:
-            for place, measurement in session.each(sweep.measure, [units[key] for key in keys]):
-                stored.keep(keys[place], measurement)
-                done[keys[place]] = measurement
-                count_unit(keys[place], measurement)
+            for index, measurement in session.each(sweep.measure, [units[key] for key in keys]):
+                stored.keep(keys[index], measurement)
+                done[keys[index]] = measurement
+                count_unit(keys[index], measurement)
         before = set()
         units = sweep.units(done)
         if all(key in done for key in units):

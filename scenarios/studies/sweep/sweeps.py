@@ -126,7 +126,7 @@ unit), {rows} and every figure as a picture; all its points, bounds included, st
         """Return all units with their measurements, one row each."""
         import pandas as pd  # noqa: PLC0415 (the command line lists kinds without tables)
 
-        return pd.DataFrame([self.line(key, one) for key, one in units.items()])
+        return pd.DataFrame([self.line(key, unit) for key, unit in units.items()])
 
 
 def values_of(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -398,13 +398,13 @@ class ExponentFit(BaseModel):
     @property
     def name(self) -> str:
         """The label, or what stands for it."""
-        divided = "".join(f" / {one}" for one in self.per)
+        divided = "".join(f" / {axis}" for axis in self.per)
         where = "".join(f", {name} {value}" for name, value in self.where.items())
         return self.label or f"U*{divided} on {self.x}{where}"
 
     def divisor(self, setting: Scenario) -> float:
         """Return what U* is divided by at a setting."""
-        return math.prod(axis_value(one, setting) for one in self.per)
+        return math.prod(axis_value(axis, setting) for axis in self.per)
 
     def concerns(self, setting: Scenario) -> bool:
         """Return whether it is about a setting."""
@@ -421,7 +421,7 @@ class ExponentFit(BaseModel):
             if name not in set(Scenario.flat_names()):
                 raise InputError(f"fit {self.name!r}: where names {name!r}, which is no key of a scenario")
         subset = [setting for setting in settings if self.concerns(setting)]
-        designs = sorted({variant(one) for one in subset})
+        designs = sorted({variant(setting) for setting in subset})
         if len(designs) > 1:
             raise InputError(f"fit {self.name!r} mixes {', '.join(designs)}; choose one with where")
         values = {axis_value(self.x, setting) for setting in subset}

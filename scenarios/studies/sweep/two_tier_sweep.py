@@ -99,7 +99,7 @@ def _guessed(
 
     levels = world.scale.levels
     on_scale = levels is not None and len(levels) > 1 and bool(np.isin(plan.private.values, levels).all())
-    attacked = [one for one in ATTACKED if on_scale or not needs_scale(one[0])]
+    attacked = [release for release in ATTACKED if on_scale or not needs_scale(release[0])]
     return attack(course.features, plan.server.public, plan.private, seed, attacked=attacked)
 
 
@@ -177,12 +177,12 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
         """Return Figure 1's units, and Figure 2's as soon as their rank and kappa are validated."""
         units = dict(self._first())
         settings = {key.seed: done.get(key) for key in units if key.figure == SETTINGS}
-        for seed, one in settings.items() if None not in settings.values() else ():
-            assert one is not None  # as just said
+        for seed, fitting in settings.items() if None not in settings.values() else ():
+            assert fitting is not None  # as just said
             for curve in self.curves:
                 name, epsilon = read_curve(curve)
                 changes = {"mechanism": name, "epsilon": epsilon, "seed": seed}
-                changes |= {"rank": one["rank"], "regularisation": one["kappa"]}
+                changes |= {"rank": fitting["rank"], "regularisation": fitting["kappa"]}
                 units[TwoTierKey(SECOND, curve, 0, seed)] = self._course(changes, every=self.every)
         return units
 
@@ -213,16 +213,16 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
     def table(self, units: Units) -> pd.DataFrame:
         """Return every seed's points: figure, curve, x, seed, rmse and the settings behind them."""
         rows: list[dict[str, Any]] = []
-        for (figure, curve, place, seed), one in units.items():
-            settings = {name: one[name] for name in ("rank", "kappa", "weight", "public")}
+        for (figure, curve, point, seed), measurement in units.items():
+            settings = {name: measurement[name] for name in ("rank", "kappa", "weight", "public")}
             if figure == SECOND:
                 row = {"figure": figure, "curve": curve}
-                rows += [{**row, "x": x, "seed": seed, "rmse": error, **settings} for x, error in one["points"]]
+                rows += [{**row, "x": x, "seed": seed, "rmse": error, **settings} for x, error in measurement["points"]]
             elif figure in (LEFT, RIGHT):
-                row = {"figure": figure, "x": place, "seed": seed, **settings}
-                rows.append({**row, "curve": curve, "rmse": one["points"][-1][1]})
+                row = {"figure": figure, "x": point, "seed": seed, **settings}
+                rows.append({**row, "curve": curve, "rmse": measurement["points"][-1][1]})
                 if curve in ("uniform", "most"):
-                    rows.append({**row, "curve": BASELINE, "rmse": one["baseline"]})
+                    rows.append({**row, "curve": BASELINE, "rmse": measurement["baseline"]})
         return pd.DataFrame(rows)
 
     def result(self, units: Units) -> dict[str, Any]:
@@ -234,7 +234,7 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
             "versions": versions(),
             **({} if base.ratings is None else lines_skipped(base, experiment.read_table(base))),
             "summary": [] if points.empty else _summary(points),
-            "attack": [row for one in units.values() for row in one["attack"]],
+            "attack": [row for unit in units.values() for row in unit["attack"]],
         }
 
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:

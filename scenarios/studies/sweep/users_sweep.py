@@ -178,17 +178,17 @@ class UsersSweep(GridSweep):
         fields = [fields_of(setting) for setting in self.settings]
         rows = [
             {
-                "setting": place,
-                **fields[place],
+                "setting": index,
+                **fields[index],
                 "seed": seed,
-                "decoder": one.decoder,
-                "criterion": one.criterion,
-                "users": math.nan if one.users is None else float(one.users),
+                "decoder": threshold.decoder,
+                "criterion": threshold.criterion,
+                "users": math.nan if threshold.users is None else float(threshold.users),
                 "devices": measurement.devices,
                 "seconds": measurement.seconds,
             }
-            for (place, seed), measurement in units.items()
-            for one in measurement.thresholds
+            for (index, seed), measurement in units.items()
+            for threshold in measurement.thresholds
         ]
         table = pd.DataFrame(rows)
         table["epsilon"] = table["epsilon"].astype(float)  # "inf" is a float to pandas, and no number to JSON
@@ -199,13 +199,13 @@ class UsersSweep(GridSweep):
         # The thresholds of all seeds in their order, NaN where the most users did not do
         rows = self.table(units).sort_values(["setting", "seed"])
         cells: Any = rows.groupby(["setting", "decoder", "criterion"], sort=False)["users"]
-        thresholds = {(int(place), *names): users.to_numpy() for (place, *names), users in cells}
+        thresholds = {(int(index), *names): users.to_numpy() for (index, *names), users in cells}
         plans = self.predictions()
         fields = [fields_of(setting) | _channel(setting) for setting in self.settings]
         settings = []
-        for (place, decoder, criterion), users in thresholds.items():
-            row = {"setting": place, **fields[place], "decoder": decoder, "criterion": criterion}
-            row |= {**median_interval(users), "predicted": (planned := plans[place, decoder, criterion])}
+        for (index, decoder, criterion), users in thresholds.items():
+            row = {"setting": index, **fields[index], "decoder": decoder, "criterion": criterion}
+            row |= {**median_interval(users), "predicted": (planned := plans[index, decoder, criterion])}
             comparable = None not in (planned, row["low"], row["high"])
             settings.append({**row, "inside": row["low"] <= planned <= row["high"] if comparable else None})
         return {
@@ -215,7 +215,7 @@ class UsersSweep(GridSweep):
             "confidence": CONFIDENCE,
             "settings": settings,
             "fits": [row for fit in self.fit for row in self._fit_rows(fit, thresholds, plans)],
-            "ratios": [row for place in range(len(self.settings)) for row in self._ratios(thresholds, place)],
+            "ratios": [row for index in range(len(self.settings)) for row in self._ratios(thresholds, index)],
             "probes": self.probe_rows(units),
         }
 
@@ -227,13 +227,13 @@ class UsersSweep(GridSweep):
         cells = [cell for cell in thresholds if fit.concerns(self.settings[cell[0]])]
         decoders = sorted({decoder for _, decoder, _ in cells})
         rows = []
-        for decoder, criterion in product(decoders, (one for one in fit.criteria if one in self.criteria)):
+        for decoder, criterion in product(decoders, (name for name in fit.criteria if name in self.criteria)):
             all_cells = [cell for cell in cells if cell[1:] == (decoder, criterion)]
             reached = [cell for cell in all_cells if np.isfinite(thresholds[cell]).all()]
-            settings = [self.settings[place] for place, *_ in reached]
+            settings = [self.settings[index] for index, *_ in reached]
             row: dict[str, Any] = {"label": fit.name, "decoder": decoder, "criterion": criterion}
             row |= {"x": fit.x, "per": list(fit.per), "slope": None, "low": None, "high": None}
-            row |= {"expected": fit.expected, "covers": None, "settings": [place for place, *_ in reached]}
+            row |= {"expected": fit.expected, "covers": None, "settings": [index for index, *_ in reached]}
             row |= {"left_out": len(all_cells) - len(reached), "predicted": None}
             if len({axis_value(fit.x, setting) for setting in settings}) > 1:
                 x, y = fit.points(settings, np.array([thresholds[cell] for cell in reached]))
@@ -247,25 +247,25 @@ class UsersSweep(GridSweep):
             rows.append(row)
         return rows
 
-    def _ratios(self, thresholds: Mapping[SeriesKey, Floats], place: int) -> list[dict[str, Any]]:
-        if not set(PAIR) <= set(self.decoders_of(self.settings[place])):
+    def _ratios(self, thresholds: Mapping[SeriesKey, Floats], index: int) -> list[dict[str, Any]]:
+        if not set(PAIR) <= set(self.decoders_of(self.settings[index])):
             return []
-        over, under = PAIR
-        row = {"setting": place, **fields_of(self.settings[place])}
+        numerator, under = PAIR
+        row = {"setting": index, **fields_of(self.settings[index])}
         return [
-            {**row, "criterion": criterion, "over": over, "under": under}
-            | paired_ratio(thresholds[place, over, criterion], thresholds[place, under, criterion])
+            {**row, "criterion": criterion, "over": numerator, "under": under}
+            | paired_ratio(thresholds[index, numerator, criterion], thresholds[index, under, criterion])
             for criterion in self.criteria
         ]
 
     def predictions(self) -> dict[SeriesKey, float | None]:
         """Return the planner's U*; it says nothing of lists by popularity."""
         plans: dict[SeriesKey, float | None] = {}
-        for place, setting in enumerate(self.settings):
+        for index, setting in enumerate(self.settings):
             for decoder, criterion in product(self.decoders_of(setting), self.criteria):
                 target = target_of(criterion, self.share, setting.world.items)
-                one = setting.model_copy(update={"decoder": decoder})
-                plans[place, decoder, criterion] = None if criterion == TOP else predicted_users(one, target)
+                scenario = setting.model_copy(update={"decoder": decoder})
+                plans[index, decoder, criterion] = None if criterion == TOP else predicted_users(scenario, target)
         return plans
 
     def probes_of(self, setting: Scenario) -> tuple[int, ...]:
@@ -274,23 +274,23 @@ class UsersSweep(GridSweep):
             return ()
         target = Target(success=None, accuracy=self.probe)
         decoders = (setting.model_copy(update={"decoder": decoder}) for decoder in self.decoders_of(setting))
-        every = [predicted_users(one, target) for one in decoders]
+        every = [predicted_users(scenario, target) for scenario in decoders]
         return tuple(round(users) if users and users <= setting.world.users else 0 for users in every)
 
     def probe_rows(self, units: Units) -> list[dict[str, Any]]:
         """Return measured beside predicted accuracy, one row a setting and decoder."""
         rows = []
-        for place, setting in enumerate(self.settings):
+        for index, setting in enumerate(self.settings):
             for decoder, users in zip(self.decoders_of(setting), self.probes_of(setting), strict=False):
                 reading = setting.model_copy(update={"decoder": decoder})
                 prediction = predictor(resolve(reading)) if users else None
                 predicted = None if prediction is None else prediction.accuracy(users)
-                every = [one.accuracies for key, one in units.items() if key[0] == place]
-                shares = np.array([one[decoder] for one in every if decoder in one])
+                every = [measurement.accuracies for key, measurement in units.items() if key[0] == index]
+                shares = np.array([shares_of[decoder] for shares_of in every if decoder in shares_of])
                 if predicted is None or shares.size < 2:
                     continue
                 mean, error = float(shares.mean()), standard_error(list(shares)) or 0.0
-                row = {"setting": place, **fields_of(setting), "decoder": decoder, "users": users}
+                row = {"setting": index, **fields_of(setting), "decoder": decoder, "users": users}
                 row |= {"predicted": predicted, "accuracy": mean, "standard_error": error}
                 rows.append({**row, "within": abs(mean - predicted) <= REACH * error})
         return rows
@@ -432,27 +432,27 @@ def varied(settings: Sequence[Scenario]) -> list[str]:
     for name in AXES:
         finite = [setting for setting in settings if math.isfinite(axis_value(name, setting))]
         labels = [_label(setting, name, settings) for setting in finite]
-        values = {one: [axis_value(one, setting) for setting in finite] for one in (name, *axes)}
+        values = {axis: [axis_value(axis, setting) for setting in finite] for axis in (name, *axes)}
         if len(set(labels)) < len(labels) and not any(_in_step(values[name], values[other]) for other in axes):
             axes.append(name)
     return axes or ["items"]
 
 
-def _in_step(one: Sequence[Any], other: Sequence[Any]) -> bool:
+def _in_step(values: Sequence[Any], other: Sequence[Any]) -> bool:
     """Return whether each value of one goes with one value of the other."""
-    return len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other))
+    return len(set(zip(values, other, strict=True))) == len(set(values)) == len(set(other))
 
 
 def _label(setting: Scenario, axis: str, settings: Sequence[Scenario]) -> str:
     """Return the label of a curve along ``axis``: its design, and what else varies, but not in step with the axis."""
-    fields, every = fields_of(setting), [fields_of(one) for one in settings]
+    fields, every = fields_of(setting), [fields_of(other) for other in settings]
     rows = [row for row in every if row["design"] == fields["design"]]
-    words = [str(fields["design"])]
+    labels = [str(fields["design"])]
     for name, value in fields.items():
         along = _in_step([row[axis] for row in rows], [row[name] for row in rows])
         if name not in ("design", axis) and len({row[name] for row in every}) > 1 and not along:
-            words.append(f"{name} {value}")
-    return ", ".join(words)
+            labels.append(f"{name} {value}")
+    return ", ".join(labels)
 
 
 def _bounds(setting: Scenario, criterion: str, share: float) -> dict[str, float]:
@@ -471,9 +471,9 @@ _WORDS = ("design", "theta", "like", "success", "decoder", "channel")
 
 def _show_fits(console: Console, fits: Sequence[Row], success: Callable[[Row], str]) -> None:
     rows: list[list[str]] = []
-    for place, row in enumerate(fits):
+    for number, row in enumerate(fits):
         left_out = f" ({row['left_out']} settings not reached)" if row["left_out"] else ""
-        if not place or row["label"] != fits[place - 1]["label"]:
+        if not number or row["label"] != fits[number - 1]["label"]:
             rows.append([f"{row['label']}{left_out}"])
         expected = "" if row["expected"] is None else f"{row['expected']:g}"
         covered = {None: "", True: "yes", False: "no"}[row["covers"]]
@@ -491,8 +491,8 @@ def _planned(row: Row) -> str:
 
 def _success(share: float, row: Row) -> str:
     """Return decoder and criterion in words."""
-    words = {"exact": "all right", "share": f"{share:.4g} right", "top": f"{share:.4g} of the top 50"}[row["criterion"]]
-    return ", ".join(filter(None, [row.get("decoder", ""), words]))
+    right = {"exact": "all right", "share": f"{share:.4g} right", "top": f"{share:.4g} of the top 50"}[row["criterion"]]
+    return ", ".join(filter(None, [row.get("decoder", ""), right]))
 
 
 _USERS_COLUMNS: tuple[tuple[str, Cell], ...] = (

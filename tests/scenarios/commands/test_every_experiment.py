@@ -118,7 +118,7 @@ def test_the_table_has_a_line_for_every_column_that_has_words(name: str, blindre
     assert len(shown) > 10
     flat = " ".join(told.replace("│", " ").split())
     for column in shown:
-        assert column.words.split()[0] in flat
+        assert column.label.split()[0] in flat
     assert max(map(len, told.splitlines())) <= 100
 
 

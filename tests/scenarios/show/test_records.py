@@ -117,7 +117,7 @@ def test_items_of_ones_own_mechanism_are_ranked_as_others_are() -> None:
     assert record(run)["top_50"] == 1
 
 
-AVERAGES = [Column(name=one.name.lower(), words=one.name, average=one) for one in Average]
+AVERAGES = [Column(name=one.name.lower(), label=one.name, average=one) for one in Average]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_an_interval_is_cut_to_what_numbers_can_be() -> None:
 
 
 def test_a_column_is_left_out_where_another_says_it_better() -> None:
-    column = Column(name="policy", words="policy", unless_one="rounds", unless_known="accuracy")
+    column = Column(name="policy", label="policy", unless_one="rounds", unless_known="accuracy")
     assert column.shown({"policy": "fixed", "rounds": 2})
     assert not column.shown({"policy": "fixed", "rounds": 1})
     assert not column.shown({"policy": "fixed", "rounds": 2, "accuracy": 0.5})

@@ -114,7 +114,7 @@ def test_targets_lie_between_0_and_1(name: str, value: float) -> None:
 
 def test_targets_in_words() -> None:
     words = "all items right with probability 0.5 and a share of 0.99 of the items right"
-    assert Target(success=0.5, accuracy=0.99).words == words
+    assert Target(success=0.5, accuracy=0.99).description == words
 
 
 @pytest.mark.few(1)

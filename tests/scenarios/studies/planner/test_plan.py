@@ -53,7 +53,7 @@ def test_a_custom_design_whose_runs_miss_its_plan_has_none(monkeypatch: pytest.M
     monkeypatch.setattr(planning, "candidates", lambda *options: candidates(*options)[:1])
     world = Scenario(items=20, rated=10, epsilon=3)
     honest, biased = (
-        plan(world, HALF, own={"design": name}).rows[0] for name in ("mechanisms:OUE", "mechanisms:Biased")
+        plan(world, HALF, custom={"design": name}).rows[0] for name in ("mechanisms:OUE", "mechanisms:Biased")
     )
     assert honest["users"] is not None
     assert (biased["users"], honest["note"]) == (None, "")
