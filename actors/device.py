@@ -177,7 +177,7 @@ class Cohort(DeviceBlock):
         return charged.release(*reports, questions)
 
     def _reports(self, query: Query, first: int, stop: int) -> Reports:
-        return reports_of(query, self._ratings, self._coins(query, first, stop))
+        return reports_of(query, self._ratings.at(query.period), self._coins(query, first, stop))
 
     def share(self, side: str, query: Query, first: int, stop: int) -> WordShare | SeedShare:
         """Return the shares of devices ``first`` to ``stop - 1`` for one of two servers; both cost one question."""
@@ -196,13 +196,13 @@ class Cohort(DeviceBlock):
 
     def _vectors(self, query: Query, mechanism: SharedVector, coins: Coins, heard: Bits) -> Words32:
         """Return devices' vectors, with their shares of noise where devices add it; nothing of this leaves them."""
-        vectors = vectors_of(ones_in(query, self._ratings, coins), mechanism.width(query))
+        vectors = vectors_of(ones_in(query, self._ratings.at(query.period), coins), mechanism.width(query))
         noisy(query, mechanism, coins, heard, vectors)
         return vectors
 
     def book(self, query: Query, first: int, stop: int, *, shares: bool = False) -> ChargedQuery:
         """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""
-        query = self._checked(query, shares=shares)
+        query = self._checked(query, (first, stop), shares=shares)
         needed = round_bytes(min(stop - first, PIECE), query.bits) if stop > first and not shares else 0
         if shares:
             needed = 4 * WORD_BYTES * max(0, stop - first) * _vector_mechanism(query).width(query)
@@ -211,11 +211,12 @@ class Cohort(DeviceBlock):
         present = self._absence.present(self._master, query.words, first, stop - first)
         return ChargedQuery(query=query, first=first, stop=stop, refused=refused, present=present)
 
-    def _checked(self, query: Query, *, shares: bool) -> Query:
+    def _checked(self, query: Query, devices: tuple[int, int] | None = None, *, shares: bool) -> Query:
         """Return a copy of a query that devices can answer, and that their agreement covers; see `check`."""
         query = check(query, self._ratings, shares=shares)
         if self._agreement is not None:
-            self._agreement.require(query, shares=shares)
+            self._agreement.require(query, shares=shares, devices=devices)
+        self._ratings.at(query.period)  # which refuses a period that devices do not live in
         return query
 
     def _coins(self, query: Query, first: int, stop: int) -> Coins:
@@ -231,7 +232,7 @@ class Cohort(DeviceBlock):
             coins, heard = self._coins(query, self.first, self.first + 1), np.ones(1, np.uint8)
             words_to_share(coins, heard, self._vectors(query, _vector_mechanism(query), coins, heard))
             return
-        reports_of(query, self._ratings, self._coins(query, self.first, self.first + 1))
+        reports_of(query, self._ratings.at(query.period), self._coins(query, self.first, self.first + 1))
 
     def inspect(self, question: Any, first: int, stop: int) -> Indices2:
         """Return devices' own top k of a `AdviceRequest`; see `recommend`."""

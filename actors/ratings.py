@@ -1,10 +1,11 @@
 """Where devices' ratings come from: drawn by each device's own seed from the block model, or stored.
 
-Both kinds are frozen for a run, live on the private side only, and show no data when printed.
+Both kinds are frozen for a run, or for each of its periods, live on the private side only, and show no data when
+printed.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TypeAlias
@@ -15,6 +16,7 @@ from actors import block_model
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Bools2, Floats, Indices, Indices2, Ints, Words, read_only
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import DISLIKED, LIKED, UNRATED, Opinions
 from coordinator.protocol.rating_table import Likes, RowTable
 from coordinator.protocol.sensing import SensingTable
@@ -31,6 +33,13 @@ def _tiles(coins: Coins, items: int, most: int) -> Iterator[tuple[slice, Opinion
     for first in range(0, coins.devices, size):
         stop = min(first + size, coins.devices)
         yield slice(first, stop), Opinions(starts[: stop - first + 1], places, likes)
+
+
+def require_lived(period: int, periods: int) -> bool:
+    """Return whether a period lies before the latest one; refuse one that devices do not live in."""
+    if period > periods:
+        raise InputError(f"a query asks about period {period}, devices live in {periods}; ask about one of these")
+    return 0 < period < periods
 
 
 def _in_63_bits(probability: float) -> int:
@@ -51,6 +60,8 @@ class BlockRatings:
     class_shares: Floats = field(repr=False)  # Shares of the user classes, shape (K,)
     clusters: Indices = field(repr=False)  # Every item's true cluster, shape (N,); only the experimenter knows it
     rated_public: bool = field(default=False, repr=False)  # Whether it is public which items a device rated
+    # Clusters in earlier periods of time, the first one first; none where time does not count
+    earlier: tuple[Indices, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what compiled code, which checks no bounds, would follow astray."""
@@ -61,6 +72,12 @@ class BlockRatings:
     def items(self) -> int:
         """Number of items N."""
         return self.clusters.size
+
+    def at(self, period: int) -> "BlockRatings":
+        """Return the ratings of a period, from 1 on; 0 for the latest, where time does not count."""
+        if not require_lived(period, len(self.earlier) + 1):
+            return self
+        return replace(self, clusters=self.earlier[period - 1], earlier=())
 
     def model(self) -> block_model.BlockModel:
         """Return the block model as compiled code reads it."""
@@ -106,6 +123,13 @@ class StoredRatings:
     rows: Likes  # Items that each of the file's users rated, ascending, and whether it liked them
     user: Indices = field(repr=False)  # The file's user that each device stands for, shape (U,)
     rated_public: bool = field(default=False, repr=False)  # Whether it is public which items a device rated
+    earlier: tuple[Likes, ...] = field(default=(), repr=False)  # Rows of earlier periods, as those of `BlockRatings`
+
+    def at(self, period: int) -> "StoredRatings":
+        """Return the ratings of a period; see `BlockRatings.at`."""
+        if not require_lived(period, len(self.earlier) + 1):
+            return self
+        return replace(self, rows=self.earlier[period - 1], earlier=())
 
     @property
     def items(self) -> int:

@@ -10,10 +10,13 @@ these levels, no larger epsilon and no fewer devices; and every party certifies 
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Self
+from itertools import accumulate
+from typing import Any, NamedTuple, Self
 
 from coordinator.protocol import checked
 from coordinator.protocol.amplification import AnyRandomizer, TwoLevels
@@ -33,6 +36,15 @@ from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERV
 
 MOST_ANSWERS = 1 << 20  # Answers of a device at most
 _EXACT, _REALS = ("budget", "epsilon"), ("delta", "counted", "honest")
+
+
+class PlannedRound(NamedTuple):
+    """A round that was agreed before the first one."""
+
+    period: int  # From 1
+    first: int  # The devices that are asked: from the first one up to, but without, the stop
+    stop: int
+    epsilon: Epsilon  # Under which each of them answers [nats]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +82,8 @@ class Agreement(Checked):
         Whether a device's answers behind a shuffler are certified as one plan, instead of adding up.
     levels : tuple of float or None
         Of such a plan, pi and kappa of every query's randomizer; None: any randomizer under the local epsilon.
+    rounds : tuple of PlannedRound
+        Where time counts, every round that was agreed: nothing else is answered, in no period.
 
     Raises
     ------
@@ -93,6 +107,7 @@ class Agreement(Checked):
     least_answers: int = 0
     composed: bool = False
     levels: tuple[float, float] | None = None
+    rounds: tuple[PlannedRound, ...] = ()
 
     def __post_init__(self) -> None:
         """Hold both privacy parameters exactly, and check all fields; see `Checked`."""
@@ -136,6 +151,27 @@ class Agreement(Checked):
             if type(self.levels) is not tuple or len(self.levels) != 2:
                 raise InputError(f"levels are {checked.shown(self.levels)}; give a plan's pi and kappa, or None")
             TwoLevels(*(checked.require_real("level", level, 0.0, 1.0) for level in self.levels))
+        self._check_rounds()
+
+    def _check_rounds(self) -> None:
+        """Refuse rounds that are none, or that together ask some device for more than its budget."""
+        if type(self.rounds) is not tuple or not all(type(part) is PlannedRound for part in self.rounds):
+            raise InputError(f"rounds are {checked.shown(self.rounds)}; give a tuple of planned rounds")
+        steps = defaultdict[int, Fraction](Fraction)
+        for part in self.rounds:
+            checked.require_whole("period", part.period, 1, MOST_DEVICES)
+            checked.require_whole("first device", part.first, 0, self.users)
+            checked.require_whole("last device and one", part.stop, part.first, self.users)
+            if (cost := require_epsilon(part.epsilon, "epsilon of a round")) is None:
+                continue
+            steps[part.first] += cost
+            steps[part.stop] -= cost
+        most = max(accumulate(step for _, step in sorted(steps.items())), default=Fraction(0))
+        if self.budget is not None and most > self.budget:
+            raise InputError(
+                f"rounds ask some device for {as_float(most):g} nats in all; agreed is a budget of "
+                f"{as_float(self.budget):g}, plan fewer or smaller shares"
+            )
 
     @property
     def digest(self) -> bytes:
@@ -147,6 +183,12 @@ class Agreement(Checked):
         content: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
         content |= {name: str(content[name]) for name in _EXACT if content[name] is not None}
         levels, composed = content.pop("levels"), content.pop("composed")
+        rounds = content.pop("rounds")
+        if rounds:
+            content["rounds"] = [
+                [part.period, part.first, part.stop, None if part.epsilon is None else str(part.epsilon)]
+                for part in rounds
+            ]
         if composed or levels is not None:  # else an agreement has the digest that it had before there were plans
             content |= {"composed": composed, "levels": None if levels is None else [level.hex() for level in levels]}
         return content | {name: content[name].hex() for name in _REALS} | {"designs": list(self.designs)}
@@ -159,7 +201,11 @@ class Agreement(Checked):
             values |= {name: PrivacyParameter(content[name]) for name in _EXACT if content[name] is not None}
             if (levels := content.get("levels")) is not None:
                 values |= {"levels": tuple(map(float.fromhex, levels))}
-            return cls(**values | {"designs": tuple(content["designs"])})
+            rounds = tuple(
+                PlannedRound(period, first, stop, None if epsilon is None else PrivacyParameter(epsilon))
+                for period, first, stop, epsilon in content.get("rounds", ())
+            )
+            return cls(**values | {"designs": tuple(content["designs"]), "rounds": rounds})
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"this is no agreement ({str(error)[:80]})") from None
 
@@ -243,9 +289,10 @@ class Agreement(Checked):
                 f"{query} asks design {query.design!r}; agreed was {' or '.join(self.designs)}, ask that"
             )
 
-    def require(self, query: Query, *, shares: bool = False) -> None:
-        """Refuse what a device cannot answer, whoever asks it, and however many others are asked as well."""
+    def require(self, query: Query, *, shares: bool = False, devices: tuple[int, int] | None = None) -> None:
+        """Refuse what ``devices``, first and stop, cannot answer, whoever asks, and however many others are asked."""
         self.require_covered(query)
+        self._require_planned(query, devices)
         if shares != (self.trust == TWO_SERVERS):
             kind = "shares" if shares else "an answer"
             raise AgreementError(f"{query} asks for {kind}; agreed was trust {self.trust}, ask as that has it")
@@ -253,6 +300,21 @@ class Agreement(Checked):
             self.require_noise(query)
         elif self.trust == SHUFFLED:
             self.require_amplified(query, self.devices)
+
+    def _require_planned(self, query: Query, devices: tuple[int, int] | None) -> None:
+        """Refuse a query of a period in which these devices were to be asked nothing, or under another epsilon."""
+        if not self.rounds and not query.period:
+            return
+        for part in self.rounds:
+            inside = devices is None or (part.first <= devices[0] and devices[1] <= part.stop)
+            if (part.period, part.epsilon) == (query.period, query.epsilon) and inside:
+                return
+        periods = sorted({part.period for part in self.rounds})
+        raise AgreementError(
+            f"{query} asks about period {query.period} under epsilon {as_float(query.epsilon):g}; agreed were "
+            f"{len(self.rounds)} rounds {f'in periods {periods[0]} to {periods[-1]}' if periods else 'of no period'}, "
+            "of other devices or under other shares: ask as the plan has it"
+        )
 
     def require_amplified(self, query: Query, devices: int) -> None:
         """Refuse a query of which a report, of so many devices that are asked, gives away more than a share."""

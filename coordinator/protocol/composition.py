@@ -37,6 +37,8 @@ from coordinator.protocol.checked import require_whole
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.noise import gaussian_delta, lattice_delta
 
+PERSON_HISTORY, PERSON_PERIOD = "person-history", "person-period"
+"""Units: all ratings of one person are replaced by any others, or those of one period."""
 MOST_ROUNDS = 1 << 20  # Rounds of a plan: a second's worth of arithmetic, and more than any ledger counts
 _FINENESS = 6  # Places of the grid in the distance of one round's two laws
 _MOST_PLACES = 4000  # Places on one side of the grid at most; where more were needed it is coarser, delta larger

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 LOCAL_PROMISE = "epsilon-local differential privacy of all that a device holds"
 NOT_PRIVATE = "none: this design is not private, ratings are told as they are"
+SCHEDULED = "scheduled"  # The policy of periods, which is named by its schedule
 ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_ROUNDS = (
     "one-round",
     "fixed",

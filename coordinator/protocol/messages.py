@@ -65,6 +65,8 @@ class Query(Checked):
     own_questions : bool
         Whether devices draw their questions from private coins and report them with their answers, `Release.questions`;
         otherwise a device's question follows from its public address, or is the same for all.
+    period : int
+        Period of time, from 1, whose ratings it is about; 0 where time does not count. Rounds go on counting.
     agreement : bytes
         Digest of the agreement that it was asked under; empty where there is none. It is no part of the query's id.
     """
@@ -81,6 +83,7 @@ class Query(Checked):
     centres: Indices | None = field(default=None, repr=False)
     arrays: dict[str, PublicArray] = field(default_factory=dict, repr=False)
     own_questions: bool = False
+    period: int = 0
     agreement: bytes = field(default=b"", repr=False)
 
     def reals(self) -> dict[str, object]:
@@ -114,6 +117,7 @@ class Query(Checked):
         for name, array in self.arrays.items():
             checked.require_public_array(f"array {checked.require_name('name of an array', name)}", array)
         checked.require_bool("own questions", self.own_questions)
+        checked.require_whole("period", self.period, 0, MOST_DEVICES)
         if self.agreement != b"":
             checked.require_bytes("digest of the agreement", self.agreement, AGREEMENT_BYTES)
 
@@ -134,6 +138,8 @@ class Query(Checked):
             content["arrays"] = {name: _described(array) for name, array in sorted(self.arrays.items())}
         if self.own_questions:
             content["own_questions"] = True
+        if self.period:  # else a query has the id that it had before there were periods
+            content["period"] = self.period
         return digest_of(content)
 
     def __eq__(self, other: object) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from coordinator.protocol.decoding.estimates import PublicCounts
 
 MOST_ROUNDS = 10_000  # Number of rounds after which a policy is assumed never to stop
+AGEING = 0.1  # Relative drift of shares in a period, where nothing else is said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -410,7 +410,7 @@ def compose(
 
 def show_composition(console: Console, result: "Composition") -> None:
     """Print epsilon of a period and of all periods, each with its unit, and what is left if trust fails."""
-    from scenarios.studies.scrutiny.composing import PERSON_PERIOD
+    from coordinator.protocol.composition import PERSON_PERIOD
 
     count, delta = result.periods, result.delta
     rows = [

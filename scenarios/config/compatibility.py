@@ -23,6 +23,7 @@ from coordinator.protocol.mechanism import (
     MechanismKind,
 )
 from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.mechanisms.oracles import Frequencies
 from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.config.custom_halves import OwnSettings
@@ -34,6 +35,7 @@ SMALLEST_EPSILON = Fraction(1, 10**9)  # Below it 10^18 users and more would hav
 # What parts offer
 REPORTS, SENDERLESS, SUMS, SERVERS = "private reports", "reports without senders", "sums of shares", "two servers"
 POPULARITY, POINTS, POSTERIORS = "scores by popularity", "points on a line", "posteriors"
+SHARES, ONCE = "estimates of shares", "a round of everybody"
 LATER_ROUNDS = "rounds that follow answers"
 ASKS_ONCE = (ONE_ROUND, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_ROUNDS)
 
@@ -80,6 +82,8 @@ def _parts(scenario: Scenario) -> Iterator[Part]:
     yield _TRUST[scenario.trust](scenario, mechanism)
     if scenario.own_questions:
         yield _own_questions_part(mechanism)
+    if scenario.periods is not None:
+        yield _periods_part(scenario, mechanism)
     yield _liars_part(mechanism)
     yield _advice_part(scenario, mechanism)
 
@@ -92,6 +96,7 @@ def _mechanism_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     offers |= {"policy of one's own"} if len(policies) > 1 else set()
     offers |= {SUMS} if shared else {REPORTS} if local else set()
     offers |= {POPULARITY} if mechanism.ranks else set()
+    offers |= {SHARES} if isinstance(scenario.settings, Frequencies) and mechanism.ranks else set()
     # of a custom mechanism it is looked at once it can be admitted
     custom = isinstance(scenario.settings, OwnSettings)
     if custom or not mechanism_of(mechanism.query_name(scenario.settings)).by_address:
@@ -143,6 +148,7 @@ def _policy_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     fields |= {"pool_size"} if policy in (FIXED, ELIMINATE) and decoder == POSTERIOR else set()
     fields |= {"assume_malicious"} if policy == ELIMINATE and mechanism.name == "sign" else set()
     offers = {LATER_ROUNDS} if policy not in (ONE_ROUND, FIXED, GROUPS) else set()
+    offers |= {ONCE} if policy == ONE_ROUND else set()
     return Part(offers=frozenset(offers), needs=needs, fields=frozenset(fields), refuse=_refused_rounds)
 
 
@@ -244,6 +250,26 @@ def _own_questions_part(mechanism: MechanismKind) -> Part:
     return Part(offers=frozenset({SENDERLESS}), refuse=refused)
 
 
+def _periods_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
+    """Return the part of periods, which a schedule asks in rounds of its own."""
+    needs = {
+        ONCE: f"policy is {scenario.policy}, but over {scenario.periods} periods the schedule says who answers; leave "
+        "it out",
+        SHARES: f"periods is {scenario.periods}, but answers to {mechanism.name} estimate no shares, which could age; "
+        "choose set or a frequency oracle",
+        POINTS: f"decoder is {scenario.decoder!r}, but labels of estimates that age are read by k-means; leave it out",
+    }
+
+    def refused(scenario: Scenario) -> str | None:
+        if scenario.ratings is not None:
+            return f"periods is {scenario.periods} of a file; blindrec years FILE measures a file's own periods"
+        if scenario.malicious:
+            return f"malicious is {scenario.malicious:g}; what liars do over periods is not known, leave one out"
+        return None
+
+    return Part(needs=needs, fields=frozenset({"schedule", "drift", "ageing"}), refuse=refused)
+
+
 def _liars_part(mechanism: MechanismKind) -> Part:
     def refused(scenario: Scenario) -> str | None:
         return scenario.refused_attack(mechanism.name, scenario.policy, knows_truth=scenario.ratings is None)
@@ -271,6 +297,7 @@ def _about_trust(*models: str) -> Callable[[Scenario], str]:
 
 
 _ABOUT: Mapping[str, Callable[[Scenario], str]] = {
+    **dict.fromkeys(("schedule", "drift", "ageing"), lambda _: "which is about periods of time; give --periods, too"),
     "delta": _about_trust(SHUFFLED, TWO_SERVERS),
     "expected_answers": _about_trust(SHUFFLED, TWO_SERVERS),
     **dict.fromkeys(("short_rounds", "smallest_round", "composition"), _about_trust(SHUFFLED)),

@@ -13,7 +13,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import PolicyError
-from coordinator.protocol.mechanism import Mechanism, MechanismKind, Settings, World
+from coordinator.protocol.mechanism import SCHEDULED, InWorld, Mechanism, MechanismKind, Settings, World
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from coordinator.server.design import Design, LearnerOptions
@@ -22,6 +22,7 @@ from scenarios.config.admission import ChannelCheck, admitted_of_run
 from scenarios.config.block_world import block_of
 from scenarios.config.compatibility import check, check_channel
 from scenarios.config.identity import import_object
+from scenarios.config.planned_periods import asking_of
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated
 from scenarios.config.shuffled_account import ShuffledAccount, shuffled_account, sizes_behind_shuffler
@@ -29,6 +30,7 @@ from scenarios.config.shuffled_account import ShuffledAccount, shuffled_account,
 if TYPE_CHECKING:
     from coordinator.protocol.decoding.estimates import PublicCounts
     from coordinator.server.rounds.learner import Learner
+    from coordinator.server.rounds.scheduled import Asking
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
 
@@ -45,6 +47,7 @@ class ResolvedRun:
     account: Account
     public: PublicCounts | None = None  # What people with public ratings like, where a file has some
     begun: Agreement | None = None  # Of an interrupted run
+    asking: Asking | None = None  # The rounds of a schedule, where time counts
 
     @cached_property
     def mechanism(self) -> MechanismKind:
@@ -85,7 +88,11 @@ class ResolvedRun:
     @cached_property
     def agreement(self) -> Agreement:
         """What was promised, as devices and whoever stands between them and the server hold it."""
-        return self.begun or replace(self.account.agreement, designs=self.learner.asks)
+        agreement = replace(self.account.agreement, designs=self.learner.asks)
+        if self.asking is not None:
+            share = None if self.account.budget is None else self.account.budget / self.asking.answers
+            agreement = replace(agreement, rounds=tuple(part._replace(epsilon=share) for part in self.asking.rounds))
+        return self.begun or agreement
 
     @cached_property
     def custom(self) -> tuple[CustomMechanism, ChannelCheck] | None:
@@ -119,6 +126,10 @@ class ResolvedRun:
     def policy(self) -> Policy:
         """The server's policy; a `PolicyError` if it is a custom one and cannot be imported or made."""
         name = self.scenario.policy
+        if self.asking is not None:
+            from coordinator.server.rounds.scheduled import Scheduled  # noqa: PLC0415 (numerical)
+
+            return Scheduled(setting=self.setting, plan=self.asking.rounds)
         if ":" not in name:
             from coordinator.server.parts import policy_of  # noqa: PLC0415 (numerical)
             from coordinator.server.rounds.policies import PolicyOptions  # noqa: PLC0415
@@ -142,6 +153,11 @@ class ResolvedRun:
         from coordinator.server.parts import learner_of  # noqa: PLC0415 (numerical)
 
         scenario = self.scenario
+        if self.asking is not None:
+            from coordinator.server.rounds.scheduled import AgeingLearner  # noqa: PLC0415 (numerical)
+
+            assert isinstance(self.design, InWorld)  # as that of all mechanisms that estimate shares
+            return AgeingLearner(design=self.design, clusters=self.world.clusters, ageing=scenario.ageing)
         options = LearnerOptions(
             decoder=scenario.decoder,
             confidence=scenario.confidence,
@@ -157,14 +173,18 @@ class ResolvedRun:
 def resolve(scenario: Scenario, public: PublicCounts | None = None) -> ResolvedRun:
     """Return the run of a scenario, of a file's once this has filled it in; an `InputError` says what cannot be."""
     check(scenario)
-    filled = scenario.filled
+    filled, asking = scenario.filled, None
+    if filled.periods is not None:
+        asking = asking_of(filled)
+        rounds = {"policy": SCHEDULED, "answers_per_device": asking.answers, "rounds": len(asking.rounds)}
+        filled = filled.model_copy(update=rounds)
     block = block_of(filled) if filled.ratings is None else None
     world = replace(filled.world, block=block)
 
     def having(settings: Settings) -> ResolvedRun:
         settled = filled.model_copy(update={"settings": settings})
         account = _ACCOUNTS.get(filled.trust, plain_account)(settled, filled.mechanism)
-        run = ResolvedRun(settled, replace(world, epsilon=account.local), account, public)
+        run = ResolvedRun(settled, replace(world, epsilon=account.local), account, public, asking=asking)
         _check_ranges(run)
         return run
 

@@ -17,8 +17,9 @@ from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import ANCHOR, ONE_ROUND, MechanismKind, Settings, World, check_shape
+from coordinator.protocol.schedule import MOST_PERIODS, NAMES
 from coordinator.protocol.trust_models import TWO_SERVERS
-from coordinator.server.design import MOST_ROUNDS
+from coordinator.server.design import AGEING, MOST_ROUNDS
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import Exact, Matrix, NamedPath, Row, brief, check_shares
 from scenarios.config.mechanism_settings import all_settings, designs, gathered
@@ -204,10 +205,38 @@ class PolicySettings(ExperimentScenario):
     )
 
 
+class PeriodSettings(PolicySettings):
+    """Periods of time, in each of which tastes have moved on, under one budget of a device for all of them."""
+
+    periods: Annotated[int, Field(ge=1, le=MOST_PERIODS)] | None = Field(
+        default=None,
+        description="Periods of time, such as months, in each of which ratings are frozen; epsilon is for all of them "
+        "together [time does not count].",
+    )
+    schedule: str = Field(
+        default="once",
+        description=f"Who answers in which period, under which part of a device's epsilon: {', '.join(NAMES)}, or your "
+        f"own {OWN} [once].",
+    )
+    drift: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="P(an item moves to another cluster from one period to the next) [0]."
+    )
+    ageing: Annotated[float, Field(ge=0)] = Field(
+        default=AGEING,
+        description="Relative drift of shares a period that estimates age by: 0 pools all periods, inf reads the "
+        f"latest alone [{AGEING:g}].",
+    )
+    ledger: NamedPath | None = Field(
+        default=None,
+        description="A folder in which the devices' ledger outlives the run: later runs of the same devices and plan "
+        "join it [the ledger ends with the run, or stands in its folder].",
+    )
+
+
 SET = "set"  # The design whose estimates are weighed with public counts
 
 
-class AdviceSettings(PolicySettings):
+class AdviceSettings(PeriodSettings):
     """Public features and public people; see `scenarios.families.main.run`."""
 
     features: Features = None
@@ -379,6 +408,11 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
             expected_answers=expected,
             assume_malicious=liars,
         )
+
+    def again(self) -> dict[str, Any]:
+        """Return the values that run this scenario again; a schedule says its rounds itself."""
+        values, follows = super().again(), {"policy", "rounds", "answers_per_device"}
+        return values if self.periods is None else {key: values[key] for key in values if key not in follows}
 
     def flat(self) -> dict[str, Any]:
         """Return the scenario as flat JSON values, as `blindrec run` takes them."""

@@ -33,6 +33,7 @@ from coordinator.protocol.mechanism import (
     FIXED,
     GROUPS,
     ONE_ROUND,
+    SCHEDULED,
     InWorld,
     MechanismKind,
     Settings,
@@ -47,6 +48,7 @@ from coordinator.server.design import Design
 from scenarios.config.accounts import Account, Guarantee, RoundSize, group_delta, most_spent
 from scenarios.config.admission import require_same_everywhere
 from scenarios.config.custom_halves import OwnSettings, own_of
+from scenarios.config.planned_periods import asking_of
 from scenarios.config.scenario import ADDED, EXACT, EXPECTED, SMALLEST, TELL, Scenario
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ class ShuffledReports:
     @classmethod
     def of(cls, scenario: Scenario, mechanism: MechanismKind) -> ShuffledReports:
         """Return what devices of a filled-in scenario report."""
-        pools = scenario.pool_size is not None or scenario.policy not in (ONE_ROUND, FIXED, ANCHOR)
+        pools = scenario.pool_size is not None or scenario.policy not in (ONE_ROUND, FIXED, ANCHOR, SCHEDULED)
         return cls(mechanism, scenario.settings, replace(scenario.world, block=None), scenario.own_questions, pools)
 
     def design(self, epsilon: Epsilon) -> Design:
@@ -180,8 +182,9 @@ def smallest_round(scenario: Scenario, mechanism: MechanismKind) -> RoundSize:
     users = scenario.world.users
     if scenario.policy == ONE_ROUND:
         return RoundSize(users)
-    if scenario.policy == FIXED:
-        return RoundSize(users * scenario.answers_per_device // scenario.rounds)
+    if scenario.policy in (FIXED, SCHEDULED):
+        fixed = users * scenario.answers_per_device // scenario.rounds
+        return RoundSize(fixed if scenario.policy == FIXED else asking_of(scenario).smallest)
     if scenario.smallest_round:
         return RoundSize(min(users, scenario.smallest_round))
     most = RoundSize(max(1, users // SMALLEST), f"a {SMALLEST}th of the users")

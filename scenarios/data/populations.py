@@ -50,6 +50,7 @@ def block_model(scenario: Scenario) -> Population:
     sizes = block.cluster_sizes
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     truth = world.permutation(np.repeat(np.arange(sizes.size), sizes)).astype(np.int32)
+    *earlier, truth = _periods(truth, sizes.size, filled)
     ratings = BlockRatings(
         users=filled.world.users,
         rated_items=block.rated,
@@ -57,9 +58,21 @@ def block_model(scenario: Scenario) -> Population:
         class_shares=block.class_shares,
         clusters=truth,
         rated_public=scenario.settings.rated_public,
+        earlier=tuple(earlier),
     )
     labels = np.array([f"item {item}" for item in range(truth.size)], dtype=np.object_)
     return Population(scenario=filled, ratings=ratings, truth=truth, split=None, item_labels=labels)
+
+
+def _periods(first: Indices, clusters: int, scenario: Scenario) -> list[Indices]:
+    """Return every item's true cluster in each period, by public events that are keyed with the period."""
+    every = [first]
+    for period in range(2, (scenario.periods or 1) + 1):
+        coins = np.random.default_rng(int.from_bytes(derive(derive(scenario.seed, "world"), f"period {period}")))
+        moved = coins.random(first.size) < scenario.drift
+        steps = coins.integers(1, clusters, first.size)  # never to where it was
+        every.append(np.where(moved, (every[-1] + steps) % clusters, every[-1]).astype(np.int32))
+    return every
 
 
 def from_file(scenario: Scenario) -> Population:

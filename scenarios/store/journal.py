@@ -91,7 +91,8 @@ def _encode(record: Round) -> Numbers:
         "digest": record.digest.hex(),
         **({"transcripts": list(record.transcripts)} if record.transcripts else {}),
         "query": {
-            **{part.name: getattr(query, part.name) for part in fields(query) if part.name != "arrays"},
+            **{part.name: getattr(query, part.name) for part in fields(query) if part.name not in ("arrays", "period")},
+            **({"period": query.period} if query.period else {}),
             "public_seed": query.public_seed.hex(),
             "agreement": query.agreement.hex(),
             "epsilon": None if query.epsilon is None else str(query.epsilon),

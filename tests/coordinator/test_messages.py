@@ -38,7 +38,7 @@ CHANGES: list[dict[str, Any]] = [
     *({"centres": np.array(centres, np.int32)} for centres in ([], [0], [-1])),
     *({"pool": POOLS[1], "centres": POOLS[2]}, {"pool": POOLS[2], "centres": POOLS[1]}),
     {"arrays": {"anchors": np.array([0, 1], np.int32)}},
-    {"own_questions": True},
+    *({"own_questions": True}, {"period": 1}, {"period": 2}),
 ]
 
 

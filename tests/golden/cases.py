@@ -109,6 +109,13 @@ def _subsets() -> dict[str, Case]:
         "subset, epsilon inf": Case(RUN + "--design subset --epsilon inf"),
         "subset, 3 chosen, told rated": Case(RUN + "--design subset --chosen 3 --told rated --epsilon 2"),
         "set, 2 kept, 4 chosen": Case(RUN + "--design set --padded 2 --chosen 4"),
+        "set, three periods": Case(RUN + "--design set --periods 3 --schedule split --drift 0.1 --epsilon 3"),
+        "set, three periods in front": Case(
+            RUN + "--design set --periods 3 --schedule front --drift 0.1 --epsilon 3", on_ray=True
+        ),
+        "set, three periods behind a shuffler": Case(
+            RUN + "--design set --periods 3 --schedule rotate --trust shuffled --epsilon 3"
+        ),
         "oue, fixed": Case(RUN + "--design oue --policy fixed --dropout 0.2"),
         "subset, eliminate, told rated": Case(LONG + "--epsilon 3 --policy eliminate --design subset --told rated"),
         "pairs": Case(RUN + "--design pairs --epsilon 3"),

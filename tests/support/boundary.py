@@ -18,7 +18,7 @@ from runs import alike, here, of_file, planted_ratings, small, write_movielens
 from thoroughness import THOROUGH, sample, size
 
 from actors.device import Cohort
-from coordinator.protocol.agreement import Agreement
+from coordinator.protocol.agreement import Agreement, PlannedRound
 from coordinator.protocol.budget import PrivacyParameter
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.decoding.estimates import Estimates
@@ -42,6 +42,7 @@ from coordinator.server.rounds.group_policies import ChoiceAndPairs, Groups, Unt
 from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
 from coordinator.server.rounds.policies import Eliminate, Fixed, ItemByItem, OneRound
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
+from coordinator.server.rounds.scheduled import AgeingLearner, Scheduled
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound, Ask, Centred, Counts, Readings, RunProgress, ServerState
 from scenarios.backends import in_process as together
@@ -66,6 +67,7 @@ ALLOWED: dict[type, set[str]] = {
         "centres",
         "arrays",
         "own_questions",
+        "period",
         "agreement",
     },
     Agreement: {part.name for part in dataclasses.fields(Agreement)},
@@ -73,7 +75,7 @@ ALLOWED: dict[type, set[str]] = {
     Model: {"cluster", "score", "error", "clusters", "near", "tastes"},
     ItemToItem: {"pool", "liked", "weights"},
     Ask: {"query", "first", "stop"},
-    ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget"},
+    ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget", "by_period"},
     Counts: {"asked", "answered", "refused", "ones"},
     Readings: {"settled", "centred", "anchors"},
     AnchorRound: {"query", "statistic"},
@@ -100,6 +102,9 @@ ALLOWED: dict[type, set[str]] = {
     Eliminate: {"setting", "share"},
     ItemByItem: {"setting"},
     Outcome: {"state", "model", "releases_sha256", "size", "posterior", "failure", "transcripts"},
+    Scheduled: {"setting", "plan"},
+    AgeingLearner: {"design", "clusters", "ageing", "own"},
+    PlannedRound: {"period", "first", "stop", "epsilon"},
     OneRound: {"design", "epsilon", "public_seed", "own_questions"},
     UntilLearned: {"design", "public_seed"},
     AnchorPolicy: {"setting", "learner"},

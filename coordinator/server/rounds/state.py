@@ -180,6 +180,8 @@ class ServerState:
         Rounds that will be read again when estimates improve.
     budget : Fraction or None
         What a device may spend in all [nats]; None for no limit.
+    by_period : tuple of Estimates
+        Where time counts, the estimates at the end of each period so far that was asked about.
     """
 
     devices: int
@@ -189,6 +191,7 @@ class ServerState:
     estimates: Estimates | None = None
     readings: Readings = NO_READINGS
     budget: Epsilon = None
+    by_period: tuple[Estimates, ...] = ()
 
     @property
     def round_number(self) -> int:

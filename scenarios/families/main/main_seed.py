@@ -19,11 +19,14 @@ from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
 from coordinator.protocol.coins import derive
+from coordinator.protocol.composition import PERSON_HISTORY
+from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.mechanism import ELIMINATE, POSTERIOR, TWO_ROUNDS, UNTIL_LEARNED
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
+from scenarios.config.accounts import most_spent
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario, TrustSettings
@@ -34,6 +37,7 @@ from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
 from scenarios.log import write_line
 from scenarios.store.journal import Journal
+from scenarios.store.shared_ledgers import shared_ledger
 from scenarios.theory.liars import Prediction, by_level, influence_of, predict_round, universal_limit
 from scenarios.theory.predictors import predictor
 
@@ -198,6 +202,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "copies_max": copies,
         "person_epsilon": as_json(run.population.person_epsilon()),
         **account.columns(asks, counts, copies or 1),
+        **_periods(run),
         **_transcripts(run),
         "asked": statistic.devices,
         "answered": statistic.answered,
@@ -227,6 +232,38 @@ def _transcripts(run: MainResult) -> dict[str, str]:
         return {}
     vectors, seeds = run.outcome.transcripts
     return {"words_server_sha256": vectors, "seeds_server_sha256": seeds}
+
+
+def _periods(run: MainResult) -> dict[str, Any]:
+    """Return what a run over periods did, and the share of items right at the end of each; nothing of other runs."""
+    scenario, state, ratings = run.scenario, run.outcome.state, run.population.ratings
+    if run.resolved.asking is None:
+        return {}
+    assert run.population.truth is not None and isinstance(ratings, BlockRatings)  # noqa: PT018 (narrows types)
+    truths = (*ratings.earlier, run.population.truth)
+    rows, spent = list[dict[str, Any]](), Fraction(0)
+    asks = state.asked
+    periods = sorted({ask.query.period for ask in asks})
+    for period, estimates in zip(periods, state.by_period, strict=True):
+        rounds = [index for index, ask in enumerate(asks) if ask.query.period == period]
+        until = [ask for ask in asks if ask.query.period <= period]
+        spent = most_spent(until, [ask.query.epsilon or Fraction(0) for ask in until], run.resolved.asking.answers)
+        cluster = kmeans_on_line(estimates.value, run.resolved.world.clusters)
+        rows.append(
+            {
+                "period": period,
+                "asked": sum(state.counts[index].asked for index in rounds),
+                "answered": sum(state.counts[index].answered for index in rounds),
+                "spent": as_json(spent if run.resolved.account.budget is not None else None),
+                "accuracy": clustering_scores(cluster, truths[period - 1]).accuracy,
+            }
+        )
+    return {
+        **{name: getattr(scenario, name) for name in ("periods", "schedule", "drift", "ageing")},
+        "unit": PERSON_HISTORY,
+        "accuracy_worst": min(row["accuracy"] for row in rows),
+        "by_period": rows,
+    }
 
 
 def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:
@@ -315,6 +352,7 @@ def rounds_table(run: MainResult) -> pd.DataFrame:
     rows = [
         {
             "round": ask.query.round,
+            **({"period": ask.query.period} if ask.query.period else {}),
             "design": ask.query.design,
             "epsilon": as_json(ask.query.epsilon),
             "pool": ask.query.items if ask.query.pool is None else ask.query.pool.size,
@@ -379,7 +417,9 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
     if line := person_warning(population):
         write_line(console, line)
     journal = None if running.out is None else Journal(running.out, filled.seed)
+    ledger = None if scenario.ledger is None else shared_ledger(scenario.ledger, filled)
     if journal:
+        journal.ledger = ledger or journal.ledger
         journal.check(console)
     ratings = population.ratings
     if running.session.name == "ray" and isinstance(ratings, BlockRatings):
@@ -396,7 +436,7 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
             resolved=resolved,
             progress=told_answers,
             rounds=rounds,
-            ledger=journal.ledger if journal else None,
+            ledger=journal.ledger if journal else ledger,
         )
     return Record(
         values=record(ran, _noiseless(ran, running.session)),

@@ -12,6 +12,7 @@ from coordinator.protocol.budget import as_float, default_delta
 from coordinator.protocol.checked import MOST_ITEMS, require_whole, shown
 from coordinator.protocol.composition import (
     MOST_ROUNDS,
+    PERSON_HISTORY,
     ShuffledRounds,
     equal_share,
     gaussian_distance,
@@ -34,9 +35,6 @@ from scenarios.studies.scrutiny.shuffling import (
     shuffled_randomizer,
     shuffled_size,
 )
-
-PERSON_HISTORY, PERSON_PERIOD = "person-history", "person-period"
-"""Which data are neighbours: all ratings of one person are replaced by any others, or those of one period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

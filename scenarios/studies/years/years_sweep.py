@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
+from coordinator.protocol.composition import PERSON_HISTORY
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TRUST
 from scenarios.config.settings import validated
@@ -19,7 +20,7 @@ from scenarios.show.tables import remark, short, show_table
 from scenarios.studies.answer import RUNGS, Answer, Curve, Study, answer_table, share_text, show_answer
 from scenarios.studies.answer import MeasuredWorth as Worth
 from scenarios.studies.crossing import among_files, people_for
-from scenarios.studies.scrutiny.composing import PERSON_HISTORY, composed
+from scenarios.studies.scrutiny.composing import composed
 from scenarios.studies.sweep.sweeps import Sweep
 from scenarios.studies.years.curves import (
     Done,

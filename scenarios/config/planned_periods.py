@@ -1,0 +1,40 @@
+"""The rounds that a scenario's schedule asks over its periods."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.schedule import Horizon, Schedule, schedule_of
+from coordinator.protocol.trust_models import LOCAL
+from scenarios.config.identity import import_object
+
+if TYPE_CHECKING:
+    from coordinator.server.rounds.scheduled import Asking
+    from scenarios.config.scenario import Scenario
+
+
+def asking_of(scenario: Scenario) -> Asking:
+    """Return the rounds of a filled-in scenario with periods."""
+    return _asking(
+        scenario.schedule, scenario.periods or 1, scenario.trust == LOCAL, scenario.ageing, scenario.world.users
+    )
+
+
+@lru_cache(maxsize=64)
+def _asking(name: str, periods: int, alone: bool, ageing: float, users: int) -> Asking:
+    from coordinator.server.rounds.scheduled import asking, renewal_share  # noqa: PLC0415 (numerical)
+
+    horizon = Horizon(periods=periods, alone=alone, renewal=renewal_share(ageing))
+    return asking(named_schedule(name), horizon, users)
+
+
+def named_schedule(name: str) -> Schedule:
+    """Return a schedule by its name, or one of somebody's own by its import path."""
+    if ":" not in name or name.startswith("stay:"):
+        return schedule_of(name)
+    schedule = import_object(name, "schedule")()
+    if not isinstance(schedule, Schedule):
+        raise InputError(f"schedule {name} is no subclass of blindrec.Schedule; give it a method panels")
+    return schedule

@@ -1,0 +1,240 @@
+"""Runs over periods of time: a schedule's rounds, one budget for all of them, and a ledger that outlives the run."""
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faults import stopped
+from runs import Command, alike, complains, here, present, small
+
+from actors.device import Cohort
+from actors.keeper import Keeper
+from coordinator.protocol.agreement import Agreement, PlannedRound
+from coordinator.protocol.coins import derive
+from coordinator.protocol.decoding.estimates import Estimates
+from coordinator.protocol.errors import AgreementError, InputError
+from coordinator.protocol.schedule import SCHEDULES, Horizon, Panel, Schedule
+from coordinator.server.rounds.scheduled import AgeingLearner, asking, renewal_share
+from scenarios.config.resolve import resolve
+from scenarios.data.populations import liked_share, populate
+from scenarios.families.main.main_seed import record, tables_of
+from scenarios.families.main.run import MainResult
+
+FLAGS = ["run", "--design", "set", "--items", 40, "--rated", 5, "--users", 600, "--seed", 3, "--periods", 3]
+FLAGS += ["--schedule", "split", "--drift", 0.1, "--backend", "inprocess"]
+
+
+def months(**changes: Any) -> Any:
+    """A small scenario of three periods."""
+    return small(**{"design": "set", "users": 900, "periods": 3, "schedule": "split", "drift": 0.1, **changes})
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rounds"),
+    [
+        ("once", [(1, 0, 900)]),
+        ("split", [(1, 0, 900), (2, 0, 900), (3, 0, 900)]),
+        ("rotate", [(1, 0, 300), (2, 300, 600), (3, 600, 900)]),
+        ("stay:2", [(1, 0, 900), (2, 0, 900)]),
+        ("front", [(1, 0, 687), (2, 687, 793), (3, 793, 900)]),
+    ],
+)
+def test_a_schedule_says_which_devices_answer_about_which_period(schedule: str, rounds: list[Any]) -> None:
+    run = here(months(schedule=schedule))
+    asks = run.outcome.state.asked
+    assert [(ask.query.period, ask.first, ask.stop) for ask in asks] == rounds
+    share = Fraction(1, {"split": 3, "stay:2": 2}.get(schedule, 1))
+    assert {ask.query.epsilon for ask in asks} == {share}
+    assert [ask.query.round for ask in asks] == list(range(len(asks)))
+    values = record(run)
+    assert values["spent_max"] == values["epsilon"] == 1.0
+    assert values["unit"] == "person-history"
+    assert [row["period"] for row in values["by_period"]] == [ask.query.period for ask in asks]
+    assert tables_of(run)["rounds"]["period"].tolist() == [ask.query.period for ask in asks]
+
+
+def test_front_with_all_of_it_renewed_rotates_and_with_none_it_asks_once() -> None:
+    for renewal, other in ((Fraction(1), "rotate"), (Fraction(0), "once")):
+        horizon = Horizon(periods=4, alone=True, renewal=renewal)
+        assert asking(SCHEDULES["front"], horizon, 1000) == asking(SCHEDULES[other], horizon, 1000)
+    assert renewal_share(0.1) == Fraction(float(0.1**2 / (0.1**2 + 0.234**2))).limit_denominator(1000)
+    assert renewal_share(float("inf")) == 1
+
+
+class Unequal(Schedule):
+    """Half of the budget, then a quarter of it."""
+
+    def panels(self, arrival: int, horizon: Horizon) -> tuple[Panel, ...]:  # noqa: ARG002 (all arrive at first)
+        """One panel."""
+        shares = (Fraction(1, 2), Fraction(1, 4)) + (Fraction(0),) * (horizon.periods - 2)
+        return (Panel(weight=Fraction(1), shares=shares),)
+
+
+def test_unequal_shares_and_panels_of_nobody_are_refused() -> None:
+    with complains("has shares 1/4, 1/2 of a device's budget"):
+        asking(Unequal(), Horizon(periods=3, alone=True), 100)
+    with complains("some panel holds none of 2 devices"):
+        asking(SCHEDULES["rotate"], Horizon(periods=3, alone=True), 2)
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"policy": "fixed"}, "the schedule says who answers"),
+    ({"design": "sign"}, "estimate no shares"),
+    ({"decoder": "posterior"}, "labels of estimates that age are read by k-means"),
+    ({"malicious": 0.1}, "what liars do over periods is not known"),
+    ({"schedule": "never"}, "schedule 'never' is unknown"),
+    ({"schedule": "front", "trust": "shuffled"}, "devices answer under equal ones here"),
+    ({"periods": None}, "schedule is 'split', which is about periods of time"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), REFUSED)
+def test_what_does_not_go_with_periods_is_refused(changes: dict[str, Any], words: str) -> None:
+    with complains(words):
+        resolve(months(**changes))
+
+
+def test_layouts_tell_the_same_and_periods_are_about_their_own_ratings() -> None:
+    scenario = months()
+    run = here(scenario)
+    assert alike(here(scenario, workers=3, devices_per_actor=70), run)
+    still = here(months(drift=0.0))
+    first, second, third = (ask.query.id for ask in run.outcome.state.asked)
+    assert len({first, second, third}) == 3
+    assert run.outcome.releases_sha256 != still.outcome.releases_sha256
+    assert run.outcome.state.asked[0].query == still.outcome.state.asked[0].query
+
+
+@pytest.mark.parametrize("stored", [1, 2])
+def test_a_run_over_periods_goes_on_to_the_same_digest(stored: int, blindrec: Command, tmp_path: Path) -> None:
+    whole = blindrec(*FLAGS, "--json", "-").result
+    out = tmp_path / "out"
+    stopped(blindrec, stored, *FLAGS, "--out", out)
+    again = blindrec("resume", out, "--backend", "inprocess", "--json", "-").result
+    for name in ("releases_sha256", "by_period", "spent_max", "agreement_digest"):
+        assert again[name] == whole[name]
+
+
+def test_a_query_without_a_period_has_the_id_that_it_had_before() -> None:
+    query = here(small(design="set", users=100)).outcome.state.asked[0].query
+    assert query.period == 0
+    assert replace(query, period=0).id == query.id
+    assert len({replace(query, period=period).id for period in range(3)}) == 3
+
+
+def _estimates(run: MainResult, period: int) -> Estimates:
+    """What the rounds of a period alone say."""
+    assert isinstance(run.resolved.learner, AgeingLearner)
+    by_period, learner = run.outcome.state.by_period, run.resolved.learner
+    if period == 1:
+        return by_period[0]
+    before, after = learner.aged(by_period[period - 2], 1), by_period[period - 1]
+    return Estimates(weighted=after.weighted - before.weighted, information=after.information - before.information)
+
+
+@pytest.mark.statistical
+def test_each_period_estimates_its_own_shares_within_four_errors() -> None:
+    """20,000 devices, 40 items, 3 periods: two of 120 beyond 4 standard errors have a chance of 3e-5, by normal laws.
+
+    The twin holds the last period's estimates against the shares of the first one.
+    """
+    scenario = months(users=20_000, epsilon=6, ageing="inf", drift=0.3)
+    run, population = here(scenario), populate(resolve(scenario).scenario)
+    scale, far = scenario.items / scenario.rated, list[int]()
+    for period in (1, 2, 3):
+        truth = liked_share(replace(population, ratings=population.ratings.at(period))) * scale
+        estimates = _estimates(run, period)
+        far.append(int((np.abs(estimates.value - truth) > 4 * estimates.error).sum()))
+    assert sum(far) <= 1
+    first = liked_share(replace(population, ratings=population.ratings.at(1))) * scale
+    estimates = _estimates(run, 3)
+    assert (np.abs(estimates.value - first) > 4 * estimates.error).sum() > 5
+
+
+def test_estimates_age_by_hand() -> None:
+    learner = AgeingLearner(design=present(resolve(months()).design), clusters=2, ageing=0.5)  # type: ignore[arg-type]
+    old = Estimates(weighted=np.full(20, 8.0), information=np.full(20, 10.0))  # values .8, so that q = .16
+    aged = learner.aged(old, 2)
+    assert aged.value == pytest.approx(old.value)
+    assert 1 / aged.information == pytest.approx(1 / 10 + 2 * (0.5 * 0.8) ** 2)
+    assert replace(learner, ageing=0.0).aged(old, 2).information == pytest.approx(old.information)
+
+
+def test_one_plan_behind_a_shuffler_counts_all_periods() -> None:
+    """Three answers are certified together: each under less than alone, and more than a third of it."""
+    split, alone = (
+        resolve(months(trust="shuffled", users=20_000, schedule=name)).account for name in ("split", "once")
+    )
+    assert split.agreement.composed
+    assert split.agreement.answers == 3
+    third, whole = present(split.local) / 3, present(alone.local)
+    assert whole / 3 < third < whole
+    values = record(here(months(trust="shuffled", users=20_000)))
+    assert values["epsilon"] == 1.0
+    assert values["by_period"][-1]["spent"] == values["epsilon_local"]
+
+
+PLAN = tuple(PlannedRound(period, 0, 40, Fraction(1, 12)) for period in range(1, 13))
+
+
+def cohort(keeper: Keeper, agreement: Agreement) -> Cohort:
+    scenario = resolve(months(periods=13, users=40)).scenario
+    ratings = populate(scenario).ratings
+    return Cohort(ratings, derive(0, "devices"), 0, 40, agreement.budget, keeper=keeper, agreement=agreement)
+
+
+def test_a_thirteenth_question_of_a_plan_of_twelve_is_refused_by_new_processes_too(tmp_path: Path) -> None:
+    """Whatever it is about: another period, another share, or other devices than were to be asked."""
+    agreement = Agreement(budget=Fraction(1), users=40, rounds=PLAN)
+    design = resolve(months(users=40)).design
+    devices = cohort(Keeper(tmp_path), agreement)
+    queries = [
+        agreement.stamped(
+            replace(
+                design.query(round_number=number, public_seed=bytes(16), epsilon=Fraction(1, 12)), period=number + 1
+            )
+        )
+        for number in range(13)
+    ]
+    answers = [devices.answer(query, 0, 40) for query in queries[:12]]
+    later = cohort(Keeper(tmp_path), agreement)
+    assert later.answer(queries[4], 0, 40) == answers[4]
+    for query in (queries[12], replace(queries[3], period=0), replace(queries[3], epsilon=Fraction(1, 6))):
+        with pytest.raises(AgreementError, match="agreed were 12 rounds in periods 1 to 12"):
+            later.answer(query, 0, 40)
+    more = Agreement(budget=Fraction(2), users=40, rounds=(*PLAN, PlannedRound(13, 0, 40, Fraction(1, 12))))
+    with pytest.raises(AgreementError, match="the ledger of devices 0 to 39 was begun"):
+        cohort(Keeper(tmp_path), more).answer(more.stamped(queries[12]), 0, 40)
+
+
+def test_rounds_that_ask_somebody_for_more_than_the_budget_are_no_agreement() -> None:
+    agreement = Agreement(budget=Fraction(1), users=40, rounds=PLAN)
+    assert Agreement.of_content(agreement.content()) == agreement
+    assert agreement.digest != Agreement(budget=Fraction(1), users=40).digest
+    assert "rounds" not in Agreement(budget=Fraction(1), users=40).content()
+    with pytest.raises(InputError, match=r"rounds ask some device for 1\.08333 nats in all"):
+        replace(agreement, rounds=(*PLAN, PlannedRound(13, 20, 21, Fraction(1, 12))))
+    replace(agreement, rounds=(*PLAN[1:], PlannedRound(13, 0, 20, Fraction(1, 12))))
+
+
+def test_a_ledger_outlives_its_run_and_refuses_other_plans_and_other_devices(blindrec: Command, tmp_path: Path) -> None:
+    kept = [*FLAGS, "--ledger", tmp_path / "ledger", "--json", "-"]
+    first, again = blindrec(*kept).result, blindrec(*kept, "--workers", 2).result
+    assert first["releases_sha256"] == again["releases_sha256"]
+    assert first["spent_max"] == again["spent_max"] == 1.0
+    for more, words in (
+        (["--periods", 4], "was begun under agreement"),
+        (["--schedule", "rotate"], "was begun under agreement"),
+        (["--epsilon", 2], "was begun under agreement"),
+        (["--users", 601], "is of devices with other users"),
+        (["--like", "0.9,0.3"], "is of devices with other like"),
+    ):
+        refusal = blindrec(*kept, *more)
+        assert refusal.code != 0
+        assert words in refusal.err
+    assert (
+        blindrec(*kept, "--seed", 4).result["spent_max"] == 1.0
+    )  # whose devices are others, with a ledger of their own
