@@ -181,6 +181,7 @@ def test_a_short_round_that_is_told_counts_on_nobody_who_refused() -> None:
     assert shuffled(agreement, query, absent).release is not None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("answers", [4, 8])
 def test_a_policy_that_spends_all_shares_at_once_ends_in_one_line_and_charges_nobody(
     answers: int, tmp_path: Path

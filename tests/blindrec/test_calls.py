@@ -234,7 +234,7 @@ def test_a_file_has_a_result_without_accuracy(tmp_path: Path) -> None:
     assert result.plot().has_data()
 
 
-def test_a_plan_is_drawn_on_a_log_axis() -> None:
+def test_a_plan_is_drawn_on_a_log_axis(no_pairs: None) -> None:
     found = blindrec.plan(items=24, rated=6, epsilon=2)
     axes, table = found.plot(), found.frame()
     points, ends = (

@@ -279,6 +279,7 @@ def tabled(many: int = 2, how: str = "tables") -> Setting:
     return Setting(design=design, epsilon=TABLED_EPSILON, public_seed=worlds.PUBLIC, clusters=many, confidence=SURE)
 
 
+@pytest.mark.thorough  # by default a run of two classes goes on, below
 def test_a_resumed_run_asks_what_it_would_have_asked() -> None:
     outcome, rounds = run(tabled(), WEAK, (0.5, 0.5), 40_000)
     again, more = run(tabled(), WEAK, (0.5, 0.5), 40_000, rounds[: len(rounds) - 3])

@@ -513,13 +513,6 @@ class KeptForSome(AboutSome):
         return self.told(value ^ flips)
 
 
-LEAKS = (
-    *(OneCoin, LessNoise, StatedLessNoise, BitsWithLessNoise, FreshNoise, UnusedField),
-    *(SkewedSet, Overheard, LaterLeak, SameNoise, OneRating, AboutSome, KeptForSome),
-)
-"""Classes that leak, unless they are told not to."""
-
-
 class SomeItems(Plain):
     """Each device answers about its own item of ``of``, by its address; about item 0 it gives away more than it says.
 

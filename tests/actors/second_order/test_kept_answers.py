@@ -61,6 +61,7 @@ cohort.answer(worlds.query(model, "pmc"), model, 0, 9)
 """
 
 
+@pytest.mark.thorough  # by default the simulation of faults kills processes there
 def test_answers_survive_a_kill_before_they_are_sent(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL

@@ -46,6 +46,7 @@ def test_a_terminal_that_knows_few_characters_shows_others_plainly() -> None:
     assert (ended.stdout, ended.stderr) == (".18+-.01 - Cafe...\n", "")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("redirection", "flags", "code"),
     [("2>&-", ("--json", "result.json"), 0), ("2>&-", ("--epsilon", "x"), 2), ("<&- >&- 2>&-", (), 2)],

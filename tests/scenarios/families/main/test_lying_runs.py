@@ -30,6 +30,7 @@ def told(**given: Any) -> dict[str, Any]:
     return lying_scores(ran(**given))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("design", ["sign", "maxsense", "set", "oue", "olh"])
 def test_labels_go_wrong_as_predicted_with_levels_fitted_by_the_server(design: str) -> None:
     """Far above f* all promoted items pass, far below none does; the prediction says so, and an honest one does not."""

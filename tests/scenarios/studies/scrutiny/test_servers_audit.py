@@ -80,6 +80,7 @@ LEAKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize(  # behind a shuffler rounds that are short are found by default
     "leak", [pytest.param(one, marks=[pytest.mark.thorough] * one.startswith("half")) for one in LEAKS]
@@ -91,6 +92,7 @@ def test_a_leak_is_found(leak: str) -> None:
     assert any(line.startswith(f"attack {attack}, ") for line in result.failures), (result, result.attacks)
 
 
+@pytest.mark.few(1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("options", [{}, {"settings": {"noise": "devices"}, "users": 7, "releases": 5000}])
 def test_servers_and_devices_of_runs_pass_where_leaks_are_found(options: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ def test_known_others_are_bits_exactly_and_two_levels_from_below() -> None:
 @pytest.mark.statistical
 def test_a_sound_mechanism_is_measured_below_its_claim_and_above_nothing() -> None:
     """A bound fails with probability 1e-3 at most; at 20 devices two in five of what is given away are measured."""
-    result = shuffled_audit("grr", users=20, epsilon_local=3, delta=1e-2, releases=100_000)
+    result = shuffled_audit("grr", users=20, epsilon_local=3, delta=1e-2, releases=50_000)
     assert result.held, result.failures
     assert 0.4 * result.epsilon_at_least < result.measured <= result.epsilon_at_least <= result.epsilon
     assert next(one for one in result.attacks if one.name == "multiset").measured == result.measured

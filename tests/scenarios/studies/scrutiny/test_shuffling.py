@@ -103,6 +103,7 @@ class KnowsBlocks(StatedLessNoise):
         return np.bincount(released, weights, minlength=question.outputs).astype(np.int64)
 
 
+@pytest.mark.few(1)
 @pytest.mark.whole
 @pytest.mark.parametrize("by", ["place", "size", "others", "count"])
 def test_a_custom_mechanism_that_knows_blocks_is_refused(by: str) -> None:

@@ -58,6 +58,10 @@ CHANGED: dict[str, dict[str, Any]] = {
 }
 Whole = Callable[[str], tuple[Path, Swept]]
 every_kind = pytest.mark.parametrize("name", KINDS)
+# By default one kind: its one sweep serves all tests below, and folder and store are the same code for every kind
+any_kind = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.thorough] * (name != "online")) for name in KINDS]
+)
 
 
 def grid(name: str, **more: Any) -> dict[str, Any]:
@@ -105,8 +109,7 @@ def counted(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return measured
 
 
-@pytest.mark.few(1)
-@every_kind
+@any_kind
 def test_an_interrupted_sweep_goes_on(name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, units = tmp_path / "sweep", len(whole(name)[1].units)
     with monkeypatch.context() as patch:
@@ -121,8 +124,7 @@ def test_an_interrupted_sweep_goes_on(name: str, whole: Whole, tmp_path: Path, m
     assert lines_of_units(out)[:-2] == kept
 
 
-@pytest.mark.few(1)
-@every_kind
+@any_kind
 def test_more_seeds_alone_go_on(name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, units = tmp_path / "sweep", len(whole(name)[1].units)
     measured = counted(name, 2 * units, monkeypatch)
@@ -136,8 +138,7 @@ def test_more_seeds_alone_go_on(name: str, whole: Whole, tmp_path: Path, monkeyp
     assert len(measured) == units
 
 
-@pytest.mark.few(1)
-@every_kind
+@any_kind
 def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Whole) -> None:
     out, done = whole(name)
     assert json.loads((out / "result.json").read_text()) == json.loads(json.dumps(done.result))
@@ -162,8 +163,7 @@ def shown(done: Swept, width: int) -> list[str]:
     return printed(lambda console: done.sweep.show(console, done.result, title), width).splitlines()
 
 
-@pytest.mark.few(2)
-@every_kind
+@any_kind
 def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Whole) -> None:
     done = whole(name)[1]
     narrow, wide = shown(done, 80), shown(done, 400)
