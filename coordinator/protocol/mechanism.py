@@ -25,8 +25,8 @@ from coordinator.protocol.trust_models import LOCAL
 if TYPE_CHECKING:
     from coordinator.protocol.decoding.estimates import Estimates, PublicCounts
     from coordinator.protocol.decoding.line import Curator
+    from coordinator.protocol.law import Law, People
     from coordinator.protocol.moments.blocks import BlockParameters
-    from coordinator.protocol.moments.emulation import EmulatedDevices
     from coordinator.protocol.rating_table import Likes
     from coordinator.protocol.sensing import SensingTable
     from coordinator.protocol.statistics.counts import CountStatistic
@@ -280,7 +280,6 @@ class Mechanism(Settings, Offers):
     shares: ClassVar[bool] = False
 
     widest: ClassVar[float] = 1.0  # Largest difference between the levels of two clusters
-    emulated: ClassVar[bool] = False  # Whether `emulate` draws its counts
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -417,9 +416,14 @@ class Mechanism(Settings, Offers):
         """Return the exact moments of the server's statistic in a block model; None if nothing is predicted."""
         return None
 
-    def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
-        """Draw counts of the pool's items: answers about each, and ones among them, shape (M,); and all ones."""
-        raise NotImplementedError(f"{type(self).__name__} draws no counts without devices")
+    def law(self, query: Query, people: People) -> Law:
+        """Return the law of the sum of the answers of devices of such people; where it says none, they are sketched."""
+        raise InputError(f"{self.name} has no statistic that can be drawn from exact moments; let devices answer")
+
+    @property
+    def has_law(self) -> bool:
+        """Whether it says the law of its sum."""
+        return type(self).law is not Mechanism.law
 
     def policies_with(self) -> tuple[str, ...]:
         """Return those of its policies that it can follow with these settings; by default all."""

@@ -195,7 +195,7 @@ def resolve(scenario: Scenario, public: PublicCounts | None = None) -> ResolvedR
     best = filled.settings.settle(run.world, filled.decoder)
     run = run if best == run.scenario.settings else having(best)
     assert isinstance(run.account, ShuffledAccount)  # as before
-    best = sizes_behind_shuffler(run.scenario, run.mechanism, run.account)
+    best = sizes_behind_shuffler(run.scenario, run.mechanism)
     return run if best == run.scenario.settings else having(best)
 
 

@@ -231,7 +231,9 @@ def shuffled_account(scenario: Scenario, mechanism: MechanismKind) -> ShuffledAc
         return _groups_account(scenario, mechanism, account, clauses)
     devices = math.floor(smallest.devices * counted)
     _require_delta(scenario, devices, least=devices)
-    reports, share_delta = ShuffledReports.of(scenario, mechanism), answer_share(scenario)[1]
+    # Sizes that are open are chosen first, so that the bound is computed for what will be asked, and once
+    settled = scenario.model_copy(update={"settings": sizes_behind_shuffler(scenario, mechanism)})
+    reports, share_delta = ShuffledReports.of(settled, mechanism), answer_share(scenario)[1]
     plan = _plan(reports, scenario.epsilon, answers, share_delta, devices) if composes(scenario) else None
     if plan is not None:
         local, bound, levels = plan
@@ -296,17 +298,24 @@ def _groups(mechanism: MechanismKind, scenario: Scenario, promise: GroupGuarante
     return policy.rehearsal(scenario.world.users)  # type: ignore[union-attr] # groups behind a shuffler
 
 
-def sizes_behind_shuffler(scenario: Scenario, mechanism: MechanismKind, account: ShuffledAccount) -> Settings:
+def sizes_behind_shuffler(scenario: Scenario, mechanism: MechanismKind) -> Settings:
     """Return settings in which a subset has as many values as are best for the central epsilon, if none was given."""
     settings = scenario.settings
     if getattr(settings, "chosen", None) != 0 or scenario.policy == GROUPS:  # groups choose for each question
         return settings
-    query = ShuffledReports.of(scenario, mechanism).query(answer_share(scenario)[0])
+    epsilon, delta = answer_share(scenario)
+    query = ShuffledReports.of(scenario, mechanism).query(epsilon)
     from coordinator.protocol.mechanisms import subsets_of  # noqa: PLC0415 (numerical)
 
-    parameters = subsets_of(query).amplified(query, account.devices, account.share_delta).parameters
-    names = [name for name in (CHOSEN, PADDED) if name in type(settings).model_fields]
-    return settings.model_copy(update={name: int(parameters[name]) for name in names})
+    size = subsets_of(query).best_size(query, honest_devices(scenario, mechanism), delta)
+    sizes = {CHOSEN: size, PADDED: int(query.parameters.get(PADDED, 0))}
+    return settings.model_copy(update={name: sizes[name] for name in sizes if name in type(settings).model_fields})
+
+
+def honest_devices(scenario: Scenario, mechanism: MechanismKind) -> int:
+    """Return how many honest devices of its smallest round a filled-in scenario counts on."""
+    honest = (scenario.expected_answers or EXPECTED) * (1 - (scenario.assume_malicious or 0.0))
+    return math.floor(smallest_round(scenario, mechanism).devices * honest)
 
 
 @lru_cache(maxsize=1 << 8)

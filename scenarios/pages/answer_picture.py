@@ -13,7 +13,7 @@ from scenarios.studies.answer import (
     Answer,
     AtEpsilon,
     Cell,
-    People,
+    PeopleRange,
     people_text,
     times_text,
 )
@@ -265,7 +265,7 @@ def _apart(heights: Sequence[float], gap: float, top: float) -> list[float]:
     return moved
 
 
-def _bar(key: str, needed: People, epsilon: float) -> dict[str, Any]:
+def _bar(key: str, needed: PeopleRange, epsilon: float) -> dict[str, Any]:
     """Return a rung's bar: its interval, with an arrow where it leaves what was measured."""
     left = needed.high is not None if needed.value is None else needed.low is None
     right = needed.low is not None if needed.value is None else needed.high is None

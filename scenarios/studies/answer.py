@@ -115,7 +115,7 @@ class MeasuredWorth(AnswerPart):
         return cls(value=mean, low=max(low, 0.0), high=high)
 
 
-class People(AnswerPart):
+class PeopleRange(AnswerPart):
     """People that the target takes.
 
     Where ``value`` is None, ``high`` are people who surely suffice and ``low`` are people who surely do not; without
@@ -155,7 +155,7 @@ class Rung(AnswerPart):
     key: str
     cell: Cell | None  # What leads with them; None where nothing has a guarantee
     reaches: Literal["yes", "perhaps", "no"]
-    needed: People | None
+    needed: PeopleRange | None
     right: float | None  # A guess between two equally likely histories is right so often at most
     right_if_they_lie: float | None
 
@@ -346,7 +346,7 @@ def reach_of(share: MeasuredWorth, target: float) -> Literal["yes", "perhaps", "
     return "yes" if share.low >= target else "perhaps" if share.high >= target else "no"
 
 
-def people_needed(worth: Mapping[int, Floats], base: Floats, share: float, file_error: float) -> People:
+def people_needed(worth: Mapping[int, Floats], base: Floats, share: float, file_error: float) -> PeopleRange:
     """Return how many people a share of the list without privacy takes, by what was measured with some numbers of them.
 
     Shapes of worth and base: (splits, 1 + samples), paired. Where the share is not bracketed from both sides there is a
@@ -356,14 +356,14 @@ def people_needed(worth: Mapping[int, Floats], base: Floats, share: float, file_
     located = people_for(worth, base, share, file_error)
     bracketed = located["users"] is not None and not located["at_most"]
     if bracketed and is_close(located["few"], located["many"]):
-        return People(value=located["users"], low=located["users_low"], high=located["users_high"], **ends)
+        return PeopleRange(value=located["users"], low=located["users_low"], high=located["users_high"], **ends)
     by_people = {people: reach_of(MeasuredWorth.of(values / base), share) for people, values in worth.items()}
     enough = [people for people, reaches in by_people.items() if reaches == "yes"]
     short_of = [people for people, reaches in by_people.items() if reaches == "no"]
     # Between numbers of people far apart nothing is interpolated: the most that miss it and the fewest that reach it
     low = None if located["at_most"] else max(short_of, default=None)
     high = None if located["users"] is None else min(enough, default=None)
-    return People(value=None, low=low, high=high, **ends)
+    return PeopleRange(value=None, low=low, high=high, **ends)
 
 
 # ---- Risk
@@ -423,7 +423,7 @@ def lie_text(rung: Rung) -> str:
 # ---- Words
 
 
-def people_text(needed: People) -> str:
+def people_text(needed: PeopleRange) -> str:
     """Return how many people are needed: a point only where it is bracketed from both sides, else a bound."""
     if needed.value is None:
         if needed.low is not None and needed.high is not None:
@@ -436,7 +436,7 @@ def people_text(needed: People) -> str:
     return f"{short(needed.value)} [{low}, {high}]"
 
 
-def _people_phrase(needed: People) -> str:
+def _people_phrase(needed: PeopleRange) -> str:
     text = people_text(needed)
     for sign, words in (("> ", "more than "), ("< ", "fewer than ")):
         if text.startswith(sign):
@@ -558,7 +558,7 @@ class LadderStep:
 
     text: RungText
     share: MeasuredWorth
-    needed: People
+    needed: PeopleRange
     rung: Rung
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import ParamSpec, TypeVar
@@ -12,44 +12,21 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.decoding.line import decode_shares
-from coordinator.protocol.mechanism import InWorld
-from coordinator.protocol.messages import Release
-from coordinator.protocol.moments.blocks import BlockParameters, curator_signal
-from coordinator.protocol.moments.emulation import EmulatedDevices, draw_pairs, draw_reveals, draw_totals, draw_votes
+from coordinator.protocol.moments.blocks import BlockParameters, BlockSignal, curator_signal, nearest_root
 from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.server.rounds.group_policies import round_users
-from coordinator.server.rounds.state import Ask
 from scenarios.data.metrics import best_matching
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emulated:
-    """Devices of a block model that `coordinator.server.rounds.rounds` asks; none of them is simulated."""
-
-    design: InWorld  # What is asked
-    likes: Floats2  # shape (K, N); Probability that a user of each class likes each item: part of the world
-    class_shares: Floats  # shape (K,); Shares of the user classes
-    rated: int  # Number of items w that every user rated
-    coins: np.random.Generator  # What counts are drawn with
-
-    def ask(self, ask: Ask) -> tuple[ScoreStatistic, Sequence[Release]]:
-        """Draw the statistic of a round."""
-        query, users = ask.query, ask.stop - ask.first
-        pool = np.arange(query.items) if query.pool is None else query.pool
-        devices = EmulatedDevices(
-            likes=self.likes[:, pool], class_shares=self.class_shares, rated=self.rated, users=users
-        )
-        sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
-        sensed[pool], scores[pool], ones = self.design.mechanism.emulate(query, devices, self.coins)
-        return ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones), []
-
-
+MANY = 10.0
+"""From so many expected answers of either kind about every pair on, their numbers are drawn from the normal law."""
+FEW = 8  # Up to so many answers a pair these are drawn one by one, which is faster than the law of every pair's number
 MOST_USERS = 10**15  # nobody has more users; beyond it a plan says so
 BATCH, FEWEST, MOST, ERROR, PATIENCE = 4, 16, 64, 0.01, 5
 """Draws at a time; fewest and most of an estimate. A mean share is drawn until its standard error is that small, up to
@@ -458,3 +435,52 @@ def query_users(world: BlockParameters, answers: int) -> float:
     """Return how many users item queries ask on average until every item has so many yeses."""
     coins = np.random.default_rng([answers, *world.cluster_sizes.tolist()])
     return float(np.mean([draw_yeses(world, answers, coins)[0] for _ in range(2 * BATCH)]))
+
+
+def draw_pairs(chances: Floats, *, users: int, coins: np.random.Generator) -> tuple[Ints, Ints]:
+    """Draw how many devices are asked about each pair, and how many agree, from ``P(S = 1)`` of every pair."""
+    if users <= FEW * chances.size:
+        questions = coins.integers(chances.size, size=users)
+        agree = coins.random(users) < chances[questions]
+        return np.bincount(questions, minlength=chances.size), np.bincount(questions[agree], minlength=chances.size)
+    each = users / chances.size
+    if each * min(float(chances.min()), 1 - float(chances.max())) < MANY:
+        pairs = coins.multinomial(users, np.full(chances.size, 1 / chances.size))
+        return pairs, coins.binomial(pairs, chances)
+    # Of many thousands of pairs the law draws one below 0 now and then; less than one draw in a thousand is cut off
+    pairs = np.maximum(np.rint(each + math.sqrt(each) * coins.standard_normal(chances.size)), 0)
+    spread = np.sqrt(pairs * chances * (1 - chances))
+    agreed = np.clip(np.rint(pairs * chances + spread * coins.standard_normal(chances.size)), 0, pairs)
+    return pairs.astype(np.int64), agreed.astype(np.int64)
+
+
+def draw_votes(parameters: BlockParameters, *, users: int, coins: np.random.Generator) -> Ints:
+    """Draw users' ratings, shape (U, N): 1 for an item that is liked, -1 for one that is not, 0 for one unrated."""
+    items, rated = parameters.items, parameters.rated
+    likes = parameters.like[:, np.repeat(np.arange(parameters.cluster_sizes.size), parameters.cluster_sizes)]
+    classes = coins.choice(parameters.class_shares.size, users, p=parameters.class_shares)
+    votes = np.where(coins.random((users, items)) < likes[classes], 1, -1)
+    if rated < items:
+        order = coins.random((users, items)).argpartition(rated, axis=1)
+        np.put_along_axis(votes, order[:, rated:], 0, axis=1)
+    return votes
+
+
+def draw_totals(signal: BlockSignal, coins: np.random.Generator) -> Floats:
+    """Draw a curator's totals of pairs, shape (N, N), from the normal law with the moments of `curator_signal`."""
+    # a user touches many pairs, so the entries of a row share what `BlockSignal.shared` says
+    cluster = np.repeat(np.arange(signal.sizes.size), signal.sizes)
+    roots = np.stack([nearest_root(shared) for shared in signal.shared])
+    lean = np.einsum("imk,ik->im", roots[cluster], coins.standard_normal((cluster.size, signal.sizes.size)))[:, cluster]
+    block = np.ix_(cluster, cluster)
+    noise = coins.standard_normal((cluster.size, cluster.size))
+    return np.asarray(signal.means[block] + lean + lean.T + np.sqrt(signal.independent)[block] * noise)
+
+
+def draw_reveals(parameters: BlockParameters, *, users: int, coins: np.random.Generator) -> tuple[Ints, Ints]:
+    """Draw how many of the users that reveal everything rated each item, and how many liked it, shape (N,)."""
+    cluster = np.repeat(np.arange(parameters.cluster_sizes.size), parameters.cluster_sizes)
+    # That every user rates exactly w items is left out: it moves numbers of ratings by a part in N, and no shares.
+    classes = coins.multinomial(users, parameters.class_shares)[:, None]
+    rated = coins.binomial(classes, parameters.rated / parameters.items, (classes.size, cluster.size))
+    return rated.sum(axis=0), coins.binomial(rated, parameters.like[:, cluster]).sum(axis=0)

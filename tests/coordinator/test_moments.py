@@ -22,6 +22,7 @@ from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.law import BlockPeople
 from coordinator.protocol.mechanism import World
 from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.protocol.mechanisms.oracles import Grr
@@ -37,10 +38,7 @@ from coordinator.protocol.moments.blocks import (
 from coordinator.protocol.moments.count_moments import (
     best_sizes,
     item_share,
-    liked_shares,
     likes_of,
-    rated_shares,
-    set_shares,
 )
 from coordinator.protocol.moments.probabilities import binomial_mass, hypergeometric_masses, root_between
 from coordinator.protocol.statistics.counts import Rates
@@ -300,8 +298,9 @@ def test_shares_are_those_of_all_that_devices_can_hold(rated: int) -> None:
             wanted[item] += chance * like / rated
             disliked[item] += chance * (not like) / rated
     block = BlockParameters(rated=rated, like=LIKES, class_shares=SHARES, cluster_sizes=np.array(SIZES))
-    assert liked_shares(block)[CLUSTERS] == pytest.approx(liked, rel=1e-9)
-    assert [part[CLUSTERS] for part in rated_shares(block)] == [pytest.approx(wanted), pytest.approx(disliked)]
+    people = BlockPeople.of(block, CLUSTERS.astype(np.int32))
+    assert people.likers(lambda likes: 1 / likes) == pytest.approx(liked, rel=1e-9)
+    assert list(people.raters(lambda likes: 1 / likes)) == [pytest.approx(wanted), pytest.approx(disliked)]
 
 
 @pytest.mark.parametrize("pool", [1, 3, 5])
@@ -377,7 +376,8 @@ def test_how_often_an_item_is_kept_is_exact(padded: int) -> None:
     for chance, told in worlds.holdings(BLOCK.like.tolist(), BLOCK.class_shares.tolist(), cluster, 4):
         for item, liked in told.items():
             shares[item] += chance * liked * min(1, padded / max(sum(told.values()), 1))
-    assert set_shares(BLOCK, padded)[cluster] == pytest.approx(shares, rel=1e-12)
+    people = BlockPeople.of(BLOCK, np.array(cluster, np.int32))
+    assert people.likers(lambda likes: np.minimum(1, padded / likes)) == pytest.approx(shares, rel=1e-12)
 
 
 @pytest.mark.parametrize(("items", "rated", "pool"), [(20_000, 200, 2_000), (2_000, 1_900, 500), (300, 150, 100)])

@@ -20,11 +20,11 @@ from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms.pairwise import Pairwise
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import BlockParameters, curator_signal, pair_agreement
-from coordinator.protocol.moments.emulation import draw_pairs, draw_totals
 from coordinator.protocol.pools import AGREEMENTS
 from coordinator.protocol.public_draws import pairs_among
 from coordinator.protocol.statistics.counts import PairStatistic
 from coordinator.server.aggregation import aggregate
+from scenarios.theory.emulated_runs import draw_pairs, draw_totals
 
 LIKE = ((0.9, 0.3), (0.2, 0.8))
 SHARES = (0.25, 0.75)

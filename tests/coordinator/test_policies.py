@@ -15,15 +15,17 @@ from worlds import in_world
 
 from actors.device import Cohort
 from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.law import BlockPeople
 from coordinator.protocol.mechanism import InWorld
 from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.mechanisms.pairwise import Pairwise
+from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.server.rounds.learner import Learner, PosteriorLearner
 from coordinator.server.rounds.policies import Eliminate, ItemByItem, next_ask, policy_name
 from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
-from scenarios.theory.emulated_runs import Emulated
+from scenarios.backends.draws import Drawn
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,13 @@ def emulated(
     """A run without devices and without Ray: what the server ended with, and which items are right."""
     assert isinstance(setting.design, InWorld)
     truth = np.arange(setting.design.items) % len(like)
-    likes, coins = np.array(like)[truth], np.random.default_rng(seed)
-    transport = Emulated(
-        design=setting.design, likes=likes[None, :], class_shares=np.ones(1), rated=setting.design.rated, coins=coins
+    block = BlockParameters(
+        rated=setting.design.rated,
+        like=np.array([like]),
+        class_shares=np.ones(1),
+        cluster_sizes=np.bincount(truth),
     )
+    transport = Drawn(BlockPeople.of(block, truth.astype(np.int32)), np.random.default_rng(seed))
     outcome = conduct(policy, learner_of(setting), transport, devices=users, budget=setting.epsilon, most_rounds=most)
     return outcome, (outcome.model.cluster == truth).tolist()
 

@@ -25,11 +25,13 @@ import numpy as np
 from pydantic import Field
 
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
+from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.checked import require_array
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import borrowing, compiled, inlined, int32, int64, uint64
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import below, draw
+from coordinator.protocol.law import Law, People
 from coordinator.protocol.mechanism import (
     ANCHOR,
     POSTERIOR,
@@ -280,6 +282,18 @@ class PairSigns(OneBit):
 
     def count(self, query: Query, release: Release) -> AnchorStatistic:
         return aggregate_anchor(query, release)
+
+    def law(self, query: Query, people: People) -> Law:
+        """Return the law of how many answers agree with each pair's sign."""
+        means = people.among(query.pool).pair_signs(*centres_of(query))
+        chances = np.clip((1 + bit_channel(query.epsilon).contrast * means) / 2, 0, 1)  # rounded, they may be outside
+
+        def draw(users: int, coins: np.random.Generator) -> AnchorStatistic:
+            none, agreed = np.zeros(0, np.int64), coins.binomial(users, chances)
+            counts = {"ones": users // 2, "devices": users, "answered": users, "refused": 0}
+            return AnchorStatistic(pairs=agreed, sensed=none, scores=none, **counts)
+
+        return Law(draw)
 
 
 class Anchor(OneBit):

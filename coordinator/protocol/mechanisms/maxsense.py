@@ -10,12 +10,13 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from coordinator.protocol.amplification import TwoLevels, one_bit_levels
-from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import LARGEST_EPSILON, IndependentBits, bit_channel, flipped_bits
 from coordinator.protocol.decoding.estimates import Estimates, others_share, read_sets
 from coordinator.protocol.decoding.line import decode
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.law import Law, People
 from coordinator.protocol.mechanism import (
     POOLED,
     POSTERIOR,
@@ -36,7 +37,7 @@ from coordinator.protocol.mechanism import (
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.moments.blocks import SketchMoments, maxsense_moments, multi_maxsense_moments
 from coordinator.protocol.moments.count_moments import NoSignal
-from coordinator.protocol.moments.emulation import EmulatedDevices, draw_sets
+from coordinator.protocol.pools import pool_of
 from coordinator.protocol.sensing import items_of, sensing_of
 from coordinator.protocol.statistics.scores import ScoreStatistic, aggregate_partition, aggregate_scores
 
@@ -56,7 +57,6 @@ class MaxSense(OneBit):
     decoders = (*SETS, POSTERIOR)
     policies = POOLED
     ranks = True
-    emulated = True
 
     theta: Theta = 1.0  # Expected number of a user's rated items that are sensed, in (0, rated]
 
@@ -113,8 +113,33 @@ class MaxSense(OneBit):
             return NoSignal()
         return maxsense_moments(world.block, sensing=sensing, epsilon=as_float(world.epsilon))
 
-    def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
-        return draw_sets(query, crowd, coins)
+    def law(self, query: Query, people: People) -> Law:
+        """Return the law of devices that sensed each item, and of those of them that answered 1."""
+        pool, (item_rates, rate) = pool_of(query), given_sensed(query, people)
+        sensing = float(query.parameters["sensing"])
+        # Given the bits, two items' counts are uncorrelated up to the product of their effects: they are drawn apart.
+        # Rounded, a chance of 1 may be above it.
+        met = np.clip(sensing * item_rates / rate if rate else item_rates, 0, 1)
+        missed = np.clip(sensing * (1 - item_rates) / (1 - rate) if rate < 1 else 1 - item_rates, 0, 1)
+
+        def draw(users: int, coins: np.random.Generator) -> ScoreStatistic:
+            sensed, scores = np.zeros((2, query.items), np.int64)
+            ones = int(coins.binomial(users, rate))
+            scores[pool] = coins.binomial(ones, met)
+            sensed[pool] = scores[pool] + coins.binomial(users - ones, missed)
+            return ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones)
+
+        return Law(draw)
+
+
+def given_sensed(query: Query, people: People) -> tuple[Floats, float]:
+    """Return P(answer 1 | item sensed) of each item of the pool, shape (M,), and P(answer 1), of MaxSense."""
+    # A device with l likes has 1 with probability 1 - (1 - p)^l, and always if it senses an item that it likes
+    sensing, flips = float(query.parameters["sensing"]), bit_channel(query.epsilon).contrast
+    people = people.among(query.pool)
+    silent, without = (mean(lambda likes: (1 - sensing) ** likes) for mean in (people.likes, people.likers))
+    rate = (1 + flips) / 2 - flips * float(silent)
+    return rate + flips * without, rate
 
 
 SPLITS = 64  # Most questions that are tried if epsilon is infinite; more than about epsilon / 2.2 only cost users

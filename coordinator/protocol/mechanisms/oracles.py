@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, ClassVar, Literal, Unpack
 
 import numpy as np
@@ -23,6 +23,7 @@ from coordinator.protocol.channels import COIN, UnaryChannel, odds_within, unary
 from coordinator.protocol.decoding.estimates import Estimates, information_of, line_of, popularity, read_items
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.law import BlockPeople, Law, People
 from coordinator.protocol.mechanism import (
     FIXED,
     ONE_ROUND,
@@ -41,8 +42,7 @@ from coordinator.protocol.mechanism import (
     require_whole_parameter,
 )
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.protocol.moments.blocks import BlockParameters
-from coordinator.protocol.moments.count_moments import FrequencyMoments, liked_shares, rated_shares
+from coordinator.protocol.moments.count_moments import FrequencyMoments
 from coordinator.protocol.packed_releases import release_subsets, release_unary
 from coordinator.protocol.pools import SIDES, places_in, pool_of, pool_size, sides
 from coordinator.protocol.public_draws import buckets_of, count_supports, gather, signs_of, streams_of, transform
@@ -145,13 +145,32 @@ class Frequencies(Mechanism):
         if world.block is None:
             return None
         query = self.design(world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
-        rates, (liked, disliked) = self.reports(query), self.value_shares(query, world.block)
+        rates, (liked, disliked) = self.reports(query), self.value_shares(query, BlockPeople.of(world.block))
         level = liked if disliked is None else liked - disliked
         return FrequencyMoments(level=level, variance=rates.spread(liked, disliked))
 
-    def value_shares(self, query: Query, block: BlockParameters) -> tuple[Floats, Floats | None]:
-        """Return the probabilities that a user's value is one item of each cluster, liked and (if asked) disliked."""
-        return (liked_shares(block), None) if sides(query) == 1 else rated_shares(block)
+    def value_shares(self, query: Query, people: People) -> tuple[Floats, Floats | None]:
+        """Return the probabilities that a person's value is one item, liked and (if asked) disliked, shape (M,)."""
+        if sides(query) == 1:
+            return people.likers(lambda likes: 1 / likes), None
+        return people.raters(lambda rated: 1 / rated)
+
+    def values(self, query: Query) -> int:
+        """Return the number of values, dummies among them."""
+        return values_of(query)
+
+    def law(self, query: Query, people: People) -> Law:
+        """Return the law of how many reports speak for each item, ``Binomial(n, q + (p - q) f)``."""
+        rates, parts = self.reports(query), self.value_shares(query, people.among(query.pool))
+        shares = np.concatenate([part for part in parts if part is not None])
+        return Law(partial(self.draw_counts, query, np.clip(rates.others + rates.contrast * shares, 0, 1)))
+
+    def draw_counts(self, query: Query, chances: Floats, users: int, coins: np.random.Generator) -> CountStatistic:
+        """Draw counts of items; those of values that are no items stay 0 and are not read."""
+        counts = np.zeros(self.values(query), np.int64)
+        counts[: chances.size] = coins.binomial(users, chances)
+        pooled = 0 if query.pool is None else users
+        return CountStatistic(sums=counts, ones=0, devices=users, answered=users, refused=0, pooled=pooled)
 
 
 class Oracle(Frequencies):
@@ -391,10 +410,6 @@ class Subsets(PackedMechanism, Frequencies):
         """Return the values of every device's set."""
         return 1
 
-    def values(self, query: Query) -> int:
-        """Return the number of values, dummies among them."""
-        return values_of(query)
-
     def question_range(self, query: Query) -> range:
         parts, _ = subset_form(self.values(query), int(query.parameters[CHOSEN]))
         return range(parts, parts + 1)
@@ -426,6 +441,13 @@ class Subsets(PackedMechanism, Frequencies):
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices named each value, dummies behind what is asked about."""
         return subset_counts(query, release, values=self.values(query), subset_size=int(query.parameters[CHOSEN]))
+
+    def best_size(self, query: Query, devices: int, delta: float) -> int:
+        """Return how many values a report behind a shuffler names, for so many honest devices; see `amplified`."""
+        assert query.epsilon is not None  # a shuffler amplifies a finite one
+        own, epsilon = self.own(query), float(query.epsilon)
+        sizes = {"items": self.values(query) - own, "padded": own, "devices": max(devices, 1)}
+        return amplification.rough_set(**sizes, epsilon=epsilon, delta=delta, share=SHARE).subset_size
 
     def amplified(self, query: Query, devices: int, delta: float, share: float = SHARE) -> Query:
         """Return a query behind a shuffler, for so many honest devices: the given one has the central epsilon.

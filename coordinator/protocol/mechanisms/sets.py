@@ -23,6 +23,7 @@ from coordinator.protocol.decoding.pair_model import from_counts
 from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import below
+from coordinator.protocol.law import BlockPeople, People
 from coordinator.protocol.mechanism import (
     FIXED,
     GROUPS,
@@ -40,14 +41,12 @@ from coordinator.protocol.mechanism import (
 )
 from coordinator.protocol.mechanisms.oracles import KMEANS, Chosen, Frequencies, Subsets
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.moments.count_moments import (
     LIKED,
     FrequencyMoments,
     best_sizes,
     best_subset,
     set_share,
-    set_shares,
     sizes_for,
 )
 from coordinator.protocol.pools import SIDES, pairs_of, places_in, pool_of, pool_size
@@ -57,6 +56,7 @@ from coordinator.protocol.statistics.counts import (
     SHARED,
     SIZED,
     SIZED_TOP,
+    CountStatistic,
     GroupStatistic,
     counted,
     of_group,
@@ -382,6 +382,11 @@ class Sets(Subsets):
     def values(self, query: Query) -> int:
         return self.named(query) + self.own(query)
 
+    def value_shares(self, query: Query, people: People) -> tuple[Floats, None]:
+        """Return the probabilities that an item is in a person's set: of l likes each is with ``min(1, w / l)``."""
+        padded = int(query.parameters[PADDED])
+        return people.likers(lambda likes: np.minimum(1, padded / likes)), None
+
 
 class Pairs(Sets):
     """Pairs of liked items: sets of items, of pairs of them, or numbers of likes, of groups of devices."""
@@ -445,6 +450,25 @@ class Pairs(Sets):
         """Return how many devices named each item or pair, as the counts of the group that was asked."""
         return of_group(group_of(query), counted(query, release, self.supports(query, release)))
 
+    def value_shares(self, query: Query, people: People) -> tuple[Floats, None]:
+        """Return the probabilities of items, of pairs of them, or of ranges of how many of them a person likes."""
+        padded, ranges = int(query.parameters[PADDED]), ranges_of(pool_size(query))
+        if together(query) == 1:
+            return super().value_shares(query, people)
+        if together(query) == 0:
+            return people.likes(lambda likes: np.eye(ranges)[np.minimum(np.frexp(likes)[1], ranges - 1)]), None
+        return people.pairs(lambda likes: pairs_kept(likes, padded)), None
+
+    def draw_counts(  # type: ignore[override] # of groups
+        self, query: Query, chances: Floats, users: int, coins: np.random.Generator
+    ) -> GroupStatistic:
+        """Draw counts as those of the group that was asked; a device names one range alone, so that these hang on."""
+        if together(query):
+            return of_group(group_of(query), super().draw_counts(query, chances, users, coins))
+        sums = coins.multinomial(users, chances)
+        counts = CountStatistic(sums=sums, ones=0, devices=users, answered=users, refused=0)
+        return of_group(group_of(query), counts)
+
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
         """Return the items' popularity by the first group, clustered, and what the other groups say of pairs."""
         by_group = {group_of(query): query for query in queries if together(query)}
@@ -475,13 +499,18 @@ class Pairs(Sets):
             return None
         design = self.design(world)
         query = design.of_items(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
-        level = set_shares(world.block, int(query.parameters[PADDED]))
+        level, _ = self.value_shares(query, BlockPeople.of(world.block))
         return FrequencyMoments(level=level, variance=self.reports(query).spread(level) / design.ranking)
 
 
 def with_public(model: Model, queries: Sequence[Query], how: Decoding) -> Model:
     """Return a model of devices' sets, with popularity weighed with that of people whose ratings are public."""
     return model if how.public is None else how.public.weighed(model, int(queries[-1].parameters[PADDED]))
+
+
+def pairs_kept(likes: Floats, most: int) -> Floats:
+    """Return the probability that a pair of so many likes is kept, of which at most so many are, at random."""
+    return np.minimum(1, most * (most - 1) / np.maximum(likes * (likes - 1), 1))
 
 
 def group_of(query: Query) -> str:
@@ -566,9 +595,6 @@ class Set(Sets):
 
     def moments(self, world: World) -> FrequencyMoments | None:
         return None if self.counted_group else super().moments(world)
-
-    def value_shares(self, query: Query, block: BlockParameters) -> tuple[Floats, None]:
-        return set_shares(block, int(query.parameters[PADDED])), None
 
 
 MECHANISMS = (Pairs(), Set())

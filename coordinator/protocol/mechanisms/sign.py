@@ -19,10 +19,12 @@ from pydantic import Field
 
 from coordinator.protocol.amplification import TwoLevels
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices, Indices2, Ints, Words
+from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.compiled import compiled, int64
 from coordinator.protocol.decoding.estimates import Estimates, contrasts_of, read_signs
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import below
+from coordinator.protocol.law import Law, People
 from coordinator.protocol.mechanism import (
     POOLED,
     POSTERIOR,
@@ -37,8 +39,7 @@ from coordinator.protocol.mechanism import (
     query_of,
 )
 from coordinator.protocol.messages import CENTRE_UNIT, Query, Release
-from coordinator.protocol.moments.emulation import EmulatedDevices
-from coordinator.protocol.moments.sign_moments import SignMoments, optimal_best_count
+from coordinator.protocol.moments.sign_moments import SignMoments, optimal_best_count, tie
 from coordinator.protocol.pools import centres_of, places_in
 from coordinator.protocol.public_draws import sign_bit, streams_of
 from coordinator.protocol.statistics.scores import ScoreStatistic, score_statistic
@@ -158,7 +159,6 @@ class Sign(Mechanism):
     policies = POOLED
     ranks = True
     widest = 2.0
-    emulated = True
 
     # Sign vectors m that a device chooses among; answers have ``1 + log2 m`` bits
     vectors: int = Field(
@@ -243,14 +243,31 @@ class Sign(Mechanism):
         query = self.query(world, round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
         return SignMoments(contrast=math.sqrt(float(self.rates(query, world)[0])))
 
-    def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
-        """Draw a round's counts from exact moments: vectors, agreements with each item's sign, and ones."""
-        means = np.zeros(crowd.likes.shape[1])
-        for share, likes in zip(crowd.class_shares, crowd.likes, strict=True):
-            contrast, offset = contrasts_of(query, rated=crowd.rated, likes=likes)
-            means += share * (contrast * (2 * likes - 1) + offset)
-        agreed = coins.binomial(crowd.users, np.clip((1 + means) / 2, 0, 1))
-        return np.full(means.size, crowd.users), agreed, int(coins.binomial(crowd.users, 0.5))
+    def law(self, query: Query, people: People) -> Law:
+        """Return the law of devices that agree with each item's sign; see `Mechanism.law`."""
+        means, pool = self._means(query, people.among(query.pool)), query.pool
+
+        def draw(users: int, coins: np.random.Generator) -> ScoreStatistic:
+            sensed, scores = np.zeros((2, query.items), np.int64)
+            sensed[pool], scores[pool] = users, coins.binomial(users, np.clip((1 + means) / 2, 0, 1))
+            ones = int(coins.binomial(users, 0.5))
+            return ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones)
+
+        return Law(draw)
+
+    def _means(self, query: Query, people: People) -> Floats:
+        """Return how much more often than not an answer has the sign of each item of the pool."""
+        if people.classes:
+            means = np.zeros(people.classes[0][1].size)
+            for share, likes in people.classes:
+                contrast, offset = contrasts_of(query, rated=people.rated, likes=likes)
+                means += share * (contrast * (2 * likes - 1) + offset)
+            return means
+        if query.centres is not None or query.parameters["vectors"] != 1:
+            raise InputError(f"{query} has centres or several vectors; of people of a file its sum has no formula")
+        # Of n signed ratings the sum has the sign of one of them more often than not by C(n-1, (n-1)//2) / 2^(n-1)
+        liked, disliked = people.raters(lambda rated: tie(rated - 1))
+        return bit_channel(query.epsilon).contrast * (liked - disliked)
 
 
 MECHANISMS = (Sign(),)

@@ -21,6 +21,7 @@ from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.decoding.pair_model import from_sums, gram_matrix
 from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError, WithheldError
+from coordinator.protocol.law import BlockPeople, Law, People
 from coordinator.protocol.mechanism import (
     ONE_ROUND,
     TWO_ROUNDS,
@@ -46,7 +47,7 @@ from coordinator.protocol.mechanisms.sets import (
 )
 from coordinator.protocol.mechanisms.toys import Neighbours
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.protocol.moments.count_moments import SumMoments, set_shares
+from coordinator.protocol.moments.count_moments import SumMoments
 from coordinator.protocol.noise import NoiseLaw
 from coordinator.protocol.pools import pairs_of, pool_size
 from coordinator.protocol.shares import WORD_BYTES, require_readable
@@ -281,6 +282,25 @@ class SharedVector(Mechanism):
         """Refuse: no device's answer comes to this server."""
         raise InputError(f"{query} is answered in shares for two servers, which publish their sums alone")
 
+    def law(self, query: Query, people: People) -> Law:
+        """Return the law of the published sums: of all who answer, and of what noise servers add."""
+        if self.by_devices(query):
+            raise InputError(f"{query} has devices add noise, whose sum has no law here; let servers add it")
+        inside, noise = people.among(query.pool), self.server_noise(query)
+
+        def draw(users: int, coins: np.random.Generator) -> Statistic:
+            sums = np.rint(self.draw_sums(query, inside, users, coins)).astype(np.int64)
+            for _ in range(SERVERS):
+                sums += 0 if noise is None else noise.draw(coins.bytes(16), 0, sums.size)
+            totals = CountStatistic(sums=sums, ones=0, devices=users, answered=users, refused=0)
+            return self.of_published(query, totals)
+
+        return Law(draw)
+
+    def draw_sums(self, query: Query, people: People, users: int, coins: np.random.Generator) -> Floats:
+        """Draw the sums of devices' vectors, without noise."""
+        raise NotImplementedError
+
     def like_moments(self, world: World, epsilon: Epsilon, delta: float) -> SumMoments | None:
         """Return the moments of a total of each cluster, and of the noise."""
         if world.block is None:
@@ -289,7 +309,8 @@ class SharedVector(Mechanism):
         changes = self.changes(most)
         one_dose = dose(epsilon, delta, changes, devices=honest > 0)
         deviation = noise_deviation(epsilon, changes, one_dose, honest=honest, answered=world.users)
-        return SumMoments(level=set_shares(world.block, most), noise=deviation**2)
+        level = BlockPeople.of(world.block).likers(lambda likes: np.minimum(1, most / likes))
+        return SumMoments(level=level, noise=deviation**2)
 
 
 def honest_devices(world: World) -> tuple[int, int]:
@@ -386,6 +407,10 @@ class Totals(SharedVector):
     def of_published(self, query: Query, totals: CountStatistic) -> CountStatistic:
         """Return the totals as they are."""
         return totals
+
+    def draw_sums(self, query: Query, people: People, users: int, coins: np.random.Generator) -> Floats:
+        """Draw totals of likes."""
+        return people.totals(int(query.parameters[PADDED]), users, coins)
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by noisy totals of likes, which rank them; the error is that of the noise."""
@@ -519,6 +544,13 @@ class PairTotals(SharedVector):
         """Return places of items, or of pairs of the items of a pool; negative ones stand for nothing, too."""
         sets = liked_sets(query, ratings, coins)
         return Sketch(sets if together(query) == 1 else pair_places(sets, pool_size(query)))
+
+    def draw_sums(self, query: Query, people: People, users: int, coins: np.random.Generator) -> Floats:
+        """Draw totals of likes, or of pairs and of each item of the pool."""
+        most = int(query.parameters[PADDED])
+        if together(query) == 1:
+            return people.totals(most, users, coins)
+        return people.pair_totals(most, users, coins)[np.triu_indices(pool_size(query))]
 
     def of_published(self, query: Query, totals: CountStatistic) -> GroupStatistic:
         """Return totals of items apart from those of pairs."""

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.moments.blocks import BlockParameters, mean_product
+from coordinator.protocol.moments.blocks import mean_product
 from coordinator.protocol.moments.probabilities import binomial_mass
 
 LIKED = 0.5  # Assumed share of likes among ratings if it is unknown
-NODES = 64  # Most nodes of the integral, which is exact up to twice as many ratings of a user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,33 +26,6 @@ class FrequencyMoments:
     def profile(self) -> Floats:
         """What answers without noise say of each cluster's items, one row a cluster."""
         return self.level[:, None]
-
-
-def liked_shares(block: BlockParameters) -> Floats:
-    """Return the probability that a user's random liked item is one item of each cluster, shape (L,)."""
-    nodes, weights = leggauss(min(NODES, block.rated // 2 + 1))
-
-    def named(like: Floats, others: Ints) -> float:
-        rest = [mean_product(1 - (1 - node) * like, others, block.rated - 1) for node in ((1 + nodes) / 2).tolist()]
-        return float(weights / 2 @ rest)
-
-    return _shares_of(block, named)
-
-
-def _shares_of(block: BlockParameters, named: Callable[[Floats, Ints], float]) -> Floats:
-    """Return the probability that a user likes and names one item of each cluster, by like rates and other items."""
-    shares = np.zeros(block.cluster_sizes.size)
-    for cluster in range(shares.size):
-        others = block.cluster_sizes - (np.arange(shares.size) == cluster)
-        for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
-            shares[cluster] += share * like[cluster] * named(like, others)
-    return shares * block.rated / block.items
-
-
-def rated_shares(block: BlockParameters) -> tuple[Floats, Floats]:
-    """Return the probability that a user's random rated item is one of each cluster, and liked; and disliked."""
-    liked = block.class_shares @ block.like
-    return liked / block.items, (1 - liked) / block.items
 
 
 @lru_cache(maxsize=1 << 16)
@@ -90,12 +61,6 @@ def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
         whole = (np.exp(-1j * angles * rated) * (1 - chance + chance * turn) ** total).sum()
         transformed = terms.sum(axis=1) / whole
     return np.clip(np.fft.ifft(transformed).real, 0, 1)
-
-
-def set_shares(block: BlockParameters, padded: int) -> Floats:
-    """Return the probability that one item of each cluster is in a user's set of ``padded`` values, shape (L,)."""
-    survival = np.minimum(1.0, padded / np.arange(1, block.rated + 1))
-    return _shares_of(block, lambda like, others: float(likes_of(like, others, block.rated - 1) @ survival))
 
 
 @lru_cache(maxsize=4096)

@@ -258,6 +258,18 @@ def _packages(plan: QueryPlan) -> frozenset[str]:
     return frozenset(packages_of_policy(plan.policy) | packages)
 
 
+def query_plan(resolved: ResolvedRun) -> QueryPlan:
+    """Return the server's share of a run: what devices are asked, whoever carries the queries to them."""
+    return QueryPlan(
+        policy=resolved.policy,
+        learner=resolved.learner,
+        devices=resolved.world.users,
+        budget=resolved.account.budget,
+        most_rounds=resolved.scenario.most_rounds,
+        agreement=resolved.agreement,
+    )
+
+
 TOP = 10  # Length of a device's recommendation
 
 
@@ -279,14 +291,7 @@ def run(
     users, records = population.ratings.users, rounds or NoStore()
     if (agreement := records.agree(resolved.agreement)) != resolved.agreement:
         resolved = resolved.resumed(agreement)
-    plan = QueryPlan(
-        policy=resolved.policy,
-        learner=resolved.learner,
-        devices=users,
-        budget=resolved.account.budget,
-        most_rounds=filled.most_rounds,
-        agreement=resolved.agreement,
-    )
+    plan = query_plan(resolved)
     if not records.trusted:
         require_same(plan.policy, plan.learner, records, devices=users, budget=plan.budget)
     workers = session.choose_workers(plan, users * filled.answers_per_device)

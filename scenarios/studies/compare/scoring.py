@@ -35,8 +35,8 @@ from scenarios.studies.compare.comparison_settings import COORDINATOR, Compariso
 from scenarios.studies.compare.people_groups import groups_of
 from scenarios.studies.compare.row import DEVICES, LearnedScores, Liar, Row, RowRequest
 from scenarios.studies.compare.rows import registered_rows
-from scenarios.studies.compare.rows.local import LocalRow
 from scenarios.studies.compare.rows.trusted import popularity
+from scenarios.studies.compare.run_row import RunRow
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 from scenarios.studies.sweep.online_sweep import BESIDE, RatingsSweep, client_rows
 
@@ -45,13 +45,13 @@ SHOWN = 8  # Digits of the digest of source and settings that a row's name carri
 
 
 @cache
-def _row(custom: OwnSettings) -> LocalRow:
+def _row(custom: OwnSettings) -> RunRow:
     mechanism, helpers = custom.mechanism(), custom.helpers
     name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)[:SHOWN]}"
-    return LocalRow(name, mechanism, None, lambda *_: {"helpers": helpers})
+    return RunRow(mechanism=name, design=mechanism, settings=lambda *_: {"helpers": helpers}, has_law=False)
 
 
-def custom_rows(settings: Comparison) -> Mapping[str, LocalRow]:
+def custom_rows(settings: Comparison) -> Mapping[str, RunRow]:
     """Return the rows of custom mechanisms, by name as in `scenarios.studies.compare.rows.registered_rows`."""
     return {f"{row.trust_model}: {row.mechanism}": row for row in map(_row, settings.design)}
 

@@ -19,16 +19,18 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.law import BlockPeople
 from coordinator.protocol.mechanism import ANCHOR, GROUPS, InWorld
 from coordinator.protocol.messages import Model, Query
-from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.cohorts import cut
+from coordinator.server.rounds.conductor import run_rounds
 from coordinator.server.rounds.learner import Learner
-from coordinator.server.rounds.rounds import Outcome, conduct
+from coordinator.server.rounds.rounds import Outcome, QueryRounds
 from coordinator.server.rounds.state import Ask, ServerState
+from scenarios.backends.draws import Drawn
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import NoStore, RoundStore, stop_if_abandoned
 from scenarios.config.mechanism_settings import all_settings
@@ -41,11 +43,11 @@ from scenarios.data.populations import (
     populate,
 )
 from scenarios.families.main.main_seed import top_share
-from scenarios.families.main.run import MainResult, run
+from scenarios.families.main.run import MainResult, query_plan, run
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.planner.least_users import predicted_users as needed_users
 from scenarios.studies.sweep.grid import variant
-from scenarios.theory.emulated_runs import Emulated, query_users
+from scenarios.theory.emulated_runs import query_users
 from scenarios.theory.predictors import predictor, users_of
 from scenarios.theory.sufficient_users import inseparable
 
@@ -224,7 +226,7 @@ class Stopped(Reruns):
 
 
 class EmulatedPrefixes(Successes):
-    """The first users of one round of sign sensing, in whole blocks, whose numbers grow and shrink."""
+    """The first users of one round, in whole blocks, whose numbers grow and shrink."""
 
     # A block's statistic is drawn once, so that a larger population holds the smaller ones, as with devices.
 
@@ -234,9 +236,9 @@ class EmulatedPrefixes(Successes):
         resolved = resolve(self._population.scenario)
         self._learner, self._query = resolved.learner, only_query(resolved)
         self._devices = emulated_devices(self._population, resolved)
-        self._totals: list[ScoreStatistic] = []
+        self._totals: list[Statistic] = []
 
-    def statistic(self, blocks: int) -> ScoreStatistic:
+    def statistic(self, blocks: int) -> Statistic:
         """Return the statistic of the first blocks, at least one."""
         while (count := len(self._totals)) < blocks:
             ask = Ask(query=self._query, first=count * self._block, stop=(count + 1) * self._block)
@@ -256,29 +258,21 @@ class EmulatedPrefixes(Successes):
         return one_round(self._learner, self._query, self.statistic(users), users * self._block), self._population
 
 
-def emulated_devices(population: Population, resolved: ResolvedRun) -> Emulated:
+def emulated_devices(population: Population, resolved: ResolvedRun) -> Drawn:
     """Return the transport that draws a population's statistics; its coins follow from the scenario's seed."""
-    scenario, design, block = resolved.scenario, resolved.design, resolved.block
+    scenario, design = resolved.scenario, resolved.design
     assert population.truth is not None  # sweeps run on the block model
-    if not (isinstance(design, InWorld) and design.mechanism.emulated):
+    if not (isinstance(design, InWorld) and design.mechanism.has_law):
         raise InputError(f"{scenario.design} has no statistic that can be drawn from exact moments; let devices answer")
-    likes: Floats = block.like[:, population.truth]
     coins = np.random.default_rng(int.from_bytes(derive(scenario.seed, "emulation")))
-    return Emulated(design=design, likes=likes, class_shares=block.class_shares, rated=block.rated, coins=coins)
+    return Drawn(BlockPeople.of(resolved.block, population.truth), coins)
 
 
 def emulate(population: Population, rounds: RoundStore | None = None) -> Outcome:
     """Run an adaptive scenario of sign sensing to its end, without devices; store its rounds."""
     resolved = resolve(population.scenario)
-    return conduct(
-        resolved.policy,
-        resolved.learner,
-        emulated_devices(population, resolved),
-        devices=resolved.world.users,
-        budget=resolved.account.budget,
-        most_rounds=resolved.scenario.most_rounds,
-        keep=(rounds or NoStore()).keep,
-    )
+    process = QueryRounds(query_plan(resolved), emulated_devices(population, resolved))
+    return run_rounds(process, (rounds or NoStore()).keep)
 
 
 def adapts(scenario: Scenario) -> bool:

@@ -1,7 +1,7 @@
 """Rows where nobody is trusted: each device answers one query, and ranks items by scores, pairs or taste directions."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,32 +16,24 @@ from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
-from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.decoding.pair_model import Subspace, agreed, pair_matrix, subspace, tastes_of_pairs
 from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.item_models import LEAST_SCORE, likely, typical_error
-from coordinator.protocol.mechanism import GROUPS
-from coordinator.protocol.mechanisms.anchor import AnchorSensing
+from coordinator.protocol.mechanisms.anchor import AnchorSensing, PairSigns
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
 from coordinator.protocol.moments.sign_moments import pair_contrast
+from coordinator.protocol.pools import centres_of
 from coordinator.protocol.rating_table import Likes
 from coordinator.protocol.statistics.signs import AnchorStatistic
 from coordinator.protocol.statistics.statistic import merge
 from coordinator.protocol.trust_models import PUBLIC_RATES
-from coordinator.protocol.value_channels import PADDED
 from coordinator.server.aggregation import aggregate
-from coordinator.server.rounds.state import Ask, ServerState
-from scenarios.backends.selection import InProcess
-from scenarios.config.resolve import resolve
-from scenarios.config.scenario import Scenario
-from scenarios.data.populations import Population
-from scenarios.families.main.run import run
-from scenarios.studies.compare import sum_laws as laws
-from scenarios.studies.compare.advisors import pair_advice, pair_constants
+from scenarios.data.people import FilePeople
+from scenarios.studies.compare.advisors import pair_constants
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Liar, Row, RowRequest
+from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Row, RowRequest
+from scenarios.studies.compare.run_row import RunRow, people_of
 from scenarios.studies.compare.worlds import FileWorld, versions_of, world_of
-from scenarios.theory.liars import likes_of_liar, share_to_lift
 
 PRIOR = 1.0  # Likes and dislikes that are added to every item's public ones (a beta prior)
 
@@ -132,8 +124,9 @@ def _limit_of(settings: Comparison, seed: int, _: tuple[int, ...]) -> tuple[Indi
     world = world_of(settings, seed)
     query = question(RowRequest(settings=settings, epsilon=None, users=0, seed=seed), public_rates(world))
     pool = pool_of(query)
+    means = FilePeople(world.fold, pool).pair_signs(*centres_of(query))
     with one_thread():
-        return pool, subspace(pair_matrix(laws.pair_means(query, world.fold), pool.size), 0.0)
+        return pool, subspace(pair_matrix(means, pool.size), 0.0)
 
 
 def threshold(settings: Comparison, seed: int, epsilon: Epsilon) -> float:
@@ -147,110 +140,6 @@ def threshold(settings: Comparison, seed: int, epsilon: Epsilon) -> float:
     return pool.size / signal**2 if signal else math.inf
 
 
-def people_of(world: FileWorld, request: RowRequest) -> Ints:
-    """Return the person behind each device: everybody once, or a random sample for another number of devices."""
-    if request.users == world.people:
-        return np.arange(world.people)
-    return request.coins.integers(world.people, size=request.users)
-
-
-@dataclass(frozen=True, slots=True)
-class LocalRow(Row):
-    """A mechanism of `blindrec run` that ranks items by its estimates, not by their clusters."""
-
-    mechanism: str
-    design: str | Mechanism  # The mechanism's name there, or a custom mechanism
-    # It samples the sum of this many answers, see `sum_laws`; with None only devices can answer
-    law: laws.Law | None
-    # Its settings from the comparison's public constants and the number of items
-    settings: Callable[[Comparison, int], Mapping[str, Any]] = lambda *_: {}
-
-    trust_model: str = "local"
-    asks: frozenset[str] = BY_PEOPLE
-
-    def reaches(self, users: int, settings: Comparison) -> bool:
-        """Return whether there is a law to sample from, where there are too many people to answer one by one."""
-        return self.law is not None or users <= settings.devices
-
-    def scenario_of(self, items: int, request: RowRequest) -> Scenario:
-        """Return the scenario that `blindrec run` would have; it knows only the number of items in the file."""
-        scenario = Scenario(
-            design=self.design,
-            ratings=request.settings.ratings,
-            users=request.users,
-            rated=min(request.settings.likes, items),
-            epsilon="inf" if request.epsilon is None else request.epsilon,
-            seed=request.seed,
-            **self.settings(request.settings, items),
-        )
-        return scenario.complete(items=items)
-
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Let devices answer, or sample the sum of their answers; devices apply a model of pairs to their own likes."""
-        few = request.users <= request.settings.devices
-        model = self.model_of_answers(world, request) if few else self.model_of_sample(world, request)
-        learned = self.advice(world, request, model, DEVICES if few else AGGREGATE)
-        if self.design not in {"set", "subset"}:
-            return learned
-        state = ServerState(devices=request.users)
-        first = resolve(self.scenario_of(world.items, request)).policy.next_query(state)
-        return replace(learned, liar=None if first is None else liar_of(first.query, world))
-
-    @staticmethod
-    def advice(world: FileWorld, request: RowRequest, model: Model, simulated: str) -> LearnedScores:
-        """Return how devices rank items by a model: by its scores, or by its pairs."""
-        noise = typical_error(model.error)
-        if model.near is None:
-            return LearnedScores.noisy(model.score, noise, simulated)
-        ties = request.coins.permutation(world.items)
-        return pair_advice(model.near, model.score, ties, noise=noise, simulated=simulated)
-
-    def model_of_answers(self, world: FileWorld, request: RowRequest, user: Ints | None = None) -> Model:
-        """Return the model that is learned from devices, through rounds, ledgers and each device's own coins.
-
-        ``user`` holds the person behind each device; by default `people_of`.
-        """
-        user = people_of(world, request) if user is None else user
-        train = world.fold.train
-        scenario = self.scenario_of(world.items, request)
-        if scenario.policy == GROUPS:
-            user = request.coins.permutation(user)
-        ratings = StoredRatings(rows=train, user=user.astype(np.int32), rated_public=scenario.settings.rated_public)
-        population = Population(
-            scenario=scenario,
-            ratings=ratings,
-            truth=None,
-            split=None,
-            item_labels=np.array([""] * world.items, dtype=np.object_),
-            copies_max=int(np.bincount(user).max()),
-        )
-        return run(scenario, InProcess(1), population=population).outcome.model
-
-    def model_of_sample(
-        self, world: FileWorld, request: RowRequest, exchange: Callable[[Ask], Ask] = lambda ask: ask
-    ) -> Model:
-        """Return the model that is learned from sums that are sampled from their laws, round by round.
-
-        ``exchange`` returns what devices are asked in the place of what the policy asks.
-        """
-        resolved = resolve(self.scenario_of(world.items, request))
-        policy, learner, state = resolved.policy, resolved.learner, ServerState(devices=request.users)
-        assert self.law is not None  # `reaches` leaves out other units
-        while (following := policy.next_query(state)) is not None:
-            ask = exchange(following)
-            statistic = self.law(ask.query, world.fold, ask.stop - ask.first, request.coins)
-            state = learner.absorb(state, ask, statistic)
-        return learner.learn(state)[0]
-
-
-def liar_of(query: Query, world: FileWorld) -> Liar | None:
-    """Return what devices are worth that lie to a query about single items; None where it is no such query."""
-    if query.epsilon is None or (likes := likes_of_liar(query)) is None:
-        return None
-    own = int(query.parameters[PADDED]) if query.design == "set" else 1
-    return Liar(likes, share_to_lift(likes, laws.tenth_share(world.fold, own)))
-
-
 def set_sizes(settings: Comparison, items: int) -> Mapping[str, Any]:
     """Return the size of sets, or the share of devices that report how many items they like first."""
     return {"counted_group": settings.counted} if settings.counted else {"padded": min(settings.likes, items)}
@@ -261,11 +150,16 @@ def pair_settings(settings: Comparison, items: int) -> Mapping[str, Any]:
     return pair_constants(settings, items) | ({"counted_group": settings.counted} if settings.counted else {})
 
 
-SUBSET = LocalRow("subset", "subset", laws.subset_counts)
-MAXSENSE = LocalRow("MaxSense", "maxsense", laws.sensed_scores, lambda settings, _: {"theta": settings.sensed})
-SET = LocalRow("set", "set", laws.set_counts, set_sizes)
-SIGN = LocalRow("sign", "sign", laws.sign_agreements)
-PAIRS = LocalRow("pairs", "pairs", laws.group_counts, pair_settings)
+def row(mechanism: str, design: str, **more: Any) -> RunRow:
+    """Return a row of a mechanism of `blindrec run`."""
+    return RunRow(mechanism=mechanism, design=design, **more)
+
+
+SUBSET = row("subset", "subset")
+MAXSENSE = row("MaxSense", "maxsense", settings=lambda settings, _: {"theta": settings.sensed})
+SET = row("set", "set", settings=set_sizes)
+SIGN = row("sign", "sign")
+PAIRS = row("pairs", "pairs", settings=pair_settings)
 
 
 LIKING, JUDGING = 0.3, 0.15
@@ -316,9 +210,9 @@ class Directions(Row):
         rates, user = public_rates(world), people_of(world, request)
         if not self.rates_public:  # nobody is in two groups
             liking, judging, user = np.split(request.coins.permutation(user), np.cumsum(_groups(request.users)))
-            likes = SET.model_of_answers(world, replace(request, users=liking.size), liking)
-            means = SIGN.model_of_answers(world, replace(request, users=judging.size), judging)
-            rates = estimated_rates(likes, means, _rated(world, request))
+            likes = SET.answered(world, replace(request, users=liking.size), liking)
+            means = SIGN.answered(world, replace(request, users=judging.size), judging)
+            rates = estimated_rates(likes.model, means.model, _rated(world, request))
         query = question(request, rates)
         return model_of_sums(query, collected_sums(query, world, user, request), rates, request.settings)
 
@@ -326,11 +220,12 @@ class Directions(Row):
         rates, users = public_rates(world), request.users
         if not self.rates_public:
             liking, judging = _groups(users)
-            likes = SET.model_of_sample(world, replace(request, users=liking))
-            means = SIGN.model_of_sample(world, replace(request, users=judging))
-            rates, users = estimated_rates(likes, means, _rated(world, request)), users - liking - judging
+            likes = SET.sampled(world, replace(request, users=liking))
+            means = SIGN.sampled(world, replace(request, users=judging))
+            rates, users = estimated_rates(likes.model, means.model, _rated(world, request)), users - liking - judging
         query = question(request, rates)
-        sums = laws.pair_agreements(query, laws.pair_means(query, world.fold), users, request.coins)
+        sums = PairSigns().law(query, FilePeople(world.fold)).draw(users, request.coins)
+        assert isinstance(sums, AnchorStatistic)  # the statistic of queries about pairs
         return model_of_sums(query, sums, rates, request.settings)
 
     def remarks(self, settings: Comparison) -> tuple[str, ...]:

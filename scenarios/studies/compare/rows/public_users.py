@@ -79,7 +79,7 @@ def set_popularity(world: FileWorld, request: RowRequest, *, lifts: bool) -> Lea
     public, private = split_people(world, request)
     likes = world.matrix[public]
     declared = request.settings.model_copy(update={"counted": 0.0})  # weights need a known w
-    model = SET.model_of_answers(world.of(private), replace(request, users=private.size, settings=declared))
+    model = SET.answered(world.of(private), replace(request, users=private.size, settings=declared)).model
     sizes, counts = (np.rint(likes.sum(axis=axis)).astype(np.int64) for axis in (1, 0))
     of_public = PublicCounts(counts=counts, sizes=sizes)
     popularity, _ = of_public.posterior(model.score, model.error, request.settings.likes)

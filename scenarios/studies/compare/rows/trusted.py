@@ -5,26 +5,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import scipy
-from scipy import sparse, special
+from scipy import special
 
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon, as_float
-from coordinator.protocol.compiled import compiled
 from coordinator.protocol.decoding.curator import DiscreteLaplace
 from coordinator.protocol.decoding.pair_model import from_sums
 from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.item_models import LEAST_SCORE
 from coordinator.protocol.limits import memory_left, size_of
 from coordinator.protocol.mechanisms.totals import parts_of
+from scenarios.data.people import FilePeople
 from scenarios.studies.compare.advisors import ease_memory, fit_model, pair_advice, pair_design
-from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, Liar, RowRequest, TabledRow
-from scenarios.studies.compare.sum_laws import tenth_share
+from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, RowRequest, TabledRow
+from scenarios.studies.compare.run_row import honest_sets
 from scenarios.studies.compare.worlds import FileWorld
-from scenarios.theory.liars import share_to_lift
 
 MOST = 20_000  # Matrices of up to this many rows, people or items, are inverted
 
@@ -60,9 +58,6 @@ def model(name: str, world: FileWorld, request: RowRequest) -> LearnedScores:
 
 
 CHOICE = 10  # One part in so many of the squares of sensitivity / noise chooses which items are paired
-# Who is sampled more than once chooses anew each time which likes count, as long as so many likes are chosen in all;
-# beyond that at least so often, and each choice stands for several people
-MOST_CHOSEN, FEWEST_CHOICES = 1 << 20, 4
 
 
 def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float) -> float:
@@ -88,67 +83,11 @@ def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float) -> float:
     return sensitivity * math.exp(scipy.optimize.brentq(excess, math.log(1e-3), math.log(1e6)))
 
 
-def contributors(world: FileWorld, request: RowRequest) -> Floats:
-    """Return how many of the people who contribute each person of the file stands for, shape (people,)."""
-    if request.users == world.people:
-        return np.ones(world.people)
-    return request.coins.multinomial(request.users, np.full(world.people, 1 / world.people)).astype(np.float64)
-
-
-def limited_likes(world: FileWorld, request: RowRequest, people: Floats, most: int, pool: Indices | None = None) -> Any:
-    """Return people's likes among the items of a pool, by default all: a sparse matrix of shape (choices, M).
-
-    A person has ``most`` of these at most, drawn at random. A row is a choice of a person of the file, weighted by the
-    root of how many people it stands for, so that ``X'X`` counts pairs.
-    """
-    liked = world.fold.liked
-    if pool is not None:
-        place = np.full(world.items, -1, np.int32)
-        place[pool] = np.arange(pool.size)
-        liked = liked.where(place[liked.items] >= 0)
-    columns = liked.items if pool is None else place[liked.items]
-    numbers = np.minimum(liked.degrees, most)
-    choices = np.minimum(people, max(FEWEST_CHOICES, MOST_CHOSEN // max(int(numbers.sum()), 1))).astype(np.int64)
-    rows = np.repeat(np.arange(world.people), choices)
-    starts = np.concatenate([[0], np.cumsum(numbers[rows])])
-    places = _choose(liked.starts, rows, starts, request.coins.random(int(starts[-1])))
-    roots = np.repeat(np.sqrt(people[rows] / choices[rows]), numbers[rows])
-    return sparse.csr_array((roots, columns[places], starts), (rows.size, world.items if pool is None else pool.size))
-
-
-@compiled
-def _choose(starts: Ints, rows: Ints, ends: Ints, coins: Floats) -> Ints:
-    """Return the places of each row's likes, so many as lie between its ends, of all that its person has (Floyd)."""
-    places = np.empty(coins.size, np.int64)
-    for row in range(rows.size):
-        first, begin, stop = starts[rows[row]], ends[row], ends[row + 1]
-        surplus = starts[rows[row] + 1] - first - (stop - begin)
-        for at in range(begin, stop):
-            last = surplus + at - begin
-            place = first + np.int64(coins[at] * (last + 1)) if surplus else first + last
-            for earlier in range(begin, at):
-                if places[earlier] == place:
-                    place = first + last
-                    break
-            places[at] = place
-    return places
-
-
-def counts_of(likes: Any) -> Floats:
-    """Return how many people like each item, float64, shape (N,)."""
-    return np.asarray(likes.power(2).sum(axis=0), np.float64)
-
-
-def honest_sets(world: FileWorld, most: int) -> Liar:
-    """Return what a liar is worth of whom at most so many likes count, each of them once: one like of an item."""
-    return Liar(1.0, share_to_lift(1.0, tenth_share(world.fold, most)))
-
-
 def laplace_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
     """Count at most ``curated`` likes of each person, with discrete Laplace noise: epsilon-private."""
     most = request.settings.curated
     noise = laplace_noise(request.epsilon, most, request.settings.relation)
-    counts = np.rint(counts_of(limited_likes(world, request, contributors(world, request), most))).astype(np.int64)
+    counts = np.rint(FilePeople(world.fold).totals(most, request.users, request.coins)).astype(np.int64)
     noisy = (counts + noise.draw(counts.size, request.coins)).astype(np.float64)
     return replace(LearnedScores.noisy(noisy, math.sqrt(noise.variance)), liar=honest_sets(world, most))
 
@@ -158,7 +97,7 @@ def gaussian_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
     settings = request.settings
     most = min(settings.likes, world.items)
     noise = gaussian_noise(request.epsilon, item_change(most, settings.relation), request.delta)
-    counts = counts_of(limited_likes(world, request, contributors(world, request), most))
+    counts = FilePeople(world.fold).totals(most, request.users, request.coins)
     learned = LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
     return replace(learned, liar=honest_sets(world, most))
 
@@ -207,12 +146,13 @@ def pairs_of_sums(
     world: FileWorld, request: RowRequest, of_items: SumNoise, of_pairs: SumNoise, simulated: str | None = None
 ) -> LearnedScores:
     """Choose the items with the largest noisy counts, and apply EASE to noisy counts of their pairs."""
-    people, design = contributors(world, request), pair_design(request.settings, world.items)
-    counts = counts_of(limited_likes(world, request, people, design.device_likes))
+    people = FilePeople(world.fold).sample(request.users, request.coins)
+    design = pair_design(request.settings, world.items)
+    counts = people.totals(design.device_likes, request.users, request.coins)
     counts += of_items.draw(request.coins, counts.size)
     pool = np.sort(request.ranked(counts)[: design.top]).astype(np.int32)
-    likes = limited_likes(world, request, people, design.device_likes, pool)
-    gram = (likes.T @ likes).toarray() + symmetric(of_pairs.draw(request.coins, (pool.size, pool.size)))
+    gram = people.among(pool).pair_totals(design.device_likes, request.users, request.coins)
+    gram += symmetric(of_pairs.draw(request.coins, (pool.size, pool.size)))
     users, ties = request.users, request.coins.permutation(world.items)
     with one_thread():
         pairs = from_sums(pool, gram, users, of_pairs.deviation)

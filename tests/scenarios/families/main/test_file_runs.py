@@ -184,7 +184,7 @@ def test_the_comparison_weighs_alike(file: Path) -> None:
     public, private = split_people(world, asked)
     liked = world.fold.liked.of(public)
     counts = PublicCounts(counts=liked.raters, sizes=liked.degrees)
-    model = SET.model_of_answers(world.of(private), replace(asked, users=private.size))
+    model = SET.answered(world.of(private), replace(asked, users=private.size)).model
     row = registered_rows()["two-tier: popularity with set"].advise(world, asked)
     assert row.popularity == pytest.approx(counts.weighed(model, 6).score, rel=1e-12)
 

@@ -7,8 +7,8 @@ from runs import here, small
 from thoroughness import size
 
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.law import BlockPeople
 from coordinator.protocol.mechanisms import subsets_of
-from coordinator.protocol.moments.count_moments import set_shares
 from coordinator.protocol.value_channels import PADDED
 from scenarios.families.main.run import MainResult
 
@@ -23,9 +23,8 @@ def ran(**changes: Any) -> MainResult:
 
 def shares_liked(run: MainResult, padded: int) -> Floats:
     """The probability that an item is among a device's values, for each item."""
-    levels: Floats = set_shares(run.resolved.block, padded)
-    assert run.population.truth is not None
-    return levels[run.population.truth]
+    people = BlockPeople.of(run.resolved.block, run.population.truth)
+    return people.likers(lambda likes: np.minimum(1, padded / likes))
 
 
 def deviations(run: MainResult, shares: Floats) -> Floats:

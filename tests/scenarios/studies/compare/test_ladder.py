@@ -19,24 +19,24 @@ from benchmarks.worth import FILES, LIED_TO, SHOWN_RUNGS
 from coordinator.protocol.amplification import best_set, shuffled_delta
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import DELTA
-from coordinator.protocol.mechanisms import mechanism_of
+from coordinator.protocol.mechanisms import mechanism_of, subsets_of, totals
 from coordinator.protocol.mechanisms.oracles import SHARE
 from coordinator.protocol.mechanisms.sets import Set
+from coordinator.protocol.mechanisms.totals import CHANGES, PairTotals, dose
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.count_moments import best_subset
-from coordinator.protocol.noise import dummies_delta, gaussian_deviation, least_dummies
+from coordinator.protocol.noise import dummies_delta, least_dummies
 from coordinator.protocol.trust_models import LADDER
 from coordinator.protocol.value_channels import PADDED, subset_channel
-from scenarios.data.rating_split import LikesFold
+from scenarios.data.people import FilePeople
 from scenarios.show.records import pictures_of
 from scenarios.studies.compare.advisors import pair_design
 from scenarios.studies.compare.comparison import comparison
 from scenarios.studies.compare.comparison_settings import EVERY_MODEL, Comparison
 from scenarios.studies.compare.row import AGGREGATE, LearnedScores, RowRequest
 from scenarios.studies.compare.rows import registered_rows, shuffled, trusted, two_servers
-from scenarios.studies.compare.rows.shuffled import ShuffledRow, amplified
+from scenarios.studies.compare.run_row import RunRow
 from scenarios.studies.compare.scoring import rows_of
-from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.worlds import FileWorld, world_of
 from scenarios.theory.liars import likes_of_liar, share_to_lift
 
@@ -78,36 +78,26 @@ def test_each_of_two_servers_adds_a_full_dose(world: FileWorld, monkeypatch: pyt
         assert {one.simulated for one in every} == {AGGREGATE}
         return np.array([one.popularity for one in every]) - world.popularity
 
-    dose = gaussian_deviation(changes=2 * LIKES, epsilon=FOUR, delta=DELTA)
-    assert variance_fits(noise(), 2 * dose**2)
+    one = dose(FOUR, DELTA, 2 * LIKES, devices=False)
+    assert variance_fits(noise(), 2 * one**2)
     stated = ROWS["two-servers: popularity"].advise(world, request(FOUR, users=world.people)).noise
-    assert stated == pytest.approx(math.sqrt(2) * dose)
-    monkeypatch.setattr(two_servers, "SERVERS", 1)
-    assert not variance_fits(noise(), 2 * dose**2)
+    assert stated == pytest.approx(math.sqrt(2) * one)
+    monkeypatch.setattr(totals, "SERVERS", 1)
+    assert not variance_fits(noise(), 2 * one**2)
 
 
-def test_totals_that_change_where_a_person_is_replaced_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_totals_that_change_where_a_person_is_replaced_are_counted(tmp_path: Path) -> None:
     """All pairs of people with at most three of six items; the two releases of pairs spend epsilon together."""
     sets = [np.array(likes) for likes in product((0, 1), repeat=6) if sum(likes) <= 3]
     tables = [np.outer(likes, likes)[np.triu_indices(6)] for likes in sets]
     single, paired = (max(int(np.abs(one - other).sum()) for one in of for other in of) for of in (sets, tables))
-    asked: list[tuple[str, Fraction, int, float]] = []
-    for name in ("both_gaussian", "both_laplace"):
-
-        def look(epsilon: Fraction, number: int, delta: float = 0.0, name: str = name) -> Any:
-            asked.append((name, epsilon, number, delta))
-            return two_servers.no_noise()
-
-        monkeypatch.setattr(two_servers, name, look)
-    monkeypatch.setattr(two_servers, "pairs_of_sums", lambda *_: None)
-    monkeypatch.setattr(two_servers, "totals", lambda *_: None)
-    small: Any = type("Six", (), {"items": 6})()
-    for row in two_servers.ROWS:
-        row.advise(small, request(ONE, likes=3, curated=3, co_liked=3))
-    assert [name for name, *_ in asked] == ["both_gaussian", "both_laplace", "both_gaussian", "both_gaussian"]
-    assert [number for _, _, number, _ in asked] == [single, single, single, paired]
-    (_, whole, _, delta), _, (_, choice, _, one), (_, rest, _, other) = asked
-    assert (choice + rest, one + other) == (whole, delta) == (ONE, request(ONE).delta)
+    path = write_movielens(tmp_path / "six.csv", likes([range(1 + person % 5) for person in range(30)] + [range(6)]))
+    six, asked = world_of(Comparison(ratings=path, like_from=4), 0), request(ONE, likes=3, curated=3, co_liked=3)
+    queries = [ask.query for row in two_servers.ROWS for ask in row.sampled(six, asked).state.asked]
+    totals, laplace, choice, rest = queries
+    assert [query.parameters[CHANGES] for query in queries] == [single, single, single, paired]
+    assert [query.parameters["delta"] for query in queries] == [asked.delta, 0, asked.delta / 2, asked.delta / 2]
+    assert present(choice.epsilon) + present(rest.epsilon) == totals.epsilon == laplace.epsilon == ONE
 
 
 # A shuffler
@@ -116,12 +106,10 @@ def test_totals_that_change_where_a_person_is_replaced_are_counted(monkeypatch: 
 def expected(name: str, world: FileWorld, users: int, counted_on: int) -> tuple[Floats, Floats]:
     """Mean and deviation of estimates by 'set' or 'subset', for a local epsilon and k computed for another n."""
     own = LIKES if name == "set" else 1
-    share = SHARE * own / LIKES
-    best = best_set(items=ITEMS, padded=own, epsilon=ONE, devices=counted_on, delta=DELTA, share=share)
+    best = best_set(items=ITEMS, padded=own, epsilon=ONE, devices=counted_on, delta=DELTA, share=SHARE)
     channel = subset_channel(best.local_epsilon, values=ITEMS + own, padded=own, subset_size=best.subset_size)
     mine, other = map(float, channel.rates)
-    degrees = np.maximum(world.fold.liked.degrees, 1)
-    held = mean_of_likers(world.fold, np.minimum(1.0, own / degrees))
+    held = FilePeople(world.fold).likers(lambda likes: np.minimum(1.0, own / likes))
     named = other + (mine - other) * held
     return held, np.sqrt(named * (1 - named) / users) / (mine - other)
 
@@ -141,25 +129,19 @@ def test_shuffled_reports_have_the_noise_of_the_local_epsilon_for_so_many(name: 
         assert not variance_fits((estimates - held) / other, 1.0)
 
 
-def asked_of(row: ShuffledRow, world: FileWorld, epsilon: Fraction, users: int) -> list[tuple[Query, int]]:
+def asked_of(row: RunRow, world: FileWorld, epsilon: Fraction, users: int) -> list[tuple[Query, int]]:
     """What devices are asked, and how many of them."""
-    asked: list[tuple[Query, int]] = []
-    law = present(row.local.law)
-
-    def look(query: Query, fold: LikesFold, devices: int, coins: np.random.Generator) -> Any:
-        asked.append((query, devices))
-        return law(query, fold, devices, coins)
-
-    advised = replace(row, local=replace(row.local, law=look)).advise(world, request(epsilon, users=users))
+    asked = [(ask.query, ask.stop - ask.first) for ask in row.sampled(world, request(epsilon, users=users)).state.asked]
+    advised = row.advise(world, request(epsilon, users=users))
     assert advised.epsilon_local == max(float(query.epsilon) for query, _ in asked if query.epsilon is not None)
     return asked
 
 
-SHUFFLED_ROWS = [row for row in shuffled.ROWS if isinstance(row, ShuffledRow)]
+SHUFFLED_ROWS = [row for row in shuffled.ROWS if isinstance(row, RunRow)]
 
 
 @pytest.mark.parametrize("row", SHUFFLED_ROWS, ids=lambda row: row.mechanism)
-def test_each_group_of_devices_has_the_local_epsilon_of_its_own_number(row: ShuffledRow, world: FileWorld) -> None:
+def test_each_group_of_devices_has_the_local_epsilon_of_its_own_number(row: RunRow, world: FileWorld) -> None:
     """The central epsilon is certified for as many as are shuffled together, and for half as many it is not."""
     asked = asked_of(row, world, ONE, 20_000)
     assert sum(devices for _, devices in asked) == 20_000
@@ -179,7 +161,7 @@ def test_without_epsilon_nothing_is_amplified(world: FileWorld) -> None:
     for name in ("set", "subset", "pairs", "ones"):
         assert ROWS[f"shuffled: {name}"].advise(world, free).epsilon_local is None
     query = set_query(epsilon=None)
-    assert amplified(query, 10, free) is query
+    assert subsets_of(query).amplified(query, 10, DELTA) is query
     exact = ROWS["shuffled: ones"].advise(world, request(None, users=world.people))
     assert exact.popularity.tolist() == world.popularity.tolist()
 
@@ -320,6 +302,10 @@ def test_a_delta_above_one_in_all_people_is_refused(ratings: Path, blindrec: Com
 
 
 def noise_of_pairs(model: str, world: FileWorld, **settings: Any) -> list[float]:
+    asked, row = request(ONE, **settings), ROWS[f"{model}: pairs with EASE"]
+    if isinstance(row, RunRow):
+        queries = [ask.query for ask in row.sampled(world, asked).state.asked]
+        return [PairTotals().deviation(query, asked.users) for query in queries]
     deviations: list[float] = []
 
     def look(*arguments: Any) -> LearnedScores:
@@ -327,8 +313,8 @@ def noise_of_pairs(model: str, world: FileWorld, **settings: Any) -> list[float]
         return LearnedScores.noisy(world.popularity, 0.0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trusted if model == "curator" else two_servers, "pairs_of_sums", look)
-        ROWS[f"{model}: pairs with EASE"].advise(world, request(ONE, **settings))
+        patch.setattr(trusted, "pairs_of_sums", look)
+        row.advise(world, asked)
     return deviations
 
 
@@ -401,7 +387,7 @@ def test_folders_of_before_go_on(ratings: Path) -> None:
 
 def test_sets_of_few_likes_are_as_small_as_those_of_pairs(world: FileWorld) -> None:
     row = ROWS["shuffled: set (few likes)"]
-    assert isinstance(row, ShuffledRow)
+    assert isinstance(row, RunRow)
     ((query, _),) = asked_of(row, world, ONE, 9000)
     assert query.parameters[PADDED] == pair_design(request(ONE).settings, world.items).device_likes == LIKES // 2
     ((larger, _),) = asked_of(ROWS["shuffled: set"], world, ONE, 9000)  # type: ignore[arg-type] # as above
@@ -424,7 +410,8 @@ def test_likes_that_one_liar_is_worth_are_those_of_the_reference() -> None:
     """
     values = best_subset(9724 + 50, own=50, epsilon=ONE, share=0.139)
     asked = replace(request(ONE), settings=Comparison(ratings=Path("none.csv")))
-    shuffled_query = amplified(set_query(), 61_000, asked)
+    query = set_query()
+    shuffled_query = subsets_of(query).amplified(query, 61_000, asked.delta)
     told = [likes_of_liar(set_query(values)), likes_of_liar(shuffled_query), 1.0]
     assert told == pytest.approx([198, 53, 1], rel=0.02)
     assert likes_of_liar(set_query()) == pytest.approx(198, rel=0.03)

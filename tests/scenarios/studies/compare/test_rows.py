@@ -17,25 +17,29 @@ from statistical import hoeffding_radius, normal_radius
 from actors.advice import public_order
 from actors.device import Cohort
 from actors.ratings import StoredRatings
-from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.decoding.pair_model import ease
-from coordinator.protocol.mechanisms.anchor import AnchorSensing
+from coordinator.protocol.mechanisms.anchor import AnchorSensing, PairSigns
 from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.pools import centres_of
 from coordinator.protocol.rating_table import Likes, starts_of
+from coordinator.protocol.statistics.signs import AnchorStatistic
 from coordinator.protocol.trust_models import PUBLIC_RATES
+from scenarios.data import people as file_people
+from scenarios.data.people import FilePeople
 from scenarios.data.populations import public_people
 from scenarios.data.rating_split import LikesFold
 from scenarios.families.two_tier.two_tier_scenario import needs_scale
 from scenarios.studies.compare.advisors import MODELS, fit_model, pair_design
 from scenarios.studies.compare.comparison_settings import COORDINATOR, Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, RowRequest
-from scenarios.studies.compare.rows import local, public_users, registered_rows, trusted
-from scenarios.studies.compare.rows.local import PAIRS, Directions, LocalRow, people_of
+from scenarios.studies.compare.rows import local, public_users, registered_rows
+from scenarios.studies.compare.rows.local import PAIRS, Directions
 from scenarios.studies.compare.rows.public_users import COMPLETIONS, KAPPAS, chosen_kappa, ratings_left, split_people
-from scenarios.studies.compare.rows.trusted import contributors, item_change, laplace_noise, limited_likes, pair_change
+from scenarios.studies.compare.rows.trusted import item_change, laplace_noise, pair_change
+from scenarios.studies.compare.run_row import RunRow, people_of
 from scenarios.studies.compare.scoring import SERVED, TOP, ListScores, _lists, score
-from scenarios.studies.compare.sum_laws import pair_agreements, pair_means
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 
 SEEDS, NOTHING = 30, Fraction(1, 1000)
@@ -145,14 +149,14 @@ def test_a_row_gives_the_advice_of_a_run(name: str, tmp_path: Path) -> None:
     """With few likes in a few items lists differ from device to device; `pairs` asks about all items, or 20 of 30."""
     settings = with_features(tmp_path, likes=6)
     world, row = world_of(settings, 0), registered_rows()[f"local: {name}"]
-    assert isinstance(row, LocalRow)
+    assert isinstance(row, RunRow)
     if name == "pairs":
         row = replace(row, settings=lambda *_: {"pair_items": 20})
 
     def asked() -> RowRequest:
         return request(settings, epsilon=Fraction(8), users=3000)
 
-    model, advised = row.model_of_answers(world, asked()), row.advise(world, asked())
+    model, advised = row.answered(world, asked()).model, row.advise(world, asked())
     one = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)  # as `run_job` hands it to devices
     for lists in lists_of_devices(world, one, advised):
         assert len(set(map(tuple, lists))) > world.people / 3
@@ -282,12 +286,12 @@ def test_a_curator_and_devices_count_pairs_of_as_many_items_and_likes(changes: d
 def test_likes_of_a_pool_are_limited(planted: FileWorld, monkeypatch: pytest.MonkeyPatch, *, affordable: bool) -> None:
     """Everybody who is sampled chooses anew; where these are too many, each choice stands for several people."""
     if not affordable:
-        monkeypatch.setattr(trusted, "MOST_CHOSEN", 1)
-    asked, pool = curated(10 * planted.people, 1), np.arange(5, 25, dtype=np.int32)
-    people = contributors(planted, asked)
-    limited = limited_likes(planted, asked, people, 3, pool)
-    assert people.sum() == asked.users
-    choices = people if affordable else np.minimum(people, trusted.FEWEST_CHOICES)
+        monkeypatch.setattr(file_people, "MOST_CHOSEN", 1)
+    users, pool, coins = 10 * planted.people, np.arange(5, 25, dtype=np.int32), np.random.default_rng(3)
+    asked = FilePeople(planted.fold).sample(users, coins)
+    people, limited = present(asked.copies), asked.among(pool).limited(3, users, coins)
+    assert people.sum() == users
+    choices = people if affordable else np.minimum(people, file_people.FEWEST_CHOICES)
     rows = np.repeat(np.arange(planted.people), choices.astype(int))
     assert limited.shape == (rows.size, pool.size)
     full = np.minimum(np.asarray(planted.matrix[:, pool].sum(axis=1)), 3)
@@ -303,7 +307,7 @@ def test_any_three_likes_of_six_are_chosen_alike() -> None:
     for degree, sets in ((6, 20), (7, 35)):
         coins, draws = np.random.default_rng(degree), 40_000
         rows = np.array([0, degree]), np.zeros(draws, np.int64), 3 * np.arange(draws + 1)
-        places = trusted._choose(*rows, coins.random(3 * draws))
+        places = file_people._choose(*rows, coins.random(3 * draws))
         shares = np.unique(np.sort(places.reshape(draws, 3), axis=1), axis=0, return_counts=True)[1] / draws
         assert shares.size == sets
         radius = hoeffding_radius(draws, false_alarm=1e-6 / sets)
@@ -378,7 +382,7 @@ def query_of(epsilon: Epsilon, centres: np.ndarray) -> Query:
 
 
 def means(world: FileWorld, centres: np.ndarray = CENTRES) -> Floats:
-    return pair_means(query_of(None, centres), world.fold)
+    return FilePeople(world.fold, POOL).pair_signs(*centres_of(query_of(None, centres)))
 
 
 @pytest.mark.parametrize("number", [2, 3, 4, 5, 6, 7])
@@ -404,11 +408,16 @@ def test_the_law_of_directions_is_that_of_devices() -> None:
     asked = curated(users, 4, 0, likes=6)
     query = query_of(asked.epsilon, CENTRES)
     answered = local.collected_sums(query, world, people_of(world, asked), asked)
-    drawn = pair_agreements(query, means(world), users, np.random.default_rng(0))
-    wrong = pair_agreements(query, means(world, -CENTRES), users, np.random.default_rng(0))
+
+    def drawn(centres: np.ndarray) -> Ints:
+        law = PairSigns().law(query_of(asked.epsilon, centres), FilePeople(world.fold))
+        sums = law.draw(users, np.random.default_rng(0))
+        assert isinstance(sums, AnchorStatistic)
+        return sums.pairs
+
     radius = normal_radius(np.sqrt(2 * users) / 2, comparisons=answered.pairs.size)
-    assert np.abs(answered.pairs - drawn.pairs).max() < radius
-    assert np.abs(answered.pairs - wrong.pairs).max() > radius
+    assert np.abs(answered.pairs - drawn(CENTRES)).max() < radius
+    assert np.abs(answered.pairs - drawn(-CENTRES)).max() > radius
 
 
 @pytest.fixture(scope="module")

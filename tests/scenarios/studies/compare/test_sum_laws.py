@@ -9,25 +9,35 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
-from runs import likes, planted_ratings, write_movielens
+from runs import likes, planted_ratings, present, write_movielens
 from statistical import binomial_bounds, normal_radius
 
 from actors.device import Cohort
 from actors.ratings import StoredRatings
+from coordinator.protocol import trust_models
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.mechanisms import subsets_of
-from coordinator.protocol.mechanisms.sets import CountedSet
+from coordinator.protocol.mechanisms.anchor import PairSigns
+from coordinator.protocol.mechanisms.sets import CountedSet, Pairs
 from coordinator.protocol.statistics.counts import SIZED, SIZED_TOP, GroupStatistic
 from coordinator.server.aggregation import aggregate
+from coordinator.server.rounds.conductor import run_rounds
+from coordinator.server.rounds.rounds import QueryRounds
+from scenarios.backends.draws import Drawn
 from scenarios.config.resolve import resolve
+from scenarios.config.scenario import Scenario
+from scenarios.data.people import FilePeople
+from scenarios.data.populations import populate
+from scenarios.data.rating_split import fold_of
+from scenarios.families.main.run import query_plan
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, RowRequest
 from scenarios.studies.compare.rows import registered_rows
-from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
-from scenarios.studies.compare.sum_laws import group_counts, pair_agreements, shares_of
+from scenarios.studies.compare.rows.local import PAIRS, SET
+from scenarios.studies.compare.run_row import RunRow
 from scenarios.studies.compare.worlds import FileWorld, world_of
 
-LOCAL = [row for row in registered_rows().values() if isinstance(row, LocalRow)]
+LOCAL = [row for row in registered_rows().values() if isinstance(row, RunRow) and row.trust_model == trust_models.LOCAL]
 SEEDS, FEW_ITEMS = 12, 14
 
 
@@ -69,7 +79,7 @@ def doubt(answered: Floats, sample: Floats) -> float:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("row", LOCAL, ids=lambda row: row.mechanism)
-def test_the_law_is_that_of_devices(row: LocalRow, planted: FileWorld) -> None:
+def test_the_law_is_that_of_devices(row: RunRow, planted: FileWorld) -> None:
     """False alarm 1e-6 a mechanism, if the items' spreads are alike; the twin's likes are those of other people.
 
     MaxSense has no twin here: its scores barely depend on who rates.
@@ -77,9 +87,9 @@ def test_the_law_is_that_of_devices(row: LocalRow, planted: FileWorld) -> None:
     fold = planted.fold
     liked, train = fold.liked.where(fold.liked.owners % 3 > 0), fold.train.where(fold.train.owners % 3 > 0)
     other = replace(planted, fold=replace(fold, liked=liked, train=train))
-    answered = np.array([row.model_of_answers(planted, request(4, seed)).score for seed in range(SEEDS)])
+    answered = np.array([row.answered(planted, request(4, seed)).model.score for seed in range(SEEDS)])
     same, wrong = (
-        np.array([row.model_of_sample(world, request(4, first + seed)).score for seed in range(SEEDS)])
+        np.array([row.sampled(world, request(4, first + seed)).model.score for seed in range(SEEDS)])
         for world, first in ((planted, 100), (other, 0))
     )
     radius = 1.2 * normal_radius(1.0, comparisons=planted.items)
@@ -92,8 +102,9 @@ def test_the_law_of_pairs_is_that_of_devices(few_items: FileWorld) -> None:
     """Weights of the model of pairs: false alarm 1e-6; the twin's epsilon is another."""
 
     def weights(epsilon: int, first: int, *, law: bool) -> Floats:
-        learn = PAIRS.model_of_sample if law else PAIRS.model_of_answers
-        models = [learn(few_items, request(epsilon, first + seed, users=20_000, likes=8)).near for seed in range(SEEDS)]
+        learn = PAIRS.sampled if law else PAIRS.answered
+        asked = [request(epsilon, first + seed, users=20_000, likes=8) for seed in range(SEEDS)]
+        models = [learn(few_items, one).model.near for one in asked]
         return np.array([model.weights.ravel() for model in models if model is not None])
 
     answered, same, other = weights(4, 0, law=False), weights(4, 100, law=True), weights(2, 100, law=True)
@@ -113,7 +124,8 @@ def test_devices_report_numbers_of_likes_as_the_law_says(skewed: FileWorld, pool
     answers = aggregate(query, Cohort(devices, worlds.SECRET, 0, user.size, Fraction(2)).answer(query, 0, user.size))
     assert isinstance(answers, GroupStatistic)
     counts = answers.of(SIZED if pool is None else SIZED_TOP).sums
-    shares, rates = shares_of(query, skewed.fold), subsets_of(query).reports(query)
+    people, rates = FilePeople(skewed.fold), subsets_of(query).reports(query)
+    shares, _ = Pairs().value_shares(query, people.among(pool))
     assert shares.sum() == pytest.approx(1)
 
     def alarms(contrast: float) -> bool:
@@ -123,7 +135,8 @@ def test_devices_report_numbers_of_likes_as_the_law_says(skewed: FileWorld, pool
 
     assert not alarms(rates.contrast)
     assert alarms(0.9 * rates.contrast)
-    sample = group_counts(query, skewed.fold, user.size, np.random.default_rng(2))
+    sample = Pairs().law(query, people).draw(user.size, np.random.default_rng(2))
+    assert isinstance(sample, GroupStatistic)
     assert sample.of(SIZED if pool is None else SIZED_TOP).sums.sum() == user.size
 
 
@@ -150,7 +163,50 @@ def test_pairs_ask_for_numbers_of_likes_as_well_and_two_tiers_do_not(skewed: Fil
 
 def test_a_chance_that_rounding_put_above_one_is_one() -> None:
     """Without noise everybody agrees where all do: a mean may be above 1 by its last bits."""
-    query: Any = SimpleNamespace(epsilon=None)
-    means = np.array([1, -1]) * (1 + 2.0**-51)
-    agreed = pair_agreements(query, means, 1000, np.random.default_rng(0)).pairs
-    assert agreed.tolist() == [1000, 0]
+    query: Any = SimpleNamespace(epsilon=None, pool=np.arange(3), centres=None)
+    people: Any = SimpleNamespace(among=lambda _: people, pair_signs=lambda *_: np.array([1, -1]) * (1 + 2.0**-51))
+    sums: Any = PairSigns().law(query, people).draw(1000, np.random.default_rng(0))
+    assert sums.pairs.tolist() == [1000, 0]
+
+
+SHUFFLED = {"trust": "shuffled", "expected_answers": 1}
+RUNS: dict[str, dict[str, Any]] = {
+    "local: set": {"design": "set", "padded": 6},
+    "local: sign": {"design": "sign"},
+    "local: subset": {"design": "subset"},
+    "shuffled: set": {"design": "set", "padded": 6, "trust": "shuffled", "expected_answers": 1},
+    "shuffled: pairs": {
+        "design": "pairs",
+        "pair_items": 20,
+        "pair_likes": 3,
+        "trust": "shuffled",
+        "expected_answers": 1,
+    },
+    "two-servers: popularity": {"design": "totals", "most_likes": 6},
+    "two-servers: pairs with EASE": {"design": "pair-totals", "pair_items": 20, "pair_likes": 3},
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("users", [60, 6000])
+def test_a_row_is_a_run_whose_sums_are_drawn(name: str, users: int, tmp_path: Path) -> None:
+    """To the last digit: `blindrec run` of the same file, seed and settings, with drawn sums in place of devices."""
+    path = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=30, each=12))
+    settings = Comparison(ratings=path, like_from=4, likes=6, top=20, co_liked=3, devices=0, held_out=0.25)
+    asked = RowRequest(settings=settings, epsilon=Fraction(4), users=users, seed=3)
+    row = registered_rows()[name]
+    learned = row.advise(world_of(settings, 3), asked)
+
+    files: dict[str, Any] = {"ratings": path, "like_from": 4, "held_out": 0.25, "seed": 3}
+    files |= {} if row.trust_model == trust_models.LOCAL else {"delta": asked.delta}
+    population = populate(Scenario(**files, **RUNS[name], rated=6, users=users, epsilon=4))
+    spec, again = resolve(population.scenario), RowRequest(settings=settings, epsilon=Fraction(4), users=users, seed=3)
+    people = FilePeople(fold_of(present(population.split)))
+    if row.trust_model == "two-servers":
+        people = people.sample(users, again.coins)
+    process = QueryRounds(query_plan(spec), Drawn(people, again.coins))
+    model = run_rounds(process, keep=lambda _: None).model
+    assert np.array_equal(model.score, learned.popularity)
+    if "pairs" in name:
+        pool, _ = present(learned.before)
+        assert np.array_equal(present(model.near).pool, pool)

@@ -15,19 +15,20 @@ from statistical import normal_radius, variance_fits
 from worlds import scores_of
 
 from actors.device import Cohort
-from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.estimates import contrasts_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import InWorld
+from coordinator.protocol.mechanisms.maxsense import given_sensed
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.blocks import BlockParameters, maxsense_moments
-from coordinator.protocol.moments.emulation import EmulatedDevices, given_sensed
 from coordinator.protocol.statistics.scores import ScoreStatistic
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import digest
+from scenarios.backends.draws import Drawn
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import liked_share, populate
@@ -35,7 +36,6 @@ from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult
 from scenarios.studies.sweep import threshold
 from scenarios.studies.sweep.threshold import BisectionRange, EmulatedPrefixes, Prefixes, ThresholdMeasurement
-from scenarios.theory.emulated_runs import Emulated
 
 SCENARIOS = [
     small(users=5000, seed=3),
@@ -271,29 +271,25 @@ def scores_in(query: Query, told: ScoreStatistic) -> Floats:
     return scores[query.pool]
 
 
-def drawn(scenario: Scenario) -> Emulated:
+def drawn(scenario: Scenario) -> Drawn:
     return threshold.emulated_devices(populate(scenario), resolve(scenario))
 
 
 def emulated(scenario: Scenario, query: Query) -> Floats:
     devices = drawn(scenario)
     asks = [Ask(query=query, first=turn * USERS, stop=(turn + 1) * USERS) for turn in range(ROUNDS)]
-    return np.array([scores_in(query, devices.ask(ask)[0]) for ask in asks], float)
-
-
-def crowd_of(devices: Emulated, liked: Floats2) -> EmulatedDevices:
-    return EmulatedDevices(likes=liked, class_shares=devices.class_shares, rated=devices.rated, users=USERS)
+    return np.array([scores_in(query, scores_of(devices.ask(ask)[0])) for ask in asks], float)
 
 
 def expected_scores(scenario: Scenario, query: Query) -> tuple[Floats, Floats]:
     """Mean and variance of every item's agreements, or of its centred score, over rounds of `USERS` devices."""
-    devices = drawn(scenario)
-    liked = devices.likes[:, present(query.pool)]
+    people = drawn(scenario).people
+    liked = [likes for _, likes in people.among(present(query.pool)).classes]
     if query.design == "maxsense":
-        sensing, (given, rate) = query.parameters["sensing"], given_sensed(query, crowd_of(devices, liked))
+        sensing, (given, rate) = query.parameters["sensing"], given_sensed(query, people)
         spread = sensing * (1 - sensing) * rate * (1 - rate)
         return (USERS - 1) * sensing * (given - rate), np.full(given.size, USERS * spread)
-    mean = np.zeros(liked.shape[1])
+    mean = np.zeros(liked[0].size)
     for likes in liked:  # classes have equal shares
         contrast, offset = contrasts_of(query, rated=scenario.rated or 0, likes=likes)
         mean += (contrast * (2 * likes - 1) + offset) / len(liked)
@@ -365,12 +361,12 @@ def test_what_is_not_asked_about_stays_empty_nothing_is_released_and_no_other_de
 
 def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
     grown, again = (EmulatedPrefixes(signs(users=10**6), block=50) for _ in range(2))
-    told = [grown.statistic(blocks) for blocks in (4, 2, 4, 7)]
+    told = [scores_of(grown.statistic(blocks)) for blocks in (4, 2, 4, 7)]
     assert [one.devices for one in told] == [200, 100, 200, 350]
     assert np.array_equal(told[0].scores, told[2].scores)
     assert ((told[1].scores <= told[0].scores) & (told[0].scores <= told[3].scores)).all()
     for blocks in (7, 2):
-        assert np.array_equal(again.statistic(blocks).scores, grown.statistic(blocks).scores)
+        assert np.array_equal(scores_of(again.statistic(blocks)).scores, scores_of(grown.statistic(blocks)).scores)
 
 
 def test_sets_about_all_items_have_the_planners_moments() -> None:
@@ -379,8 +375,7 @@ def test_sets_about_all_items_have_the_planners_moments() -> None:
     population = populate(scenario)
     assert population.truth is not None
     query = resolve(scenario).design.query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
-    devices = drawn(scenario)
-    given, rate = given_sensed(query, crowd_of(devices, devices.likes))
+    given, rate = given_sensed(query, drawn(scenario).people)
     shares, sizes = np.array([0.3, 0.7]), np.bincount(population.truth)
     block = BlockParameters(rated=5, like=np.array(scenario.like), class_shares=shares, cluster_sizes=sizes)
     exact = maxsense_moments(block, sensing=query.parameters["sensing"], epsilon=1.0)
