@@ -27,15 +27,14 @@ from coordinator.protocol.custom import (
     question_of,
 )
 from coordinator.protocol.decoding.estimates import Estimates
-from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.mechanism import (
     FIXED,
+    KMEANS,
     ONE_ROUND,
     POOLED,
     POSTERIOR,
-    Decoding,
     DeviceCoins,
     DeviceRatings,
     Mechanism,
@@ -44,13 +43,12 @@ from coordinator.protocol.mechanism import (
     World,
     query_of,
 )
-from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.moments.sign_moments import SignMoments
 from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.protocol.statistics.statistic import Statistic, device_counts, no_answer
 from coordinator.protocol.value_channels import value_bits
 
-KMEANS = "k-means"  # Name of the decoder that clusters the class's values
 DECODERS = (KMEANS, POSTERIOR)
 MANY = 1_000_000  # Number of devices from whose typical counts an answer's information follows
 MOST_VALUES = 1 << 31  # Bound of a likelihood's private values if its question does not give one
@@ -305,6 +303,11 @@ class CustomAdapter(Mechanism):
             raise self.own.fail("sampler", query.round, "some of its bits are neither 0 nor 1")
         return np.ascontiguousarray(released, np.uint8)
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether the class's sums count outputs or bits, as they do by default."""
+        return not counts_itself(self.own.mechanism)
+
     def count(self, query: Query, release: Release) -> Statistic:
         """Return the statistic of one block's release; see `Mechanism.count`."""
         answered = release.answered_mask()
@@ -344,14 +347,9 @@ class CustomAdapter(Mechanism):
         _, error = _estimate(self.own, query, Tally(sums=sums, devices=MANY))
         return 1 / (MANY * error**2)
 
-    def decode(self, statistic: Any, query: Query, how: Decoding) -> Model:
-        """Return the item model of k-means on the class's values; see `Mechanism.decode`."""
-        if how.decoder != KMEANS or how.curator is not None:
-            raise InputError(f"decoder {how.decoder!r} is unknown; choose one of {', '.join(self.decoders)}")
-        if statistic.pooled:
-            raise InputError(f"rounds asked about pools of items, whose counts have no sum; choose decoder {POSTERIOR}")
-        value, error = estimated(self.own, query, statistic)
-        return Model(cluster=kmeans_on_line(value, how.clusters), score=value, error=error, clusters=how.clusters)
+    def scores(self, query: Query, statistic: Any, world: World | None) -> tuple[Floats, Floats]:
+        """Return the class's values, and their standard errors."""
+        return estimated(self.own, query, statistic)
 
     def moments(self, world: World) -> SignMoments | None:
         """Return the contrast of one answer, from which predictions follow; None if the class does not give it."""

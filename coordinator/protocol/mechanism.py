@@ -8,7 +8,7 @@ call `Mechanism.sketch` and `Mechanism.randomize` in a run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypedDict, Unpack
 
 import numpy as np
@@ -20,6 +20,8 @@ from coordinator.protocol.budget import REPLACE, Epsilon
 from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, Sampled, flipped_bits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release, unpack
+from coordinator.protocol.statistics.counts import counted, reported
+from coordinator.protocol.statistics.slices import column_counts
 from coordinator.protocol.trust_models import LOCAL
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_RO
     "two-rounds",
 )
 POOLED = (ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM)  # Policies of mechanisms that can ask about a pool of items
+KMEANS = "k-means"  # Name of the decoder that clusters items by their scores
 POSTERIOR = "posterior"  # Name of the decoder that takes every item's most probable cluster
 SETS = ("centred", "paper")  # Decoders of scores: ours and the paper's
 Theta = Annotated[float, Field(ge=1e-9, allow_inf_nan=False, description="Sensed items a user rated, on average [1].")]
@@ -183,6 +186,7 @@ class Decoding:
     decoder: str  # Name of one of the mechanism's decoders
     curator: Curator | None = None  # The noise that is added if the server is a trusted curator
     public: PublicCounts | None = None  # What people with public ratings like, if it is weighed with devices' sets
+    world: World | None = field(default=None, repr=False)  # Without its block model
 
     def trusted(self) -> Curator:
         """Return the curator; there must be one, because totals without noise are never published."""
@@ -254,8 +258,8 @@ class Offers:
 class Mechanism(Settings, Offers):
     """A mechanism with its settings; a module of `coordinator.protocol.mechanisms` has some in ``MECHANISMS``.
 
-    Five methods must be written: `query`, `channel`, `sketch`, `count`, and one that reads answers, `estimate` or
-    `decode`. What concerns a query (from `check` to `count`) follows from the query alone, whatever the settings are.
+    Four methods must be written: `query`, `channel`, `sketch`, and one that reads answers, `estimate` or `decode`. What
+    concerns a query (from `check` to `count`) follows from the query alone, whatever the settings are.
     """
 
     name: ClassVar[str]  # Its name on the command line and of its queries
@@ -384,8 +388,18 @@ class Mechanism(Settings, Offers):
     # What the server makes of answers
 
     def count(self, query: Query, release: Release) -> Statistic:
-        """Return the statistic of one block's release, both checked."""
-        raise NotImplementedError(f"{type(self).__name__} counts nothing; give it a method that returns a statistic")
+        """Return the statistic of one block's release, both checked: by default counts of outputs, or of bits of 1."""
+        release.require(query)
+        if query.answer_bits == 1:
+            return counted(query, release, column_counts(release))
+        outputs = 1 << query.answer_bits
+        named = reported(query, release, outputs)[release.answered_mask()]
+        return counted(query, release, np.bincount(named, minlength=outputs).astype(np.int64))
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether its statistic counts outputs or bits, as it does by default."""
+        return type(self).count is Mechanism.count
 
     def of_published(self, query: Query, totals: CountStatistic) -> Statistic:
         """Return the statistic of one round's totals, as two servers published them; an InputError of others."""
@@ -399,9 +413,22 @@ class Mechanism(Settings, Offers):
         """Return the information of one device's answer about each item of a query's pool, as `estimate` counts it."""
         raise NotImplementedError(f"{type(self).__name__} estimates no single items")
 
+    def scores(self, query: Query, statistic: Any, world: World | None) -> tuple[Floats, Floats]:
+        """Return what items are ranked by, larger is liked more, and its standard error: by default the estimate."""
+        assert world is not None  # of a run; some mechanisms score without it
+        estimates = self.estimate(query, statistic, world)
+        return estimates.value, estimates.error
+
     def decode(self, statistic: Any, query: Query, how: Decoding) -> Model:
-        """Return the item model from a statistic of queries like ``query``."""
-        raise NotImplementedError(f"{type(self).__name__} decodes nothing")
+        """Return the item model from a statistic of queries like ``query``: by default k-means of scores."""
+        from coordinator.protocol.decoding.line import kmeans_on_line  # noqa: PLC0415 (numerical)
+
+        if how.decoder != KMEANS or how.curator is not None:
+            raise InputError(f"decoder {how.decoder!r} is unknown; choose one of {', '.join(self.decoders)}")
+        if statistic.pooled:
+            raise InputError(f"rounds asked about pools of items, whose counts have no sum; choose decoder {POSTERIOR}")
+        value, error = self.scores(query, statistic, how.world)
+        return Model(cluster=kmeans_on_line(value, how.clusters), score=value, error=error, clusters=how.clusters)
 
     def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
         """Return the item model from the sum of all rounds, at least one; by default a ValueError if they differ."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from coordinator.protocol import mechanism as names
@@ -81,5 +82,11 @@ def learner_of(mechanism: Mechanism, world: World, options: LearnerOptions) -> L
         curator = Curator(
             epsilon=world.epsilon, rated=world.rated, neighbours=mechanism.relation(), seed=options.curator_seed
         )
-    how = Decoding(clusters=world.clusters, decoder=options.decoder, curator=curator, public=options.public)
+    how = Decoding(
+        clusters=world.clusters,
+        decoder=options.decoder,
+        curator=curator,
+        public=options.public,
+        world=replace(world, block=None),
+    )
     return SumLearner(mechanism=mechanism, how=how, custom=custom)

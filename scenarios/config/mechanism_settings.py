@@ -23,7 +23,6 @@ from scenarios import PACKAGES
 from scenarios.config.custom_halves import OwnSettings, half_of_class, settings_in
 from scenarios.config.files import first_line
 from scenarios.config.identity import OURS, import_class, import_object, modules_of
-from scenarios.config.settings import OWN
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.state import Policy
@@ -123,20 +122,18 @@ def _require_default(half: MechanismKind, name: str, value: Any) -> None:
 
 def own_designs(
     paths: Sequence[Any], settings: Mapping[str, Any] | None = None, helpers: tuple[str, ...] = ()
-) -> tuple[OwnSettings, ...]:
-    """Return custom mechanisms, named by their import paths or given as they are, with their settings."""
-    values, designs, used = dict(settings or {}), list[OwnSettings](), set[str]()
-    for one in paths:
-        if isinstance(one, str):
-            half = server_half(one)
-            fields = half.settings.model_fields.keys() & values.keys()
-            used |= fields
-            read = own_settings(half, {**{name: values[name] for name in fields}, "helpers": helpers})
-        else:
-            read = settings_in(one) if isinstance(one, UserClass) else one
-        if not isinstance(read, OwnSettings):
-            raise InputError(f"design is {one}, which needs no name to be compared; name your own, {OWN}")
-        designs.append(read)
+) -> tuple[Settings, ...]:
+    """Return mechanisms by name, custom ones by their import paths or given as they are, with their settings."""
+    values, designs, used = dict(settings or {}), list[Settings](), set[str]()
+    for path in paths:
+        if not isinstance(path, str):
+            designs.append(settings_in(path) if isinstance(path, UserClass) else path)
+            continue
+        half = server_half(path)
+        fields = half.settings.model_fields.keys() & values.keys()
+        used |= fields
+        brought = {"helpers": helpers} if "helpers" in half.settings.model_fields else {}
+        designs.append(own_settings(half, {**{name: values[name] for name in fields}, **brought}))
     if strange := sorted(values.keys() - used):
         raise InputError(f"setting {strange[0]} is none of {', '.join(map(str, paths)) or 'any design; give --design'}")
     return tuple(designs)

@@ -82,7 +82,7 @@ class FilePeople:
         """Return the mean of a weight of how many items a person likes where it likes both of a pair, and of 0."""
         rows = self.liked
         both = np.zeros((rows.count, rows.count))
-        _add_pairs(rows.starts, rows.items, weight(rows.degrees.astype(np.float64)), both)
+        add_pairs(rows.starts, rows.items, weight(rows.degrees.astype(np.float64)), both)
         return both[np.triu_indices(rows.count, 1)] / rows.users
 
     def pair_signs(self, centres: Indices, unit: int) -> Floats:
@@ -139,7 +139,7 @@ def _added_up(starts: Ints, items: Indices, weights: Floats, count: int) -> Floa
 
 
 @compiled
-def _add_pairs(starts: Ints, places: Indices, weights: Floats, both: Floats2) -> None:
+def add_pairs(starts: Ints, places: Indices, weights: Floats, both: Floats2) -> None:
     """Add each person's weight to all pairs of its places, which ascend as a pool does, shape (places, places)."""
     for person in range(weights.size):
         weight = weights[person]

@@ -25,7 +25,7 @@ from coordinator.server.rounds.policies import Eliminate, ItemByItem, next_ask, 
 from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
-from scenarios.backends.draws import Drawn
+from scenarios.theory.draws import Drawn
 
 
 @dataclass(frozen=True)

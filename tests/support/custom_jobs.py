@@ -7,8 +7,8 @@ import numpy as np
 
 from actors.ratings import BlockRatings
 from coordinator.protocol.custom import Mechanism
-from coordinator.protocol.custom_adapter import KMEANS, adapter
-from coordinator.protocol.mechanism import POSTERIOR, World
+from coordinator.protocol.custom_adapter import adapter
+from coordinator.protocol.mechanism import KMEANS, POSTERIOR, World
 from coordinator.protocol.messages import Query
 from coordinator.server.design import LearnerOptions
 from coordinator.server.fleet.cohorts import plan_layout

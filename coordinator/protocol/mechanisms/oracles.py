@@ -21,15 +21,14 @@ from coordinator.protocol.arrays import Bits, Bits2, Floats, Indices, Indices2, 
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import COIN, UnaryChannel, odds_within, unary_channel
 from coordinator.protocol.decoding.estimates import Estimates, information_of, line_of, popularity, read_items
-from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.law import BlockPeople, Law, People
 from coordinator.protocol.mechanism import (
     FIXED,
+    KMEANS,
     ONE_ROUND,
     POOLED,
     POSTERIOR,
-    Decoding,
     DeviceCoins,
     DeviceRatings,
     Mechanism,
@@ -41,7 +40,7 @@ from coordinator.protocol.mechanism import (
     query_of,
     require_whole_parameter,
 )
-from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.moments.count_moments import FrequencyMoments
 from coordinator.protocol.packed_releases import release_subsets, release_unary
 from coordinator.protocol.pools import SIDES, places_in, pool_of, pool_size, sides
@@ -56,8 +55,6 @@ from coordinator.protocol.value_channels import (
     subset_channel,
     subset_form,
 )
-
-KMEANS = "k-means"  # Name of the decoder that clusters the estimates
 
 
 def values_of(query: Query) -> int:
@@ -133,13 +130,9 @@ class Frequencies(Mechanism):
         """Return the information of one device's answer about each item; ``expected`` holds b, by default 1/2."""
         return information_of(query, self.reports(query), self.line(query, world), expected)
 
-    def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
-        if how.decoder != KMEANS:
-            raise InputError(f"decoder {how.decoder!r} is unknown; choose one of {', '.join(self.decoders)}")
-        if statistic.pooled:
-            raise InputError(f"rounds asked about pools of items, whose counts have no sum; choose decoder {POSTERIOR}")
-        value, error = popularity(query, self.reports(query), statistic)
-        return Model(cluster=kmeans_on_line(value, how.clusters), score=value, error=error, clusters=how.clusters)
+    def scores(self, query: Query, statistic: CountStatistic, world: World | None) -> tuple[Floats, Floats]:
+        """Return the shares of devices that name each item, and their standard errors."""
+        return popularity(query, self.reports(query), statistic)
 
     def moments(self, world: World) -> FrequencyMoments | None:
         if world.block is None:

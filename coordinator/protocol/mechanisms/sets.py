@@ -27,6 +27,7 @@ from coordinator.protocol.law import BlockPeople, People
 from coordinator.protocol.mechanism import (
     FIXED,
     GROUPS,
+    KMEANS,
     ONE_ROUND,
     Decoding,
     DeviceCoins,
@@ -39,7 +40,7 @@ from coordinator.protocol.mechanism import (
     query_of,
     require_whole_parameter,
 )
-from coordinator.protocol.mechanisms.oracles import KMEANS, Chosen, Frequencies, Subsets
+from coordinator.protocol.mechanisms.oracles import Chosen, Frequencies, Subsets
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.moments.count_moments import (
     LIKED,

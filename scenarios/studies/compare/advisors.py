@@ -19,9 +19,9 @@ from coordinator.protocol.decoding.threads import one_thread
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.protocol.mechanisms.sets import LikedPairs
+from scenarios.data.people import add_pairs
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import LearnedScores, RowRequest, Scorer
-from scenarios.studies.compare.sum_laws import add_pairs
 
 CONFIDENCE = 10.0  # The additional weight of a like in alternating least squares
 DENSE = 8_000  # Up to this many items EASE's matrix is in double precision, and of items though people are fewer

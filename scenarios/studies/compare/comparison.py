@@ -17,6 +17,7 @@ from scenarios.data.datasets import lines_skipped
 from scenarios.show.tables import percent, remark
 from scenarios.studies.answer import Answer, answer_table, show_answer
 from scenarios.studies.compare.comparison_settings import COORDINATOR, EVERY_ROW, Comparison
+from scenarios.studies.compare.design_rows import check_designs
 from scenarios.studies.compare.people_groups import check_columns, people_remarks
 from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
@@ -27,7 +28,6 @@ from scenarios.studies.compare.scoring import (
     TOP,
     CompareKey,
     CompareMeasurement,
-    check_custom,
     measure,
     panel_sweep,
     rows_of,
@@ -161,7 +161,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         rows = rows_of(self.settings)
         said = {name: row.remarks(self.settings) for name, row in rows.items()}
         public = [line for name, lines in said.items() if rows[name].trust_model == PUBLIC_RATES for line in lines]
-        custom, (_, why) = check_custom(self.settings, table.users, table.count), served_in(self.settings)
+        custom, (_, why) = check_designs(self.settings, table.users, table.count), served_in(self.settings)
         why_not = why_no_answer(self.settings, units, table)
         answer = answer_of(self.settings, units, table) if why_not is None else None
         few = [f"{why_not}: this is no advice"] if why_not else []
@@ -235,7 +235,7 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
         )
     check_split(settings)
     check_columns(settings)
-    check_custom(settings, table_of(settings).users, table_of(settings).count)
+    check_designs(settings, table_of(settings).users, table_of(settings).count)
     fewest = min(settings.grid(table_of(settings).users))
     if settings.delta is not None and not is_promise(settings.delta, fewest):
         raise InputError(

@@ -7,9 +7,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from coordinator.protocol.budget import DELTA_IN_WORDS, REPLACE, Epsilon, default_delta, parse_epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import Settings
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES
 from coordinator.protocol.trust_models import LADDER, PUBLIC_RATES, TRUST
-from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import NamedPath, brief, file_sha256, named_path
 from scenarios.config.mechanism_settings import own_designs
 from scenarios.config.settings import (
@@ -177,8 +177,9 @@ class Comparison(BaseModel):
         default=None,
         description=f"Rows to measure, by ',', such as set or EASE; {EVERY_ROW} for all [those that lead a rung].",
     )
-    design: Annotated[tuple[OwnSettings, ...], BeforeValidator(lambda value: own_designs(parts_of(value)))] = Field(
-        default=(), description=f"Custom mechanisms, each measured as one more row: {OWN}, by ','."
+    design: Annotated[tuple[Settings, ...], BeforeValidator(lambda value: own_designs(parts_of(value)))] = Field(
+        default=(),
+        description=f"Mechanisms that have no row yet, under trust models that they are for: oue, or {OWN}, by ','.",
     )
     public: Annotated[tuple[float, ...], _SHARES] = Field(
         default=(0.01,), description="Two-tier: shares of people whose ratings are public [0.01]."

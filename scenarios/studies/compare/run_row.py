@@ -16,7 +16,6 @@ from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from coordinator.protocol.value_channels import PADDED
 from coordinator.server.rounds.conductor import run_rounds
 from coordinator.server.rounds.rounds import Outcome, QueryRounds
-from scenarios.backends.draws import Drawn
 from scenarios.backends.selection import InProcess
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
@@ -27,6 +26,7 @@ from scenarios.studies.compare.advisors import pair_advice
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Liar, Row, RowRequest
 from scenarios.studies.compare.worlds import FileWorld
+from scenarios.theory.draws import Drawn
 from scenarios.theory.liars import likes_of_liar, share_to_lift
 
 TENTH = 10  # The last place of a list

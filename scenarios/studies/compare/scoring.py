@@ -6,7 +6,7 @@ The coordinator's panel is what `blindrec sweep online --ratings` measures, on t
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,71 +23,28 @@ from coordinator.protocol.item_models import damped
 from coordinator.protocol.limits import return_unused
 from coordinator.protocol.rating_table import Likes
 from scenarios.backends.session import stop_if_abandoned
-from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import file_sha256
-from scenarios.config.identity import identity
-from scenarios.config.resolve import resolve
 from scenarios.data.metrics import scores_per_person
 from scenarios.families.online.online_scenario import REFERENCE
 from scenarios.families.online.online_worlds import OnlineWorld, world_of_table
 from scenarios.show.tables import Cell, percent, remark, show_rows
 from scenarios.studies.compare.comparison_settings import COORDINATOR, Comparison
+from scenarios.studies.compare.design_rows import design_rows
 from scenarios.studies.compare.people_groups import groups_of
 from scenarios.studies.compare.row import DEVICES, LearnedScores, Liar, Row, RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.trusted import popularity
-from scenarios.studies.compare.run_row import RunRow
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 from scenarios.studies.sweep.online_sweep import BESIDE, RatingsSweep, client_rows
 
 LONG_UNIT = 0.7  # Seconds; such a unit leaves many pieces of memory behind
-SHOWN = 8  # Digits of the digest of source and settings that a row's name carries: changed code is another row
-
-
-@cache
-def _row(custom: OwnSettings) -> RunRow:
-    mechanism, helpers = custom.mechanism(), custom.helpers
-    name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)[:SHOWN]}"
-    return RunRow(mechanism=name, design=mechanism, settings=lambda *_: {"helpers": helpers}, has_law=False)
-
-
-def custom_rows(settings: Comparison) -> Mapping[str, RunRow]:
-    """Return the rows of custom mechanisms, by name as in `scenarios.studies.compare.rows.registered_rows`."""
-    return {f"{row.trust_model}: {row.mechanism}": row for row in map(_row, settings.design)}
 
 
 def rows_of(settings: Comparison) -> Mapping[str, Row]:
     """Return all rows that are to be measured, by name, in the order of tables."""
     named = {name: row for name, row in registered_rows().items() if settings.includes(row.trust_model, row.mechanism)}
     named = {name: row for name, row in named.items() if row.offered(settings)}
-    return {**named, **custom_rows(settings)}
-
-
-def check_custom(settings: Comparison, people: int, items: int) -> list[str]:
-    """Check the channels of custom mechanisms at every epsilon, before anything is measured, and describe them."""
-    remarks = []
-    for custom, row in zip(settings.design, custom_rows(settings).values(), strict=True):
-        path, people_at_least = custom.half.name, min(settings.grid(people))
-        if row.trust_model not in settings.trust_models:
-            raise InputError(f"design is {path}, a row of trust model {row.trust_model}; add that to --trust-models")
-        if not row.reaches(people_at_least, settings):
-            raise InputError(
-                f"design is {path}, of which at most {settings.devices} devices answer, as there is no law to draw "
-                f"the sum of {people_at_least} answers from; raise --devices, or lower --scale"
-            )
-        hows = []
-        for epsilon in settings.epsilon:
-            request = RowRequest(settings=settings, epsilon=epsilon, users=people_at_least, seed=settings.seed)
-            if checked := resolve(row.scenario_of(items, request)).custom:
-                hows.append(checked[1].how)
-        values = "".join(f", {name} {value}" for name, value in custom.values().items())
-        remarks.append(f"{row.mechanism} is {path}{values}; its channel was {' or '.join(dict.fromkeys(hows))}")
-        if left := [f"{users:,}" for users in settings.grid(people) if not row.reaches(users, settings)]:
-            remarks.append(
-                f"{row.mechanism} is not measured with {', '.join(left)} people: it has no law to draw the sum of "
-                f"their answers from, and at most {settings.devices:,} devices answer; raise --devices"
-            )
-    return remarks
+    return {**named, **design_rows(settings)}
 
 
 SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)  # The recommenders of the panel

@@ -13,9 +13,8 @@ from scipy.special import logit
 
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
-from coordinator.protocol.custom_adapter import KMEANS
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import POSTERIOR, MechanismKind
+from coordinator.protocol.mechanism import KMEANS, POSTERIOR, MechanismKind
 from coordinator.protocol.moments.probabilities import root_between
 from coordinator.protocol.moments.sign_moments import AnchorMoments, SignMoments
 from coordinator.protocol.trust_models import LOCAL

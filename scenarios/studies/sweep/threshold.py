@@ -30,7 +30,6 @@ from coordinator.server.rounds.conductor import run_rounds
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.rounds import Outcome, QueryRounds
 from coordinator.server.rounds.state import Ask, ServerState
-from scenarios.backends.draws import Drawn
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import NoStore, RoundStore, stop_if_abandoned
 from scenarios.config.mechanism_settings import all_settings
@@ -47,6 +46,7 @@ from scenarios.families.main.run import MainResult, query_plan, run
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.planner.least_users import predicted_users as needed_users
 from scenarios.studies.sweep.grid import variant
+from scenarios.theory.draws import Drawn
 from scenarios.theory.emulated_runs import query_users
 from scenarios.theory.predictors import predictor, users_of
 from scenarios.theory.sufficient_users import inseparable

@@ -15,9 +15,10 @@ from coordinator.protocol.trust_models import PUBLIC_RATES
 from scenarios.cli import main
 from scenarios.studies.compare import comparison as sweep
 from scenarios.studies.compare.comparison_settings import TRUST_MODELS, Comparison
+from scenarios.studies.compare.design_rows import design_rows
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows import registered_rows
-from scenarios.studies.compare.scoring import SERVED, custom_rows, show_panel
+from scenarios.studies.compare.scoring import SERVED, show_panel
 from scenarios.studies.compare.summary import show
 from scenarios.studies.compare.worlds import world_of
 
@@ -160,7 +161,7 @@ def test_from_python_it_is_the_same(blindrec: Command, ratings: Path) -> None:
     assert compared.frame("seeds")["ndcg"].between(0, 1).all()
 
 
-OUE, LIAR = "mechanisms:OUE", "mechanisms:Liar"
+OUE, LIAR, HASHED = "mechanisms:OUE", "mechanisms:Liar", "mechanisms:LocalHashing"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ OUE, LIAR = "mechanisms:OUE", "mechanisms:Liar"
         ((*CUSTOM, "--design", OUE, "--setting", "shift=1"), f"setting shift is none of {OUE}"),
         ((*CUSTOM, "--design", LIAR), "mechanism Liar"),
         ((*CUSTOM, "--design", OUE, "--trust-models", "none"), "add that to --trust-models"),
-        ((*CUSTOM, "--design", OUE, "--devices", 49), "of which at most 49 devices answer"),
+        ((*CUSTOM, "--design", HASHED, "--devices", 49), "of which at most 49 devices answer"),
     ],
 )
 def test_comparisons_that_are_wrong(blindrec: Command, ratings: Path, flags: tuple[object, ...], words: str) -> None:
@@ -208,16 +209,33 @@ def test_a_list_of_names_names_each_row(blindrec: Command, ratings: Path) -> Non
 
 
 def test_custom_mechanisms_stand_beside_the_others(blindrec: Command, ratings: Path) -> None:
-    design = ("--design", f"mechanisms:GRR,{OUE}", "--setting", "shift=1", "--scale", "1,4,100")
+    design = ("--design", f"mechanisms:GRR,{HASHED}", "--setting", "shift=1", "--scale", "1,4,100")
     result = blindrec("compare", ratings, *CUSTOM, *design, "--devices", 200, "--json", "-").result
     rows = [row for row in result["rows"] if row["trust_model"] == "local"]
     names = list(dict.fromkeys(row["mechanism"] for row in rows))
-    assert [name.partition("@")[0] for name in names] == ["GRR", "OUE"]
-    measured = {(row["epsilon"], row["users"], row["simulated"]) for row in rows}
-    assert measured == {(epsilon, users, "devices") for epsilon in (2.0, 4.0) for users in (50, 200)}  # no law for more
+    assert [name.partition("@")[0] for name in names] == ["GRR", "LocalHashing"]
+    measured = {(row["mechanism"] == names[0], row["epsilon"], row["users"], row["simulated"]) for row in rows}
+    answered = {(law, epsilon, users, "devices") for law in (True, False) for epsilon in (2, 4) for users in (50, 200)}
+    assert measured == answered | {(True, epsilon, 5000, "aggregate") for epsilon in (2, 4)}
     remarks = [remark for remark in result["remarks"] if "@" in remark]
     assert remarks[0] == f"{names[0]} is mechanisms:GRR, shift 1; its channel was checked exactly"
-    assert remarks[1].startswith(f"{names[0]} is not measured with 5,000 people: it has no law")
+    assert remarks[2].startswith(f"{names[1]} is not measured with 5,000 people: it has no law")
+
+
+def test_any_mechanism_is_compared_by_its_name_under_the_trust_models_that_it_is_for(
+    blindrec: Command, ratings: Path
+) -> None:
+    flags = ("--mechanisms", "popularity", "--epsilon", 2, "--scale", 20, "--devices", 0, "--json", "-")
+    models = ("--trust-models", "none,two-servers,shuffled,local")
+    designs = ("--design", f"{OUE},grr,olh,totals", "--setting", "most_likes=3")
+    result = blindrec("compare", ratings, *HERE, *flags, *models, *designs).result
+    rows = {(row["trust_model"], row["mechanism"].partition("@")[0]): row["simulated"] for row in result["rows"]}
+    assert rows == {
+        ("none", "popularity"): None,
+        ("two-servers", "popularity"): "aggregate",
+        ("two-servers", "totals most_likes 3"): "aggregate",
+        **{(model, name): "aggregate" for model in ("shuffled", "local") for name in ("OUE", "grr", "olh")},
+    }
 
 
 def test_from_python_a_mechanism_is_enough_and_other_settings_are_another_row(ratings: Path) -> None:
@@ -231,11 +249,13 @@ def test_from_python_a_mechanism_is_enough_and_other_settings_are_another_row(ra
 
 def test_items_are_ranked_by_what_a_custom_class_estimates(ratings: Path) -> None:
     settings = Comparison(ratings=ratings, like_from=4, design=(mechanisms.GRR(),))  # type: ignore[arg-type] # is read
-    world, (row,) = world_of(settings, 0), custom_rows(settings).values()
-    advised = row.advise(world, RowRequest(settings=settings, epsilon=None, users=20_000, public=0, seed=0))
+    world, rows = world_of(settings, 0), design_rows(settings)
     train = world.fold.train
     signs = np.where(train.values, 1.0, -1.0) / train.degrees[train.owners]  # a random rated item, liked or not
-    assert np.corrcoef(advised.popularity, np.bincount(train.items, signs, world.items))[0, 1] > 0.9
+    assert [row.trust_model for row in rows.values()] == ["shuffled", "local"]
+    for row in rows.values():
+        advised = row.advise(world, RowRequest(settings=settings, epsilon=None, users=20_000, public=0, seed=0))
+        assert np.corrcoef(advised.popularity, np.bincount(train.items, signs, world.items))[0, 1] > 0.9
 
 
 # The coordinator's panel

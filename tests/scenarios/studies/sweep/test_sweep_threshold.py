@@ -28,7 +28,6 @@ from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import digest
-from scenarios.backends.draws import Drawn
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import liked_share, populate
@@ -36,6 +35,7 @@ from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult
 from scenarios.studies.sweep import threshold
 from scenarios.studies.sweep.threshold import BisectionRange, EmulatedPrefixes, Prefixes, ThresholdMeasurement
+from scenarios.theory.draws import Drawn
 
 SCENARIOS = [
     small(users=5000, seed=3),

@@ -1,0 +1,95 @@
+"""Rows of mechanisms that a comparison is asked for by name: any of blindrec's, or a class of somebody's own."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+from coordinator.protocol.custom_adapter import counts_itself
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import Settings
+from coordinator.protocol.trust_models import LOCAL, SHUFFLED
+from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.identity import identity
+from scenarios.config.resolve import resolve
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.row import RowRequest
+from scenarios.studies.compare.rows import registered_rows
+from scenarios.studies.compare.run_row import RunRow
+
+SHOWN = 8  # Digits of the digest of source and settings that a row's name carries: changed code is another row
+
+
+@cache
+def _rows(design: Settings) -> tuple[RunRow, ...]:
+    """Return a design's rows: where nobody is trusted and behind a shuffler, or with two servers."""
+    if isinstance(design, OwnSettings):
+        mechanism, helpers = design.mechanism(), design.helpers
+        name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)[:SHOWN]}"
+        settings: dict[str, Any] = {"helpers": helpers}
+        make = partial(RunRow, mechanism=name, design=mechanism, has_law=not counts_itself(mechanism))
+    else:
+        half: Any = design  # a mechanism with its settings
+        settings = design.model_dump(exclude_defaults=True)
+        has_law = half.has_law or half.adds_up
+        name = " ".join((half.name, *(f"{name} {value}" for name, value in settings.items())))
+        make = partial(RunRow, mechanism=name, design=half.name, has_law=has_law)
+        if half.trust != LOCAL:
+            return (make(settings=lambda *_: settings, trust_model=half.trust, approximate=True),)
+    local = make(settings=lambda *_: settings)
+    if not local.has_law:
+        return (local,)
+    # Behind a shuffler a device draws its own question where that would follow from its address
+    own_questions = {"own_questions": True} if getattr(design, "by_address", False) else {}
+    shuffled = replace(local, trust_model=SHUFFLED, approximate=True, settings=lambda *_: settings | own_questions)
+    return shuffled, local
+
+
+def design_rows(settings: Comparison) -> Mapping[str, RunRow]:
+    """Return the rows of further mechanisms, by name as in `scenarios.studies.compare.rows.registered_rows`."""
+    rows = [row for design in settings.design for row in _rows(design) if row.trust_model in settings.trust_models]
+    return {f"{row.trust_model}: {row.mechanism}": row for row in rows if row.offered(settings)}
+
+
+def check_designs(settings: Comparison, people: int, items: int) -> list[str]:
+    """Check the channels of further mechanisms at every epsilon, before anything is measured, and describe them."""
+    remarks, numbers = [], settings.grid(people)
+    for design in settings.design:
+        rows = [row for row in _rows(design) if row.trust_model in settings.trust_models]
+        custom, path = isinstance(design, OwnSettings), path_of(design)
+        if strange := [row for row in rows if f"{row.trust_model}: {row.mechanism}" in registered_rows()]:
+            raise InputError(f"design is {strange[0].mechanism}, which needs no name to be compared; name another")
+        if not rows:
+            models = " or ".join(row.trust_model for row in _rows(design))
+            raise InputError(f"design is {path}, a row of trust model {models}; add that to --trust-models")
+        row = rows[-1]
+        if not row.reaches(min(numbers), settings):
+            raise InputError(
+                f"design is {path}, of which at most {settings.devices} devices answer, as there is no law to draw "
+                f"the sum of {min(numbers)} answers from; raise --devices, or lower --scale"
+            )
+        hows = []
+        for epsilon in settings.epsilon:
+            request = RowRequest(settings=settings, epsilon=epsilon, users=min(numbers), seed=settings.seed)
+            if (checked := resolve(row.scenario_of(items, request)).custom) is not None:
+                hows.append(checked[1].how)
+        values = "".join(f", {name} {value}" for name, value in values_of(design).items())
+        if custom or values:
+            how = f"; its channel was {' or '.join(dict.fromkeys(hows))}" if hows else ""
+            remarks.append(f"{row.mechanism} is {path}{values}{how}")
+        if left := [f"{users:,}" for users in numbers if not row.reaches(users, settings)]:
+            remarks.append(
+                f"{row.mechanism} is not measured with {', '.join(left)} people: it has no law to draw the sum of "
+                f"their answers from, and at most {settings.devices:,} devices answer; raise --devices"
+            )
+    return remarks
+
+
+def path_of(design: Settings) -> str:
+    """Return a mechanism's name, or a custom one's import path."""
+    return str(design.half.name if isinstance(design, OwnSettings) else getattr(design, "name", ""))
+
+
+def values_of(design: Settings) -> Mapping[str, Any]:
+    """Return a mechanism's settings by name: all of a custom one, of others those that are not as ever."""
+    return design.values() if isinstance(design, OwnSettings) else design.model_dump(exclude_defaults=True)
