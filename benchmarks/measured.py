@@ -24,6 +24,8 @@ INTRODUCTION = """\
 # Measured tables
 
 Each with the command that measured it and the day; rows and columns say what changes between runs."""
+IN_PAGES = {"years-in-a-made-world": "README.md"}
+"""Tables that a page shows, and does not only link to."""
 Tables = dict[str, dict[str, Any]]
 
 
@@ -93,8 +95,16 @@ def measured_anew(name: str, file: Path, command: str | None, root: Path) -> Non
     (root / DATA).write_text(text(tables), encoding="utf-8")
 
 
+def in_page(text: str, tables: Tables, name: str) -> str:
+    """Return a page with a measured table between its marks."""
+    return worth.replaced(text, name, table(tables[name]["columns"], tables[name]["rows"]))
+
+
 def write(root: Path = ROOT) -> None:
-    """Make tables and pictures of pages from their JSON file."""
+    """Make tables and pictures of pages from their JSON files."""
+    for name, place in IN_PAGES.items():
+        path = root / place
+        path.write_text(in_page(path.read_text(encoding="utf-8"), measured_tables(root), name), encoding="utf-8")
     data = json.loads((root / worth.DATA).read_text(encoding="utf-8"))
     if worth.differing(data, root):
         worth.write(data, root)

@@ -185,6 +185,7 @@ class Answer(AnswerPart):
     items: int
     splits: int
     sampling: str = "splits"  # What so many of there are
+    periods: int = Field(default=1, ge=1)  # For which one epsilon holds
     share: float = Field(gt=0)  # The target: this share ...
     of: Target  # ... of this list without privacy
     best: MeasuredWorth  # NDCG at 10
@@ -232,6 +233,7 @@ class Study:
     volunteers: float = 0.0
     others: str = ""
     sampling: tuple[int, str] | None = None  # How many of what there are, where that is other than splits
+    periods: int = 1
 
     def answer(self, *, share: float, of: Target) -> Answer:
         """Return the answer for a target."""
@@ -254,6 +256,7 @@ class Study:
             items=self.items,
             splits=self.sampling[0] if self.sampling else len(base),
             sampling=self.sampling[1] if self.sampling else "splits",
+            periods=self.periods,
             share=share,
             of=of,
             best=MeasuredWorth.of(self.best),

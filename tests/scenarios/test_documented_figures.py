@@ -174,3 +174,11 @@ def test_no_page_has_a_typed_table_of_measurements() -> None:
     assert not [line for line in faults if not any(one in line for one in NO_MEASUREMENT)]
     assert typed("| set | .97 |\n| pairs | 1,200 |\n| `0.5` | a |\n") == ["| set | .97 |", "| pairs | 1,200 |"]
     assert typed("<!-- worth: x -->\n| set | .97 |\n<!-- end -->\n") == []
+
+
+def test_measured_tables_in_pages_are_those_of_the_file() -> None:
+    for name, place in measured.IN_PAGES.items():
+        text, tables = read(place), measured_tables()
+        assert measured.in_page(text, tables, name) == text
+        changed = {name: {**tables[name], "rows": [["local", "1"], *tables[name]["rows"][1:]]}}
+        assert measured.in_page(text, changed, name) != text

@@ -35,7 +35,7 @@ LADDER = (LOCAL, SHUFFLED, TWO_SERVERS, CURATOR)
 PERIODS = 12  # Of a made world
 MOST_OF_FILE = 24  # Of a file, where nobody says how many
 BLOCK = 10  # Seeds that a unit measures
-SEEDS = {"made": 40, "file": 20}
+SEEDS = {"made": 40, "file": 10}
 TOLERANCE = 0.234  # Relative noise of the tenth item with which a list of the made world just keeps 95 %
 WAYS = {"made": ("once", "split", "rotate", "front"), "file": ("once", "stay:4", "split", "rotate")}
 """Schedules that are measured where none is named."""
@@ -150,7 +150,7 @@ class Years(BaseModel):
         "[the made world's; a file: estimated].",
     )
     seeds: Annotated[int, Field(ge=3, le=10_000)] | None = Field(
-        default=None, description="Made worlds, or of a file draws of answers [40; a file: 20]."
+        default=None, description="Made worlds, or of a file draws of answers [40; a file: 10]."
     )
     seed: Seed = 0
 

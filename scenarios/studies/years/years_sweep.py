@@ -233,6 +233,7 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
             best_name="popularity",
             popularity=plain,
             file_error={curve.rung: self._file_error(curve.rung) for curve in curves},
+            periods=self.periods,
             sampling=(len(popular.ndcg), "worlds" if settings.ratings is None else "draws"),
         )
         return study.answer(share=settings.worth, of="popularity")

@@ -1,6 +1,7 @@
 """`blindrec years` as it runs: rows, the answer, going on, both backends, pictures, and what is refused."""
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,16 @@ def test_places_of_the_grid() -> None:
         assert {crossing - 1, crossing} <= set(reaches)
         assert place is None
     assert users_at(2) == 2 * users_at(0)
+
+
+def test_a_page_says_for_how_many_periods_epsilon_holds(
+    blindrec: Command, tmp_path: Path, result: face.SweepResult
+) -> None:
+    (tmp_path / "years.json").write_text(json.dumps(dict(result)), encoding="utf-8")
+    blindrec("report", tmp_path / "years.json", "--out", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Asked in 3 periods." in page
+    assert "Asked once." not in page
+    assert "4 worlds" in page
+    assert "epsilon 1 holds for all of them together" in page
+    assert "users needed" in page
