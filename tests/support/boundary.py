@@ -129,7 +129,7 @@ ALLOWED: dict[type, set[str]] = {
     LikedPairTotals: {"mechanism", "world", "likes", "pair_items"},
     CountedSet: {"items", "rated", "subset_size", "counted_group"},
     SumLearner: {"mechanism", "how", "custom"},
-    Decoding: {"clusters", "decoder", "curator", "public"},
+    Decoding: {"clusters", "decoder", "curator", "public", "world"},
     PosteriorLearner: {"design", "clusters", "confidence", "assume_malicious", "custom"},
     RoundLearner: {"anchors", "clusters", "custom"},
     Curator: {"epsilon", "rated", "neighbours", "seed"},
