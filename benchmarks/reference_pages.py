@@ -64,7 +64,7 @@ def mechanisms_page() -> str:
     rows = []
     for name, (question, release, best) in mechanisms().items():
         ours = name in designs()
-        promise = resolve(Scenario(design=name)).account.guarantee.words if ours else public_part_of(name).promise
+        promise = resolve(Scenario(design=name)).account.guarantee.text if ours else public_part_of(name).promise
         rows.append((f"`{name}`", question, release, promise, best))
     heads = ("`--design`, or `--mechanism` of two tiers", "a device is asked", "it releases", "guarantee", "best for")
     return f"# Mechanisms\n\nGuarantees are the words of the code.\n\n{table(heads, rows)}\n"

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from scenarios.backends.selection import choose, open_session
-from scenarios.commands.entrance import Later, enter, grouped
+from scenarios.commands.entrance import LazyCommand, enter, grouped
 from scenarios.commands.flags import AllowCode, BackendFlags, Output, with_fields
 from scenarios.log import console
 from scenarios.studies.sweep.sweeps import DEFAULT_KIND, Sweep, built_in_grids, kind_of, load_sweep, sweep_of
@@ -65,13 +65,13 @@ def _sweeps(context: typer.Context) -> None:
 def _of_grid() -> Callable[..., None]:
     def command(
         out: Out,
-        place: BackendFlags,
+        backend_flags: BackendFlags,
         output: Output,
         grid: Annotated[str, typer.Argument(help=BUILT_IN)] = "standard",
         seeds: Annotated[int | None, typer.Option(help="Runs of every setting [the grid's, or 20].")] = None,
         allow_code: AllowCode = False,
     ) -> None:
-        _measure(load_sweep(grid, seeds=seeds, allow_code=allow_code), Path(grid).stem, out, place, output)
+        _measure(load_sweep(grid, seeds=seeds, allow_code=allow_code), Path(grid).stem, out, backend_flags, output)
 
     command.__doc__ = kind_of(DEFAULT_KIND).help_with_folder()
     return command
@@ -81,19 +81,21 @@ def _of_kind(name: str) -> Callable[..., None]:
     kind = kind_of(name)
 
     @with_fields(kind.fields)
-    def command(*, out: Out, place: BackendFlags, output: Output, **settings: Any) -> None:
-        _measure(sweep_of({"sweep": name, **settings}), name, out, place, output)
+    def command(*, out: Out, backend_flags: BackendFlags, output: Output, **settings: Any) -> None:
+        _measure(sweep_of({"sweep": name, **settings}), name, out, backend_flags, output)
 
     command.__doc__ = kind.help_with_folder()
     return command
 
 
-def _measure(sweep: Sweep[Any, Any], name: str, out: Path, place: BackendFlags, output: Output) -> None:
+def _measure(sweep: Sweep[Any, Any], name: str, out: Path, backend_flags: BackendFlags, output: Output) -> None:
     from scenarios.show.tables import printed  # noqa: PLC0415 (`--help` need not wait for them)
     from scenarios.studies.sweep.sweep_folder import swept  # noqa: PLC0415 (as above)
 
-    backend, why = choose(place.backend, address=place.address, work=sweep.work)
-    done = swept(sweep, open_session(backend, address=place.address, workers=place.workers), out, console())
+    backend, why = choose(backend_flags.backend, address=backend_flags.address, work=sweep.work)
+    done = swept(
+        sweep, open_session(backend, address=backend_flags.address, workers=backend_flags.workers), out, console()
+    )
     title = f"sweep {name}, {backend} ({why})"
     output.deliver(sweep.family, done.result, lambda: sweep.show(printed(), done.result, title), done.plotted_tables)
 
@@ -110,7 +112,7 @@ _FIRST_SENTENCES = {
 sweep = grouped(
     sweeps,
     (
-        Later(name, line, _of_grid if name == GRID else partial(_of_kind, name), group="sweep")
+        LazyCommand(name, line, _of_grid if name == GRID else partial(_of_kind, name), group="sweep")
         for name, line in _FIRST_SENTENCES.items()
     ),
 )
@@ -165,7 +167,7 @@ _COMMANDS: list[tuple[str, dict[str, str]]] = [
     }),
 ]  # fmt: skip
 COMMANDS = [
-    Later(name, line, f"scenarios.commands.{module}:{name.replace('-', '_')}", passes_on=name == "submit")
+    LazyCommand(name, line, f"scenarios.commands.{module}:{name.replace('-', '_')}", passes_on=name == "submit")
     for module, lines in _COMMANDS
     for name, line in lines.items()
 ]

@@ -10,12 +10,14 @@ from scenarios.families.online.online_scenario import Online
 from scenarios.families.two_tier.two_tier_experiment import TwoTiers
 
 MAIN_JOB = MainJob()
-EXPERIMENTS: dict[str, Experiment[Any]] = {one.name: one for one in (MAIN_JOB, Online(), TwoTiers())}
+EXPERIMENTS: dict[str, Experiment[Any]] = {
+    experiment.name: experiment for experiment in (MAIN_JOB, Online(), TwoTiers())
+}
 
 
 def experiment_of(scenario: object) -> Experiment[Any]:
     """Return the experiment that a scenario is of."""
-    for one in EXPERIMENTS.values():
-        if isinstance(scenario, one.kind):
-            return one
+    for experiment in EXPERIMENTS.values():
+        if isinstance(scenario, experiment.kind):
+            return experiment
     raise InputError(f"scenario is {brief(scenario)}; give a Scenario, an OnlineScenario or a TwoTierScenario")

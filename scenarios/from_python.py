@@ -94,7 +94,7 @@ class Result(Mapping[str, Any]):
 
         from scenarios.show.drawing import draw_picture  # noqa: PLC0415 (as above)
 
-        pictures = {one.name: one for one in self._pictures()}
+        pictures = {picture.name: picture for picture in self._pictures()}
         if not pictures or (of is not None and of not in pictures):
             raise InputError(f"of is {of!r}; {name_choices(of, pictures) if pictures else 'nothing here can be drawn'}")
         figure = plt.figure()
@@ -161,7 +161,7 @@ class RunResult(Result):
         return f"RunResult({', '.join([str(self[self._experiment.titled]), *lines])})"
 
     def _repr_html_(self) -> str:
-        rows = [f"<tr><td>{html.escape(one)}</td><td>{html.escape(two)}</td></tr>" for one, two in self._lines()]
+        rows = [f"<tr><td>{html.escape(label)}</td><td>{html.escape(two)}</td></tr>" for label, two in self._lines()]
         return f"<table>{''.join(rows)}</table>"
 
     def _lines(self) -> list[tuple[str, str]]:
@@ -256,8 +256,8 @@ class SweepResult(Result):
         if (answer := self._swept.sweep.answer(self)) is None:
             return super()._repr_html_()
         advice = [at["advice"]["headline"] for at in self["answer"]["by_epsilon"]]
-        words = "".join(f"<p>{html.escape(line)}</p>" for line in (*advice, repr(self)))
-        return f"{answer.to_html(index=False)}{words}"
+        paragraphs = "".join(f"<p>{html.escape(line)}</p>" for line in (*advice, repr(self)))
+        return f"{answer.to_html(index=False)}{paragraphs}"
 
 
 Numbers = str | Sequence[float]  # ``[0.9, 0.1]``, or as on the command line ``"0.9,0.1"``
@@ -539,10 +539,10 @@ def plan(
         If something cannot be used, or no design that protects all a device holds can do it.
     """
     request: dict[str, Any] = dict(locals())  # All parameters: a request calls them the same
-    own = None if request.pop("design") is None else {"design": design}
+    custom = None if request.pop("design") is None else {"design": design}
     file = named(ratings) if isinstance(ratings, pd.DataFrame) else _folder(ratings)
     paths = {"ratings": file, "features": _folder(features)}
-    return PlanResult(*planned(PlanRequest(**request | paths, custom=own), _here))
+    return PlanResult(*planned(PlanRequest(**request | paths, custom=custom), _here))
 
 
 def data(ratings: str | Path | pd.DataFrame, *, block_model: bool = False, **settings: Any) -> DataResult:
@@ -595,7 +595,7 @@ def report(*results: str | Path, out: str | Path, force: bool = False) -> Path:
     """
     from scenarios.pages.page import write_report  # noqa: PLC0415 (others need not wait for what it loads)
 
-    return write_report([Path(one) for one in results], Path(out), force=force)
+    return write_report([Path(path) for path in results], Path(out), force=force)
 
 
 def _measured(

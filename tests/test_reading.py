@@ -30,7 +30,7 @@ from coordinator.protocol.errors import BlindrecError, InputError, ReadError
 from coordinator.protocol.limits import memory_left, read_whole, require_memory, return_unused
 from coordinator.protocol.mechanisms.oracles import Oue
 from scenarios.config import files
-from scenarios.config.custom_halves import settings_in
+from scenarios.config.custom_kinds import settings_in
 from scenarios.config.files import json_object, read_arrays, read_file, read_table
 from scenarios.config.scenario import Scenario
 from scenarios.config.signals import disk_is_full

@@ -18,7 +18,7 @@ class TrustModel:
     """One trust model: what is known of it beside the arithmetic of its promise."""
 
     name: str
-    words: str  # Who learns what, and what is left if who is trusted lies
+    description: str  # Who learns what, and what is left if who is trusted lies
     heading: str = ""  # Of what a plan says of it, where somebody is trusted
     trusted: str = ""  # With what, and of what devices keep by themselves where that is misplaced
     if_it_fails: str = ""
@@ -29,10 +29,10 @@ class TrustModel:
     either_relation: bool = False  # Whether noise can be for either relation of neighbours; else ratings are replaced
     power: int | None = None  # The number of people that it takes grows as ``1 / f^power`` in a share f of likes
 
-    def promise(self, *, epsilon_local: float | None = None, honest: int = 0) -> dict[str, str]:
+    def guarantee(self, *, epsilon_local: float | None = None, honest: int = 0) -> dict[str, str]:
         """Say who is trusted with what, and what is left if that is misplaced, as results and verdicts have it.
 
-        ``honest`` is how many devices' shares of noise make a dose, 0 where servers add it.
+        ``honest`` is how many devices' shares of noise make the noise scale, 0 where servers add it.
         """
         trusted, left = self.trusted, self.if_it_fails.format(epsilon_local)
         if self.name == TWO_SERVERS and honest:
@@ -46,10 +46,10 @@ class TrustModel:
 TRUST = {
     model.name: model
     for model in (
-        TrustModel(name=NONE, words="no privacy: whoever learns has all ratings"),
+        TrustModel(name=NONE, description="no privacy: whoever learns has all ratings"),
         TrustModel(
             name=CURATOR,
-            words="a trusted curator has all ratings and publishes noisy totals; if it lies, nothing is left",
+            description="a trusted curator has all ratings and publishes noisy totals; if it lies, nothing is left",
             heading="trusted curator",
             central=True,
             either_relation=True,
@@ -57,7 +57,8 @@ TRUST = {
         ),
         TrustModel(
             name=TWO_SERVERS,
-            words="each of two servers sees random shares, and both publish noisy sums; if one lies, epsilon still "
+            description="each of two servers sees random shares, and both publish noisy sums; if one lies, epsilon "
+            "still "
             "holds by the other's noise; if both collude, nothing is left",
             heading="two servers",
             central=True,
@@ -69,7 +70,8 @@ TRUST = {
         ),
         TrustModel(
             name=SHUFFLED,
-            words="the server sees all reports and not who sent which, the shuffler who sent and not what; if the "
+            description="the server sees all reports and not who sent which, the shuffler who sent and not what; "
+            "if the "
             "shuffler lies, each device keeps its own epsilon, below, and with ones nothing",
             heading="behind a shuffler",
             central=True,
@@ -80,20 +82,21 @@ TRUST = {
         ),
         TrustModel(
             name=TWO_TIER,
-            words="some people's ratings are public; the others are evaluated",
+            description="some people's ratings are public; the others are evaluated",
             rung=False,
             reports=True,
         ),
         TrustModel(
             name=LOCAL,
             runs=True,
-            words="nobody is trusted: a device answers one question under its whole epsilon, which holds whoever lies",
+            description="nobody is trusted: a device answers one question under its whole epsilon, which holds "
+            "whoever lies",
             reports=True,
             power=2,
         ),
         TrustModel(
             name=PUBLIC_RATES,
-            words="as local, but totals of all ratings are public; not compared",
+            description="as local, but totals of all ratings are public; not compared",
             rung=False,
             reports=True,
         ),

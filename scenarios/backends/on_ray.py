@@ -29,7 +29,7 @@ from coordinator.server.rounds.conductor import ServerSpec
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.session import NAMED, A, BackendJob, Costs, O, Progress, R, T
 from scenarios.backends.share_servers import KINDS
-from scenarios.config.custom_halves import travelling
+from scenarios.config.custom_kinds import travelling
 from scenarios.config.frames import receive, sent
 
 POLL, POLL_AGAIN = 0.2, 0.02

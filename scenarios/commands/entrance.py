@@ -30,7 +30,7 @@ _Verbose = Annotated[
 _SHOWING = {None, "watch", "status"}  # Commands that show a job's progress; None is `submit`
 
 
-class Later(TyperCommand):
+class LazyCommand(TyperCommand):
     """A command of which only a line is known until it is called; `blindrec --help` shows it and loads nothing.
 
     ``passes_on``: Whether it takes any flags, for a command of its own to read; it has none that all commands have.
@@ -68,7 +68,11 @@ class Later(TyperCommand):
 def _command(function: Callable[..., None], name: str | None, group: str) -> Callable[..., None]:
     """Return a command whose flags are read strictly, and, if it has a name in the log, the flag that all have."""
     signature = inspect.signature(function, eval_str=True)
-    groups = {one.name: one.annotation for one in signature.parameters.values() if is_group(one.annotation)}
+    groups = {
+        parameter.name: parameter.annotation
+        for parameter in signature.parameters.values()
+        if is_group(parameter.annotation)
+    }
 
     def command(*, verbose: bool = False, **values: Any) -> None:
         if verbose:
@@ -84,7 +88,7 @@ def _command(function: Callable[..., None], name: str | None, group: str) -> Cal
     flag = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Verbose)
     parameters = [*flags_of(signature), *([] if name is None else [flag])]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # typer reads it
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = function.__doc__
     return command
 

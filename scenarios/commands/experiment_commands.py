@@ -51,7 +51,7 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         *,
         setting: Setting = None,
         helpers: With = None,
-        place: BackendFlags,
+        backend_flags: BackendFlags,
         devices_per_actor: Cohort = None,
         allow_code: AllowCode = False,
         metrics: Metrics = False,
@@ -60,14 +60,14 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         output: Output,
         **flags: Any,
     ) -> None:
-        own = (
+        custom = (
             {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None}
             if experiment.accepts_custom
             else {}
         )
-        settings = experiment.read(scenario, {**flags, **own}, allow_code=allow_code)
+        settings = experiment.read(scenario, {**flags, **custom}, allow_code=allow_code)
         options: dict[str, Any] = {"repeat": repeat, "devices_per_actor": devices_per_actor, "out": out}
-        _run(experiment, settings, place, output, experiment.name, metrics=metrics, **options)
+        _run(experiment, settings, backend_flags, output, experiment.name, metrics=metrics, **options)
 
     command.__doc__ = experiment.help
     return command
@@ -85,7 +85,7 @@ def demo(output: Output, backend: BackendName = AUTO) -> None:
 def _run(
     experiment: Experiment[Any],
     settings: Any,
-    place: BackendFlags,
+    backend_flags: BackendFlags,
     output: Output,
     command: str,
     *,
@@ -94,7 +94,7 @@ def _run(
     **options: Any,
 ) -> None:
     """Run the seeds of a scenario, and report what came of them; ``options`` are those of `finished_run`."""
-    opening = place.session(lambda: repeat * experiment.work(settings), metrics=metrics)
+    opening = backend_flags.session(lambda: repeat * experiment.work(settings), metrics=metrics)
     with finished_run(experiment, settings, opening, repeat=repeat, console=console(), **options) as record:
         _report(experiment, record.values, record.tables, output, command)
 
@@ -113,7 +113,7 @@ def _report(
 
 def resume(
     folder: Annotated[Path, typer.Argument(help="The --out of a run, online or two-tier that was interrupted.")],
-    place: BackendFlags,
+    backend_flags: BackendFlags,
     output: Output,
     design: Annotated[
         str | None, typer.Option(help="The run's design, if it is your own: package.module:Name.")
@@ -150,7 +150,7 @@ def resume(
         raise InputError(f"{mark.kind} has no design or policy; leave --design, --policy and --with out")
     settings = experiment.resumed(folder, mark, named)
     options: dict[str, Any] = {"repeat": mark.repeat, "devices_per_actor": devices_per_actor, "out": folder}
-    _run(experiment, settings, place, output, "resume", metrics=metrics, **options)
+    _run(experiment, settings, backend_flags, output, "resume", metrics=metrics, **options)
 
 
 def finished(folder: Path) -> dict[str, Any] | None:

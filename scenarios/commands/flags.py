@@ -108,11 +108,11 @@ def is_group(annotation: Any) -> TypeGuard[type[Any]]:
 
 def flags_of(signature: inspect.Signature) -> Iterator[inspect.Parameter]:
     """Yield a command's parameters as flags are made of them: in place of a dataclass stand its fields."""
-    for one in signature.parameters.values():
-        if is_group(one.annotation):
-            yield from flags_of(inspect.signature(one.annotation, eval_str=True))
+    for parameter in signature.parameters.values():
+        if is_group(parameter.annotation):
+            yield from flags_of(inspect.signature(parameter.annotation, eval_str=True))
         else:
-            yield parsed(one).replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            yield parsed(parameter).replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
 
 TYPES: dict[Any, Any] = {int: Whole, float: Number, str: PlainText, (str, "json"): FileName, (str, "grid"): FileName}
@@ -164,12 +164,12 @@ def with_fields(fields: Mapping[str, FieldInfo], leave_out: frozenset[str] = fro
     def decorate(command: F) -> F:
         signature = inspect.signature(command, eval_str=True)
         every = [_flag(name, field) for name, field in fields.items()] + [
-            one
-            for one in signature.parameters.values()
-            if one.kind is not inspect.Parameter.VAR_KEYWORD and one.name not in leave_out
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD and parameter.name not in leave_out
         ]
         # What may be given by its place comes first, then the fields, then what else has names only.
-        parameters = sorted(every, key=lambda one: one.kind)
+        parameters = sorted(every, key=lambda parameter: parameter.kind)
         command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # typer reads it
         return command
 
@@ -194,5 +194,5 @@ def _kind(field: FieldInfo) -> type:
         annotation = inside[0]
     if annotation is Path:
         return Path
-    plain = annotation in (bool, int, float) and not any(isinstance(one, BeforeValidator) for one in read)
+    plain = annotation in (bool, int, float) and not any(isinstance(validator, BeforeValidator) for validator in read)
     return cast("type", annotation) if plain else str

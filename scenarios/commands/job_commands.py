@@ -270,8 +270,8 @@ def fetch(
         raise InputError(f"{here} is there already; name a new folder as --out")
     try_folder(here)
     with tempfile.TemporaryDirectory() as nothing:  # a small job on the folder's node sends it by its log
-        words, sent = {"blindrec": f"fetch {there}"}, environment(Path(nothing))
-        sending = head.submit(entrypoint([SEND, there]), sent, words, node_of(details))
+        metadata, sent = {"blindrec": f"fetch {there}"}, environment(Path(nothing))
+        sending = head.submit(entrypoint([SEND, there]), sent, metadata, node_of(details))
         sent_details, log = follow(head, sending, lambda _: None)
     archive = result_in(log)
     if archive is None or exit_code(sent_details):

@@ -162,10 +162,10 @@ def audit(
     if trust != LOCAL:  # bounds of all mechanisms hold together
         options["confidence"] = 1 - (1 - confidence) / len(names)
     audits = []
-    for place, name in enumerate(names, 1):
-        with step(f"{name}, {place} of {len(names)}"):
+    for number, name in enumerate(names, 1):
+        with step(f"{name}, {number} of {len(names)}"):
             audits.append(audit_one(name, **options))
-    passed, records = all(one.held for one in audits), [one.as_json() for one in audits]
+    passed, records = all(result.held for result in audits), [result.as_json() for result in audits]
     record = records[0] if design else {"held": passed, "audits": records}
     output.deliver("audit", record, lambda: show(printed(), audits, confidence))
     if not passed:
@@ -202,37 +202,41 @@ def show_audits(console: Console, audits: Sequence[Audit], confidence: float) ->
         show_audit(console, audits[0])
         return
     rows = []
-    for one in audits:
-        strongest = max(one.attacks, key=lambda attack: attack.measured / attack.times).name
-        figures = [in_nats(value) for value in (one.claimed, one.exact, one.measured)]
-        rows.append([one.design, *figures, strongest, "NO" if one.failures else "yes"])
+    for audit in audits:
+        strongest = max(audit.attacks, key=lambda attack: attack.measured / attack.times).name
+        figures = [in_nats(value) for value in (audit.claimed, audit.exact, audit.measured)]
+        rows.append([audit.design, *figures, strongest, "NO" if audit.failures else "yes"])
     columns = ["mechanism", "claimed", "exact", "measured, at least", "by attack", "held"]
     title = f"{NATS}, bounds of each mechanism hold together with probability {confidence:g}"
     show_table(console, columns, rows, title=title, words=["mechanism", "by attack", "held"])
-    remark(console, *(f"{one.design}: {line}" for one in audits for line in one.failures), *_power(audits))
+    remark(console, *(f"{audit.design}: {line}" for audit in audits for line in audit.failures), *_power(audits))
 
 
-def show_audit(console: Console, one: Audit) -> None:
+def show_audit(console: Console, audit: Audit) -> None:
     """Print one audit: the three epsilons, and a row for each attack."""
-    title = (
-        f"{one.design}: claimed {in_nats(one.claimed)}, exact {in_nats(one.exact)}, measured {in_nats(one.measured)}"
-    )
-    title += f"; {NATS}, bounds hold together with probability {one.confidence:g}"
+    claimed, exact, measured = (in_nats(value) for value in (audit.claimed, audit.exact, audit.measured))
+    title = f"{audit.design}: claimed {claimed}, exact {exact}, measured {measured}"
+    title += f"; {NATS}, bounds hold together with probability {audit.confidence:g}"
     rows = []
-    for attack in one.attacks:
+    for attack in audit.attacks:
         most = "" if attack.right_at_most is None else percent(attack.right_at_most)
         bounds = [in_nats(attack.claimed), in_nats(attack.measured)]
         rows.append([attack.name, attack.meaning, *bounds, percent(attack.right), most])
     columns = ["attack", "what is distinguished", "claimed", "measured, at least", "guessed right", "at most"]
     show_table(console, columns, rows, title=title, words=["attack", "what is distinguished"])
-    remark(console, f"promised: {one.guarantee}", *(one.failures or ["nothing contradicts the claim"]), *_power([one]))
+    remark(
+        console,
+        f"promised: {audit.guarantee}",
+        *(audit.failures or ["nothing contradicts the claim"]),
+        *_power([audit]),
+    )
 
 
 def show_central_audits(console: Console, audits: Sequence[CentralAudit], confidence: float) -> None:
     """Print a row for each mechanism under a central promise: what is claimed, given away at least, and measured."""
     first = audits[0]
     if isinstance(first, ServersAudit):
-        own = {"answered": "answered", "noise": "noise", "deviation": "noise_deviation"}
+        figures_of = {"answered": "answered", "noise": "noise", "deviation": "noise_deviation"}
         leak = "what one dose of noise tells of a device, by its exact law"
         counted = f", counted on {first.honest_noise:,} honest ones" if first.honest_noise else ""
         sends = f"a device sends {first.bytes_per_device:,} bytes to both servers, and has no local epsilon"
@@ -241,22 +245,22 @@ def show_central_audits(console: Console, audits: Sequence[CentralAudit], confid
             f"trusted: {first.trusted}; {first.if_trust_fails}",
         ]
     else:
-        own = {"devices": "amplified_for", "local": "epsilon_local"}
+        figures_of = {"devices": "amplified_for", "local": "epsilon_local"}
         leak = "what the multiset tells of a device where all others hold one input that is known"
         left = "if the shuffler tells who sent what, the local epsilon is left"
         notes = [f"neighbours: one user's ratings are replaced; {left}"]
     rows = []
-    for one in audits:
-        values = [getattr(one, name) for name in own.values()]
+    for audit in audits:
+        values = [getattr(audit, name) for name in figures_of.values()]
         cells = [f"{cell:,}" if isinstance(cell, int) else cell for cell in values]
         cells = [in_nats(cell) if isinstance(cell, float) else cell for cell in cells]
-        figures = [in_nats(value) for value in (one.epsilon, one.epsilon_at_least, one.measured)]
-        rows.append([one.design, *cells, *figures, "NO" if one.failures else "yes"])
-    columns = ["mechanism", *own, "claimed", "given away", "measured, at least", "held"]
+        figures = [in_nats(value) for value in (audit.epsilon, audit.epsilon_at_least, audit.measured)]
+        rows.append([audit.design, *cells, *figures, "NO" if audit.failures else "yes"])
+    columns = ["mechanism", *figures_of, "claimed", "given away", "measured, at least", "held"]
     title = f"central epsilon in nats of one round at delta {first.delta:g}, "
     title += f"bounds hold together with probability {confidence:g}"
     show_table(console, columns, rows, title=title, words=["mechanism", "noise", "held"])
-    lines = [f"{one.design}: {line}" for one in audits for line in one.failures]
+    lines = [f"{audit.design}: {line}" for audit in audits for line in audit.failures]
     measured = f"what is measured is the best event among {first.attacks[0].plays:,} rounds"
     games = "; ".join(f"{attack.name}: {attack.meaning}" for attack in first.attacks)
     verdicts = lines or ["nothing contradicts the claim"]
@@ -265,7 +269,7 @@ def show_central_audits(console: Console, audits: Sequence[CentralAudit], confid
 
 def _power(audits: Sequence[Audit]) -> list[str]:
     """Return which leaks would have been found, a line; none where nothing is claimed."""
-    powers = [one.power for one in audits if one.power is not None]
+    powers = [audit.power for audit in audits if audit.power is not None]
     return [in_words(powers)] if powers else []
 
 

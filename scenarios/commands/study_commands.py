@@ -14,7 +14,7 @@ from coordinator.protocol.trust_models import LOCAL
 from scenarios.commands.flags import BackendFlags, Output, Setting, With, with_fields
 from scenarios.config.files import names_of_columns
 from scenarios.config.identity import import_helpers, read_settings
-from scenarios.config.mechanism_settings import all_settings, own_designs, shared_settings
+from scenarios.config.mechanism_settings import all_settings, custom_designs, shared_settings
 from scenarios.config.scenario import MOST_USERS as MOST_SIMULATED
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import Target
@@ -67,7 +67,7 @@ def plan(
     details: Annotated[bool, typer.Option("--details", help="Of a file: print all rows, too.")] = False,
     repeat: Annotated[int, typer.Option(help="Seeds of the check.")] = 5,
     seed: Annotated[int | None, typer.Option(help="First seed of the check [0].")] = None,
-    place: BackendFlags,
+    backend_flags: BackendFlags,
     output: Output,
     **others: Any,
 ) -> None:
@@ -92,11 +92,11 @@ def plan(
     world = {name: others.pop(name) for name in (*WORLD, *TRUST, *(name for name, *_ in _TARGETS))}
     request = PlanRequest(
         settings=others,
-        custom=_own(design, setting or ()),
+        custom=_custom_design(design, setting or ()),
         block_model=block_model,
         **{**world, "columns": names_of_columns(world["columns"]), "bad_lines": world["bad_lines"] or "refuse"},
     )
-    opening = partial(place.session, lambda: 0.0, sharing=True)
+    opening = partial(backend_flags.session, lambda: 0.0, sharing=True)
     made, result = planned(request, opening, {"malicious": malicious, "cost": cost, "check": check})
     screen = printed()
     screen.quiet = output.json == STDOUT
@@ -116,13 +116,13 @@ def plan(
             if needed > MOST_SIMULATED:
                 raise InputError(f"users is {needed} for the check; at most {MOST_SIMULATED} can be simulated")
             checked = made.recommended.at(spent, users=needed, seed=seed or 0).scenario
-            with place.session(lambda: repeat * MAIN_JOB.work(checked)) as session:
+            with backend_flags.session(lambda: repeat * MAIN_JOB.work(checked)) as session:
                 result["check"] = check_plan(checked, session, repeat=repeat, console=console())
             show_check(screen, result["check"])
     output.deliver("plan", result, lambda: None)  # whose tables stand there already
 
 
-def _own(design: str | None, setting: Sequence[str]) -> dict[str, Any] | None:
+def _custom_design(design: str | None, setting: Sequence[str]) -> dict[str, Any] | None:
     """Return a custom design with its settings, as a scenario takes them."""
     if design is None and not setting:
         return None
@@ -171,7 +171,7 @@ _COMPARED = {name: field for name, field in Comparison.model_fields.items() if n
 def compare(
     file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
     *,
-    place: BackendFlags,
+    backend_flags: BackendFlags,
     out: Annotated[Path | None, typer.Option(help="Folder to keep rows in: new, or of the same comparison.")] = None,
     lists: Annotated[
         bool,
@@ -189,12 +189,12 @@ def compare(
     from scenarios.studies.sweep.sweep_folder import swept
 
     design = [path.strip() for path in (values.pop("design") or "").split(",") if path]
-    own = own_designs(design, read_settings(setting or ()), import_helpers(helpers or ()))
-    sweep = comparison({"ratings": file, "design": own, **values})
+    custom = custom_designs(design, read_settings(setting or ()), import_helpers(helpers or ()))
+    sweep = comparison({"ratings": file, "design": custom, **values})
     if lists and out is None:
         raise InputError("lists is True, but there is no folder to write them into; give --out")
     with lasting_folder(out) as folder:
-        opening = place.session(sweep.work, sharing=True)
+        opening = backend_flags.session(sweep.work, sharing=True)
         done = swept(sweep, opening, folder, console(), lasting=out is not None)
         if lists:
             write_lists(folder, sweep.settings, done.units)

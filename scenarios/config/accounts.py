@@ -32,7 +32,7 @@ NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 class Guarantee(NamedTuple):
     """What is promised, in words and numbers."""
 
-    words: str
+    text: str
     neighbours: str | None  # Which data it takes as neighbours; None where nothing is promised
     epsilon: Epsilon  # [nats]
     delta: float | None  # The probability that it fails, 0 but in central ones; None where nothing is promised
@@ -118,7 +118,7 @@ def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
         "noise_deviation": mechanism.deviation(queries[0], answered),
         "honest_noise": honest or None,
         "bytes_per_device": sum(WORD_BYTES * mechanism.width(query) + SEED_BYTES for query in queries),
-        **TRUST[TWO_SERVERS].promise(honest=honest),
+        **TRUST[TWO_SERVERS].guarantee(honest=honest),
     }
 
 
@@ -145,7 +145,7 @@ def servers_account(scenario: Scenario, mechanism: MechanismKind) -> Account:
     honest, least_answers = vector.honest_devices(scenario.world)
     guarantee = guarantee_of(scenario, mechanism, delta=scenario.failure_chance)
     if scenario.failure_chance > 0 and guarantee.neighbours is not None:
-        guarantee = guarantee._replace(words=f"(epsilon, delta)-{guarantee.words.removeprefix('epsilon-')}")
+        guarantee = guarantee._replace(text=f"(epsilon, delta)-{guarantee.text.removeprefix('epsilon-')}")
     return ServersAccount(
         trust=TRUST[TWO_SERVERS],
         guarantee=guarantee,
@@ -170,10 +170,10 @@ def guarantee_of(scenario: Scenario, mechanism: MechanismKind, *, delta: float) 
     if mechanism.private and scenario.epsilon is None:
         return Guarantee(NO_GUARANTEE, None, None, None)
     relation = str(mechanism.relation(scenario.settings))
-    words = mechanism_of(mechanism.query_name(scenario.settings)).promise_under(relation)
+    guarantee_text = mechanism_of(mechanism.query_name(scenario.settings)).promise_under(relation)
     if not mechanism.private:
-        return Guarantee(words, None, scenario.epsilon, None)
-    return Guarantee(words, relation, scenario.epsilon, delta)
+        return Guarantee(guarantee_text, None, scenario.epsilon, None)
+    return Guarantee(guarantee_text, relation, scenario.epsilon, delta)
 
 
 def most_spent(asks: Sequence[Ask], costs: Sequence[Fraction], answers: int) -> Fraction:

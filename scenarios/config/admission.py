@@ -32,7 +32,7 @@ from coordinator.protocol.mechanism import World
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import by_address
-from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.custom_kinds import CustomSettings
 from scenarios.config.identity import identity
 
 DRAWS = 20_000  # Draws for each private value
@@ -57,22 +57,22 @@ class ChannelCheck:
     warning: str | None = None  # one line if the channel reveals less than it might
 
 
-def check_channel(own: CustomMechanism, query: Query) -> ChannelCheck:
+def check_channel(custom: CustomMechanism, query: Query) -> ChannelCheck:
     """Check the channel of a query against the query's epsilon."""
-    channel = adapter(own).channel(query)
+    channel = adapter(custom).channel(query)
     if isinstance(channel, Likelihood):
-        return _check_likelihood(own, query, channel)
-    return ChannelCheck(epsilon=channel.epsilon, how=EXACT, warning=_warning(own, channel.log_ratio, query.epsilon))
+        return _check_likelihood(custom, query, channel)
+    return ChannelCheck(epsilon=channel.epsilon, how=EXACT, warning=_warning(custom, channel.log_ratio, query.epsilon))
 
 
-def _warning(own: CustomMechanism, largest: LogRatio, claimed: Epsilon) -> str | None:
+def _warning(custom: CustomMechanism, largest: LogRatio, claimed: Epsilon) -> str | None:
     if claimed is None or not largest.within(claimed * (1 - CLOSE)):
         return None
     gives = f"gives away {float(largest):.9g} nats at most, its question claims {as_float(claimed):.9g}"
-    return f"mechanism {type(own.mechanism).__name__}: its channel {gives}"
+    return f"mechanism {type(custom.mechanism).__name__}: its channel {gives}"
 
 
-def _check_likelihood(own: CustomMechanism, query: Query, channel: Likelihood) -> ChannelCheck:
+def _check_likelihood(custom: CustomMechanism, query: Query, channel: Likelihood) -> ChannelCheck:
     question, largest = question_of(query), LogRatio.of(Fraction(1))
     values, devices = question.values, np.arange(PUBLIC_COINS, dtype=np.int64)
     if not values or values << channel.bits > MOST_CELLS:
@@ -80,19 +80,19 @@ def _check_likelihood(own: CustomMechanism, query: Query, channel: Likelihood) -
     rows = [np.array([value], np.int32) for value in range(values)]
     for public in question.public_streams(devices):
         try:
-            table = guarded(own.mechanism, "likelihood", query.round, rows, public, function=channel.matrix)
+            table = guarded(custom.mechanism, "likelihood", query.round, rows, public, function=channel.matrix)
         except MechanismError as error:
             raise MechanismError(f"{error}; no device was asked") from None
-        hold(own, query, table)
+        hold(custom, query, table)
         largest = max(largest, table.log_ratio, key=float)
-        if values <= MOST_SAMPLED and (complaint := _complaint_about_sampler(own, channel, table, public, query)):
-            raise own.fail("sampler", query.round, complaint)
+        if values <= MOST_SAMPLED and (complaint := _complaint_about_sampler(custom, channel, table, public, query)):
+            raise custom.fail("sampler", query.round, complaint)
     how = FOR_SOME if values <= MOST_SAMPLED else UNCHECKED
-    return ChannelCheck(epsilon=float(largest), how=how, warning=_warning(own, largest, query.epsilon))
+    return ChannelCheck(epsilon=float(largest), how=how, warning=_warning(custom, largest, query.epsilon))
 
 
 def _complaint_about_sampler(
-    own: CustomMechanism, channel: Likelihood, table: MatrixChannel, public: np.uint64, query: Query
+    custom: CustomMechanism, channel: Likelihood, table: MatrixChannel, public: np.uint64, query: Query
 ) -> str | None:
     """Return how a class's draws differ from the likelihood that it states for a public coin, or None."""
     width, values = channel.bits, len(table.rows)
@@ -101,16 +101,16 @@ def _complaint_about_sampler(
     for first in range(0, everybody.size, BLOCK):
         block = everybody[first : first + BLOCK]
         inputs = block[:, None].copy(), np.full(block.size, public, np.uint64), _coins(first, block.size)
-        bits = guarded(own.mechanism, "sampler", query.round, *inputs, function=channel.draw)
+        bits = guarded(custom.mechanism, "sampler", query.round, *inputs, function=channel.draw)
         if type(bits) is not np.ndarray or bits.shape != (block.size, width) or not np.isin(bits, (0, 1)).all():
             return f"it draws no {width} bits a device, uint8 of 0 and 1; return shape (devices, {width})"
         add_draws(counts, block, bits)
     stated = np.zeros(counts.shape)
     stated[:, : len(table.rows[0])] = [[coins / COIN for coins in row] for row in table.rows]
-    if (place := improbable_count(counts, stated, FALSE_ALARM)) is None:
+    if (cell := improbable_count(counts, stated, FALSE_ALARM)) is None:
         return None
-    often = f"in {counts[place]} of {DRAWS} draws, {stated[place] * DRAWS:.6g} are stated"
-    line = f"private value {place[0]} gave release {place[1]} {often}"
+    often = f"in {counts[cell]} of {DRAWS} draws, {stated[cell] * DRAWS:.6g} are stated"
+    line = f"private value {cell[0]} gave release {cell[1]} {often}"
     return f"its draws differ from its likelihood: {line}; no device was asked"
 
 
@@ -152,43 +152,43 @@ def admitted_for(
 ) -> tuple[CustomMechanism, ChannelCheck]:
     """Admit a mechanism in this process, and return it in the form in which all processes of the run will admit it."""
     require_whole_class(mechanism)
-    own = CustomMechanism(
+    custom = CustomMechanism(
         mechanism=mechanism, name=f"{type(mechanism).__name__}@{identity(mechanism, helpers)}", helpers=tuple(helpers)
     )
-    query = adapter(own).query(world, round_number=0, public_seed=bytes(16), epsilon=epsilon)
-    own = replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays))
-    checked = check_channel(own, query)
+    query = adapter(custom).query(world, round_number=0, public_seed=bytes(16), epsilon=epsilon)
+    custom = replace(custom, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays))
+    checked = check_channel(custom, query)
     if checked.how == UNCHECKED:
-        _check_small(own, world, epsilon)
-    own = _as_checked(own, checked.how)
-    admit(own)
+        _check_small(custom, world, epsilon)
+    custom = _as_checked(custom, checked.how)
+    admit(custom)
     check_question(query)
-    if not counts_itself(own.mechanism) and not isinstance(adapter(own).channel(query), Likelihood):
-        adapter(own).rates(query, world)  # so that an invalid estimate is reported before any device is asked
-    return own, checked
+    if not counts_itself(custom.mechanism) and not isinstance(adapter(custom).channel(query), Likelihood):
+        adapter(custom).rates(query, world)  # so that an invalid estimate is reported before any device is asked
+    return custom, checked
 
 
-def _as_checked(own: CustomMechanism, how: str) -> CustomMechanism:
-    return replace(own, unchecked=how == UNCHECKED, partly=FOR_SOME if how == FOR_SOME else "")
+def _as_checked(custom: CustomMechanism, how: str) -> CustomMechanism:
+    return replace(custom, unchecked=how == UNCHECKED, partly=FOR_SOME if how == FOR_SOME else "")
 
 
-def checked_promise(own: CustomMechanism, query: Query) -> str:
+def checked_promise(custom: CustomMechanism, query: Query) -> str:
     """Return the promise of a mechanism in this query, with how much of it was checked; one that fails is a claim."""
     try:
-        how = check_channel(own, query).how
+        how = check_channel(custom, query).how
     except BlindrecError:
         how = UNCHECKED
-    return _as_checked(own, how).promise
+    return _as_checked(custom, how).promise
 
 
-def _check_small(own: CustomMechanism, world: World, epsilon: Epsilon) -> None:
+def _check_small(custom: CustomMechanism, world: World, epsilon: Epsilon) -> None:
     """Check the whole channel in a catalogue of a few items, if the class can ask there."""
     few = replace(world, items=SMALL, rated=min(world.rated, SMALL))
     try:
-        query = adapter(own).query(few, round_number=0, public_seed=bytes(16), epsilon=epsilon)
+        query = adapter(custom).query(few, round_number=0, public_seed=bytes(16), epsilon=epsilon)
     except MechanismError:
         return
-    check_channel(own, query)
+    check_channel(custom, query)
 
 
 ADDRESSES = 7_000_003  # Other addresses, at which a mechanism that does not know them must do the same
@@ -196,7 +196,7 @@ TRIED = 300  # Devices that are tried there
 BLOCKS = (0, 1, 8, 58, TRIED)  # Where smaller blocks begin: of sizes that share no factor, at places that share none
 
 
-def require_same_everywhere(own: CustomMechanism, query: Query) -> None:
+def require_same_everywhere(custom: CustomMechanism, query: Query) -> None:
     """Refuse a custom mechanism whose devices sketch or count by more than their ratings and coins.
 
     They must do the same at other addresses, at other places of a block, and in blocks of other sizes.
@@ -220,23 +220,23 @@ def require_same_everywhere(own: CustomMechanism, query: Query) -> None:
             likes=likes[part].copy(),
         )
         coins = SketchCoins(Coins(as_words(bytes(16)), begin, end - begin, query.words))
-        sketches = guarded(own.mechanism, "sketch", query.round, question, block, coins, private=True)
+        sketches = guarded(custom.mechanism, "sketch", query.round, question, block, coins, private=True)
         if np.shape(sketches)[:1] != (end - begin,):
             shape = f"it returned shape {np.shape(sketches)} for a block of {end - begin} devices"
-            raise own.fail("sketch", query.round, f"{shape}; return a sketch of each")
+            raise custom.fail("sketch", query.round, f"{shape}; return a sketch of each")
         return sketches
 
     def count(begin: int, end: int, address: int = 0) -> Any:
         devices = np.arange(begin, end, dtype=np.int64) + address
-        return guarded(own.mechanism, "count", query.round, question, released[begin:end].copy(), devices)
+        return guarded(custom.mechanism, "count", query.round, question, released[begin:end].copy(), devices)
 
     for method, whole, elsewhere in (
         ("sketch", sketch(0, TRIED), sketch(0, TRIED, ADDRESSES)),
         ("count", count(0, TRIED), count(0, TRIED, ADDRESSES)),
     ):
-        name = where(own.mechanism, method, query.round)
+        name = where(custom.mechanism, method, query.round)
         if not np.array_equal(whole, elsewhere):
-            raise InputError(f"{name}: it depends on addresses. {by_address(type(own.mechanism).__name__)}")
+            raise InputError(f"{name}: it depends on addresses. {by_address(type(custom.mechanism).__name__)}")
         blocks = list(pairwise(BLOCKS))
         if method == "sketch":
             alike = all(np.array_equal(whole[begin:end], sketch(begin, end)) for begin, end in blocks)
@@ -254,7 +254,7 @@ _RUNS: dict[tuple[str, tuple[str, ...], World, Epsilon], tuple[CustomMechanism, 
 
 def admitted_of_run(settings: object, world: World, epsilon: Epsilon) -> tuple[CustomMechanism, ChannelCheck] | None:
     """Return a run's admitted mechanism and the result of its check; None if it is no custom mechanism."""
-    if not isinstance(settings, OwnSettings):
+    if not isinstance(settings, CustomSettings):
         return None
     mechanism, helpers = settings.mechanism(), settings.helpers
     key = identity(mechanism, helpers), helpers, world, epsilon

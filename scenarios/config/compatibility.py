@@ -26,7 +26,7 @@ from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.oracles import Frequencies
 from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
-from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.custom_kinds import CustomSettings
 from scenarios.config.files import brief
 from scenarios.config.mechanism_settings import designs, shared_names
 from scenarios.config.scenario import EXACT, INPUT, PROMOTE, SET, TELL, Scenario
@@ -98,7 +98,7 @@ def _mechanism_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     offers |= {POPULARITY} if mechanism.ranks else set()
     offers |= {SHARES} if isinstance(scenario.settings, Frequencies) and mechanism.ranks else set()
     # of a custom mechanism it is looked at once it can be admitted
-    custom = isinstance(scenario.settings, OwnSettings)
+    custom = isinstance(scenario.settings, CustomSettings)
     if custom or not mechanism_of(mechanism.query_name(scenario.settings)).by_address:
         offers |= {SENDERLESS}
     servers = f"trust is {scenario.trust}, but {mechanism.name} is added up by two servers; say {TWO_SERVERS}"
@@ -239,7 +239,7 @@ def _own_questions_part(mechanism: MechanismKind) -> Part:
     """Return the part of devices that draw their questions, so that reports need no sender."""
 
     def refused(scenario: Scenario) -> str | None:
-        if isinstance(scenario.settings, OwnSettings):
+        if isinstance(scenario.settings, CustomSettings):
             return f"own_questions is True, but devices of {mechanism.name}, a custom one, draw none; leave it out"
         asks = mechanism_of(mechanism.query_name(scenario.settings))
         asks.check_own_questions(f"own_questions is True: {mechanism.name}")

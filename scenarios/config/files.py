@@ -66,8 +66,8 @@ def cut_short(text: str, most: int) -> str:
 
 def one_line(text: str) -> str:
     """Return what an error says as one line of bearable length: long words first lose their middle, then the line."""
-    words = (cut_short(word, 2 * MOST_ECHOED) if len(word) > 3 * MOST_ECHOED else word for word in text.split())
-    return cut_short(printable(" ".join(words)), MOST_TOLD)
+    tokens = (cut_short(word, 2 * MOST_ECHOED) if len(word) > 3 * MOST_ECHOED else word for word in text.split())
+    return cut_short(printable(" ".join(tokens)), MOST_TOLD)
 
 
 def printable(text: str) -> str:
@@ -263,8 +263,8 @@ def _check_numbers(value: Any) -> None:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
-        for one in value:
-            _check_numbers(one)
+        for number in value:
+            _check_numbers(number)
     elif isinstance(value, int) and abs(value) > LARGEST_WHOLE:
         raise ValueError(f"it holds a whole number of {value.bit_length()} bits; give at most 63")
 
@@ -308,18 +308,20 @@ def read_object(path: Path, remedy: str, most: int = MOST_RECORD) -> dict[str, A
 def _check_json(value: dict[str, Any], name: str, remedy: str) -> None:
     waiting: list[tuple[str, Any]] = [("", value)]
     while waiting:
-        place, one = waiting.pop()
-        if place.count("/") > _DEEPEST:
+        pointer, content = waiting.pop()
+        if pointer.count("/") > _DEEPEST:
             raise InputError(f"{name} nests lists or objects more than {_DEEPEST} deep; {remedy}")
-        if isinstance(one, dict):
-            waiting += [(f"{place}/{pointed(key)}", inner) for key, inner in one.items()]
-            waiting += [(f"{place}/{pointed(key)}", key) for key in one if not _writable(key)]
-        elif isinstance(one, list):
-            waiting += [(f"{place}/{number}", inner) for number, inner in enumerate(one)]
-        elif isinstance(one, str) and not _writable(one):
-            raise InputError(f"{name} holds at {brief(place)} half of a surrogate pair, which is no text; {remedy}")
-        elif (isinstance(one, int) and abs(one) > LARGEST_WHOLE) or (isinstance(one, float) and not math.isfinite(one)):
-            raise InputError(f"{name} holds at {brief(place)} a number beyond 64 bits; {remedy}")
+        if isinstance(content, dict):
+            waiting += [(f"{pointer}/{pointed(key)}", inner) for key, inner in content.items()]
+            waiting += [(f"{pointer}/{pointed(key)}", key) for key in content if not _writable(key)]
+        elif isinstance(content, list):
+            waiting += [(f"{pointer}/{number}", inner) for number, inner in enumerate(content)]
+        elif isinstance(content, str) and not _writable(content):
+            raise InputError(f"{name} holds at {brief(pointer)} half of a surrogate pair, which is no text; {remedy}")
+        elif (isinstance(content, int) and abs(content) > LARGEST_WHOLE) or (
+            isinstance(content, float) and not math.isfinite(content)
+        ):
+            raise InputError(f"{name} holds at {brief(pointer)} a number beyond 64 bits; {remedy}")
 
 
 def pointed(key: str) -> str:
@@ -403,7 +405,7 @@ def read_table(path: Path, remedy: str) -> pd.DataFrame:
 def require_rows(parquet: Any, name: str) -> None:
     """Refuse a Parquet file, opened by pyarrow, whose rows take more memory than is left."""
     metadata = parquet.metadata
-    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
     size = 3 * sum(group.total_byte_size for group in groups) + max(ROW_BYTES, 16 * metadata.num_columns) * rows
     require_memory(size, f"{name}, with {rows:,} rows,", "give fewer rows, or run where there is more")

@@ -57,7 +57,7 @@ def named(frame: pd.DataFrame) -> FramePath:
 
     size = int(frame.memory_usage(deep=True).sum())
     require_memory(2 * size, f"the DataFrame, with {len(frame):,} rows,", "give fewer rows, or fewer columns")
-    columns = [_plain(frame.iloc[:, place]) for place in range(frame.shape[1])]
+    columns = [_plain(frame.iloc[:, index]) for index in range(frame.shape[1])]
     table = pa.Table.from_arrays(columns, names=[str(name) for name in frame.columns])
     sink = pa.BufferOutputStream()
     parquet.write_table(table, sink)
@@ -89,12 +89,12 @@ def _plain(column: pd.Series[Any]) -> pa.Array:
     try:
         array = pa.array(column, from_pandas=True)
     except pa.ArrowException:
-        array = pa.array([None if one is None or one != one else str(one) for one in column], pa.string())  # noqa: PLR0124 (nan)
+        array = pa.array([None if value is None or value != value else str(value) for value in column], pa.string())  # noqa: PLR0124 (nan)
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_null(array.type) or pa.types.is_nested(array.type):
-        array = pa.array([None if one is None else str(one) for one in array.to_pylist()], pa.string())
+        array = pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
     kinds = (
         (lambda kind: pa.types.is_integer(kind) and kind != pa.uint64(), pa.int64()),
         (pa.types.is_floating, pa.float64()),
@@ -117,8 +117,8 @@ def _sha256(table: pa.Table) -> str:
         encoded = array.dictionary_encode()
         values = encoded.dictionary
         fixed = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
-        listed = values.to_numpy().tobytes() if fixed else json.dumps(list(map(str, values.to_pylist()))).encode()
-        digest.update(json.dumps([name, str(array.type), len(array), len(listed)]).encode())
-        digest.update(listed)
+        content = values.to_numpy().tobytes() if fixed else json.dumps(list(map(str, values.to_pylist()))).encode()
+        digest.update(json.dumps([name, str(array.type), len(array), len(content)]).encode())
+        digest.update(content)
         digest.update(np.ascontiguousarray(encoded.indices.fill_null(-1).to_numpy(), np.int32).tobytes())
     return digest.hexdigest()

@@ -38,8 +38,8 @@ def import_object(path: str, what: str) -> Any:
     if not callable(target):
         complaint = f"{what} {path}: module {module_name} has nothing called {name} that makes a {what}"
         public = {key: value for key, value in vars(module).items() if callable(value) and not key.startswith("_")}
-        own = [key for key, value in public.items() if getattr(value, "__module__", None) == module.__name__]
-        raise PolicyError(complaint + (f"; it has {', '.join(own)}" if own else ""))
+        public_names = [key for key, value in public.items() if getattr(value, "__module__", None) == module.__name__]
+        raise PolicyError(complaint + (f"; it has {', '.join(public_names)}" if public_names else ""))
     return target
 
 
@@ -107,10 +107,10 @@ def _setting(kind: type[Mechanism], name: str, hint: Any, value: object) -> Any:
 def read_settings(pairs: Sequence[str]) -> dict[str, str]:
     """Return settings as the command line writes them, ``name=value`` each."""
     settings: dict[str, str] = {}
-    for one in pairs:
-        name, equals, value = one.partition("=")
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
         if not equals or not name.isidentifier() or name in settings:
-            raise InputError(f"setting is {one!r}; write name=value, each name once")
+            raise InputError(f"setting is {pair!r}; write name=value, each name once")
         settings[name] = value
     return settings
 
@@ -153,11 +153,11 @@ def came_by_value(kind: type[Mechanism]) -> bool:
 
 @lru_cache(maxsize=256)
 def _read(kind: type[Mechanism], helpers: tuple[str, ...]) -> str:
-    for one in _bases(kind):
-        if "<locals>" in one.__qualname__:
-            raise InputError(f"design {one.__name__} is made in a function; define it in a module, with settings")
+    for base in _bases(kind):
+        if "<locals>" in base.__qualname__:
+            raise InputError(f"design {base.__name__} is made in a function; define it in a module, with settings")
     import_helpers(helpers)
-    cells = [_cell_of(one) for one in _bases(kind) if _loaded_from(one.__module__) is None]
+    cells = [_cell_of(base) for base in _bases(kind) if _loaded_from(base.__module__) is None]
     texts = sorted(_digest(text) for text in (*modules_of_class(kind).values(), *cells) if text.strip())
     return _digest("\n".join([*texts, *sorted(_digest(text) for name in helpers for text in _of_package(name))]))
 
@@ -172,7 +172,7 @@ def _as_json(name: str, value: object) -> Any:
     if isinstance(value, float | Fraction):
         return f"{value}" if isinstance(value, Fraction) else value.hex()
     if isinstance(value, tuple):
-        return [_as_json(name, one) for one in value]
+        return [_as_json(name, item) for item in value]
     raise InputError(f"setting {name} is a {type(value).__name__}; give a number, a text, or a tuple of them")
 
 
@@ -184,7 +184,7 @@ def _bases(kind: type) -> tuple[type, ...]:
 def modules_of_class(kind: type[Mechanism]) -> dict[str, str]:
     """Return the source of every module that a class is made of, by name; see `modules_of`."""
     return modules_of(
-        [one.__module__ for one in _bases(kind)], [name for one in _bases(kind) for name in _modules_read(one)]
+        [base.__module__ for base in _bases(kind)], [name for base in _bases(kind) for name in _modules_read(base)]
     )
 
 
@@ -218,8 +218,8 @@ def _beside(name: str, folders: Iterable[Path], tops: set[str]) -> Path | None:
     top = name.partition(".")[0]
     for folder in folders:
         if top in tops or (top not in OURS and not INSTALLED.intersection(folder.parts)):
-            place = folder.joinpath(*name.split("."))
-            for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            module_path = folder.joinpath(*name.split("."))
+            for file in (module_path / "__init__.py", module_path.with_name(f"{module_path.name}.py")):
                 if file.is_file():
                     return file
     return None
@@ -242,8 +242,8 @@ def _imported(text: str, name: str, package: str) -> tuple[str, ...]:
             start = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*start, *([node.module] if node.module else [])])
             named += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    parts = [one.split(".") for one in named if one]
-    return tuple(dict.fromkeys(".".join(one[:many]) for one in parts for many in range(1, len(one) + 1)))
+    parts = [path.split(".") for path in named if path]
+    return tuple(dict.fromkeys(".".join(path[:many]) for path in parts for many in range(1, len(path) + 1)))
 
 
 def _cell_of(kind: type) -> str:

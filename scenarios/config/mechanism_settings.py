@@ -20,7 +20,7 @@ from coordinator.protocol.mechanisms import mechanisms
 from coordinator.protocol.pools import AGREEMENTS
 from coordinator.protocol.trust_models import TWO_SERVERS
 from scenarios import PACKAGES
-from scenarios.config.custom_halves import OwnSettings, half_of_class, settings_in
+from scenarios.config.custom_kinds import CustomSettings, custom_kind_of, settings_in
 from scenarios.config.files import first_line
 from scenarios.config.identity import OURS, import_class, import_object, modules_of
 
@@ -45,70 +45,76 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
 
 def designs() -> dict[str, MechanismKind]:
     """Return every mechanism by its name, as they are listed."""
-    places = {name: place for place, name in enumerate(ORDER)}
+    places = {name: rank for rank, name in enumerate(ORDER)}
     return dict(sorted(mechanisms().items(), key=lambda item: (places.get(item[0], len(places)), item[0])))
 
 
-def variants(half: MechanismKind) -> tuple[dict[str, str], ...]:
+def variants(mechanism: MechanismKind) -> tuple[dict[str, str], ...]:
     """Return the settings that a plan compares a mechanism at."""
-    return VARIANTS.get(half.name, ({},))
+    return VARIANTS.get(mechanism.name, ({},))
 
 
-def server_half(design: str) -> MechanismKind:
-    """Return the server's half of a mechanism by its name, or of a custom one by its import path."""
+def mechanism_kind(design: str) -> MechanismKind:
+    """Return a mechanism by its name, or a custom one by its import path."""
     if _PATH.fullmatch(design):
-        return half_of_class(import_class(design))
-    if (half := designs().get(design)) is None:
+        return custom_kind_of(import_class(design))
+    if (mechanism := designs().get(design)) is None:
         remedy = f"{name_choices(design, designs(), 'choose one of')}, or your own, mypackage.mymodule:MyMechanism"
         raise InputError(f"design is {design!r}; {remedy}")
-    return half
+    return mechanism
 
 
 def all_settings() -> dict[str, FieldInfo]:
     """Return the settings of all mechanisms by their names; those that share a name share its field."""
-    return {name: field for half in designs().values() for name, field in half.settings.model_fields.items()}
+    return {name: field for mechanism in designs().values() for name, field in mechanism.settings.model_fields.items()}
 
 
 def shared_settings() -> list[str]:
     """Return the names of settings that several mechanisms of plans share, which a plan compares them at."""
-    names = [name for half in designs().values() if variants(half) for name in half.settings.model_fields]
+    names = [
+        name for mechanism in designs().values() if variants(mechanism) for name in mechanism.settings.model_fields
+    ]
     return [name for name in all_settings() if names.count(name) > 1]
 
 
-def own_settings(half: MechanismKind, values: dict[str, Any]) -> Settings:
+def take_settings(mechanism: MechanismKind, values: dict[str, Any]) -> Settings:
     """Take a mechanism's settings out of a scenario's flat values, and refuse those that are about others."""
     for name in sorted(all_settings().keys() & values.keys()):
-        if name not in half.settings.model_fields:
-            _require_default(half, name, values.pop(name))
-    own = {name: values.pop(name) for name in half.settings.model_fields if name in values}
+        if name not in mechanism.settings.model_fields:
+            _require_default(mechanism, name, values.pop(name))
+    theirs = {name: values.pop(name) for name in mechanism.settings.model_fields if name in values}
     try:
-        settings: Settings = half.settings.model_validate(own)
+        settings: Settings = mechanism.settings.model_validate(theirs)
     except ValidationError as error:
-        raise InputError(first_line(error, half.settings)) from None
+        raise InputError(first_line(error, mechanism.settings)) from None
     return settings
 
 
 def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """Return a scenario's flat values with its mechanism's settings in one, and what follows from these."""
     design, rest = values.get("design", "maxsense"), dict(values)
-    half: MechanismKind = half_of_class(type(design)) if isinstance(design, UserClass) else server_half(str(design))
+    mechanism: MechanismKind = (
+        custom_kind_of(type(design)) if isinstance(design, UserClass) else mechanism_kind(str(design))
+    )
     if isinstance(stored := rest.pop("settings", None), dict):  # as `model_dump` has them
         rest = {**stored, **rest}
     if isinstance(design, UserClass):
-        rest |= {"design": half.name, **settings_in(design).values()}
-    settings = own_settings(half, rest)
-    if isinstance(settings, OwnSettings) and (strange := sorted(rest.keys() - names)):
+        rest |= {"design": mechanism.name, **settings_in(design).values()}
+    settings = take_settings(mechanism, rest)
+    if isinstance(settings, CustomSettings) and (strange := sorted(rest.keys() - names)):
         field_names = ", ".join(name for name in type(settings).model_fields if name != "helpers")
-        raise InputError(f"setting {strange[0]} is none of design {half.name} or of a scenario; it has {field_names}")
-    policy = values.get("policy", half.policies_with(settings)[0])
-    adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in half.decoders
-    epsilon = {} if half.private else {"epsilon": "inf"}
-    decoder = POSTERIOR if adapts else half.decoders[0]
-    trust = {"trust": half.trust} if half.trust == TWO_SERVERS else {}
+        raise InputError(
+            f"setting {strange[0]} is none of design {mechanism.name} or of a scenario; it has {field_names}"
+        )
+    policy = values.get("policy", mechanism.policies_with(settings)[0])
+    adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in mechanism.decoders
+    epsilon = {} if mechanism.private else {"epsilon": "inf"}
+    decoder = POSTERIOR if adapts else mechanism.decoders[0]
+    trust = {"trust": mechanism.trust} if mechanism.trust == TWO_SERVERS else {}
     return {"decoder": decoder, "policy": policy, **epsilon, **trust, **rest, "settings": settings}
 
 
-def _require_default(half: MechanismKind, name: str, value: Any) -> None:
+def _require_default(mechanism: MechanismKind, name: str, value: Any) -> None:
     owners = [other for other in designs().values() if name in other.settings.model_fields]
     default = owners[0].settings.model_fields[name].default
     try:
@@ -117,10 +123,12 @@ def _require_default(half: MechanismKind, name: str, value: Any) -> None:
         raise InputError(first_line(error, owners[0].settings)) from None
     if value != default:
         owner_names = " and ".join(other.name for other in owners)
-        raise InputError(f"{name} is {value!r}, which is about {owner_names}; the design is {half.name}, leave it out")
+        raise InputError(
+            f"{name} is {value!r}, which is about {owner_names}; the design is {mechanism.name}, leave it out"
+        )
 
 
-def own_designs(
+def custom_designs(
     paths: Sequence[Any], settings: Mapping[str, Any] | None = None, helpers: tuple[str, ...] = ()
 ) -> tuple[Settings, ...]:
     """Return mechanisms by name, custom ones by their import paths or given as they are, with their settings."""
@@ -129,11 +137,11 @@ def own_designs(
         if not isinstance(path, str):
             designs.append(settings_in(path) if isinstance(path, UserClass) else path)
             continue
-        half = server_half(path)
-        fields = half.settings.model_fields.keys() & values.keys()
+        mechanism = mechanism_kind(path)
+        fields = mechanism.settings.model_fields.keys() & values.keys()
         used |= fields
-        brought = {"helpers": helpers} if "helpers" in half.settings.model_fields else {}
-        designs.append(own_settings(half, {**{name: values[name] for name in fields}, **brought}))
+        brought = {"helpers": helpers} if "helpers" in mechanism.settings.model_fields else {}
+        designs.append(take_settings(mechanism, {**{name: values[name] for name in fields}, **brought}))
     if strange := sorted(values.keys() - used):
         raise InputError(f"setting {strange[0]} is none of {', '.join(map(str, paths)) or 'any design; give --design'}")
     return tuple(designs)
@@ -141,7 +149,7 @@ def own_designs(
 
 def shared_names() -> list[str]:
     """Return the designs whose devices give shares to two servers, and release nothing."""
-    return [name for name, half in designs().items() if half.trust == TWO_SERVERS]
+    return [name for name, mechanism in designs().items() if mechanism.trust == TWO_SERVERS]
 
 
 def code_digest(policy: str) -> str:
@@ -150,7 +158,7 @@ def code_digest(policy: str) -> str:
     if ":" in policy:
         import_object(policy, "policy")
         code += [text.encode() for _, text in sorted(modules_of([policy.partition(":")[0]]).items())]
-    return hashlib.sha256(b"".join(hashlib.sha256(one).digest() for one in code)).hexdigest()
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in code)).hexdigest()
 
 
 @cache

@@ -20,7 +20,7 @@ from coordinator.protocol.mechanism import ANCHOR, ONE_ROUND, MechanismKind, Set
 from coordinator.protocol.schedule import MOST_PERIODS, NAMES
 from coordinator.protocol.trust_models import TWO_SERVERS
 from coordinator.server.design import AGEING, MOST_ROUNDS
-from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.custom_kinds import CustomSettings
 from scenarios.config.files import Exact, Matrix, NamedPath, Row, brief, check_shares
 from scenarios.config.mechanism_settings import all_settings, designs, gathered
 from scenarios.config.settings import (
@@ -391,7 +391,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
     @property
     def mechanism(self) -> MechanismKind:
         """The kind of the mechanism that its settings are of."""
-        return self.settings.half if isinstance(self.settings, OwnSettings) else type(self.settings)
+        return self.settings.custom_kind if isinstance(self.settings, CustomSettings) else type(self.settings)
 
     @property
     def world(self) -> World:

@@ -47,7 +47,7 @@ from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import Design
 from scenarios.config.accounts import Account, Guarantee, RoundSize, group_delta, most_spent
 from scenarios.config.admission import require_same_everywhere
-from scenarios.config.custom_halves import OwnSettings, own_of
+from scenarios.config.custom_kinds import CustomSettings, custom_of
 from scenarios.config.planned_periods import asking_of
 from scenarios.config.scenario import ADDED, EXACT, EXPECTED, SMALLEST, TELL, Scenario
 
@@ -106,7 +106,7 @@ class ShuffledAccount(Account):
             "bound": self.bound,
             **({"composition": EXACT if self.agreement.composed else ADDED} if self.answers > 1 else {}),
             "person_delta": group_delta(copies, central, self.agreement.delta),
-            **self.trust.promise(epsilon_local=as_float(self.local)),
+            **self.trust.guarantee(epsilon_local=as_float(self.local)),
         }
 
 
@@ -134,18 +134,18 @@ class ShuffledReports:
     def query(self, epsilon: Epsilon) -> Query:
         """Return the query of the first round."""
         query = self.design(epsilon).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
-        if isinstance(self.settings, OwnSettings):  # its channel is looked at before the run admits it
-            own = own_of(self.settings)
-            admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
+        if isinstance(self.settings, CustomSettings):  # its channel is looked at before the run admits it
+            custom = custom_of(self.settings)
+            admit(replace(custom, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
         return query
 
     def randomizer(self, local: Epsilon) -> Randomizer:
         """Return what all devices run under a local epsilon."""
         query = replace(self.query(local), own_questions=self.own_questions)
-        one = randomizer_of(mechanism_of(query.design), query, self.mechanism.name)
-        if self.pools and one.bound != self._of_one_item(query):
+        randomizer = randomizer_of(mechanism_of(query.design), query, self.mechanism.name)
+        if self.pools and randomizer.bound != self._of_one_item(query):
             return Randomizer(AnyRandomizer(), CLONES)  # levels of its rounds follow from pools, which nobody knows yet
-        return one
+        return randomizer
 
     def _of_one_item(self, query: Query) -> ShufflerBound | None:
         """Return the levels of the query of a round about a single item; None where there is none, or others."""
@@ -189,7 +189,7 @@ def smallest_round(scenario: Scenario, mechanism: MechanismKind) -> RoundSize:
         return RoundSize(min(users, scenario.smallest_round))
     most = RoundSize(max(1, users // SMALLEST), f"a {SMALLEST}th of the users")
     foreseen = scenario.policy in (ELIMINATE, ANCHOR) and scenario.policy in mechanism.policies_with(scenario.settings)
-    if not foreseen or isinstance(scenario.settings, OwnSettings):
+    if not foreseen or isinstance(scenario.settings, CustomSettings):
         return most
     reports, (epsilon, delta) = ShuffledReports.of(scenario, mechanism), answer_share(scenario)
     honest = (scenario.expected_answers or EXPECTED) * (1 - (scenario.assume_malicious or 0.0))
@@ -287,13 +287,13 @@ def _require_delta(scenario: Scenario, devices: int, *, least: int) -> None:
         raise InputError(f"delta is {scenario.failure_chance:g}, but rounds count on {devices:,} answers; {remedy}")
 
 
-def _groups(mechanism: MechanismKind, scenario: Scenario, promise: GroupGuarantee) -> list[tuple[Query, int]]:
+def _groups(mechanism: MechanismKind, scenario: Scenario, guarantee: GroupGuarantee) -> list[tuple[Query, int]]:
     """Return the queries of a design that asks groups, and the honest devices of each group."""
     from coordinator.server.rounds.group_policies import groups_policy  # noqa: PLC0415 (numerical)
     from coordinator.server.rounds.setting import Setting  # noqa: PLC0415
 
     design = mechanism.design(scenario.settings, replace(scenario.world, block=None))
-    setting = Setting(design=design, epsilon=promise.epsilon, public_seed=bytes(16), groups=promise)
+    setting = Setting(design=design, epsilon=guarantee.epsilon, public_seed=bytes(16), groups=guarantee)
     policy = groups_policy(setting)
     return policy.rehearsal(scenario.world.users)  # type: ignore[union-attr] # groups behind a shuffler
 
@@ -349,8 +349,8 @@ def size_by_law(
 @lru_cache(maxsize=1 << 8)
 def _local(reports: ShuffledReports, epsilon: Fraction, delta: float, devices: int) -> tuple[Fraction, str]:
     """Return the largest local epsilon of an answer that keeps a central one, and the name of the bound."""
-    if isinstance(reports.settings, OwnSettings):
-        require_same_everywhere(own_of(reports.settings), reports.query(epsilon))
+    if isinstance(reports.settings, CustomSettings):
+        require_same_everywhere(custom_of(reports.settings), reports.query(epsilon))
     local = largest_local_epsilon(
         lambda nats: reports.randomizer(parse_epsilon(nats)).bound, epsilon=epsilon, devices=devices, delta=delta
     )
@@ -365,8 +365,8 @@ def _plan(
 
     A channel that is bounded as a matrix has no levels, and as any randomizer it would have a smaller epsilon.
     """
-    if isinstance(reports.settings, OwnSettings):
-        require_same_everywhere(own_of(reports.settings), reports.query(epsilon / answers))
+    if isinstance(reports.settings, CustomSettings):
+        require_same_everywhere(custom_of(reports.settings), reports.query(epsilon / answers))
 
     def bound(local: float) -> ShufflerBound:
         return reports.randomizer(parse_epsilon(local)).bound

@@ -47,7 +47,7 @@ def resumable(note: Note) -> Iterator[None]:
     except (BlindrecError, OSError) as error:
         lost = isinstance(error, (LedgerError, LostError)) or disk_is_full(error)
         if lost and not isinstance(error, ResumableError) and (line := note()):
-            raise ResumableError(f"{_words(error)}; {line}") from None
+            raise ResumableError(f"{_text_of(error)}; {line}") from None
         raise
     finally:
         _notes.remove(note)
@@ -67,11 +67,11 @@ def ending(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, BlindrecError):
         stored = isinstance(error, (InterruptedRunError, ResumableError)) or disk_is_full(error)
         return str(error), RESUMABLE if stored else BAD_INPUT
-    full = f"{_words(error)}; {_NO_RECORDS}; free space, then run it again"
+    full = f"{_text_of(error)}; {_NO_RECORDS}; free space, then run it again"
     return (full, RESUMABLE) if disk_is_full(error) else None
 
 
-def _words(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
     return f"{error.filename or 'a file'} cannot be written ({error.strerror})"
@@ -110,11 +110,11 @@ def ended_by_signals() -> Iterator[None]:
     # A thread watches for signals, because Python hands them on only where the main one leaves compiled code.
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    over = threading.Event()
+    finished = threading.Event()
 
     def watch() -> None:
         while numbers := os.read(reading, 64):
-            if not set(numbers).isdisjoint(SIGNALS) and not over.wait(LONGEST):
+            if not set(numbers).isdisjoint(SIGNALS) and not finished.wait(LONGEST):
                 end_now("interrupted", INTERRUPTED)
 
     thread = threading.Thread(target=watch, daemon=True, name="signals")
@@ -124,7 +124,7 @@ def ended_by_signals() -> Iterator[None]:
         yield
     finally:
         signal.set_wakeup_fd(before)
-        over.set()
+        finished.set()
         os.close(writing)
         thread.join()
         os.close(reading)

@@ -24,7 +24,7 @@ from rich.text import Text
 from coordinator.protocol.custom import UNCHECKED
 from coordinator.protocol.trust_models import TRUST
 from scenarios.config.files import printable
-from scenarios.config.mechanism_settings import server_half
+from scenarios.config.mechanism_settings import mechanism_kind
 from scenarios.log import left_text, moving_bar, spoke, width_of, write_line
 from scenarios.show.intervals import CONFIDENCE, mean_interval, share_interval
 
@@ -321,7 +321,7 @@ def trust_of(row: Mapping[str, Any]) -> str:
 
 def name_of(row: Mapping[str, Any]) -> str:
     """Return design, what tells it apart, and decoder, where a design has more than one."""
-    mechanism = server_half(str(row["design"]))
+    mechanism = mechanism_kind(str(row["design"]))
     return ", ".join([mechanism.label(row), *([str(row["decoder"])] if len(mechanism.decoders) > 1 else [])])
 
 

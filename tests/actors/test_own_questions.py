@@ -29,7 +29,7 @@ from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.statistics.statistic import Statistic, merge
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.rounds.transcript import digest
-from scenarios.config.mechanism_settings import server_half
+from scenarios.config.mechanism_settings import mechanism_kind
 from scenarios.studies.scrutiny.mechanism_under_test import Size, every_rating, stored, subject_of
 
 SIZE = Size(items=6, rated=3, users=1000)
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 def query_of(case: str, epsilon: Fraction | None = Fraction(1), size: Size = SIZE) -> Query:
     name, settings, what = CASES[case]
-    subject = subject_of(server_half(name), settings, size=size, **what)
+    subject = subject_of(mechanism_kind(name), settings, size=size, **what)
     return replace(subject.query(size, epsilon), own_questions=True)
 
 
@@ -194,7 +194,7 @@ def test_ids_without_own_questions_are_those_of_before_and_with_them_others() ->
 
 @pytest.mark.parametrize("design", ["grr", "oue", "subset", "set"])
 def test_designs_that_ask_everybody_the_same_or_about_rated_items_are_refused(design: str) -> None:
-    query = replace(subject_of(server_half(design), {}, size=SIZE).query(SIZE, Fraction(1)), own_questions=True)
+    query = replace(subject_of(mechanism_kind(design), {}, size=SIZE).query(SIZE, Fraction(1)), own_questions=True)
     with pytest.raises(InputError, match="leave own questions out"):
         check_question(query)
     with pytest.raises(InputError, match="names items that its device rated"):

@@ -39,7 +39,7 @@ from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.shares import WORDS_SERVER, ShareRoll
 from coordinator.protocol.trust import ShuffledRound
 from coordinator.shuffler import Shuffler
-from scenarios.config.mechanism_settings import server_half
+from scenarios.config.mechanism_settings import mechanism_kind
 from scenarios.studies.scrutiny.mechanism_under_test import MechanismUnderTest, Size, subject_of
 from scenarios.studies.scrutiny.servers_audit import server_of
 
@@ -727,7 +727,7 @@ class Asked(Mechanism):
 def asking(*, public: bool) -> MechanismUnderTest:
     """A mechanism whose devices hand on a question, of their own or by their address, and an answer."""
     size = Size(items=5, rated=3, users=1000)
-    plain = subject_of(server_half("grr"), {}, size=size)
+    plain = subject_of(mechanism_kind("grr"), {}, size=size)
 
     def asks(size: Size, epsilon: Any, round_number: int, public_seed: bytes) -> Query:
         assert as_float(epsilon) > 0

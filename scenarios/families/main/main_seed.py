@@ -27,7 +27,7 @@ from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERV
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
 from scenarios.config.accounts import most_spent
-from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.custom_kinds import CustomSettings
 from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario, TrustSettings
 from scenarios.data.datasets import lines_skipped
@@ -84,7 +84,7 @@ def rank_correlation(scores: Floats, truth: Floats) -> float | None:
 
 def ranked(scenario: Scenario) -> bool:
     """Return whether scores rank items by popularity; of a custom mechanism a larger estimate is liked more."""
-    return scenario.mechanism.ranks or isinstance(scenario.settings, OwnSettings)
+    return scenario.mechanism.ranks or isinstance(scenario.settings, CustomSettings)
 
 
 def list_scores(run: MainResult) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, An
         "undecided": None if run.decided is None else int((~run.decided).sum()),
         "seed": scenario.seed,
         "trust_model": trust,
-        "guarantee": guarantee.words,
+        "guarantee": guarantee.text,
         "neighbours": guarantee.neighbours,
         "delta": guarantee.delta,
         "agreement_digest": resolved.agreement.digest.hex(),

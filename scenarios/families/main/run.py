@@ -43,7 +43,7 @@ from scenarios.backends.session import (
     SessionResult,
     silent,
 )
-from scenarios.config.custom_halves import packages_of
+from scenarios.config.custom_kinds import packages_of
 from scenarios.config.mechanism_settings import packages_of_policy
 from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import FEW, INPUT, UNTARGETED, Attack, Scenario

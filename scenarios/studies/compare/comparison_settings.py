@@ -11,7 +11,7 @@ from coordinator.protocol.mechanism import Settings
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES
 from coordinator.protocol.trust_models import LADDER, PUBLIC_RATES, TRUST
 from scenarios.config.files import NamedPath, brief, file_sha256, named_path
-from scenarios.config.mechanism_settings import own_designs
+from scenarios.config.mechanism_settings import custom_designs
 from scenarios.config.settings import (
     OWN,
     BadLines,
@@ -177,7 +177,7 @@ class Comparison(BaseModel):
         default=None,
         description=f"Rows to measure, by ',', such as set or EASE; {EVERY_ROW} for all [those that lead a rung].",
     )
-    design: Annotated[tuple[Settings, ...], BeforeValidator(lambda value: own_designs(parts_of(value)))] = Field(
+    design: Annotated[tuple[Settings, ...], BeforeValidator(lambda value: custom_designs(parts_of(value)))] = Field(
         default=(),
         description=f"Mechanisms that have no row yet, under trust models that they are for: oue, or {OWN}, by ','.",
     )

@@ -9,7 +9,7 @@ from coordinator.protocol.custom_adapter import counts_itself
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import Settings
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED
-from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.custom_kinds import CustomSettings
 from scenarios.config.identity import identity
 from scenarios.config.resolve import resolve
 from scenarios.studies.compare.comparison_settings import Comparison
@@ -23,7 +23,7 @@ SHOWN = 8  # Digits of the digest of source and settings that a row's name carri
 @cache
 def _rows(design: Settings) -> tuple[RunRow, ...]:
     """Return a design's rows: where nobody is trusted and behind a shuffler, or with two servers."""
-    if isinstance(design, OwnSettings):
+    if isinstance(design, CustomSettings):
         mechanism, helpers = design.mechanism(), design.helpers
         name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)[:SHOWN]}"
         settings: dict[str, Any] = {"helpers": helpers}
@@ -56,7 +56,7 @@ def check_designs(settings: Comparison, people: int, items: int) -> list[str]:
     remarks, numbers = [], settings.grid(people)
     for design in settings.design:
         rows = [row for row in _rows(design) if row.trust_model in settings.trust_models]
-        custom, path = isinstance(design, OwnSettings), path_of(design)
+        custom, path = isinstance(design, CustomSettings), path_of(design)
         if strange := [row for row in rows if f"{row.trust_model}: {row.mechanism}" in registered_rows()]:
             raise InputError(f"design is {strange[0].mechanism}, which needs no name to be compared; name another")
         if not rows:
@@ -87,9 +87,9 @@ def check_designs(settings: Comparison, people: int, items: int) -> list[str]:
 
 def path_of(design: Settings) -> str:
     """Return a mechanism's name, or a custom one's import path."""
-    return str(design.half.name if isinstance(design, OwnSettings) else getattr(design, "name", ""))
+    return str(design.custom_kind.name if isinstance(design, CustomSettings) else getattr(design, "name", ""))
 
 
 def values_of(design: Settings) -> Mapping[str, Any]:
     """Return a mechanism's settings by name: all of a custom one, of others those that are not as ever."""
-    return design.values() if isinstance(design, OwnSettings) else design.model_dump(exclude_defaults=True)
+    return design.values() if isinstance(design, CustomSettings) else design.model_dump(exclude_defaults=True)

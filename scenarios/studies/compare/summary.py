@@ -95,7 +95,9 @@ def summarize(
         "level": CONFIDENCE,
         "trust_models": list(settings.trust_models),
         "rungs": list(LADDER),
-        "trust_in_words": {model: TRUST[model].words for model in dict.fromkeys(row["trust_model"] for row in rows)},
+        "trust_in_words": {
+            model: TRUST[model].description for model in dict.fromkeys(row["trust_model"] for row in rows)
+        },
         "rows": rows,
         **({"who_pays": lines} if settings.by else {}),
         "neighbours": settings.relation,
@@ -272,15 +274,17 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
         listed = list(rows)
         about = f"; {said}" if (said := relation_text(listed)) else ""
         if any(row["public"] for row in listed):
-            _pivoted(console, listed, "public", percent, f"{model}: {TRUST[model].words}; NDCG by their share{about}")
+            _pivoted(
+                console, listed, "public", percent, f"{model}: {TRUST[model].description}; NDCG by their share{about}"
+            )
         elif any(row["epsilon"] is not None for row in listed):
-            _pivoted(console, listed, "users", whole, f"{model}: {TRUST[model].words}; NDCG by people{about}")
+            _pivoted(console, listed, "users", whole, f"{model}: {TRUST[model].description}; NDCG by people{about}")
             if model == SHUFFLED:
                 title = f"{model}: what is left if the shuffler lies: epsilon of a device's own report, by people"
                 left = [row for row in listed if row["epsilon"] != "inf" and not row["features"]]
                 _pivoted(console, left, "users", whole, title, _left)
         else:
-            show_rows(console, _COLUMNS, listed, title=f"{model}: {TRUST[model].words}", words=("mechanism",))
+            show_rows(console, _COLUMNS, listed, title=f"{model}: {TRUST[model].description}", words=("mechanism",))
     if reached := result["people"]:
         _people(console, reached)
     never = {(row["trust_model"], mechanism_of(row)) for row in reached if row["users"] is None}

@@ -124,7 +124,7 @@ class CentralPlans:
             query = run.design.query(round_number=0, public_seed=bytes(16), epsilon=account.budget)
             more = {"noise": run.scenario.value("noise"), **sums_of([query], users)}
         shares = {"accuracy": prediction.accuracy(users), "exact": prediction.exact(users)}
-        relation = {"guarantee": guarantee.words, "neighbours": guarantee.neighbours, "delta": guarantee.delta}
+        relation = {"guarantee": guarantee.text, "neighbours": guarantee.neighbours, "delta": guarantee.delta}
         return {**shares, "epsilon": as_json(epsilon), **relation, **more}
 
     def _predicted(self, epsilon: Fraction, users: int) -> Predictor | None:

@@ -19,7 +19,7 @@ from coordinator.protocol.moments.probabilities import root_between
 from coordinator.protocol.moments.sign_moments import AnchorMoments, SignMoments
 from coordinator.protocol.trust_models import LOCAL
 from scenarios.backends.selection import InProcess
-from scenarios.config.mechanism_settings import designs, server_half, variants
+from scenarios.config.mechanism_settings import designs, mechanism_kind, variants
 from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated
@@ -51,7 +51,7 @@ class Candidate:
     @property
     def mechanism(self) -> MechanismKind:
         """The server's half of the design."""
-        return server_half(self.design)
+        return mechanism_kind(self.design)
 
     @property
     def protects_all(self) -> bool:

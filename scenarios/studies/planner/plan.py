@@ -268,7 +268,7 @@ def _interval(candidate: Candidate, epsilon: Epsilon, need: Need) -> dict[str, A
 def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
     run = candidate.at(epsilon)
     guarantee = run.account.guarantee
-    about = {"guarantee": guarantee.words, "neighbours": guarantee.neighbours, "delta": guarantee.delta}
+    about = {"guarantee": guarantee.text, "neighbours": guarantee.neighbours, "delta": guarantee.delta}
     nats = as_json(epsilon) if candidate.mechanism.private else "inf"
     return {"epsilon": nats, "questions": run.scenario.value("questions"), **about}
 

@@ -15,7 +15,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS, require_trust
 from scenarios.config.block_world import block_of
 from scenarios.config.files import brief
-from scenarios.config.mechanism_settings import designs, own_settings, server_half, shared_settings
+from scenarios.config.mechanism_settings import designs, mechanism_kind, shared_settings, take_settings
 from scenarios.config.resolve import load_scenario
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import BadLines, Duplicates, like_bar
@@ -231,10 +231,10 @@ def _world(request: PlanRequest, *names: str) -> dict[str, Any]:
 
 def _of_mechanisms(request: PlanRequest) -> dict[str, Any]:
     """Return the shared settings that the world's own design has not, each checked by the mechanisms that have it."""
-    world = server_half(any_design()["design"]).settings.model_fields
+    world = mechanism_kind(any_design()["design"]).settings.model_fields
     settings = dict.fromkeys([*shared_settings(), *OF_SUMS])
     names = [name for name in settings if name not in world and request.settings.get(name) is not None]
     theirs = {name: request.settings[name] for name in names}
     for mechanism in designs().values():
-        own_settings(mechanism, {name: theirs[name] for name in names if name in mechanism.settings.model_fields})
+        take_settings(mechanism, {name: theirs[name] for name in names if name in mechanism.settings.model_fields})
     return theirs

@@ -85,16 +85,19 @@ def best_event(
     for name, score in scores.items():
         for side in (True, False):  # whether the event speaks for a or for b
             rather = score if side else -score
-            own, other = (np.sort(rather[choosing & (secret == one)]) for one in (side, not side))
-            cuts = _cuts(np.concatenate([own, other]))
-            hits, misses = own.size - np.searchsorted(own, cuts), other.size - np.searchsorted(other, cuts)
+            with_secret, other = (np.sort(rather[choosing & (secret == value)]) for value in (side, not side))
+            cuts = _cuts(np.concatenate([with_secret, other]))
+            hits, misses = (
+                with_secret.size - np.searchsorted(with_secret, cuts),
+                other.size - np.searchsorted(other, cuts),
+            )
             nats, right = at_least(hits, misses, plays, doubt, delta), (hits + other.size - misses) / max(plays, 1)
             if nats.size and nats.max() > best + MARGIN:
                 best, by = float(nats.max()), name
                 event, with_side = rather >= cuts[nats.argmax()], secret == side
             if right.size and right.max() > surest + MARGIN / 10:
                 surest, guess = float(right.max()), (rather >= cuts[right.argmax()]) == side
-    hits, misses = (np.array([np.count_nonzero(event & measuring & one)]) for one in (with_side, ~with_side))
+    hits, misses = (np.array([np.count_nonzero(event & measuring & group)]) for group in (with_side, ~with_side))
     bound = max(float(at_least(hits, misses, measured, doubt, delta)[0]), 0.0)
     share = float((secret == guess)[measuring].mean()) if measured else 0.5
     counts: dict[str, Any] = {"plays": measured, "hits": int(hits[0]), "misses": int(misses[0])}
@@ -104,8 +107,8 @@ def best_event(
 def power_of(attacks: Sequence[AttackResult], doubt: float) -> Power | None:
     """Return which leaks attacks would have found, each at this doubt; see `smallest_leak`."""
     # Of attacks that look at the least, as one release, the one that measured most.
-    once = min(one.times for one in attacks)
-    best = max((one for one in attacks if one.times == once), key=lambda one: one.measured)
+    once = min(attack.times for attack in attacks)
+    best = max((attack for attack in attacks if attack.times == once), key=lambda attack: attack.measured)
     if best.claimed is None or not best.hits + best.misses:
         return None
     rate = (best.hits + best.misses) / best.plays
@@ -160,12 +163,12 @@ def _cuts(scores: Floats) -> Floats:
 
 def frequency_scores(keys: Ints, secret: Bools, parts: Ints) -> Floats:
     """Return for every play the log-ratio of how often its key was seen with a and with b among the plays of `FIT`."""
-    place, fit = pd.factorize(keys)[0], parts == FIT
-    size = int(place.max(initial=0)) + 1
-    ours, theirs = (np.bincount(place[fit & one], minlength=size) for one in (secret, ~secret))
+    key_codes, fit = pd.factorize(keys)[0], parts == FIT
+    size = int(key_codes.max(initial=0)) + 1
+    ours, theirs = (np.bincount(key_codes[fit & group], minlength=size) for group in (secret, ~secret))
     ratios = np.log(ours + 0.5) - np.log(theirs + 0.5)
     ratios[ours + theirs < SCARCE] = 0.0
-    return np.asarray(ratios[place])
+    return np.asarray(ratios[key_codes])
 
 
 def learned_scores(features: Floats, secret: Bools, parts: Ints) -> dict[str, Floats]:
@@ -207,37 +210,37 @@ def model() -> ItemFeatures:
 
 def second_order_inputs(features: ItemFeatures) -> Iterator[tuple[str, str, Floats, Floats]]:
     """Yield the pairs of inputs that are distinguished, as ratings of all items; 0 stands for none."""
-    first, second = (np.where(features.vectors[:, place] > 0, 5.0, 1.0) for place in (0, 1))
-    one, others = np.zeros(ITEMS), np.where(np.arange(ITEMS) > ITEMS // 2, 1.0, 0.0)
-    one[0] = 5.0
+    first, second = (np.where(features.vectors[:, factor] > 0, 5.0, 1.0) for factor in (0, 1))
+    loved, others = np.zeros(ITEMS), np.where(np.arange(ITEMS) > ITEMS // 2, 1.0, 0.0)
+    loved[0] = 5.0
     yield "worst", "two opposite tastes", first, 6.0 - first
     yield "directions", "tastes of two directions", first, second
-    yield "membership", "whether a device rated an item", one + others, others
-    yield "attribute", "whether it liked the only item that it rated", one, one / 5
+    yield "membership", "whether a device rated an item", loved + others, others
+    yield "attribute", "whether it liked the only item that it rated", loved, loved / 5
 
 
 def second_order_audit(mechanism: str, epsilon: Fraction, *, releases: int, doubt: float) -> Audit:
     """Attack the releases of a two-tier mechanism; ``doubt`` is the probability that one of the bounds is wrong."""
-    half, features = public_part_of(mechanism), model()
-    claimed = epsilon if half.takes_epsilon else None
+    part, features = public_part_of(mechanism), model()
+    claimed = epsilon if part.takes_epsilon else None
     check_mechanism(mechanism, claimed)
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=claimed)
-    channel = half.channel(query, features)
+    channel = part.channel(query, features)
     coins, cases = np.random.default_rng(20261123), list(second_order_inputs(features))
-    parts = [True] if claimed is None or half.epsilon_of == A_RELEASE else [False, True]
+    parts = [True] if claimed is None or part.epsilon_of == A_RELEASE else [False, True]
     each, attacks = doubt / len(cases) / len(parts), []
     for whole in parts:
         for name, meaning, *pair in cases:
-            words = meaning if whole and len(parts) == 1 else f"{meaning}, {'a release' if whole else half.epsilon_of}"
+            label = meaning if whole and len(parts) == 1 else f"{meaning}, {'a release' if whole else part.epsilon_of}"
             sample = _sample(query, features, np.stack(pair), min(releases, MOST), coins)
             use = parts_of(sample.secret.size, coins)
             times = ITEMS if whole and len(parts) > 1 else 1
             cost: dict[str, Any] = {"times": times, "epsilon": claimed and times * claimed}
             scores = _scores(sample, use, whole=whole)
-            attacks.append(best_event(scores, sample.secret, use, each, name=name, meaning=words, **cost))
+            attacks.append(best_event(scores, sample.secret, use, each, name=name, meaning=label, **cost))
     return Audit(
         design=mechanism,
-        guarantee=half.promised(query),
+        guarantee=part.promised(query),
         epsilon=claimed,
         log_ratio=LogRatio.of(None) if channel is None else channel.log_ratio,
         confidence=1 - doubt,
@@ -270,12 +273,14 @@ def _sample(
         for release in cohort.answer(query, features, first, min(first + BLOCK, devices))
     ]
     tastes = residuals(features, _rows(pair))
-    payloads = np.frombuffer(b"".join(one.payload for one in releases), np.uint8).reshape(devices, -1)
+    payloads = np.frombuffer(b"".join(release.payload for release in releases), np.uint8).reshape(devices, -1)
     if not public_part_of(query.mechanism).moment:
-        return TwoTierSample(payloads, np.stack([one.as_vector(features, query) for one in releases]), tastes, secret)
+        return TwoTierSample(
+            payloads, np.stack([release.as_vector(features, query) for release in releases]), tastes, secret
+        )
     sides = tastes @ basis_of(features)
     sides /= np.linalg.norm(sides, axis=1)[:, None]
-    moments = np.stack([one.as_moment(features, query) for one in releases])
+    moments = np.stack([release.as_moment(features, query) for release in releases])
     return TwoTierSample(payloads, np.einsum("nij,ki,kj->nk", moments, sides, sides), tastes, secret)
 
 
@@ -290,8 +295,8 @@ def _scores(sample: TwoTierSample, use: Ints, *, whole: bool) -> dict[str, Float
     """Return scores of releases, by the name of what makes them; ``use`` is what each release is for."""
     lean = sample.tastes[0] - sample.tastes[1]
     if not whole:  # the coordinate, or the bit, that the two tastes differ in most
-        place = int(np.argmax(np.abs(lean)))
-        return {"coordinate": sample.values[:, place] * np.sign(lean[place])}
+        coordinate = int(np.argmax(np.abs(lean)))
+        return {"coordinate": sample.values[:, coordinate] * np.sign(lean[coordinate])}
     scores = {"projection": sample.values @ lean} if sample.values.shape[1] == lean.size else {}
     scores["releases"] = frequency_scores(keys_of(sample.payloads), sample.secret, use)
     return scores | learned_scores(sample.values.astype(np.float32), sample.secret, use)
@@ -324,7 +329,7 @@ class AttackPlan:
 def attack(plan: AttackPlan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator) -> AttackResult:
     """Make an attack, and return what the event shows that it counts."""
     sketches = [law.sketch(stored([()], [0], law.query.items))[0] for law in plan.laws]
-    width = max(*(one.shape[1] for one in sketches), *(law.query.bits for law in plan.laws))
+    width = max(*(sketch.shape[1] for sketch in sketches), *(law.query.bits for law in plan.laws))
     devices = max(FEWEST, min(releases // len(plan.laws), MOST_HELD // (width * len(plan.laws))))
     sample = sample_attack(plan.laws, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company)
     parts = parts_of(sample.victims.size, coins)
@@ -363,18 +368,20 @@ def variant_plans(
     kind: str, laws: tuple[ClaimedLaw, ...], size: Size, *, after: ClaimedLaw, releases: int, coins: np.random.Generator
 ) -> Iterator[AttackPlan]:
     """Yield the attacks on another kind of query, as that about some items only: alone, and after a run's first one."""
-    first, words, rows = laws[0], kind.replace("pool=some", "about some items only"), inputs(size, coins)
+    first, description, rows = laws[0], kind.replace("pool=some", "about some items only"), inputs(size, coins)
     pairs = comparable(rows, names_rated=first.names_rated)
     worst = _worst(first, rows, pairs)
     unlike = _most_unlike(first, rows, pairs, releases=releases, coins=coins)
     # What a round about all items has in common with one about some of them shows where only the latter's rating
     # differs: of two inputs that differ in both, equal noise tells nothing.
-    differing = [{item for item, _ in {*rows[one]} ^ {*rows[other]}} for one, other in pairs.tolist()]
+    differing = [{item for item, _ in {*rows[first_index]} ^ {*rows[other]}} for first_index, other in pairs.tolist()]
     single = pairs[[len(items) == 1 for items in differing]]
     alone = _most_unlike(first, rows, single, releases=releases, coins=coins) if len(single) else unlike
-    yield AttackPlan(f"worst {kind}", f"the worst inputs, {words}", worst, (first,))
-    yield AttackPlan(f"searched {kind}", f"inputs found by search, {words}", unlike, (first,), fitted=False)
-    meaning = f"inputs that differ in one rating, found by search, in {len(laws)} rounds, from the second on {words}"
+    yield AttackPlan(f"worst {kind}", f"the worst inputs, {description}", worst, (first,))
+    yield AttackPlan(f"searched {kind}", f"inputs found by search, {description}", unlike, (first,), fitted=False)
+    meaning = (
+        f"inputs that differ in one rating, found by search, in {len(laws)} rounds, from the second on {description}"
+    )
     yield AttackPlan(f"rounds {kind}", meaning, alone, (after, *laws[1:]), fitted=False)
 
 
@@ -387,18 +394,20 @@ def _worst(law: ClaimedLaw, rows: list[Rated], pairs: Ints) -> Neighbours:
     step = 1 if one_by_one else max(1, AT_ONCE // sketches[0].size)
     far = np.zeros((len(pairs), PILOTS))
     for start in range(0, len(pairs), step):
-        one, two = pairs[start : start + step].T
-        apart = ratios.distance(np.concatenate(sketches[one]), np.concatenate(sketches[two])).reshape(-1, PILOTS)
-        far[start : start + step] = np.where(answered[one] & answered[two], apart, 0.0)
+        first_index, two = pairs[start : start + step].T
+        apart = ratios.distance(np.concatenate(sketches[first_index]), np.concatenate(sketches[two])).reshape(
+            -1, PILOTS
+        )
+        far[start : start + step] = np.where(answered[first_index] & answered[two], apart, 0.0)
     best: list[int] = []
     reached = np.zeros(PILOTS)
     for _ in range(MOST_PAIRS):
         gain = np.maximum(far, reached).sum(axis=1)
-        place = int(np.argmax(gain))
-        if best and gain[place] <= reached.sum() * 1.01:
+        best_column = int(np.argmax(gain))
+        if best and gain[best_column] <= reached.sum() * 1.01:
             break
-        best.append(place)
-        reached = np.maximum(reached, far[place])
+        best.append(best_column)
+        reached = np.maximum(reached, far[best_column])
     return _of_places(rows, pairs[best])
 
 
@@ -432,18 +441,18 @@ def _cautious_log_ratio(counts: Ints, devices: Ints, pairs: Ints) -> Floats:
 def _of_places(rows: list[Rated], pairs: Ints) -> Neighbours:
     """Return pairs of inputs, without the inputs that no pair has."""
     used, places = np.unique(pairs, return_inverse=True)
-    return Neighbours(tuple(rows[place] for place in used.tolist()), places.reshape(pairs.shape))
+    return Neighbours(tuple(rows[index] for index in used.tolist()), places.reshape(pairs.shape))
 
 
 def attack_scores(sample: AttackSample, parts: Ints) -> dict[str, Floats]:
     """Return scores of every play, larger where the victim rather holds a, by the name of what makes them."""
     victims = sample.victims
     secret = sample.secret[victims]
-    log_ratio: Floats = np.sum([one.log_ratio[victims] for one in sample.observations], axis=0)
+    log_ratio: Floats = np.sum([observation.log_ratio[victims] for observation in sample.observations], axis=0)
     scores = {"stated log-ratio": log_ratio}
     if (agreement := _agreement(sample)) is not None:
         scores["agreement"] = agreement
-    columns = [_columns(sample, one) for one in sample.observations]
+    columns = [_columns(sample, observation) for observation in sample.observations]
     tables = {"releases": np.stack([part for of_query in columns for part in of_query], axis=1)}
     if len(columns) > 1:
         tables |= {f"release {number}": np.stack(of_query, axis=1) for number, of_query in enumerate(columns)}
@@ -455,13 +464,13 @@ def attack_scores(sample: AttackSample, parts: Ints) -> dict[str, Floats]:
     return scores | learned_scores(features, secret, parts)
 
 
-def _columns(sample: AttackSample, one: Observation) -> list[Ints]:
+def _columns(sample: AttackSample, observation: Observation) -> list[Ints]:
     """Return the attacker's knowledge of one query, as whole numbers: of the victim, and of its company."""
-    victims, (bits, answered, pairs) = sample.victims, one.answers
-    releases, ours, theirs = patterns_of(bits), keys_of(one.ours), keys_of(one.theirs)
+    victims, (bits, answered, pairs) = sample.victims, observation.answers
+    releases, ours, theirs = patterns_of(bits), keys_of(observation.ours), keys_of(observation.theirs)
     columns = [releases[victims], answered[victims].astype(np.int64), ours[victims], theirs[victims]]
     columns += [] if pairs is None else [keys_of(pairs)[victims]]
-    columns += [np.sign(one.log_ratio[victims]).astype(np.int64)]
+    columns += [np.sign(observation.log_ratio[victims]).astype(np.int64)]
     for step in sample.company:
         other = victims + step
         columns += [releases[other], np.where(sample.secret[other], ours[other], theirs[other])]
@@ -470,7 +479,9 @@ def _columns(sample: AttackSample, one: Observation) -> list[Ints]:
 
 def _noises(sample: AttackSample) -> list[tuple[Bits2, Bits2]]:
     """Return which bits of each release are noise if the device holds a, and if it holds b, where that is known."""
-    known = [(one.bits, one.likely) for one in sample.observations if one.likely is not None]
+    known = [
+        (observation.bits, observation.likely) for observation in sample.observations if observation.likely is not None
+    ]
     return [(bits ^ ours, bits ^ theirs) for bits, (ours, theirs) in known]
 
 
@@ -495,9 +506,9 @@ def _equal_noise(sample: AttackSample) -> Ints | None:
     return np.stack(counts, axis=1) if counts else None
 
 
-def _differing_bits(one: Bits2, two: Bits2) -> Ints:
-    width = min(one.shape[1], two.shape[1])  # two rounds may ask for releases of different lengths
-    return np.asarray(np.minimum((one[:, :width] ^ two[:, :width]).sum(axis=1, dtype=np.int64), FAR))
+def _differing_bits(first_bits: Bits2, two: Bits2) -> Ints:
+    width = min(first_bits.shape[1], two.shape[1])  # two rounds may ask for releases of different lengths
+    return np.asarray(np.minimum((first_bits[:, :width] ^ two[:, :width]).sum(axis=1, dtype=np.int64), FAR))
 
 
 def _chunks(sample: AttackSample) -> dict[str, Ints]:
@@ -521,12 +532,12 @@ def _features(sample: AttackSample, scores: Sequence[Floats], noise: Ints | None
     columns += [] if noise is None else [noise]
     address = [victims % 2, victims % 10, victims % 16, victims % 100, victims, sample.pair[victims]]
     columns += [np.stack(address, axis=1)]
-    for one in sample.observations:
-        columns.append(one.bits[victims])
-        if one.likely is not None:
-            ours, theirs = (side[victims].astype(np.int8) for side in one.likely)
-            columns.append((ours - theirs) * (2 * one.bits[victims].astype(np.int8) - 1))
-        columns += [one.bits[victims + step] for step in sample.company]
+    for observation in sample.observations:
+        columns.append(observation.bits[victims])
+        if observation.likely is not None:
+            ours, theirs = (side[victims].astype(np.int8) for side in observation.likely)
+            columns.append((ours - theirs) * (2 * observation.bits[victims].astype(np.int8) - 1))
+        columns += [observation.bits[victims + step] for step in sample.company]
     return np.concatenate([part.astype(np.float32) for part in columns], axis=1)
 
 

@@ -35,10 +35,10 @@ def local_audit(
 ) -> Audit:
     """Make every attack on a mechanism: the first subject has a run's queries, others further kinds of queries."""
     coins, main = np.random.default_rng(20261123), subjects[0]
-    queries = [[one.query(size, epsilon, round_number=number) for number in range(rounds)] for one in subjects]
-    laws = [tuple(ClaimedLaw(one, query) for query in of) for one, of in zip(subjects, queries, strict=True)]
+    queries = [[subject.query(size, epsilon, round_number=number) for number in range(rounds)] for subject in subjects]
+    laws = [tuple(ClaimedLaw(subject, query) for query in of) for subject, of in zip(subjects, queries, strict=True)]
     first = laws[0][0]
-    claimed, own = first.query.epsilon if main.public.randomizes else None, admitted(first.query.design)
+    claimed, custom = first.query.epsilon if main.public.randomizes else None, admitted(first.query.design)
     plans = list(attack_plans(laws[0], size, releases=releases, coins=coins))
     for subject, variant in zip(subjects[1:], laws[1:], strict=True):
         kind = subject.label.removeprefix(main.label).strip()
@@ -50,7 +50,7 @@ def local_audit(
     likelihood = isinstance(first.channel, Likelihood) and claimed is not None
     return Audit(
         design=main.label,
-        guarantee=main.public.promise if own is None else checked_promise(own, first.query),
+        guarantee=main.public.promise if custom is None else checked_promise(custom, first.query),
         epsilon=claimed,
         log_ratio=max(ratios, key=float) if len(ratios) == len(every) else None,  # None where one is unknown
         confidence=1 - doubt,
@@ -109,7 +109,9 @@ def audit(
         return second_order_audit(design, nats, releases=releases, doubt=1 - confidence)
     if design in shared_names():
         raise InputError(f"design {design} is answered in shares, each uniform alone; give --trust two-servers")
-    variants = [replace(one, label=one.label.replace(" helpers=()", "")) for one in subjects(design, settings or {})]
+    variants = [
+        replace(subject, label=subject.label.replace(" helpers=()", "")) for subject in subjects(design, settings or {})
+    ]
     try:
         return local_audit(variants, nats, size=size, releases=releases, rounds=rounds, doubt=1 - confidence)
     except Failed as failure:

@@ -32,7 +32,7 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import cut
 from scenarios.backends.selection import InProcess
 from scenarios.config.admission import add_draws, improbable_count
-from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.custom_kinds import CustomSettings
 from scenarios.config.mechanism_settings import designs as local_mechanisms
 from scenarios.config.resolve import ResolvedRun
 from scenarios.data.metrics import clustering_scores
@@ -72,36 +72,38 @@ UNKNOWN = "devices give shares, through no channel of their own; the noise is th
 
 def both_shares(devices: Cohort, query: Query) -> tuple[WordShare, SeedShare]:
     """Return what both servers get of all devices."""
-    words, seeds = (devices.share(side, query, devices.first, devices.stop) for side in SIDES)
-    if not isinstance(words, WordShare) or not isinstance(seeds, SeedShare):
-        raise Failed(f"servers get a {type(words).__name__} and a {type(seeds).__name__}, no words and seeds")
-    return words, seeds
+    vectors_share, seeds = (devices.share(side, query, devices.first, devices.stop) for side in SIDES)
+    if not isinstance(vectors_share, WordShare) or not isinstance(seeds, SeedShare):
+        raise Failed(f"servers get a {type(vectors_share).__name__} and a {type(seeds).__name__}, no words and seeds")
+    return vectors_share, seeds
 
 
 def share_crossing(subject: MechanismUnderTest, ratings: StoredRatings) -> str:
     """Check types and sizes of shares, that they add up to vectors of zeros and ones, and that silence is zeros."""
-    query, half = subject.query(TINY, PLAIN), _half(subject)
+    query, mechanism = subject.query(TINY, PLAIN), _shared_vector_of(subject)
     devices = Cohort(ratings, SECRET, 0, ratings.users, None, absence=Absence(dropout=0.3))
-    words, seeds = both_shares(devices, query)
-    silent = words.heard() == 0
-    if words.answered != seeds.answered or not silent.any():
+    vectors_share, seeds = both_shares(devices, query)
+    silent = vectors_share.heard() == 0
+    if vectors_share.answered != seeds.answered or not silent.any():
         raise Failed("other devices answer one server than the other one")
-    if words.rows()[silent].any() or seeds.keys()[silent].any():
+    if vectors_share.rows()[silent].any() or seeds.keys()[silent].any():
         raise Failed("a device that does not answer gives more than zeros")
-    vectors = (words.rows() + expansions(seeds.keys(), seeds.width) * words.heard()[:, None].astype(np.uint32))[~silent]
-    most = half.ones(query)
-    if not half.by_devices(query) and ((vectors > 1).any() or (vectors.sum(axis=1) > most).any()):
+    vectors = (
+        vectors_share.rows() + expansions(seeds.keys(), seeds.width) * vectors_share.heard()[:, None].astype(np.uint32)
+    )[~silent]
+    most = mechanism.ones(query)
+    if not mechanism.by_devices(query) and ((vectors > 1).any() or (vectors.sum(axis=1) > most).any()):
         raise Failed(f"shares add up to other vectors than of zeros and at most {most} ones")
-    if SECRET in pickle.dumps([query, words, seeds]):
+    if SECRET in pickle.dumps([query, vectors_share, seeds]):
         raise Failed("the devices' secret is in what crosses")
     nobody = Cohort(StoredRatings(rows=ratings.rows, user=np.zeros_like(ratings.user)), SECRET, 0, ratings.users, None)
     alike = Cohort(ratings, SECRET, 0, ratings.users, None)
     if nobody.share(SEEDS_SERVER, query, 0, ratings.users) != alike.share(SEEDS_SERVER, query, 0, ratings.users):
         raise Failed("seeds depend on ratings")
-    return f"{half.width(query)} words and a seed a device, {int(silent.sum())} of {silent.size} silent"
+    return f"{mechanism.width(query)} words and a seed a device, {int(silent.sum())} of {silent.size} silent"
 
 
-def _half(subject: MechanismUnderTest) -> SharedVector:
+def _shared_vector_of(subject: MechanismUnderTest) -> SharedVector:
     assert isinstance(subject.public, SharedVector)  # looked at by the caller
     return subject.public
 
@@ -118,7 +120,7 @@ ERROR_SLACK = 1.5  # standard errors need be right up to this factor: some leave
 
 def settings(subject: MechanismUnderTest) -> str:
     """Check that every setting has its words, which are its flag's help, and means the same in all mechanisms."""
-    ours = OwnSettings.model_fields if issubclass(subject.server.settings, OwnSettings) else {}
+    ours = CustomSettings.model_fields if issubclass(subject.server.settings, CustomSettings) else {}
     fields = {name: field for name, field in subject.server.settings.model_fields.items() if name not in ours}
     if not fields:
         raise Unchecked("it has no settings of its own")
@@ -165,19 +167,20 @@ def _prediction_of(run_of: Callable[..., ResolvedRun]) -> tuple[int, float, bool
     """Return users with whom most, but not all items should be right, their share, and whether it is too small."""
     # Where a custom design predicts that the fewest are as good as any, that is tested; where it predicts that the most
     # are too few, its prediction for `ENOUGH` is tested.
-    own = isinstance(run_of(_size(1 << 6), EPSILON).scenario.settings, OwnSettings)
-    reason = "its class has no precision that says what to predict" if own else "its moments tell nothing"
+    custom = isinstance(run_of(_size(1 << 6), EPSILON).scenario.settings, CustomSettings)
+    reason = "its class has no precision that says what to predict" if custom else "its moments tell nothing"
     for users in (1 << power for power in range(6, 20)):
         forecast = predictor(run_of(_size(users), EPSILON))
         if forecast is None:
             continue
         share = forecast.accuracy(users)
-        if not own and not reason.startswith("it is") and share == forecast.accuracy(ENOUGH):  # for as many as it takes
+        # For as many as it takes
+        if not custom and not reason.startswith("it is") and share == forecast.accuracy(ENOUGH):
             return ENOUGH, share, False
         if share >= AIM:
             return users, share, False
         reason = f"it is predicted to need more than {users} users"
-    if own and reason.startswith("it is") and (forecast := predictor(run_of(_size(ENOUGH), EPSILON))):
+    if custom and reason.startswith("it is") and (forecast := predictor(run_of(_size(ENOUGH), EPSILON))):
         return ENOUGH, forecast.accuracy(ENOUGH), True
     raise Unchecked(f"{reason}, in a catalogue of {ITEMS} items")
 
@@ -201,7 +204,7 @@ def estimates(subject: MechanismUnderTest) -> str:
     rises = f"values rise by {around:.3g} +- {radius:.2g}"
     if around + radius < 0:
         raise Failed(f"items that are liked more have lower values: by {-around:.3g} +- {radius:.2g}")
-    mean, wide = _student(np.array([_spread(*one) for one in runs]), RUNS_FALSE_ALARM / 2)
+    mean, wide = _student(np.array([_spread(*run_counts) for run_counts in runs]), RUNS_FALSE_ALARM / 2)
     if mean - wide > ERROR_SLACK**2 or mean + wide < 1 / ERROR_SLACK**2:
         share = f"{math.sqrt(mean):.3g} of the standard errors that it states"
         raise Failed(f"values of items that are liked alike lie {share} from their mean")
@@ -227,8 +230,8 @@ def _estimates_of(subject: MechanismUnderTest, seed: int) -> tuple[Floats, Float
 def _spread(value: Floats, error: Floats, level: Floats) -> float:
     """Return the mean square of how far values lie from the mean of their cluster, in standard errors."""
     squares, degrees = 0.0, 0
-    for one in np.unique(level):
-        alike = level == one
+    for level_value in np.unique(level):
+        alike = level == level_value
         weight = 1 / error[alike] ** 2
         centre = float(np.average(value[alike], weights=weight))
         squares += float((weight * (value[alike] - centre) ** 2).sum())
@@ -257,7 +260,7 @@ def layouts(subject: MechanismUnderTest) -> str:
         blocks = cut(0, ratings.users, size)
         cohorts = [Cohort(ratings, SECRET, first, stop, None, absence=absence) for first, stop in blocks]
         with ThreadPoolExecutor(threads) as pool:
-            every = list(pool.map(lambda one: map(_content, _responses(subject, one, query)), reversed(cohorts)))
+            every = list(pool.map(lambda cohort: map(_content, _responses(subject, cohort, query)), reversed(cohorts)))
         # Of each server that gets something, in the order of devices
         return "".join(hashlib.sha256(b"".join(parts)).hexdigest() for parts in zip(*reversed(every), strict=True))
 
@@ -303,10 +306,14 @@ def ledger(subject: MechanismUnderTest) -> str:
     second = _responses(subject, devices, later)
     if query.epsilon is None:
         return "no noise: the ledger has no limit, a repeat has the same bits"
-    for one in second:
-        mask, content = (one.answered_mask(), one.bits) if isinstance(one, Release) else (one.heard(), one.content)
-        if one.refused != ratings.users or any(content) or mask.any():
-            raise Failed(f"beyond their budget {ratings.users - one.refused} of {ratings.users} devices answer")
+    for response in second:
+        mask, content = (
+            (response.answered_mask(), response.bits)
+            if isinstance(response, Release)
+            else (response.heard(), response.content)
+        )
+        if response.refused != ratings.users or any(content) or mask.any():
+            raise Failed(f"beyond their budget {ratings.users - response.refused} of {ratings.users} devices answer")
     require_spent(devices, query.epsilon, "a refusal")
     return f"{as_float(query.epsilon):g} for a new query, 0 for its repeat, the next one is refused"
 
@@ -323,8 +330,11 @@ def log_ratio(subject: MechanismUnderTest) -> str:
     # Whoever spends epsilon should use it. A likelihood states floats, whose last digits may exceed it (`DUST`). Custom
     # classes are checked at every epsilon in all `ROUNDS`, others at one.
     every, figures = isinstance(subject.public, CustomAdapter), []
-    places = [(epsilon, place) for epsilon in subject.epsilons for place in (ROUNDS if every else ROUNDS[:1])]
-    for epsilon, (number, seed) in [*places, *([] if every else [(PLAIN, place) for place in ROUNDS[1:]])]:
+    places = [(epsilon, coins) for epsilon in subject.epsilons for coins in (ROUNDS if every else ROUNDS[:1])]
+    for epsilon, (number, seed) in [
+        *places,
+        *([] if every else [(PLAIN, coins) for coins in ROUNDS[1:]]),
+    ]:
         first = (number, seed) == ROUNDS[0]
         at = f"epsilon {as_float(epsilon):g}{'' if first else f', round {number}, public seed {seed.hex()[:8]}'}"
         channel, law = private_law(subject, TINY, epsilon, number, seed)
@@ -409,18 +419,19 @@ def sampler(subject: MechanismUnderTest) -> str:
         for part, (number, seed) in enumerate(ROUNDS[:PARTS]):
             _, law = private_law(subject, TINY, epsilon, number, seed)
             bits = law.query.bits
-            arrays = {name: one for device in law.sketches(every_rating(TINY)) for name, one in device.items()}
+            arrays = {name: private for device in law.sketches(every_rating(TINY)) for name, private in device.items()}
             sketch = sorted(arrays)[part * (len(arrays) - 1) // (PARTS - 1)]
-            chances = np.array([[float(one) for one in law.chances(arrays[sketch], law.streams(1)[0])]])
+            chances = np.array([[float(chance) for chance in law.chances(arrays[sketch], law.streams(1)[0])]])
             counts = np.zeros(chances.shape, np.int64)
             for block in releases_of_sketch(law, arrays[sketch], SAMPLED):
                 if block.shape != (BLOCK, bits) or block.max() > 1:
                     raise Failed(f"randomize returns shape {block.shape} for {BLOCK} devices of {bits} bits, or none")
                 add_draws(counts, 0, block)
-            if place := improbable_count(counts, chances, FALSE_ALARM / PARTS / len(epsilons)):
+            if rare_release := improbable_count(counts, chances, FALSE_ALARM / PARTS / len(epsilons)):
                 raise Failed(
-                    f"release {place[1]:0{bits}b} of sketch {list(sketch)} at epsilon {as_float(epsilon):g}: "
-                    f"{counts[place] / SAMPLED:.5f} of {SAMPLED} devices, the channel says {chances[place]:.5f}"
+                    f"release {rare_release[1]:0{bits}b} of sketch {list(sketch)} at epsilon {as_float(epsilon):g}: "
+                    f"{counts[rare_release] / SAMPLED:.5f} of {SAMPLED} devices, "
+                    f"the channel says {chances[rare_release]:.5f}"
                 )
             deviation = max(deviation, float(np.abs(counts / SAMPLED - chances).max()))
     return f"{SAMPLED} devices a sketch, largest deviation {deviation:.5f}"
@@ -487,7 +498,7 @@ def _sum_of(subject: MechanismUnderTest, query: Query, devices: Cohort, size: in
     blocks = cut(0, devices.stop, size)
     if not subject.public.shares:
         return _values(merge(*(aggregate(query, devices.answer(query, *block)) for block in blocks)))
-    total = np.zeros(_half(subject).width(query), np.uint32)
+    total = np.zeros(_shared_vector_of(subject).width(query), np.uint32)
     for block in blocks:
         share = devices.share(WORDS_SERVER, query, *block)
         assert isinstance(share, WordShare)  # of this server
@@ -626,16 +637,18 @@ def conformance(subjects: Iterable[MechanismUnderTest], checks: Sequence[Check] 
     """Return what every check finds of every subject."""
     rows = []
     for subject in subjects:
-        for one in checks:
-            with step(f"{one.name} of {subject.label}"):
-                rows.append(one.of(subject))
+        for check in checks:
+            with step(f"{check.name} of {subject.label}"):
+                rows.append(check.of(subject))
     return Conformance(tuple(rows))
 
 
 def check_plain(mechanism: str | UserClass, *, settings: Choice | None = None, epsilon: Epsilon = None) -> Conformance:
     """Return what every check finds of a mechanism with these settings, or with all it has."""
     variants = subjects(mechanism, settings or None)
-    result = conformance(variants if epsilon is None else [replace(one, epsilons=(epsilon,)) for one in variants])
+    result = conformance(
+        variants if epsilon is None else [replace(variant, epsilons=(epsilon,)) for variant in variants]
+    )
     refusals = [] if settings else omissions(mechanism)
-    words = {"check": "settings", "meaning": "twice a number is taken, too", "verdict": UNCHECKED}
-    return Conformance(result.rows + tuple(CheckRow(mechanism=label, told=line, **words) for label, line in refusals))
+    fields = {"check": "settings", "meaning": "twice a number is taken, too", "verdict": UNCHECKED}
+    return Conformance(result.rows + tuple(CheckRow(mechanism=label, told=line, **fields) for label, line in refusals))

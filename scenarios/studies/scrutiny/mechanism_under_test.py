@@ -22,8 +22,8 @@ from coordinator.protocol.mechanism import POOLED, Mechanism, MechanismKind
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import RowTable
-from scenarios.config.custom_halves import OwnHalf, OwnSettings, half_of_class, own_of, settings_in
-from scenarios.config.mechanism_settings import server_half, variants
+from scenarios.config.custom_kinds import CustomKind, CustomSettings, custom_kind_of, custom_of, settings_in
+from scenarios.config.mechanism_settings import mechanism_kind, variants
 from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated
@@ -128,36 +128,40 @@ def subjects(design: str | UserClass, settings: Choice | None = None) -> list[Me
     """Return a mechanism with these settings, or with every choice that can be listed; see `choices`."""
     # Designs that can ask about some items only are also asked so, with an estimate of each item that is expected;
     # those that ask groups different things are also asked what earlier groups are asked.
-    half, own = half_and_settings(design)
+    mechanism, custom = kind_and_settings(design)
     if isinstance(design, UserClass):
-        variants = [own]
+        variants = [custom]
     else:
-        variants = [one for one in choices(half) if not refusal(half, one)] if settings is None else [settings]
-    plain = [subject_of(half, one) for one in variants]
-    grouped = [subject_of(half, one, of=of) for one in variants for of in half.groups]
-    able = variants if set(POOLED) <= set(half.policies) else []  # that can ask about some items only
-    pools = [one for one in able if set(POOLED) <= set(half.policies_with(half.settings(**one)))]
-    return plain + grouped + [subject_of(half, one, pooled=True) for one in pools]
+        variants = (
+            [choice for choice in choices(mechanism) if not refusal(mechanism, choice)]
+            if settings is None
+            else [settings]
+        )
+    plain = [subject_of(mechanism, choice) for choice in variants]
+    grouped = [subject_of(mechanism, choice, of=of) for choice in variants for of in mechanism.groups]
+    able = variants if set(POOLED) <= set(mechanism.policies) else []  # that can ask about some items only
+    pools = [choice for choice in able if set(POOLED) <= set(mechanism.policies_with(mechanism.settings(**choice)))]
+    return plain + grouped + [subject_of(mechanism, choice, pooled=True) for choice in pools]
 
 
-def half_and_settings(design: str | UserClass) -> tuple[MechanismKind, Choice]:
+def kind_and_settings(design: str | UserClass) -> tuple[MechanismKind, Choice]:
     """Return a mechanism's server half, and the settings that a custom one has as it is given; else none."""
     if isinstance(design, UserClass):
-        return half_of_class(type(design)), settings_in(design).model_dump()
+        return custom_kind_of(type(design)), settings_in(design).model_dump()
     if not isinstance(design, str):
         raise InputError(f"mechanism is {shown(design)}; give a name, package.module:Name, or a Mechanism")
-    return server_half(design), {}
+    return mechanism_kind(design), {}
 
 
-def refusal(half: MechanismKind, choice: Choice) -> str:
+def refusal(mechanism: MechanismKind, choice: Choice) -> str:
     """Return what a custom class says against settings that nobody chose, because its range ends before."""
     # Only numbers that were doubled are tried: what a user gives, what is listed and the default must be taken.
-    fields = half.settings.model_fields
+    fields = mechanism.settings.model_fields
     doubled = [type(value) in (int, float) and value == 2 * fields[name].default for name, value in choice.items()]
-    if not isinstance(half, OwnHalf) or not doubled or not all(doubled):
+    if not isinstance(mechanism, CustomKind) or not doubled or not all(doubled):
         return ""
     try:
-        subject = subject_of(half, choice)
+        subject = subject_of(mechanism, choice)
         for size in (TINY, RUN):
             subject.public.channel(subject.query(size, PLAIN))
     except Exception as error:  # custom code may raise anything
@@ -169,18 +173,20 @@ def omissions(design: str | UserClass) -> list[tuple[str, str]]:
     """Return labels of the choices that `subjects` leaves out, and what the class says against each."""
     if isinstance(design, UserClass):
         return []
-    half = server_half(design)
-    return [(_label(half, one), reason) for one in choices(half) if (reason := refusal(half, one))]
+    mechanism = mechanism_kind(design)
+    return [
+        (_label(mechanism, choice), reason) for choice in choices(mechanism) if (reason := refusal(mechanism, choice))
+    ]
 
 
-def choices(half: MechanismKind) -> Iterator[Choice]:
+def choices(mechanism: MechanismKind) -> Iterator[Choice]:
     """Yield settings: the default, variants, every combination of named alternatives, and numbers twice as large."""
-    fields = half.settings.model_fields
+    fields = mechanism.settings.model_fields
     named = {name: alternatives(field.annotation) for name, field in fields.items()}
     combined = [dict(zip(named, values, strict=True)) for values in product(*named.values())]
     twice = [{name: 2 * field.default} for name, field in fields.items() if type(field.default) in (int, float)]
     seen: list[Choice] = []
-    for choice in ({}, *variants(half), *combined, *twice):
+    for choice in ({}, *variants(mechanism), *combined, *twice):
         new = {name: value for name, value in choice.items() if value not in (fields[name].default, None)}
         if new not in seen:
             seen.append(new)
@@ -197,22 +203,22 @@ def alternatives(annotation: Any) -> list[Any]:
     return inside or [None]
 
 
-def small_run(half: MechanismKind, choice: Choice, size: Size, epsilon: Epsilon, **changes: Any) -> ResolvedRun:
+def small_run(mechanism: MechanismKind, choice: Choice, size: Size, epsilon: Epsilon, **changes: Any) -> ResolvedRun:
     """Return a run in a small world of two clusters."""
     world = {"items": size.items, "rated": size.rated, "users": size.users}
-    nats = "inf" if epsilon is None or not half.private else str(epsilon)
-    flags = {"design": half.name, **choice, **world, "epsilon": nats, **changes}
+    nats = "inf" if epsilon is None or not mechanism.private else str(epsilon)
+    flags = {"design": mechanism.name, **choice, **world, "epsilon": nats, **changes}
     return resolve(validated(Scenario, None, flags))
 
 
 def subject_of(
-    half: MechanismKind, choice: Choice, *, pooled: bool = False, of: str = "", size: Size = TINY
+    mechanism: MechanismKind, choice: Choice, *, pooled: bool = False, of: str = "", size: Size = TINY
 ) -> MechanismUnderTest:
     """Return a mechanism with one choice of its settings, as scenarios ask it."""
     # If ``pooled``, it asks about all items but the first, with an estimate of each; ``of`` names one of its groups.
 
     def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
-        resolved = small_run(half, choice, size, epsilon)
+        resolved = small_run(mechanism, choice, size, epsilon)
         settings, design = resolved.scenario.settings, resolved.design
         request: dict[str, Any] = {"round_number": round_number, "public_seed": public_seed}
         if pooled:
@@ -220,20 +226,20 @@ def subject_of(
             request |= {"pool": pool, "expected": np.linspace(-0.6, 0.6, pool.size)}
         ask = getattr(design, f"of_{of}") if of else design.query
         query = ask(**request, epsilon=resolved.account.budget)
-        if isinstance(settings, OwnSettings):  # its channel is what is checked, so it is known here unchecked
-            own = own_of(settings)
-            admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
+        if isinstance(settings, CustomSettings):  # its channel is what is checked, so it is known here unchecked
+            custom = custom_of(settings)
+            admit(replace(custom, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
         return query
 
     query = asks(size, PLAIN, 0, PUBLIC)
     return MechanismUnderTest(
-        label=_label(half, choice) + " pool=some" * pooled + f" of {of}" * bool(of),
+        label=_label(mechanism, choice) + " pool=some" * pooled + f" of {of}" * bool(of),
         public=mechanism_of(query.design),
-        server=half,
+        server=mechanism,
         asks=asks,
-        run_of=None if pooled or of else partial(small_run, half, choice),
+        run_of=None if pooled or of else partial(small_run, mechanism, choice),
     )
 
 
-def _label(half: MechanismKind, choice: Choice) -> str:
-    return " ".join([half.name, *(f"{name}={value}" for name, value in choice.items())])
+def _label(mechanism: MechanismKind, choice: Choice) -> str:
+    return " ".join([mechanism.name, *(f"{name}={value}" for name, value in choice.items())])

@@ -159,7 +159,7 @@ class Enumeration:
     def farthest(self) -> tuple[Fraction | None, str]:
         """Return the largest ratio of one release's probabilities over all pairs of sketches, and where it is."""
         ratios = map(largest_ratio, self.comparable)
-        return max(ratios, key=lambda place: math.inf if place[0] is None else place[0])
+        return max(ratios, key=lambda ratio: math.inf if ratio[0] is None else ratio[0])
 
     def reached(self, enough: Fraction) -> Fraction:
         """Return the largest ratio of sketches that one device can have, or the first that is ``enough``."""
@@ -176,8 +176,9 @@ def chances(channel: AnyChannel, sketch: Ints, bits: int, public: np.uint64) -> 
     row = channel.chances(sketch, public) if isinstance(channel, Likelihood) else channel.chances(sketch)
     if len(row) > 1 << bits:
         raise Failed(f"the channel states {len(row)} chances for {bits} bits")
-    every = math.lcm(*{one.denominator for one in row})
-    numbers = [one.numerator * (every // one.denominator) for one in row]  # fractions would take most of the time
+    every = math.lcm(*{chance.denominator for chance in row})
+    # Fractions would take most of the time
+    numbers = [chance.numerator * (every // chance.denominator) for chance in row]
     if sum(numbers) != every or min(numbers) < 0:
         sums = f"sum to {sum(numbers) / every:.9g}, the least is {min(numbers) / every:g}"
         raise Failed(f"chances of sketch {sketch.tolist()} {sums}")
@@ -186,7 +187,9 @@ def chances(channel: AnyChannel, sketch: Ints, bits: int, public: np.uint64) -> 
 
 def _shares(rows: dict[Sketch, list[Fraction]]) -> Shares:
     common = math.lcm(*{chance.denominator for row in rows.values() for chance in row})
-    return {sketch: [one.numerator * (common // one.denominator) for one in row] for sketch, row in rows.items()}
+    return {
+        sketch: [chance.numerator * (common // chance.denominator) for chance in row] for sketch, row in rows.items()
+    }
 
 
 def largest_ratio(shares: Shares) -> tuple[Fraction | None, str]:
@@ -225,7 +228,7 @@ class LogRatios:
 
     def __init__(self, law: ClaimedLaw) -> None:
         self._law, self._channel = law, law.channel
-        self._place: dict[int, int] = {}  # of a sketch's row, by the sketch's key
+        self._index: dict[int, int] = {}  # of a sketch's row, by the sketch's key
         self._rows: list[Floats] = []
         self._by_device: dict[tuple[int, Sketch], Floats] = {}
         self._alike = None if isinstance(self._channel, Likelihood) else True
@@ -235,7 +238,8 @@ class LogRatios:
         if self._alike is None:
             assert isinstance(self._channel, Likelihood)  # others are known to be
             few = [
-                [list(self._channel.likelihood(one, public)) for public in self._law.streams(4)] for one in sketches[:8]
+                [list(self._channel.likelihood(sketch, public)) for public in self._law.streams(4)]
+                for sketch in sketches[:8]
             ]
             self._alike = all(row == rows[0] for rows in few for row in rows)
         return self._alike
@@ -245,7 +249,7 @@ class LogRatios:
         enumerable = self._law.enumerable
         if enumerable and len(ours) <= FEW and not self.alike(ours):
             logs = [[self._of_device(device, side[device]) for side in (ours, theirs)] for device in range(len(ours))]
-            return np.array([float((one - other).max()) for one, other in logs])
+            return np.array([float((first_logs - other).max()) for first_logs, other in logs])
         if not (enumerable and self.alike(ours)):
             return np.asarray(np.abs(ours.astype(np.int64) - theirs).sum(axis=1).astype(np.float64))
         left, right = self._places(ours), self._places(theirs)
@@ -266,8 +270,10 @@ class LogRatios:
             ratios = np.zeros(len(bits))
             streams = self._law.streams(len(bits))
             for device in range(min(len(bits), LIKELIHOODS)):
-                one, other = (self._chance(side[device], streams[device], releases[device]) for side in (ours, theirs))
-                ratios[device] = one - other
+                ours_chance, other = (
+                    self._chance(side[device], streams[device], releases[device]) for side in (ours, theirs)
+                )
+                ratios[device] = ours_chance - other
         return np.clip(np.round(ratios, 6), -SURE, SURE)
 
     def likeliest(self, sketches: Sketches) -> Bits2 | None:
@@ -288,10 +294,10 @@ class LogRatios:
         first = np.zeros(keys.size, np.int64)
         first[inverse[::-1]] = np.arange(inverse.size)[::-1]
         for key, where in zip(keys.tolist(), first.tolist(), strict=True):
-            if key not in self._place:
-                self._place[key] = len(self._rows)
+            if key not in self._index:
+                self._index[key] = len(self._rows)
                 self._rows.append(_logs(self._law.chances(sketches[where].copy(), np.uint64(0))))
-        return np.array([self._place[key] for key in keys.tolist()])[inverse]
+        return np.array([self._index[key] for key in keys.tolist()])[inverse]
 
     def _of_device(self, device: int, sketch: Ints) -> Floats:
         """Return logarithms of the claimed likelihood of all releases of one device, kept once they are known."""
@@ -310,7 +316,7 @@ class LogRatios:
 
 def _logs(row: Iterable[float | Fraction]) -> Floats:
     with np.errstate(divide="ignore"):
-        logs: Floats = np.maximum(np.log(np.array([float(one) for one in row])), -SURE)
+        logs: Floats = np.maximum(np.log(np.array([float(chance) for chance in row])), -SURE)
     return logs
 
 
@@ -398,7 +404,7 @@ def sample_attack(
     pair, able = coins.integers(len(pairs), size=devices), np.ones(devices, np.bool_)
     if fitted:
         ratios = LogRatios(laws[0])  # of a likelihood it says in which pairs sketches differ
-        far = np.stack([ratios.distance(sketches[one], sketches[other]) for one, other in pairs.tolist()])
+        far = np.stack([ratios.distance(sketches[first], sketches[other]) for first, other in pairs.tolist()])
         pair, able = far.argmax(axis=0), far.max(axis=0) > 0
     user = pairs[pair, np.where(secret, 0, 1)]
     rounds = answers(laws, stored(rows, user, laws[0].query.items))
@@ -421,14 +427,14 @@ def _sketches(law: ClaimedLaw, neighbours: Neighbours, devices: int) -> dict[int
     """Return all devices' sketches for each of the inputs."""
     rows, same = neighbours.rows, np.zeros(devices, np.int64)
     places = np.unique(neighbours.pairs).tolist()
-    return {place: law.sketch(stored([rows[place]], same, law.query.items))[0] for place in places}
+    return {index: law.sketch(stored([rows[index]], same, law.query.items))[0] for index in places}
 
 
 def _of_pairs(sketches: dict[int, Sketches], side: Ints, pair: Ints) -> Sketches:
     """Return each device's sketch with the input that one side of its pair is."""
     mixed = np.empty_like(next(iter(sketches.values())))
-    for number, place in enumerate(side.tolist()):
-        mixed[pair == number] = sketches[place][pair == number]
+    for number, index in enumerate(side.tolist()):
+        mixed[pair == number] = sketches[index][pair == number]
     return mixed
 
 

@@ -43,8 +43,8 @@ from scenarios.studies.scrutiny.mechanism_under_test import (
     Rated,
     Size,
     coins_of,
-    half_and_settings,
     inputs,
+    kind_and_settings,
     small_run,
     stored,
     subject_of,
@@ -68,7 +68,7 @@ def server_of(
     side: str, secret: bytes, permit: bytes, route: ShareRoute, agreement: Agreement | None
 ) -> ShareServer[Any]:
     """Return one of the two servers of runs."""
-    (kind,) = (one for one in KINDS if one.side == side)
+    (kind,) = (server_kind for server_kind in KINDS if server_kind.side == side)
     return kind(secret, permit, route, agreement)
 
 
@@ -84,24 +84,26 @@ class Duel(NamedTuple):
         return int(np.abs(self.vectors[0] - self.vectors[1]).sum())
 
 
-def farthest_inputs(query: Query, half: SharedVector, size: Size) -> Duel:
+def farthest_inputs(query: Query, mechanism: SharedVector, size: Size) -> Duel:
     """Return the two inputs whose vectors differ most; of devices that are added or removed, one has no likes."""
     rows = inputs(size, np.random.default_rng(0))
     ratings = stored(rows, np.arange(len(rows)), query.items)
-    vectors = vectors_of(ones_in(query, ratings, coins_of(query, 0, len(rows))), half.width(query)).astype(np.int64)
+    vectors = vectors_of(ones_in(query, ratings, coins_of(query, 0, len(rows))), mechanism.width(query)).astype(
+        np.int64
+    )
     # A device that likes more than counts names some of them by private coins
-    able = [place for place, row in enumerate(rows) if sum(like for _, like in row) <= half.ones(query)]
-    others = [place for place in able if half.relation_of(query) != ADD_REMOVE or not vectors[place].any()]
-    far = {(one, other): int(np.abs(vectors[one] - vectors[other]).sum()) for one in able for other in others}
-    one, other = max(far, key=lambda pair: far[pair])
-    return Duel((rows[one], rows[other]), np.stack([vectors[one], vectors[other]]))
+    able = [index for index, row in enumerate(rows) if sum(like for _, like in row) <= mechanism.ones(query)]
+    others = [index for index in able if mechanism.relation_of(query) != ADD_REMOVE or not vectors[index].any()]
+    far = {(first, other): int(np.abs(vectors[first] - vectors[other]).sum()) for first in able for other in others}
+    first, other = max(far, key=lambda pair: far[pair])
+    return Duel((rows[first], rows[other]), np.stack([vectors[first], vectors[other]]))
 
 
-def exact_epsilon(query: Query, half: SharedVector, changes: int, delta: float) -> float:
+def exact_epsilon(query: Query, mechanism: SharedVector, changes: int, delta: float) -> float:
     """Return the smallest epsilon that one dose keeps at a delta if so many coordinates change by one [nats]."""
     if not delta:
         return as_float(query.epsilon) * changes / query.parameters[CHANGES]
-    law, deviation = skellam_delta if half.by_devices(query) else gaussian_delta, query.parameters[DEVIATION]
+    law, deviation = skellam_delta if mechanism.by_devices(query) else gaussian_delta, query.parameters[DEVIATION]
     low, high = 1e-6, 1e-3
     while law(deviation, changes=changes, epsilon=high) > delta:
         low, high = high, 2 * high
@@ -149,13 +151,13 @@ class Aggregations:
     def __init__(
         self,
         query: Query,
-        half: SharedVector,
+        mechanism: SharedVector,
         duel: Duel,
         make: MakeServer,
         agreement: Agreement | None,
         devices: type[Cohort],
     ) -> None:
-        self.query, self.half, self.duel = query, half, duel
+        self.query, self.mechanism, self.duel = query, mechanism, duel
         self._make, self._agreement, self._devices = make, agreement, devices
 
     def transcripts(
@@ -167,7 +169,7 @@ class Aggregations:
             yield self._block(f"{name} {number}", secret, users, int(coins.integers(users))), secret
 
     def _block(self, label: str, secret: Bools, users: int, victim: int) -> Transcript:
-        rounds, width = secret.size, self.half.width(self.query)
+        rounds, width = secret.size, self.mechanism.width(self.query)
         user = np.zeros((rounds, users), np.int64)
         user[:, victim] = ~secret
         devices_secret = derive(0, f"devices of {label}")
@@ -184,19 +186,19 @@ class Aggregations:
             return self._make(side, secret_of(seeds, side), share_permit(devices_secret, side), route, self._agreement)
 
         servers = {side: server_at(side) for side in SIDES}
-        shares = {side: _rows(one).reshape(rounds, users, width) for side, one in whole.items()}
+        shares = {side: _rows(server_shares).reshape(rounds, users, width) for side, server_shares in whole.items()}
         noise = {side: np.zeros((rounds, width), np.int64) for side in SIDES}
         totals, published = np.zeros((rounds, width), np.int64), np.zeros(rounds, np.bool_)
         for number in range(rounds):
             ends = number * users, (number + 1) * users
             rolls = {side: server.collect(self.query, *ends) for side, server in servers.items()}
             with suppress(WithheldError):  # of servers that open no sum of so few, which is right
-                words = servers[WORDS_SERVER].publish(self.query, rolls[SEEDS_SERVER])
+                vectors_sum = servers[WORDS_SERVER].publish(self.query, rolls[SEEDS_SERVER])
                 others = servers[SEEDS_SERVER].publish(self.query, rolls[WORDS_SERVER])
-                totals[number], published[number] = opened(words, others), True
-                for side, one in ((WORDS_SERVER, words), (SEEDS_SERVER, others)):
-                    own = one.sums - shares[side][number].sum(axis=0, dtype=np.uint32)
-                    noise[side][number] = own.astype(np.uint32).view(np.int32)
+                totals[number], published[number] = opened(vectors_sum, others), True
+                for side, published_sum in ((WORDS_SERVER, vectors_sum), (SEEDS_SERVER, others)):
+                    server_noise = published_sum.sums - shares[side][number].sum(axis=0, dtype=np.uint32)
+                    noise[side][number] = server_noise.astype(np.uint32).view(np.int32)
         return Transcript(victim, shares, noise, totals, published)
 
 
@@ -217,12 +219,12 @@ class Looks:
     """How an attacker looks at rounds of so many devices: scores that are larger where the victim holds the first."""
 
     def __init__(self, aggregations: Aggregations, users: int) -> None:
-        query, half = aggregations.query, aggregations.half
+        query, mechanism = aggregations.query, aggregations.mechanism
         self._vectors, self._users = aggregations.duel.vectors, users
-        if (law := half.server_noise(query)) is not None:
+        if (law := mechanism.server_noise(query)) is not None:
             self._of_server, self._of_public = NoiseLogs(law, 1), NoiseLogs(law, 2)
         else:
-            law = half.device_noise(query)
+            law = mechanism.device_noise(query)
             assert law is not None  # of a finite epsilon
             self._of_server = self._of_public = NoiseLogs(law, users)
 
@@ -253,10 +255,10 @@ class Looks:
 
     def _of_shares(self, seen: Transcript, side: str) -> Floats:
         """Return how near the victim's share is to its vector, bare or less the share of another device."""
-        words = seen.shares[side]
-        mine = words[:, seen.victim : seen.victim + 1]
+        shares = seen.shares[side]
+        mine = shares[:, seen.victim : seen.victim + 1]
         other = self._vectors[0].astype(np.uint32)
-        bare = (mine - words + other).view(np.int32).astype(np.int64)
+        bare = (mine - shares + other).view(np.int32).astype(np.int64)
         bare[:, seen.victim] = mine[:, 0].view(np.int32)
         score = np.where((np.abs(bare) < NEAR).all(axis=2), self._nearness(bare), 0.0)
         return np.asarray(score.sum(axis=1))
@@ -285,13 +287,13 @@ def audit_servers(
     devices: type[Cohort] = Cohort,
 ) -> ServersAudit:
     """Attack rounds of a query's shares and published sums, and hold them against what the query promises."""
-    half = subject.public
-    assert isinstance(half, SharedVector)  # looked at by the caller
+    mechanism = subject.public
+    assert isinstance(mechanism, SharedVector)  # looked at by the caller
     coins, claimed = np.random.default_rng(20261127), as_float(query.epsilon)
-    duel = farthest_inputs(query, half, size)
-    aggregations = Aggregations(query, half, duel, make, agreement, devices)
+    duel = farthest_inputs(query, mechanism, size)
+    aggregations = Aggregations(query, mechanism, duel, make, agreement, devices)
     least = int(query.parameters[LEAST_ANSWERS]) or users  # no round of fewer is opened, and none gives away more
-    short = least // 2 if half.by_devices(query) else 0
+    short = least // 2 if mechanism.by_devices(query) else 0
     plays = [("full rounds", least, [*SIDES, PUBLISHED], 1 - SHORT if short else 1.0)]
     plays += [(SHORT_ROUNDS, short, [SHORT_ROUNDS], SHORT)] if short else []
     parts: dict[str, list[tuple[dict[str, Floats], Floats2]]] = {name: [] for *_, names, _ in plays for name in names}
@@ -302,21 +304,26 @@ def audit_servers(
             for name in names:
                 parts[name].append(looks.of(seen, name))
                 secrets[name].append(secret)
-    terms: dict[str, Any] = {"epsilon": Fraction(claimed), "delta": delta, "doubt": doubt / len(parts), "coins": coins}
+    options: dict[str, Any] = {
+        "epsilon": Fraction(claimed),
+        "delta": delta,
+        "doubt": doubt / len(parts),
+        "coins": coins,
+    }
     return ServersAudit(
         design=subject.label,
         epsilon=claimed,
         delta=delta,
-        epsilon_at_least=exact_epsilon(query, half, duel.changes, delta),
-        neighbours=half.relation_of(query),
-        noise="devices" if half.by_devices(query) else "servers",
-        noise_deviation=half.deviation(query, least),
+        epsilon_at_least=exact_epsilon(query, mechanism, duel.changes, delta),
+        neighbours=mechanism.relation_of(query),
+        noise="devices" if mechanism.by_devices(query) else "servers",
+        noise_deviation=mechanism.deviation(query, least),
         honest_noise=int(query.parameters[HONEST]) or None,
         answered=least,
-        bytes_per_device=WORD_BYTES * half.width(query) + SEED_BYTES,
+        bytes_per_device=WORD_BYTES * mechanism.width(query) + SEED_BYTES,
         confidence=1 - doubt,
         attacks=tuple(
-            central_attack(parts[name], secrets[name], name=name, meaning=MEANINGS[name], **terms) for name in parts
+            central_attack(parts[name], secrets[name], name=name, meaning=MEANINGS[name], **options) for name in parts
         ),
     )
 
@@ -375,12 +382,12 @@ def servers_audit(
     (True, 2.0, 'servers')
     """
     size = require_game(users=users, releases=releases, items=items, rated=rated, confidence=confidence)
-    half, _ = half_and_settings(design)
+    mechanism, _ = kind_and_settings(design)
     delta = min(DELTA, 1 / users) if delta is None else delta
-    run = small_run(half, settings or {}, size, finite_epsilon(epsilon), trust="two-servers", delta=delta)
+    run = small_run(mechanism, settings or {}, size, finite_epsilon(epsilon), trust="two-servers", delta=delta)
     query = run.design.query(round_number=0, public_seed=PUBLIC, epsilon=run.account.budget)
     return audit_servers(
-        subject_of(half, settings or {}, size=size),
+        subject_of(mechanism, settings or {}, size=size),
         run.agreement.stamped(query),
         users=users,
         delta=delta,

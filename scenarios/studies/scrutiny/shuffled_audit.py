@@ -84,34 +84,36 @@ class ReportNumbers:
         self._law, self._rows = law, rows
         self._kinds = dict[bytes, int]()  # Of sketches that three inputs have under one question
         if rows:
-            words = _questions(law, QUESTIONS)
-            kinds, where, often = np.unique(self._sketches(words), axis=0, return_index=True, return_counts=True)
-            self._kinds = {one.tobytes(): number for number, one in enumerate(kinds)}
+            question_words = _questions(law, QUESTIONS)
+            kinds, where, often = np.unique(
+                self._sketches(question_words), axis=0, return_index=True, return_counts=True
+            )
+            self._kinds = {kind.tobytes(): number for number, kind in enumerate(kinds)}
             self.chances = np.concatenate(
                 [
-                    share * self._of_question(words[place])
-                    for share, place in zip(often / words.size, where, strict=True)
+                    share * self._of_question(question_words[index])
+                    for share, index in zip(often / question_words.size, where, strict=True)
                 ],
                 axis=1,
             )
 
-    def numbers(self, bits: Bits2, words: Words | None) -> Ints:
+    def numbers(self, bits: Bits2, questions: Words | None) -> Ints:
         """Return the number of each report; one whose question says what no question that was tried said is absent."""
         patterns = patterns_of(bits)
-        if words is None:
+        if questions is None:
             return patterns
-        places = np.array([self._kinds.get(one.tobytes(), ABSENT) for one in self._sketches(words)], np.int64)
+        places = np.array([self._kinds.get(sketch.tobytes(), ABSENT) for sketch in self._sketches(questions)], np.int64)
         return np.asarray(np.where(places < 0, ABSENT, (np.maximum(places, 0) << self._law.query.bits) + patterns))
 
-    def _sketches(self, words: Words) -> Ints:
+    def _sketches(self, questions: Words) -> Ints:
         """Return the sketches of the three inputs under each question, side by side, shape (questions, columns)."""
-        return np.concatenate([sketches_under(self._law, row, words) for row in self._rows], axis=1)
+        return np.concatenate([sketches_under(self._law, row, questions) for row in self._rows], axis=1)
 
     def _of_question(self, word: np.uint64) -> Floats2:
         """Return the chances of all answers to one question, shape (3, answers)."""
-        words = np.array([word])
-        sketches = [sketches_under(self._law, row, words)[0] for row in self._rows]
-        return np.array([[float(one) for one in self._law.chances(sketch, np.uint64(0))] for sketch in sketches])
+        question = np.array([word])
+        sketches = [sketches_under(self._law, row, question)[0] for row in self._rows]
+        return np.array([[float(chance) for chance in self._law.chances(sketch, np.uint64(0))] for sketch in sketches])
 
 
 class Trio(NamedTuple):
@@ -137,39 +139,39 @@ def _questions(law: ClaimedLaw, count: int, purpose: str = "questions that are t
     return Coins(as_words(derive(0, purpose)), 0, count, law.query.words).streams(law.query)
 
 
-def sketches_under(law: ClaimedLaw, row: Rated, words: Words, secret: str = "sketches") -> Ints:
+def sketches_under(law: ClaimedLaw, row: Rated, questions: Words, secret: str = "sketches") -> Ints:
     """Return what an input says to each question, shape (questions, columns)."""
 
     class FixedQuestions(Coins):
         """Coins of devices that drew these questions."""
 
         def streams(self, _: Query) -> Words:
-            return words
+            return questions
 
-    coins = FixedQuestions(as_words(derive(0, secret)), 0, words.size, law.query.words)
+    coins = FixedQuestions(as_words(derive(0, secret)), 0, questions.size, law.query.words)
     sketch = law.device.sketch(
-        law.query, RatingsBlock(stored([row], np.zeros(words.size, np.int64), law.query.items), coins), coins
+        law.query, RatingsBlock(stored([row], np.zeros(questions.size, np.int64), law.query.items), coins), coins
     )
-    return sketch.private.reshape(words.size, -1).astype(np.int64)
+    return sketch.private.reshape(questions.size, -1).astype(np.int64)
 
 
 def own_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Trio:
     """Return the inputs whose answers differ to most questions, which devices draw, and of some the worst third."""
-    words, other_way = _questions(law, PILOTS * 8), "other sketches"
+    questions, other_way = _questions(law, PILOTS * 8), "other sketches"
     every = dict[bytes, tuple[Rated, Floats2]]()
     for row in inputs(size, np.random.default_rng(0)):
-        answers_of = sketches_under(law, row, words)
-        if (answers_of == sketches_under(law, row, words, other_way)).all():
-            rows = np.array([[float(one) for one in law.chances(sketch, np.uint64(0))] for sketch in answers_of])
+        answers_of = sketches_under(law, row, questions)
+        if (answers_of == sketches_under(law, row, questions, other_way)).all():
+            rows = np.array([[float(chance) for chance in law.chances(sketch, np.uint64(0))] for sketch in answers_of])
             every.setdefault(answers_of.tobytes(), (row, rows))
     kinds = list(every.values())
     if len(kinds) < 2:
         raise InputError("no two inputs answer a question differently whatever their coins; give more items")
     tables = np.stack([table for _, table in kinds])
     far = np.abs(tables[:, None] - tables[None]).sum(axis=(2, 3))
-    one, other = divmod(int(far.argmax()), len(kinds))
+    first, other = divmod(int(far.argmax()), len(kinds))
     thirds = np.unique(np.linspace(0, len(kinds) - 1, THIRDS).astype(int)).tolist()
-    threes = [[kinds[place][0] for place in (one, other, third)] for third in dict.fromkeys([one, other, *thirds])]
+    threes = [[kinds[index][0] for index in (first, other, third)] for third in dict.fromkeys([first, other, *thirds])]
     numbered = ((rows, ReportNumbers(law, rows)) for rows in threes)
     return _worst_of((Trio(rows, reports.chances, reports) for rows, reports in numbered), epsilon, users)
 
@@ -198,15 +200,15 @@ def worst_trio(law: ClaimedLaw, size: Size, *, epsilon: float, users: int) -> Tr
     for row in inputs(size, np.random.default_rng(0)):
         private, able = law.sketch(stored([row], [0] * PILOTS, law.query.items))
         if able.all() and (private == private[0]).all():
-            chances = np.array([float(one) for one in law.chances(private[0].copy(), np.uint64(0))])
+            chances = np.array([float(chance) for chance in law.chances(private[0].copy(), np.uint64(0))])
             sketches.setdefault(tuple(private[0].tolist()), (row, chances))
     every = list(sketches.values())
     if len({chances.tobytes() for _, chances in every}) < 2:
         raise InputError("no two inputs have a sketch that depends on them alone; give more items or rated ones")
-    every = [every[place] for place in np.unique(np.linspace(0, len(every) - 1, MOST_SKETCHES).astype(int)).tolist()]
+    every = [every[index] for index in np.unique(np.linspace(0, len(every) - 1, MOST_SKETCHES).astype(int)).tolist()]
     reports, trios = ReportNumbers(law), dict[bytes, Trio]()
-    for (one, other), third in product(permutations(range(len(every)), 2), range(len(every))):
-        three = [every[place] for place in (one, other, third)]
+    for (first, other), third in product(permutations(range(len(every)), 2), range(len(every))):
+        three = [every[index] for index in (first, other, third)]
         table = np.stack([chances for _, chances in three])
         columns, counts = np.unique(np.round(table, 12), axis=1, return_counts=True)
         trios.setdefault(columns.tobytes() + counts.tobytes(), Trio([row for row, _ in three], table, reports))
@@ -258,9 +260,9 @@ class Rounds:
         victim = int(self._coins.integers(users))
         user = np.full((users, rounds), 2, np.int64)
         user[victim] = np.where(secret, 0, 1)
-        flat, words = self._answers(user.ravel(), devices_secret, 0, user.size)
+        flat, flat_questions = self._answers(user.ravel(), devices_secret, 0, user.size)
         bits = np.ascontiguousarray(flat.reshape(users, rounds, width).transpose(1, 0, 2))
-        own_words = None if words is None else np.ascontiguousarray(words.reshape(users, rounds).T)
+        own_words = None if flat_questions is None else np.ascontiguousarray(flat_questions.reshape(users, rounds).T)
         present = np.ones((rounds, users), np.bool_)
         if game.short:
             present = self._coins.random(present.shape) < PRESENT / users
@@ -270,13 +272,13 @@ class Rounds:
         seen_words = None if own_words is None else np.zeros(own_words.shape, np.uint64)
         named, address = np.full(rounds, ABSENT), np.full(rounds, ABSENT)
         public = device_streams(self._law.query.key, victim * rounds, rounds)
-        for number, one in enumerate(self._shuffled(bits, own_words, present, victim if game.longer else None)):
-            if one.release is not None:
-                released = one.release.unpacked()[:users]
+        for number, shuffled in enumerate(self._shuffled(bits, own_words, present, victim if game.longer else None)):
+            if shuffled.release is not None:
+                released = shuffled.release.unpacked()[:users]
                 counts[number] = len(released)
                 seen[number, : len(released)] = released[:, :width]
-                named[number] = _place_named(one.release, victim, width)
-                if seen_words is not None and (questions := one.release.words()) is not None:
+                named[number] = _place_named(shuffled.release, victim, width)
+                if seen_words is not None and (questions := shuffled.release.words()) is not None:
                     seen_words[number, : len(released)] = questions[:users]
                     places_there = np.flatnonzero(questions == public[number])
                     address[number] = places_there[0] if places_there.size else ABSENT
@@ -318,9 +320,9 @@ class Rounds:
                     )
                 )
             if longer is not None:
-                one = pack(np.append(bits[number, longer], np.ones(LONGER, np.uint8)))
+                longer_bits = pack(np.append(bits[number, longer], np.ones(LONGER, np.uint8)))
                 with suppress(InputError):  # who takes no report of another length is right
-                    shuffler.take(Release(**about, first=longer, count=1, width=query.bits + LONGER, bits=one))
+                    shuffler.take(Release(**about, first=longer, count=1, width=query.bits + LONGER, bits=longer_bits))
             yield shuffler.close()
 
     def _answers(self, user: Ints, secret: Words, first: int, count: int) -> tuple[Bits2, Words | None]:

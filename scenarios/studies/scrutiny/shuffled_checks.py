@@ -31,7 +31,7 @@ from scenarios.studies.scrutiny.mechanism_under_test import (
     Choice,
     MechanismUnderTest,
     every_rating,
-    half_and_settings,
+    kind_and_settings,
     subjects,
 )
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw
@@ -69,7 +69,7 @@ def _rows(subject: MechanismUnderTest, query: Query) -> Floats2:
     if not law.enumerable or isinstance(law.channel, Likelihood):
         raise Unchecked(f"releases of {query.bits} bits are too many to enumerate, or depend on addresses")
     (shares,) = law.enumeration(every_rating(TINY)).comparable
-    rows = np.array([[float(one) for one in row] for row in shares.values()])
+    rows = np.array([[float(share) for share in row] for row in shares.values()])
     chances: Floats2 = rows / rows.sum(axis=1, keepdims=True)
     return chances[:, chances.max(axis=0) > 0]
 
@@ -92,7 +92,7 @@ def _levels_of(rows: Floats2, odds: float, pi: float) -> tuple[float, float]:
         raise Failed(f"with the pi that is stated, {pi:.9g}, the law of reports sums to {total:.9g}, not to 1")
     meeting = met[:, ~alike] @ omega + common / odds
     ours = met[:, ~alike]
-    kappa = max(float((ours[one] & ~ours[other]) @ omega) for one, other in permutations(range(len(ours)), 2))
+    kappa = max(float((ours[first] & ~ours[other]) @ omega) for first, other in permutations(range(len(ours)), 2))
     far = int(np.argmax(np.abs(meeting - pi)))
     return float(meeting[far]), kappa
 
@@ -107,19 +107,19 @@ def monotone(subject: MechanismUnderTest) -> str:
     rising: list[tuple[str, list[float]]] = []
     for devices, share in product(DEVICES, SHARES):
         epsilon = share * float(LOCALS[0])
-        words = f"{devices} devices and epsilon {epsilon:g}, in the local epsilon"
-        rising.append((words, [delta(local, devices, epsilon) for local in LOCALS]))
+        description = f"{devices} devices and epsilon {epsilon:g}, in the local epsilon"
+        rising.append((description, [delta(local, devices, epsilon) for local in LOCALS]))
     for local, share in product(LOCALS, SHARES):
         epsilon = share * float(local)
-        words = f"local epsilon {float(local):g} and epsilon {epsilon:g}, as devices get fewer"
-        rising.append((words, [delta(local, devices, epsilon) for devices in reversed(DEVICES)]))
+        description = f"local epsilon {float(local):g} and epsilon {epsilon:g}, as devices get fewer"
+        rising.append((description, [delta(local, devices, epsilon) for devices in reversed(DEVICES)]))
     for local, devices in product(LOCALS, DEVICES):
-        words = f"local epsilon {float(local):g} and {devices} devices, as epsilon falls"
-        rising.append((words, [delta(local, devices, share * float(local)) for share in reversed(SHARES)]))
-    for words, deltas in rising:
-        for one, other in pairwise(deltas):
-            if one > other * (1 + SLACK) + 1e-12:
-                raise Failed(f"{words}, delta falls from {one:.6g} to {other:.6g}")
+        description = f"local epsilon {float(local):g} and {devices} devices, as epsilon falls"
+        rising.append((description, [delta(local, devices, share * float(local)) for share in reversed(SHARES)]))
+    for description, deltas in rising:
+        for earlier, other in pairwise(deltas):
+            if earlier > other * (1 + SLACK) + 1e-12:
+                raise Failed(f"{description}, delta falls from {earlier:.6g} to {other:.6g}")
     return f"{sum(len(deltas) - 1 for _, deltas in rising)} pairs of deltas"
 
 
@@ -198,8 +198,8 @@ SHUFFLED_CHECKS = (
 def check_shuffled_mechanism(mechanism: str | Mechanism, *, settings: Choice | None = None) -> Conformance:
     """Return what every check of amplification finds of a mechanism with these settings, or with all it has."""
     plain = shuffled_subject(mechanism, settings, TINY)
-    every = [one for one in subjects(mechanism, settings or None) if one.run_of is not None]
-    able = [one for one in every if _can_be_shuffled(one)]
+    every = [subject for subject in subjects(mechanism, settings or None) if subject.run_of is not None]
+    able = [subject for subject in every if _can_be_shuffled(subject)]
     return conformance(able or [plain], SHUFFLED_CHECKS)
 
 
@@ -244,7 +244,9 @@ def check(
         if epsilon is not None:
             raise InputError(f"epsilon is {epsilon}, but a shuffler's bound is checked at several; leave it out")
         return check_shuffled_mechanism(mechanism, settings=settings)
-    half, _ = half_and_settings(mechanism)
-    if trust is not None and (trust == TWO_SERVERS) != (half.trust == TWO_SERVERS):
-        raise InputError(f"trust is {trust}, but {half.name} is made for {half.trust}; leave it out")
+    mechanism_kind, _ = kind_and_settings(mechanism)
+    if trust is not None and (trust == TWO_SERVERS) != (mechanism_kind.trust == TWO_SERVERS):
+        raise InputError(
+            f"trust is {trust}, but {mechanism_kind.name} is made for {mechanism_kind.trust}; leave it out"
+        )
     return check_plain(mechanism, settings=settings, epsilon=epsilon)

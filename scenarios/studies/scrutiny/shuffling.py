@@ -28,7 +28,7 @@ from scenarios.studies.scrutiny.mechanism_under_test import (
     Choice,
     MechanismUnderTest,
     Size,
-    half_and_settings,
+    kind_and_settings,
     small_run,
     subject_of,
 )
@@ -200,8 +200,8 @@ def shuffled_subject(
     mechanism: str | Mechanism, settings: Choice | None, size: Size, *, own_questions: bool = False
 ) -> MechanismUnderTest:
     """Return a mechanism whose reports a shuffler can hide, or refuse it."""
-    half, own = half_and_settings(mechanism)
-    subject = subject_of(half, own or settings or {}, size=size)
+    kind, custom = kind_and_settings(mechanism)
+    subject = subject_of(kind, custom or settings or {}, size=size)
     if subject.public.shares:
         raise InputError(f"design {subject.label} sends shares, nothing to amplify; give grr, oue, subset or set")
     if not subject.public.randomizes:
@@ -210,7 +210,7 @@ def shuffled_subject(
         subject.public.check_own_questions(f"design {subject.label}")
     elif subject.public.by_address:
         raise InputError(by_address(subject.label))
-    if small_run(half, own or settings or {}, size, Fraction(1)).scenario.policy == GROUPS:
+    if small_run(kind, custom or settings or {}, size, Fraction(1)).scenario.policy == GROUPS:
         raise InputError(f"design {subject.label} asks groups, each shuffled apart; give one that asks all the same")
     if isinstance(subject.public, CustomAdapter):
         require_same_everywhere(subject.public.own, subject.query(size, Fraction(1)))

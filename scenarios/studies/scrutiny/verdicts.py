@@ -150,10 +150,10 @@ def in_words(powers: Sequence[Power]) -> str:
     """Say which leaks audits find, and that smaller ones may pass; for several mechanisms the range of sizes."""
     parts = []
     for share in powers[0].leaks:
-        leaks = [(one.leaks[share], one.claimed) for one in powers]
+        leaks = [(power.leaks[share], power.claimed) for power in powers]
         sizes = [math.inf if leak is None else leak / claimed - 1 for leak, claimed in leaks]
-        percents = (f"{float(f'{100 * one:.2g}'):g} %" for one in (min(sizes), max(sizes)))
-        ends = dict.fromkeys("none" if one == "inf %" else one for one in percents)
+        percents = (f"{float(f'{100 * share_bound:.2g}'):g} %" for share_bound in (min(sizes), max(sizes)))
+        ends = dict.fromkeys("none" if percent == "inf %" else percent for percent in percents)
         where = "every answer" if share == 1 else f"one answer in {1 / share:g}"
         parts.append(f"{' to '.join(ends)} in {where}")
     by = f"by attack {powers[0].attack}" if len(powers) == 1 else "by the mechanism"
@@ -217,7 +217,7 @@ class Audit(Scrutiny):
     @property
     def measured(self) -> float:
         """Largest lower bound of what one release gives away [nats]: that of several is shared out."""
-        return max((one.measured / one.times for one in self.attacks), default=0.0)
+        return max((attack.measured / attack.times for attack in self.attacks), default=0.0)
 
     @property
     def failures(self) -> list[str]:
@@ -229,21 +229,21 @@ class Audit(Scrutiny):
             above = "" if math.isinf(float(self.log_ratio)) else f"{self.excess:.3g} "
             lines.append(f"exact epsilon {self.exact:.9g} is {above}above the claimed {self.claimed:.9g}")
         return lines + [
-            f"attack {one.name} measured at least {one.measured:.4g}, claimed are {one.claimed:.9g}"
-            for one in self.attacks
-            if one.epsilon is not None and one.measured > one.epsilon
+            f"attack {attack.name} measured at least {attack.measured:.4g}, claimed are {attack.claimed:.9g}"
+            for attack in self.attacks
+            if attack.epsilon is not None and attack.measured > attack.epsilon
         ]
 
     def as_json(self) -> dict[str, Any]:
         """Return what `blindrec audit --json` writes; infinity is the string ``"inf"``."""
         names = "design guarantee claimed exact excess measured confidence held failures"
         values = {name: getattr(self, name) for name in names.split()}
-        own = {name: "inf" if value == math.inf else value for name, value in values.items()}
-        attacks = [one.as_json() for one in self.attacks]
-        return {**own, "power": None if self.power is None else self.power.as_json(), "attacks": attacks}
+        content = {name: "inf" if value == math.inf else value for name, value in values.items()}
+        attacks = [attack.as_json() for attack in self.attacks]
+        return {**content, "power": None if self.power is None else self.power.as_json(), "attacks": attacks}
 
     def __repr__(self) -> str:
-        claimed, exact = ("none" if one is None else f"{one:g}" for one in (self.claimed, self.exact))
+        claimed, exact = ("none" if value is None else f"{value:g}" for value in (self.claimed, self.exact))
         return f"<{self.design}: claimed {claimed}, exact {exact}, measured {self.measured:.4f}, {self.verdict}>"
 
 
@@ -273,7 +273,7 @@ class CentralAudit(Scrutiny):
     table = "attacks"
     trust_model: ClassVar[str]
     leak_source: ClassVar[str]  # what gives `epsilon_at_least` away, in words
-    own: ClassVar[tuple[str, ...]]  # names of the fields and properties that JSON tells beside those of all
+    kind_fields: ClassVar[tuple[str, ...]]  # names of the fields and properties that JSON tells beside those of all
     design: str
     epsilon: float
     delta: float
@@ -285,7 +285,7 @@ class CentralAudit(Scrutiny):
     @property
     def measured(self) -> float:
         """Largest lower bound of what a round gives away of a device [nats]."""
-        return max((one.measured for one in self.attacks), default=0.0)
+        return max((attack.measured for attack in self.attacks), default=0.0)
 
     @property
     def failures(self) -> list[str]:
@@ -296,20 +296,21 @@ class CentralAudit(Scrutiny):
                 f"{self.leak_source} gives away {self.epsilon_at_least:.5g}, above the claimed {self.epsilon:.5g}"
             )
         return lines + [
-            f"attack {one.name}, by {one.by}, measured at least {one.measured:.4g}, claimed are {self.epsilon:.5g}"
-            for one in self.attacks
-            if one.measured > self.epsilon
+            f"attack {attack.name}, by {attack.by}, measured at least {attack.measured:.4g}, "
+            f"claimed are {self.epsilon:.5g}"
+            for attack in self.attacks
+            if attack.measured > self.epsilon
         ]
 
     def as_json(self) -> dict[str, Any]:
         """Return what `blindrec audit --trust ... --json` writes."""
-        rows = [one.as_json() for one in self.attacks]
+        rows = [attack.as_json() for attack in self.attacks]
         for row in rows:
             del row["right_at_most"]  # which holds at delta 0
         shared = ("design", "epsilon", "epsilon_at_least", "delta", "neighbours", "measured", "confidence")
-        own = {name: getattr(self, name) for name in (*shared, *self.own)}
+        content = {name: getattr(self, name) for name in (*shared, *self.kind_fields)}
         verdict = {"held": not self.failures, "failures": self.failures, "attacks": rows}
-        return {"trust_model": self.trust_model} | own | verdict
+        return {"trust_model": self.trust_model} | content | verdict
 
     def __repr__(self) -> str:
         figures = f"claimed {self.epsilon:.4f}, at least {self.epsilon_at_least:.4f}, measured {self.measured:.4f}"
@@ -334,7 +335,7 @@ class ShuffledAudit(CentralAudit):
 
     trust_model = "shuffled"
     leak_source = "the multiset"
-    own = ("epsilon_local", "amplified_for", "bound", "own_questions")
+    kind_fields = ("epsilon_local", "amplified_for", "bound", "own_questions")
     amplified_for: int
     epsilon_local: float
     bound: str
@@ -361,7 +362,7 @@ class ServersAudit(CentralAudit):
 
     trust_model = "two-servers"
     leak_source = "a dose of noise"
-    own = (
+    kind_fields = (
         *("epsilon_local", "noise", "noise_deviation", "honest_noise", "answered", "bytes_per_device"),
         *("trusted", "if_trust_fails"),
     )
@@ -375,12 +376,12 @@ class ServersAudit(CentralAudit):
     @property
     def trusted(self) -> str:
         """Who is trusted with what, in words."""
-        return TRUST[self.trust_model].promise(honest=self.honest_noise or 0)["trusted"]
+        return TRUST[self.trust_model].guarantee(honest=self.honest_noise or 0)["trusted"]
 
     @property
     def if_trust_fails(self) -> str:
         """What is left if that is misplaced, in words."""
-        return TRUST[self.trust_model].promise(honest=self.honest_noise or 0)["if_trust_fails"]
+        return TRUST[self.trust_model].guarantee(honest=self.honest_noise or 0)["if_trust_fails"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

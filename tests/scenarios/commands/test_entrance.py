@@ -11,7 +11,7 @@ import pytest
 from runs import Command
 
 from scenarios.cli import GRID, command_line, sweep
-from scenarios.commands.entrance import Later
+from scenarios.commands.entrance import LazyCommand
 from scenarios.config.files import MOST_ECHOED, MOST_TOLD, brief, cut_short, one_line
 from scenarios.studies.sweep.sweeps import KINDS, kind_of
 
@@ -101,17 +101,17 @@ def test_values_are_shortened_and_lines_are_one() -> None:
     assert len(cut_short("x" * 10_000, 10)) < 40
 
 
-def commands(tree: Any) -> Iterator[Later]:
+def commands(tree: Any) -> Iterator[LazyCommand]:
     """All commands of a command line."""
     for command in tree.commands.values():
-        if isinstance(command, Later):
+        if isinstance(command, LazyCommand):
             yield command
         else:
             yield from commands(command)
 
 
 @pytest.mark.parametrize("command", list(commands(command_line())), ids=lambda command: command.name)
-def test_lists_show_the_first_sentence_of_a_commands_own_help(command: Later) -> None:
+def test_lists_show_the_first_sentence_of_a_commands_own_help(command: LazyCommand) -> None:
     assert command.help == command.loaded.get_short_help_str(10_000)
     assert command.loaded.params
 

@@ -62,7 +62,7 @@ def resolved(flags: dict[str, Any]) -> Scenario | None:
     with refused_in_a_line():
         scenario = validated(Scenario, None, flags).complete()
         spec = resolve(scenario)
-        if all(part is not None for part in (spec.policy, spec.learner, spec.account.guarantee.words)):
+        if all(part is not None for part in (spec.policy, spec.learner, spec.account.guarantee.text)):
             return scenario
     return None
 

@@ -83,20 +83,20 @@ def test_devices_privatize_unless_a_curator_is_trusted(name: str) -> None:
 
 
 def test_guarantees_say_what_is_private_towards_whom() -> None:
-    local = resolve(filled()).account.guarantee.words
+    local = resolve(filled()).account.guarantee.text
     assert "local" in local
     assert (
-        resolve(filled(design="multi-maxsense")).account.guarantee.words
-        == resolve(filled(design="pairwise")).account.guarantee.words
+        resolve(filled(design="multi-maxsense")).account.guarantee.text
+        == resolve(filled(design="pairwise")).account.guarantee.text
         == local
     )
-    public = resolve(filled(design="pairwise", rated_items="public")).account.guarantee.words
+    public = resolve(filled(design="pairwise", rated_items="public")).account.guarantee.text
     assert "which items it rated is public" in public
-    assert all(resolve(filled(design=name)).account.guarantee.words.startswith("none") for name in OPEN)
-    assert not any("local" in resolve(filled(design=name)).account.guarantee.words for name in CURATOR)
+    assert all(resolve(filled(design=name)).account.guarantee.text.startswith("none") for name in OPEN)
+    assert not any("local" in resolve(filled(design=name)).account.guarantee.text for name in CURATOR)
     for name in ("maxsense", "sign", "pairwise", "multi-maxsense", *CURATOR):
         inf = filled(design=name, epsilon="inf", **({"questions": 1} if "multi" in name else {}))
-        assert resolve(inf).account.guarantee.words.startswith("none")
+        assert resolve(inf).account.guarantee.text.startswith("none")
 
 
 def another(field: FieldInfo) -> Any:

@@ -20,7 +20,7 @@ import coordinator
 import scenarios
 from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.config import mechanism_settings
-from scenarios.config.custom_halves import own_of, packages_of, settings_in
+from scenarios.config.custom_kinds import custom_of, packages_of, settings_in
 from scenarios.config.identity import build_mechanism, identity, import_class
 
 SOURCE = Path(mechanisms.__file__)
@@ -246,8 +246,11 @@ def test_a_class_that_is_made_in_a_function_is_refused(packages: Path) -> None:
 
 def test_equal_settings_of_other_kinds_are_other_mechanisms(packages: Path) -> None:
     either = started().Either
-    assert len({own_of(settings_in(either(w=value))).name for value in (1, 1.0, True)}) == 3
-    assert [type(vars(own_of(settings_in(either(w=value))).mechanism)["w"]) for value in (1.0, True)] == [float, bool]
+    assert len({custom_of(settings_in(either(w=value))).name for value in (1, 1.0, True)}) == 3
+    assert [type(vars(custom_of(settings_in(either(w=value))).mechanism)["w"]) for value in (1.0, True)] == [
+        float,
+        bool,
+    ]
 
 
 def test_settings_that_can_change_are_one_line(blindrec: Command, packages: Path) -> None:
@@ -260,7 +263,7 @@ def test_settings_that_can_change_are_one_line(blindrec: Command, packages: Path
     listed = started().Listed
     for value in ([1], {"a": 1}, listed.__init__.__globals__["np"].ones(2)):
         with pytest.raises(InputError, match=r"setting w is a .*; give a number, a text, or a tuple of them"):
-            own_of(settings_in(listed(w=value)))
+            custom_of(settings_in(listed(w=value)))
 
 
 @pytest.mark.parametrize("package", [actors, blindrec, coordinator, scenarios])

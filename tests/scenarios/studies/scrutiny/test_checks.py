@@ -26,7 +26,7 @@ from coordinator.protocol.mechanisms.oracles import Grr
 from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import TWO_LEVELS, Randomizer
 from scenarios.config.admission import improbable_count
-from scenarios.config.mechanism_settings import server_half
+from scenarios.config.mechanism_settings import mechanism_kind
 from scenarios.studies.scrutiny import checks, shuffled_checks
 from scenarios.studies.scrutiny.checks import CHECKS, at_the_runs_size, estimates, layouts, log_ratio, prediction
 from scenarios.studies.scrutiny.mechanism_under_test import (
@@ -275,8 +275,8 @@ def test_every_choice_that_can_be_listed_is_made() -> None:
         *(("sign", "sign signs=plain", "sign vectors=2")),
         *(("sign pool=some", "sign signs=plain pool=some", "sign vectors=2 pool=some")),
     ]
-    assert {} in choices(server_half("pairwise"))
-    assert len(list(choices(server_half("pairwise")))) == 6
+    assert {} in choices(mechanism_kind("pairwise"))
+    assert len(list(choices(mechanism_kind("pairwise")))) == 6
 
 
 @pytest.mark.statistical
@@ -302,7 +302,7 @@ CHECKS_SHUFFLED = {one.name: one for one in SHUFFLED_CHECKS}
 
 
 def grr() -> MechanismUnderTest:
-    return subject_of(server_half("grr"), {}, size=TINY)
+    return subject_of(mechanism_kind("grr"), {}, size=TINY)
 
 
 def test_every_check_holds_of_an_honest_mechanism(blindrec: Command) -> None:
@@ -315,7 +315,7 @@ def test_every_check_holds_of_an_honest_mechanism(blindrec: Command) -> None:
 
 @pytest.mark.parametrize("design", ["oue", "subset", "set"])
 def test_levels_are_those_of_the_channel(design: str) -> None:
-    row = CHECKS_SHUFFLED["levels"].of(subject_of(server_half(design), {}, size=TINY))
+    row = CHECKS_SHUFFLED["levels"].of(subject_of(mechanism_kind(design), {}, size=TINY))
     assert row.verdict == HELD, row
 
 

@@ -14,7 +14,7 @@ from actors.device import Cohort
 from coordinator.protocol.mechanisms.totals import Totals
 from coordinator.protocol.messages import Query
 from coordinator.protocol.noise import NoiseLaw, discrete_laplace, polya_share, skellam_share
-from scenarios.config.mechanism_settings import server_half
+from scenarios.config.mechanism_settings import mechanism_kind
 from scenarios.studies.scrutiny import servers_audit as audits
 from scenarios.studies.scrutiny.mechanism_under_test import PUBLIC, Size, small_run, subject_of
 from scenarios.studies.scrutiny.servers_audit import MakeServer, audit_servers, exact_epsilon, server_of
@@ -29,7 +29,7 @@ def _few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def query_of(delta: float, size: Size = SIZE, **settings: Any) -> Query:
-    run = small_run(server_half("totals"), settings, size, Fraction(1), delta=delta)
+    run = small_run(mechanism_kind("totals"), settings, size, Fraction(1), delta=delta)
     return run.design.query(round_number=0, public_seed=PUBLIC, epsilon=Fraction(1))
 
 
@@ -37,7 +37,7 @@ def played(make: MakeServer = server_of, devices: type[Cohort] = Cohort, **optio
     """An audit of few rounds, of devices that have one like of three items."""
     settings, delta = options.get("settings", {}), options.get("delta", 0.0)
     size = SIZE._replace(users=options.get("users", 4))
-    subject, query = subject_of(server_half("totals"), settings, size=size), query_of(delta, size, **settings)
+    subject, query = subject_of(mechanism_kind("totals"), settings, size=size), query_of(delta, size, **settings)
     how: dict[str, Any] = {"releases": options.get("releases", 2000), "doubt": 1e-3, "make": make, "devices": devices}
     return audit_servers(subject, query, users=size.users, delta=delta, size=size, **how)
 
