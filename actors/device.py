@@ -191,7 +191,7 @@ class Cohort(DeviceBlock):
         block |= {"answered": pack(heard), "refused": refused}
         if side == WORDS_SERVER:
             vectors = words_to_share(coins, heard, self._vectors(query, mechanism, coins, heard))
-            return WordShare(**block, words=as_bytes_of_words(vectors))
+            return WordShare(**block, vector_bytes=as_bytes_of_words(vectors))
         return SeedShare(**block, seeds=seeds_to_share(coins, heard))
 
     def _vectors(self, query: Query, mechanism: SharedVector, coins: Coins, heard: Bits) -> Words32:

@@ -96,7 +96,7 @@ class ShareServer(ABC, Generic[S]):
         """Publish the sum of a query's shares with this server's noise, if the other server holds those of the same."""
         # A RollError says that devices were out of reach meanwhile, collect again; a WithheldError that too few
         # answered for their noise to suffice; an InputError that another sum with some of these devices was published.
-        half, other = self._require(query), shares.ShareRoll.arrived(other)
+        mechanism, other = self._require(query), shares.ShareRoll.arrived(other)
         latest = self._latest
         if latest is None or (latest.roll.query_id, latest.roll.first, latest.roll.count) != (
             query.id,
@@ -111,20 +111,20 @@ class ShareServer(ABC, Generic[S]):
                 f"two servers hold shares of {roll.devices:,} and {other.devices:,} devices to {query}, which are not "
                 "the same; neither opens its sum, resume to ask again"
             )
-        half.require_enough(query, roll.devices)
+        mechanism.require_enough(query, roll.devices)
         self._openings.note(query, roll.first, roll.mask())
         return shares.PublishedSum(
             side=self.side,
             roll=roll,
             width=latest.total.size,
-            words=shares.as_bytes_of_words(latest.total + self._noise(half, query, roll)),
+            sum_bytes=shares.as_bytes_of_words(latest.total + self._noise(mechanism, query, roll)),
             transcript=latest.transcript,
         )
 
-    def _noise(self, half: SharedVector, query: Query, roll: shares.ShareRoll) -> Counts:
+    def _noise(self, mechanism: SharedVector, query: Query, roll: shares.ShareRoll) -> Counts:
         """Return this server's noise, modulo 2**32; it follows from its secret, the query and the roll alone."""
-        width = half.width(query)
-        if (law := half.server_noise(query)) is None:
+        width = mechanism.width(query)
+        if (law := mechanism.server_noise(query)) is None:
             return np.zeros(width, np.uint32)
         # With other devices in the sum the noise is another one: the difference of two sums never shows a device bare.
         who = hashlib.sha256(roll.answered).hexdigest()
@@ -133,18 +133,18 @@ class ShareServer(ABC, Generic[S]):
 
     def _require(self, query: Query) -> SharedVector:
         """Return the public half of a query that devices answer in shares, under noise as was agreed."""
-        half = check_question(query)
-        if not isinstance(half, SharedVector):
+        mechanism = check_question(query)
+        if not isinstance(mechanism, SharedVector):
             raise InputError(f"{query} is not answered in shares; two servers add up designs that are sums")
         if self._agreement is not None:
             self._agreement.require_noise(query)
-        return half
+        return mechanism
 
     def _collected(self, query: Query, first: int, stop: int, among: bytes | None) -> ShareSum:
-        half = self._require(query)
+        mechanism = self._require(query)
         require_whole("first device", first, 0, MOST_DEVICES)
         require_whole("end of the devices", stop, first, MOST_DEVICES)
-        width, opened = half.width(query), self._openings.mask(query, first, stop - first)
+        width, opened = mechanism.width(query), self._openings.mask(query, first, stop - first)
         choice: Bits | None = None
         if opened is not None:
             choice = opened.astype(np.uint8)
@@ -153,8 +153,8 @@ class ShareServer(ABC, Generic[S]):
         total, hasher, refused = np.zeros(width, np.uint32), hashlib.sha256(), 0
         masks: list[Bits] = []
         at = first
-        for one in self._route.shares(self._permit, query, first, stop):
-            share = self.arrived(one)
+        for message in self._route.shares(self._permit, query, first, stop):
+            share = self.arrived(message)
             if (share.query_id, share.first, share.width) != (query.id, at, width) or at + share.count > stop:
                 raise InputError(f"devices from {at} on sent what is no share of {query}; start their process anew")
             heard, content = _part(share, None if choice is None else choice[at - first : at - first + share.count])
@@ -198,10 +198,10 @@ class LocalShares:
 
 def blocks_of(bounds: Iterable[tuple[int, int]], query: Query, first: int, stop: int) -> list[tuple[int, int, int]]:
     """Return the blocks of devices ``first`` to ``stop - 1``: the place of their cohort, and their ends."""
-    half = check_question(query)
-    width = half.width(query) if isinstance(half, SharedVector) else query.items
+    mechanism = check_question(query)
+    width = mechanism.width(query) if isinstance(mechanism, SharedVector) else query.items
     return [
-        (place, *ends)
-        for place, (start, end) in enumerate(bounds)
+        (number, *ends)
+        for number, (start, end) in enumerate(bounds)
         for ends in pieces(max(start, first), min(end, stop), width)
     ]

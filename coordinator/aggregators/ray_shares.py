@@ -32,8 +32,8 @@ class RayShares:
         reference = ray.put(query)
 
         def ask(block: tuple[int, int, int]) -> Any:
-            place, start, end = block
-            return self._hosts[place % len(self._hosts)].share.remote(permit, reference, start, end)
+            number, start, end = block
+            return self._hosts[number % len(self._hosts)].share.remote(permit, reference, start, end)
 
         while blocks or flying:
             while blocks and len(flying) < AHEAD:

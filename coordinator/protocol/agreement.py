@@ -263,12 +263,12 @@ class Agreement(Checked):
         plan = self._plan
         if query.epsilon is None or query.epsilon > plan.local_epsilon or devices < plan.devices:
             return False
-        own = randomizer_of(mechanism_of(query.design), query, query.design).bound  # refuses what addresses name
+        levels = randomizer_of(mechanism_of(query.design), query, query.design).bound  # refuses what addresses name
         if self.levels is not None:
-            if not isinstance(own, TwoLevels):
+            if not isinstance(levels, TwoLevels):
                 return False
             # Their last bits are a processor's, and lie within what bounds add to kappa
-            pairs = zip((own.pi, own.kappa), self.levels, strict=True)
+            pairs = zip((levels.pi, levels.kappa), self.levels, strict=True)
             if not all(math.isclose(here, agreed, rel_tol=1e-14) for here, agreed in pairs):
                 return False
         assert self.epsilon is not None  # looked at by `check`

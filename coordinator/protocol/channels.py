@@ -61,7 +61,7 @@ class LogRatio:
     @property
     def ratio(self) -> Fraction | None:
         """The ratio itself, multiplied out; None if it is infinite."""
-        return None if self.factors is None else math.prod((one**n for n, one in self.factors), start=Fraction(1))
+        return None if self.factors is None else math.prod((factor**n for n, factor in self.factors), start=Fraction(1))
 
     def bounds(self, digits: int) -> tuple[Fraction, Fraction]:
         """Return rational numbers that a finite log-ratio lies between, apart in the last of so many digits [nats]."""
@@ -370,8 +370,8 @@ def independent_bits(
     middle = (high + low) / 2
 
     def make(share: Fraction) -> IndependentBits:
-        one, zero = (rate + share * (middle - rate) for rate in (high, low))
-        most, least = math.floor(one * COIN), math.ceil(zero * COIN)
+        high_rate, zero = (rate + share * (middle - rate) for rate in (high, low))
+        most, least = math.floor(high_rate * COIN), math.ceil(zero * COIN)
         if most < least:
             most = least = round(middle * COIN)
         return IndependentBits(count, most, least, ones)
@@ -410,10 +410,13 @@ class UnaryChannel(ExactChannel):
         count, value = self.encoded.count, int(np.ravel(private)[0])
         if 1 << min(count, 64) > MOST_RELEASES:
             raise InputError(f"{count} bits have more than {MOST_RELEASES} releases; look at fewer values")
-        one, zero = self.rates
+        one_rate, zero = self.rates
         others = [zero**ones * (1 - zero) ** (count - 1 - ones) for ones in range(count)]
-        own = 1 << (count - 1 - value)
-        return [(one if bits & own else 1 - one) * others[(bits & ~own).bit_count()] for bits in range(1 << count)]
+        mask = 1 << (count - 1 - value)
+        return [
+            (one_rate if bits & mask else 1 - one_rate) * others[(bits & ~mask).bit_count()]
+            for bits in range(1 << count)
+        ]
 
 
 @lru_cache(maxsize=64)
@@ -576,7 +579,7 @@ def _matrix_channel(rows: tuple[tuple[float | Fraction, ...], ...], epsilon: Eps
         raise InputError("a channel's rows are missing or of several lengths; give one a private value")
     stated = [_units(row) for row in rows]
     mean = _whole([sum(column) // len(stated) for column in zip(*stated, strict=True)])
-    level = {m: place for place, m in enumerate(dict.fromkeys(mean))}
+    level = {m: index for index, m in enumerate(dict.fromkeys(mean))}
     levels = [level[m] for m in mean]
 
     apart: set[int] = set()  # Rows that were too far from each other before
@@ -594,11 +597,11 @@ def _matrix_channel(rows: tuple[tuple[float | Fraction, ...], ...], epsilon: Eps
             return [mixed[pair] for pair in pairs]
 
         for places in (*([sorted(apart)] if apart else []), range(len(stated))):
-            channel = MatrixChannel(tuple(_in_coins(mix(stated[place]), _SCALE + power) for place in places))
+            channel = MatrixChannel(tuple(_in_coins(mix(stated[index]), _SCALE + power) for index in places))
             ratio, pair = _farthest(channel.rows)
             if epsilon is not None and not LogRatio.of(ratio).within(epsilon):
                 break
-        apart.update(places[place] for place in pair)
+        apart.update(places[index] for index in pair)
         return channel
 
     return mended(make, lambda channel: channel.log_ratio, LogRatio.of(_farthest(stated)[0]), epsilon)
@@ -642,11 +645,11 @@ def _in_coins(row: Sequence[int], scale: int) -> tuple[int, ...]:
     coins = [whole[units] for units in row]
     if missing := COIN - sum(coins):
         rest = {units: (coin << shift) - units for units, coin in whole.items()}
-        rank = {value: place for place, value in enumerate(sorted(set(rest.values())))}
+        rank = {value: index for index, value in enumerate(sorted(set(rest.values())))}
         ranks = {units: rank[value] for units, value in rest.items()}
         order = np.argsort(np.array([ranks[units] for units in row]), kind="stable")
-        for place in order[:missing].tolist():
-            coins[place] += 1
+        for index in order[:missing].tolist():
+            coins[index] += 1
     return tuple(coins)
 
 

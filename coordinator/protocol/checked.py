@@ -51,7 +51,7 @@ class Checked:
         # Whoever sent it may still hold its arrays, and change them after the check; nobody else holds these. So what
         # is charged, and known again by its id, is what is answered.
         # Checked before, too: a copy is in C order whatever order it was sent in.
-        return cls.valid(_own(cls.valid(message)))
+        return cls.valid(_private_copy(cls.valid(message)))
 
     @classmethod
     def valid(cls, message: object) -> Self:
@@ -65,24 +65,24 @@ class Checked:
         return message
 
 
-def _own(value: Any) -> Any:
+def _private_copy(value: Any) -> Any:
     """Return a part of a message that shares nothing with it that can change."""
     if type(value) is np.ndarray:
         return value if _is_fixed(value) else value.copy()
     if type(value) is dict:
-        return {name: _own(one) for name, one in value.items()}
+        return {name: _private_copy(item) for name, item in value.items()}
     if type(value) is tuple:
-        return tuple(map(_own, value))
+        return tuple(map(_private_copy, value))
     if not isinstance(value, Checked):
         return value  # of a type that cannot change, or that no check lets pass
     names = [name for name in _names(type(value)) if hasattr(value, name)]  # type: ignore[arg-type] # as above
     parts = {name: getattr(value, name) for name in names}
-    own = {name: _own(one) for name, one in parts.items()}
-    if all(own[name] is one for name, one in parts.items()):
+    copies = {name: _private_copy(item) for name, item in parts.items()}
+    if all(copies[name] is item for name, item in parts.items()):
         return value
     made = object.__new__(type(value))
-    for name, one in own.items():
-        object.__setattr__(made, name, one)
+    for name, item in copies.items():
+        object.__setattr__(made, name, item)
     return made
 
 

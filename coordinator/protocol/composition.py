@@ -56,8 +56,8 @@ def gaussian_delta_at(distance: float, epsilon: float) -> float:
     """
     from scipy.special import log_ndtr  # noqa: PLC0415 (numerical)
 
-    place = distance / 2 - epsilon / distance
-    above, below = float(log_ndtr(place)), float(log_ndtr(place - distance))
+    z_score = distance / 2 - epsilon / distance
+    above, below = float(log_ndtr(z_score)), float(log_ndtr(z_score - distance))
     # Of tails so far out that both logarithms agree to all digits nothing is left
     return max(0.0, -math.exp(above) * math.expm1(min(epsilon + below - above, 0.0))) * (1 + 1e-9)
 
@@ -196,22 +196,22 @@ def privacy_loss(delta_at: Callable[[float], float], grid: float, least: float) 
     def slope(left: int, right: int) -> float:
         return (deltas[right] - deltas[left]) / (float(odds[left]) * math.expm1(grid * (right - left)))
 
-    for place in range(1, int(np.argmin(deltas)) + 1):  # beyond its least bound a falling profile is not above it
-        while len(corners) > 1 and slope(corners[-2], corners[-1]) >= slope(corners[-1], place):
+    for index in range(1, int(np.argmin(deltas)) + 1):  # beyond its least bound a falling profile is not above it
+        while len(corners) > 1 and slope(corners[-2], corners[-1]) >= slope(corners[-1], index):
             corners.pop()
-        corners.append(place)
+        corners.append(index)
     slopes = np.array([*(slope(left, right) for left, right in pairwise(corners)), 0.0])
     other = np.maximum(np.diff(slopes), 0.0)  # chances under the other history of losses above 0
     places = np.array(corners[1:], dtype=np.int64)
-    one = odds[places] * other
+    likelier = odds[places] * other
     # A slope errs by four units of itself, a difference of slopes by those of both; all that goes to the last place
     rounded = 16 * _UNIT * (1 + float(odds[places] @ (np.abs(slopes[:-1]) + np.abs(slopes[1:]))) if places.size else 1)
     revealed = min(1.0, deltas[corners[-1]] + 2 * rounded)
-    middle = max(0.0, 1 - deltas[corners[-1]] - float(one.sum() + other.sum()))
+    middle = max(0.0, 1 - deltas[corners[-1]] - float(likelier.sum() + other.sum()))
     return PrivacyLoss(
         grid,
         np.concatenate([-places[::-1], np.zeros(1, np.int64), places]),
-        np.concatenate([other[::-1], [middle], one]),
+        np.concatenate([other[::-1], [middle], likelier]),
         revealed,
     )
 
@@ -329,12 +329,12 @@ def largest_plan_epsilon(
     step = 8 if guess > low else 64
     trial = min(max(guess, low + 1), high - 1)
     while high - low > 1:
-        if (over := excess(trial)) <= 0:
+        if (surplus := excess(trial)) <= 0:
             low = trial
         else:
             high = trial
         if low == math.floor(1000 * share) or high == 1000 * LARGEST_EPSILON + 1:  # one end is not known yet
-            trial = trial + step if over <= 0 else trial - step
+            trial = trial + step if surplus <= 0 else trial - step
             trial, step = min(max(trial, low + 1), high - 1), 4 * step
         else:
             # Between both ends the logarithm is nearly a line

@@ -350,10 +350,10 @@ class CustomMechanism:
 _ADMITTED: dict[str, CustomMechanism] = {}
 
 
-def admit(own: CustomMechanism | None) -> None:
+def admit(custom: CustomMechanism | None) -> None:
     """Make a mechanism known to this process, by its name; only who starts the process calls it."""
-    if own is not None:
-        _ADMITTED[own.name] = own
+    if custom is not None:
+        _ADMITTED[custom.name] = custom
 
 
 def admitted(name: str) -> CustomMechanism | None:
@@ -371,12 +371,12 @@ def question_of(query: Query) -> Question:
     return Question(**sizes, parameters=parameters, arrays=dict(query.arrays), pool=pool, **same)
 
 
-def hold(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
+def hold(custom: CustomMechanism, query: Query, channel: CustomChannel) -> None:
     """Refuse a channel whose exact log-ratio is above its query's epsilon, by however little."""
     if isinstance(channel, Likelihood):
         if channel.claimed != query.epsilon:
             stated = f"it claims {channel.epsilon:.9g} nats, its question {as_float(query.epsilon):.9g}"
-            raise own.fail("channel", query.round, f"{stated}; let them agree")
+            raise custom.fail("channel", query.round, f"{stated}; let them agree")
         return
     if query.epsilon is None:
         return
@@ -384,36 +384,36 @@ def hold(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
         above = "" if math.isinf(channel.epsilon) else f"{channel.log_ratio.beyond(query.epsilon):.3g} "
         problem = f"one release gives away {channel.epsilon:.9g} nats, {above}above the question's epsilon"
         remedy = "add noise, or build the channel with epsilon=question.epsilon, which rounds to within it"
-        raise own.fail("channel", query.round, f"{problem} {float(query.epsilon):.9g}; {remedy}")
+        raise custom.fail("channel", query.round, f"{problem} {float(query.epsilon):.9g}; {remedy}")
 
 
 @lru_cache(maxsize=16)
-def stated(own: CustomMechanism, query: Query) -> CustomChannel:
+def stated(custom: CustomMechanism, query: Query) -> CustomChannel:
     """Return the channel that a class states for a query: of an exact type, built anew, not yet held to its epsilon."""
-    answer = guarded(own.mechanism, "channel", query.round, question_of(query))
-    return fitted(own, query, answer)
+    answer = guarded(custom.mechanism, "channel", query.round, question_of(query))
+    return fitted(custom, query, answer)
 
 
-def fitted(own: CustomMechanism, query: Query, answer: object) -> CustomChannel:
+def fitted(custom: CustomMechanism, query: Query, answer: object) -> CustomChannel:
     """Return what a class gave as its channel, built anew; see `stated`."""
     if type(answer) not in CHANNELS:
         problem = "it returned no MatrixChannel, IndependentBits or Likelihood, nor may it be of a class derived"
-        raise own.fail("channel", query.round, f"{problem} from one; return one of these three")
+        raise custom.fail("channel", query.round, f"{problem} from one; return one of these three")
     # from its fields: checked, and nobody else's to change
-    channel: CustomChannel = guarded(own.mechanism, "channel", query.round, answer, function=replace)
-    _fit(own, query, channel)
+    channel: CustomChannel = guarded(custom.mechanism, "channel", query.round, answer, function=replace)
+    _fit(custom, query, channel)
     return channel
 
 
 @lru_cache(maxsize=16)
-def held_channel(own: CustomMechanism, query: Query) -> CustomChannel:
+def held_channel(custom: CustomMechanism, query: Query) -> CustomChannel:
     """Return the channel that one query's releases are drawn from: as it is stated, and held."""
-    channel = stated(own, query)
-    hold(own, query, channel)
+    channel = stated(custom, query)
+    hold(custom, query, channel)
     return channel
 
 
-def _fit(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
+def _fit(custom: CustomMechanism, query: Query, channel: CustomChannel) -> None:
     """Refuse a channel of another size than its question's."""
     outputs = query.parameters.get(OUTPUTS)
     if (outputs is None) != isinstance(channel, IndependentBits):
@@ -421,12 +421,12 @@ def _fit(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
             ("bits", "independent_bits") if outputs is None else ("outputs", "matrix_channel or a Likelihood")
         )
         remedy = f"return that of {answer}, or let the question name {'outputs' if outputs is None else 'bits'}"
-        raise own.fail("channel", query.round, f"a question of {asks} has no {type(channel).__name__}; {remedy}")
+        raise custom.fail("channel", query.round, f"a question of {asks} has no {type(channel).__name__}; {remedy}")
     has = len(channel.rows[0]) if isinstance(channel, MatrixChannel) else channel.bits
     expected = outputs if isinstance(channel, MatrixChannel) else query.bits
     if has != expected:
         asks = f"{query.questions} bits" if outputs is None else f"{outputs:g} outputs ({query.answer_bits} bits)"
         kind = "outputs" if isinstance(channel, MatrixChannel) else "bits"
-        raise own.fail(
+        raise custom.fail(
             "channel", query.round, f"a {type(channel).__name__} of {has} {kind} is none of a question of {asks}"
         )

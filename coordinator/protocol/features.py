@@ -54,19 +54,19 @@ def _primal(vectors: Floats2, kappa: float, items: Indices, centred: Floats, gra
         gram[a, a] = kappa
     whole = items.size // 4 * 4
     for first in range(0, whole, 4):  # four ratings at a time, added one by one: the same sums, and half the time
-        one, two, three, four = (
+        row1, row2, row3, row4 = (
             vectors[items[first]],
             vectors[items[first + 1]],
             vectors[items[first + 2]],
             vectors[items[first + 3]],
         )
         for a in range(rank):
-            f1, f2, f3, f4 = one[a], two[a], three[a], four[a]
+            f1, f2, f3, f4 = row1[a], row2[a], row3[a], row4[a]
             taste[a] = (
                 ((taste[a] + centred[first] * f1) + centred[first + 1] * f2) + centred[first + 2] * f3
             ) + centred[first + 3] * f4
             for b in range(a + 1):
-                gram[a, b] = (((gram[a, b] + f1 * one[b]) + f2 * two[b]) + f3 * three[b]) + f4 * four[b]
+                gram[a, b] = (((gram[a, b] + f1 * row1[b]) + f2 * row2[b]) + f3 * row3[b]) + f4 * row4[b]
     for rated in range(whole, items.size):
         vector, value = vectors[items[rated]], centred[rated]
         for a in range(rank):
@@ -84,12 +84,12 @@ def _dual(
     """Write ``V_phi^T (V_phi V_phi^T + kap I)^-1 y``, the same numbers, into ``taste``; for fewer ratings than r."""
     rank = vectors.shape[1]
     for a in range(items.size):
-        one = vectors[items[a]]
+        vector = vectors[items[a]]
         for b in range(a + 1):
             other = vectors[items[b]]
             total = 0.0
             for k in range(rank):
-                total += one[k] * other[k]
+                total += vector[k] * other[k]
             gram[a, b] = total
         gram[a, a] += kappa
         dual[a] = centred[a]
@@ -97,9 +97,9 @@ def _dual(
     for k in range(rank):
         taste[k] = 0.0
     for a in range(items.size):
-        one = vectors[items[a]]
+        vector = vectors[items[a]]
         for k in range(rank):
-            taste[k] += dual[a] * one[k]
+            taste[k] += dual[a] * vector[k]
 
 
 @compiled
@@ -136,10 +136,10 @@ def _solve_all(
 
 
 @compiled
-def weigh_chances(predictions: Floats2, means: Floats, rates: Floats2, place: Ints, least: float) -> None:
+def weigh_chances(predictions: Floats2, means: Floats, rates: Floats2, rate_rows: Ints, least: float) -> None:
     """Turn predictions from -1 to 1, less their means, into chances of a like times the rates of each user's place."""
     for user in range(predictions.shape[0]):
-        row, rated = predictions[user], rates[place[user]]
+        row, rated = predictions[user], rates[rate_rows[user]]
         for item in range(row.size):
             row[item] = rated[item] * min(max((means[item] + row[item]) / 2, least), 1.0)
 
@@ -150,8 +150,8 @@ def complete(row: Floats, taste: Floats, across: Floats2, items: Indices, centre
     for k in range(taste.size):
         for item in range(row.size):
             row[item] += taste[k] * across[k, item]
-    for place in range(items.size):
-        row[items[place]] = centred[place]
+    for index in range(items.size):
+        row[items[index]] = centred[index]
 
 
 @compiled
@@ -172,12 +172,12 @@ def predictions_of(
     predictions = np.empty(items.size)
     for user in range(tastes.shape[0]):
         taste = tastes[user]
-        for place in range(starts[user], starts[user + 1]):
-            item = items[place]
+        for index in range(starts[user], starts[user + 1]):
+            item = items[index]
             total = mean[item]
             for k in range(vectors.shape[1]):
                 total += vectors[item, k] * taste[k]
-            predictions[place] = min(max(total, lowest), highest)
+            predictions[index] = min(max(total, lowest), highest)
     return predictions
 
 
@@ -273,8 +273,8 @@ def residuals(features: ItemFeatures, rows: Rows) -> Floats2:
     """
     # Observed ratings stay; shape (users, m).
     centred = rows.values - features.mean[rows.items]
-    own = tastes(features, rows.starts, rows.items, centred)
-    return rows_of(read_only(features.vectors), own, rows.starts, read_only(rows.items), centred)
+    user_tastes = tastes(features, rows.starts, rows.items, centred)
+    return rows_of(read_only(features.vectors), user_tastes, rows.starts, read_only(rows.items), centred)
 
 
 def tastes(features: ItemFeatures, starts: Ints, items: Indices, centred: Floats) -> Floats2:

@@ -17,10 +17,10 @@ class RoomError(BlindrecError):
 def declared(package: str, path: Iterable[str], attribute: str, kind: type[T]) -> list[T]:
     """Return what the modules of a package declare, module by module in the order of their names."""
     declarations: list[T] = []
-    for module in sorted(pkgutil.iter_modules(path), key=lambda one: one.name):
+    for module in sorted(pkgutil.iter_modules(path), key=lambda module: module.name):
         where = f"{package}.{module.name}"
         values = getattr(importlib.import_module(where), attribute, None)
-        if not isinstance(values, tuple) or not values or not all(isinstance(one, kind) for one in values):
+        if not isinstance(values, tuple) or not values or not all(isinstance(value, kind) for value in values):
             raise RoomError(f"{where} declares no {attribute}; give it a tuple of {kind.__name__}")
         declarations += values
     return declarations
@@ -29,9 +29,11 @@ def declared(package: str, path: Iterable[str], attribute: str, kind: type[T]) -
 def by_name(declarations: Iterable[T], names: Callable[[T], Iterable[str]]) -> dict[str, T]:
     """Return what was found by its names, in the order given."""
     table: dict[str, T] = {}
-    for one in declarations:
-        for name in names(one):
+    for declaration in declarations:
+        for name in names(declaration):
             if name in table:
-                raise RoomError(f"{name!r} is declared by {type(table[name]).__name__} and {type(one).__name__}")
-            table[name] = one
+                raise RoomError(
+                    f"{name!r} is declared by {type(table[name]).__name__} and {type(declaration).__name__}"
+                )
+            table[name] = declaration
     return table

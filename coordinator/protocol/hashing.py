@@ -112,8 +112,8 @@ def below(stream: np.uint64, lane: int | np.int64, bound: int | np.int64) -> int
     size, step = uint64(bound), uint64(0)
     while True:
         word = draw(stream, uint64(lane) + (step << uint64(32)))
-        for half in (word & LOW, word >> uint64(32)):
-            product = half * size
+        for half_word in (word & LOW, word >> uint64(32)):
+            product = half_word * size
             rest = product & LOW
             if rest >= size or rest >= uint64((1 << 32) % bound):
                 return int(product >> uint64(32))
@@ -136,49 +136,49 @@ def zeros_below(word: np.uint64) -> int:
 
 
 @borrowing
-def _expand(key0: np.uint64, key1: np.uint64, words: Counts) -> None:
+def _expand(key0: np.uint64, key1: np.uint64, uint32s: Counts) -> None:
     """Write the words that a seed of 128 bits expands to: halves of SipHash-2-4 of 0, 1, ... under that key."""
-    half = words.size >> 1
-    for lane in range(half):
+    pairs = uint32s.size >> 1
+    for lane in range(pairs):
         word = siphash1(key0, key1, uint64(lane))
-        words[2 * lane] = uint32(word & LOW)
-        words[2 * lane + 1] = uint32(word >> uint64(32))
-    if words.size & 1:
-        words[words.size - 1] = uint32(siphash1(key0, key1, uint64(half)) & LOW)
+        uint32s[2 * lane] = uint32(word & LOW)
+        uint32s[2 * lane + 1] = uint32(word >> uint64(32))
+    if uint32s.size & 1:
+        uint32s[uint32s.size - 1] = uint32(siphash1(key0, key1, uint64(pairs)) & LOW)
 
 
 @compiled
 def expansions(keys: Words2, width: int) -> Words32:
     """Return the words that each seed expands to, uint32, shape (devices, width)."""
     # Shapes: ``keys`` (devices, 2), the seeds as two 64-bit words.
-    words = np.empty((len(keys), width), np.uint32)
+    vectors = np.empty((len(keys), width), np.uint32)
     for k in range(len(keys)):
-        _expand(keys[k, 0], keys[k, 1], words[k])
-    return words
+        _expand(keys[k, 0], keys[k, 1], vectors[k])
+    return vectors
 
 
 @compiled
-def hide(keys: Words2, heard: Bits, words: Words32) -> None:
+def hide(keys: Words2, heard: Bits, vectors: Words32) -> None:
     """Subtract from each device's words what its seed expands to; the words of a silent device become 0."""
-    mask = np.empty(words.shape[1], np.uint32)
-    for k in range(len(words)):
+    mask = np.empty(vectors.shape[1], np.uint32)
+    for k in range(len(vectors)):
         if heard[k]:
             _expand(keys[k, 0], keys[k, 1], mask)
-            for place in range(mask.size):
-                words[k, place] -= mask[place]
+            for coordinate in range(mask.size):
+                vectors[k, coordinate] -= mask[coordinate]
         else:
-            words[k, :] = 0
+            vectors[k, :] = 0
 
 
 @compiled
 def add_expansions(keys: Words2, heard: Bits, total: Counts) -> None:
     """Add to a sum what the seeds of answering devices expand to. Shapes: ``total`` (width,)."""
-    words = np.empty(total.size, np.uint32)
+    mask = np.empty(total.size, np.uint32)
     for k in range(len(keys)):
         if heard[k]:
-            _expand(keys[k, 0], keys[k, 1], words)
-            for place in range(total.size):
-                total[place] += words[place]
+            _expand(keys[k, 0], keys[k, 1], mask)
+            for coordinate in range(total.size):
+                total[coordinate] += mask[coordinate]
 
 
 @compiled
@@ -186,5 +186,5 @@ def add_rows(rows: Words32, heard: Bits, total: Counts) -> None:
     """Add the words of answering devices to a sum. Shapes: ``rows`` (devices, width); ``total`` (width,)."""
     for k in range(len(rows)):
         if heard[k]:
-            for place in range(total.size):
-                total[place] += rows[k, place]
+            for coordinate in range(total.size):
+                total[coordinate] += rows[k, coordinate]

@@ -86,18 +86,18 @@ def powers(rated: Floats, numbers: Ints) -> Floats:
     # A device that rated more than most thinks that every item is more likely among those that it will rate, and one
     # that rated less, that it will be one of those that most people rate.
     # Shapes: ``rated`` (N,); ``numbers`` (devices,).
-    different, place = np.unique(numbers, return_inverse=True)
+    different, inverse = np.unique(numbers, return_inverse=True)
     roots, moves = np.where(different > 0, 0.0, MOST_POWER), np.ones(different.size)
     logs, targets = np.log(rated), np.log(np.maximum(different, 1))
     # Newton's method on the logarithm of the sum, which is convex and falls: from 0 on it never passes the root
     while (open_ones := np.flatnonzero((moves > _CLOSE) & (roots < MOST_POWER))).size:
-        for one in open_ones:
-            weights = np.exp(roots[one] * logs)
+        for row in open_ones:
+            weights = np.exp(roots[row] * logs)
             total = weights.sum()
-            moves[one] = (np.log(total) - targets[one]) * total / -(weights @ logs)
+            moves[row] = (np.log(total) - targets[row]) * total / -(weights @ logs)
         roots[open_ones] += np.maximum(moves[open_ones], 0)
     cells = 2.0**HALVINGS / MOST_POWER  # on a grid, so that last bits decide nothing
-    exponents: Floats = ((np.floor(np.clip(roots * cells, 0, 2.0**HALVINGS - 1)) + 0.5) / cells)[place]
+    exponents: Floats = ((np.floor(np.clip(roots * cells, 0, 2.0**HALVINGS - 1)) + 0.5) / cells)[inverse]
     return exponents
 
 
@@ -107,14 +107,14 @@ def likely(tastes: Tastes, rated: Likes, exponents: dict[int, float] | None = No
     # and the prediction ``V u``, where u is the ridge regression of the device's own ratings, less their means, on V.
     # ``exponents`` keeps the powers by numbers of ratings, where more devices follow.
     centred = np.where(rated.values, 1.0, -1.0) - tastes.liked[rated.items]
-    own = tastes_of(read_only(tastes.vectors), tastes.ridge, 0.0, rated.starts, read_only(rated.items), centred)
-    different, place = np.unique(rated.degrees, return_inverse=True)  # powers of these alone: they took half the time
+    user_tastes = tastes_of(read_only(tastes.vectors), tastes.ridge, 0.0, rated.starts, read_only(rated.items), centred)
+    different, inverse = np.unique(rated.degrees, return_inverse=True)  # powers of these alone: they took half the time
     exponents = {} if exponents is None else exponents
     if new := [number for number in different.tolist() if number not in exponents]:
         exponents |= zip(new, powers(tastes.rated, np.array(new)).tolist(), strict=True)
     rates = tastes.rated ** np.array([exponents[number] for number in different.tolist()])[:, None]
-    probabilities: Floats2 = own @ tastes.vectors.T
-    weigh_chances(probabilities, 1 + tastes.liked, rates, place, LEAST_SPREAD)
+    probabilities: Floats2 = user_tastes @ tastes.vectors.T
+    weigh_chances(probabilities, 1 + tastes.liked, rates, inverse, LEAST_SPREAD)
     return probabilities
 
 

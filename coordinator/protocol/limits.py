@@ -56,7 +56,7 @@ def _groups_left() -> Iterator[int]:
         top = GROUPS / name
         inner = top / path.strip("/")
         # Within a container its own group is mounted at the top, while the path is the one that the host knows.
-        for folder in dict.fromkeys([inner, *(one for one in inner.parents if one.is_relative_to(top)), top]):
+        for folder in dict.fromkeys([inner, *(parent for parent in inner.parents if parent.is_relative_to(top)), top]):
             if (left := _group_left(folder, *_VERSIONS[name])) is not None:
                 yield left
 

@@ -34,7 +34,7 @@ def require_tested(name: str) -> None:
 def _parts(release: str) -> tuple[int, ...]:
     """Return the numbers of a release in their order; none for what is no release, such as a nightly build."""
     parts = release.split(".")
-    return tuple(map(int, parts)) if all(one.isdecimal() for one in parts) else ()
+    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else ()
 
 
 LOST = "lost"
@@ -80,9 +80,9 @@ def errors(exceptions: ModuleType, *fates: str) -> tuple[type[Exception], ...]:
 
 def reason(error: Exception) -> str:
     """Return in one line of at most some 250 characters which error this is and what Ray says of it."""
-    words = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     # Ray's text about memory begins with what was short and goes on for two pages; others end with why.
-    short = words.partition(" OOM kill reason")[0][:200] if MEMORY in type(error).__name__ else words[-200:]
+    short = message.partition(" OOM kill reason")[0][:200] if MEMORY in type(error).__name__ else message[-200:]
     return f"{type(error).__name__}: {short}"
 
 

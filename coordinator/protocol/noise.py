@@ -64,10 +64,10 @@ class NoiseLaw:
         coins = device_streams(as_words(derive(seed, "upper halves")), first, count)
         noise = np.searchsorted(self.high, coins, side="right").astype(np.int64)
         below = np.searchsorted(self.high, coins, side="left")
-        for place in np.flatnonzero(below < noise):  # The upper halves do not decide: a chance of values in 2**64
-            other = device_streams(as_words(derive(seed, "lower halves")), first + int(place), 1)
-            start = below[place]
-            noise[place] = start + np.searchsorted(self.low[start : noise[place]], other, side="right")[0]
+        for device in np.flatnonzero(below < noise):  # The upper halves do not decide: a chance of values in 2**64
+            other = device_streams(as_words(derive(seed, "lower halves")), first + int(device), 1)
+            start = below[device]
+            noise[device] = start + np.searchsorted(self.low[start : noise[device]], other, side="right")[0]
         return noise + self.lowest
 
     def probabilities(self) -> tuple[Ints, Floats]:
@@ -94,7 +94,7 @@ def _noise_law(lowest: int, weights: Sequence[Decimal], *, two_sided: bool = Fal
         for weight in weights[:-1]:
             past += weight
             marks.append(min(int((past / total * _COINS).to_integral_value()), _COINS - 1))
-    high, low = (np.array(half, np.uint64) for half in ([m >> 64 for m in marks], [m % 2**64 for m in marks]))
+    high, low = (np.array(limbs, np.uint64) for limbs in ([m >> 64 for m in marks], [m % 2**64 for m in marks]))
     high.setflags(write=False)
     low.setflags(write=False)
     return NoiseLaw(lowest, high, low, two_sided)
@@ -233,7 +233,9 @@ def gaussian_deviation(*, changes: int, epsilon: Fraction | float, delta: float)
     >>> round(gaussian_deviation(changes=100, epsilon=Fraction(1), delta=1e-6), 2)
     42.25
     """
-    return _least(lambda one: gaussian_delta(one, changes=changes, epsilon=epsilon), delta, math.sqrt(changes))
+    return _least(
+        lambda deviation: gaussian_delta(deviation, changes=changes, epsilon=epsilon), delta, math.sqrt(changes)
+    )
 
 
 def skellam_delta(deviation: float, *, changes: int, epsilon: Fraction | float) -> float:
@@ -276,7 +278,9 @@ def skellam_deviation(*, changes: int, epsilon: Fraction | float, delta: float) 
     >>> 42.2 < skellam_deviation(changes=100, epsilon=Fraction(1), delta=1e-6) < 42.3
     True
     """
-    return _least(lambda one: skellam_delta(one, changes=changes, epsilon=epsilon), delta, math.sqrt(changes))
+    return _least(
+        lambda deviation: skellam_delta(deviation, changes=changes, epsilon=epsilon), delta, math.sqrt(changes)
+    )
 
 
 def dummies_delta(coins: int, rate: float, *, likes: int, epsilon: Fraction | float) -> float:

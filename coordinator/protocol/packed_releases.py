@@ -19,30 +19,30 @@ def room_for(devices: int, width: int) -> Words:
     return np.zeros(devices * width // 64 + 2, np.uint64)
 
 
-def as_bytes(words: Words, devices: int, width: int) -> Bits:
+def as_bytes(uint64s: Words, devices: int, width: int) -> Bits:
     """Return a block's bits as packed bytes, most significant bit first."""
-    return words.byteswap().view(np.uint8)[: -(-devices * width // 8)]
+    return uint64s.byteswap().view(np.uint8)[: -(-devices * width // 8)]
 
 
 @inlined
-def put_row(words: Words, start: int, width: int, row: Words) -> None:
+def put_row(uint64s: Words, start: int, width: int, row: Words) -> None:
     """Write a row of ``width`` bits from bit ``start`` on; the row's bits beyond them are 0."""
     first, shift = start >> 6, uint64(start & 63)
-    words[first] |= row[0] >> shift
+    uint64s[first] |= row[0] >> shift
     for k in range(1, row.size):
-        words[first + k] = (row[k] >> shift) | ((row[k - 1] << (uint64(63) - shift)) << uint64(1))
+        uint64s[first + k] = (row[k] >> shift) | ((row[k - 1] << (uint64(63) - shift)) << uint64(1))
     if int(shift) + width > 64 * row.size:
-        words[first + row.size] = row[row.size - 1] << (uint64(64) - shift)
+        uint64s[first + row.size] = row[row.size - 1] << (uint64(64) - shift)
 
 
 @inlined
-def put_number(words: Words, start: int, width: int, number: int) -> None:
+def put_number(uint64s: Words, start: int, width: int, number: int) -> None:
     """Write a whole number of ``width`` bits, at most 63, from bit ``start`` on."""
     first, shift = start >> 6, uint64(start & 63)
     aligned = uint64(number) << uint64(64 - width)
-    words[first] |= aligned >> shift
+    uint64s[first] |= aligned >> shift
     if int(shift) + width > 64:
-        words[first + 1] = aligned << (uint64(64) - shift)
+        uint64s[first + 1] = aligned << (uint64(64) - shift)
 
 
 @compiled
@@ -103,37 +103,37 @@ def _two_rounds(state: _State) -> _State:
 
 
 @inlined
-def _put(words: Words32, row: np.int64, k: int | np.int64, mixed: _Four, begun: _Four) -> None:
-    words[row, k], words[row + 1, k] = mixed[0] + begun[0], mixed[1] + begun[1]
-    words[row + 2, k], words[row + 3, k] = mixed[2] + begun[2], mixed[3] + begun[3]
+def _put(uint32s: Words32, row: np.int64, k: int | np.int64, mixed: _Four, begun: _Four) -> None:
+    uint32s[row, k], uint32s[row + 1, k] = mixed[0] + begun[0], mixed[1] + begun[1]
+    uint32s[row + 2, k], uint32s[row + 3, k] = mixed[2] + begun[2], mixed[3] + begun[3]
 
 
 @inlined
-def _write_bits(low: np.uint64, high: np.uint64, counter: np.uint64, words: Words32, k: int | np.int64) -> None:
+def _write_bits(low: np.uint64, high: np.uint64, counter: np.uint64, uint32s: Words32, k: int | np.int64) -> None:
     """Write one block to column ``k``."""
     zero = uint32(0)
     key = (uint32(low), uint32(low >> uint64(32)), uint32(high), uint32(high >> uint64(32)))
-    place = (uint32(counter), uint32(counter >> uint64(32)), zero, zero)
-    state = (_NAME, key, key, place)
+    counter_row = (uint32(counter), uint32(counter >> uint64(32)), zero, zero)
+    state = (_NAME, key, key, counter_row)
     mixed = _two_rounds(_two_rounds(_two_rounds(_two_rounds(state))))
-    _put(words, int64(0), k, mixed[0], _NAME)
-    _put(words, int64(4), k, mixed[1], key)
-    _put(words, int64(8), k, mixed[2], key)
-    _put(words, int64(12), k, mixed[3], place)
+    _put(uint32s, int64(0), k, mixed[0], _NAME)
+    _put(uint32s, int64(4), k, mixed[1], key)
+    _put(uint32s, int64(8), k, mixed[2], key)
+    _put(uint32s, int64(12), k, mixed[3], counter_row)
 
 
 @compiled
-def draw_blocks(low: np.uint64, high: np.uint64, first: int, words: Words32) -> None:
+def draw_blocks(low: np.uint64, high: np.uint64, first: int, uint32s: Words32) -> None:
     """Write the blocks of counters ``first`` to ``first + BLOCKS - 1`` under the key ``(low, high)``."""
-    # Shapes: ``words`` (16, BLOCKS).
+    # Shapes: ``uint32s`` (16, BLOCKS).
     for k in range(BLOCKS):
-        _write_bits(low, high, uint64(first) + uint64(k), words, k)
+        _write_bits(low, high, uint64(first) + uint64(k), uint32s, k)
 
 
 @compiled
-def draw_block(low: np.uint64, high: np.uint64, counter: np.uint64, words: Words32) -> None:
-    """Write the block of one counter under the key ``(low, high)`` to ``words``, uint32, shape (16, 1)."""
-    _write_bits(low, high, counter, words, int64(0))
+def draw_block(low: np.uint64, high: np.uint64, counter: np.uint64, uint32s: Words32) -> None:
+    """Write the block of one counter under the key ``(low, high)`` to ``uint32s``, uint32, shape (16, 1)."""
+    _write_bits(low, high, counter, uint32s, int64(0))
 
 
 # A bit is 1 with probability T / 2^64: where a coin, a uniform whole number of 64 binary digits, is below the threshold
@@ -152,15 +152,15 @@ _LATER = 1 << 32  # Counter of the first block of the digits of level coins; ear
 def release_unary(values: Indices, channel: UnaryChannel, coins: DeviceCoins) -> Bits:
     """Return what devices of these private values release, packed bytes."""
     bits = channel.encoded
-    own = coins.release(0) < np.uint64(bits.if_one)
-    words = room_for(values.size, bits.count)
-    _unary_release(values, own, *coins.keys(), np.uint64(bits.if_zero), bits.count, words)
-    return as_bytes(words, values.size, bits.count)
+    ones = coins.release(0) < np.uint64(bits.if_one)
+    uint64s = room_for(values.size, bits.count)
+    _unary_release(values, ones, *coins.keys(), np.uint64(bits.if_zero), bits.count, uint64s)
+    return as_bytes(uint64s, values.size, bits.count)
 
 
 @inlined
-def _times_64(threshold: np.uint64, place: np.int64) -> np.uint64:
-    return uint64(0) - ((threshold >> uint64(place)) & uint64(1))
+def _times_64(threshold: np.uint64, bit_index: np.int64) -> np.uint64:
+    return uint64(0) - ((threshold >> uint64(bit_index)) & uint64(1))
 
 
 @inlined
@@ -244,7 +244,7 @@ def _digits_of(threshold: np.uint64) -> _Digits:
 
 @compiled
 def _unary_release(
-    values: Indices, own: Bools, low: Words, high: Words, threshold: np.uint64, width: int, words: Words
+    values: Indices, ones: Bools, low: Words, high: Words, threshold: np.uint64, width: int, uint64s: Words
 ) -> None:
     row_words = -(-width // 64)
     groups, tail = -(-row_words // _GROUP), _ALL_BITS << uint64(-width & 63)
@@ -257,10 +257,10 @@ def _unary_release(
             _first_digits(low[k], high[k], group, limit, blocks, first_digits, row, level)
         level[row_words - 1] &= tail
         _decide_level(low[k], high[k], rest, block, other_digits, row, level, row_words)
-        place, bit = values[k] >> 6, uint64(1) << uint64(63 - (values[k] & 63))
-        row[place] = (row[place] | bit) if own[k] else (row[place] & ~bit)
+        row_index, bit = values[k] >> 6, uint64(1) << uint64(63 - (values[k] & 63))
+        row[row_index] = (row[row_index] | bit) if ones[k] else (row[row_index] & ~bit)
         row[row_words - 1] &= tail
-        put_row(words, k * width, width, row[:row_words])
+        put_row(uint64s, k * width, width, row[:row_words])
 
 
 AHEAD = 16  # Words that are computed ahead, together, two values each. Releases depend on it, so it must not change
@@ -268,10 +268,10 @@ _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 @inlined
-def draw_words(low: np.uint64, high: np.uint64, first: np.uint64, step: np.uint64, words: Words) -> None:
+def draw_words(low: np.uint64, high: np.uint64, first: np.uint64, step: np.uint64, uint64s: Words) -> None:
     """Write the words of counters ``first``, ``first + step``, ... under the key ``(low, high)``."""
-    for k in range(words.size):
-        words[k] = siphash1(low, high, first + uint64(k) * step)
+    for k in range(uint64s.size):
+        uint64s[k] = siphash1(low, high, first + uint64(k) * step)
 
 
 @borrowing
@@ -281,11 +281,11 @@ def uniform(low: np.uint64, high: np.uint64, ahead: Words, halves: int, bound: i
     # uniform (Lemire, 2019). ``ahead`` holds the `AHEAD` words that the next halves come from, where any are left.
     range_size, least_fair = uint64(bound), uint64((1 << 32) % bound)
     while True:
-        place = halves & (2 * AHEAD - 1)
-        if place == 0:
+        half_index = halves & (2 * AHEAD - 1)
+        if half_index == 0:
             draw_words(low, high, uint64(halves >> 1), uint64(1), ahead)
-        word = ahead[place >> 1]
-        product = ((word >> _HALF) if place & 1 else (word & _LOW)) * range_size
+        word = ahead[half_index >> 1]
+        product = ((word >> _HALF) if half_index & 1 else (word & _LOW)) * range_size
         halves += 1
         if (product & _LOW) >= least_fair:
             return int(product >> _HALF), halves
@@ -296,13 +296,15 @@ _FAIR = np.uint64(1 << 40)  # Counters of the words of fair digits start here, t
 _TOP, _ALL = np.uint64(1 << 63), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-def release_subsets(own: Indices2, channel: SubsetChannel, coins: DeviceCoins) -> Bits:
-    """Return what devices of these sets release, packed bytes; ``own``, shape (devices, padded), repeats no value."""
+def release_subsets(own_values: Indices2, channel: SubsetChannel, coins: DeviceCoins) -> Bits:
+    """Return what devices of these sets release, packed bytes; ``own_values`` (devices, padded) repeats no value."""
     parts, bits = channel.form
-    words = room_for(len(own), parts * bits)
+    uint64s = room_for(len(own_values), parts * bits)
     meets = coins.release(0) >= np.uint64(channel.misses)
-    _subset_release(own, meets, *coins.keys(), channel.values, channel.subset_size, channel.listed, bits, words)
-    return as_bytes(words, len(own), parts * bits)
+    _subset_release(
+        own_values, meets, *coins.keys(), channel.values, channel.subset_size, channel.listed, bits, uint64s
+    )
+    return as_bytes(uint64s, len(own_values), parts * bits)
 
 
 @inlined
@@ -354,10 +356,12 @@ def _adjust(
 
 
 @inlined
-def _write(members: Words, listed: bool, bits: int, values: int, subset_size: int, device: int, words: Words) -> None:
+def _write(
+    members: Words, as_list: bool, bits: int, values: int, subset_size: int, device: int, uint64s: Words
+) -> None:
     """Write a subset, as a list of its values, ascending, or as a bit for every value."""
-    if not listed:
-        put_row(words, device * values, values, members)
+    if not as_list:
+        put_row(uint64s, device * values, values, members)
         return
     start = device * subset_size * bits
     for k in range(members.size):
@@ -365,7 +369,7 @@ def _write(members: Words, listed: bool, bits: int, values: int, subset_size: in
         while rest:
             bit = _leading(rest)
             rest ^= _TOP >> uint64(bit)
-            put_number(words, start, bits, 64 * k + bit)
+            put_number(uint64s, start, bits, 64 * k + bit)
             start += bits
 
 
@@ -383,9 +387,17 @@ def _leading(word: np.uint64) -> int:
 
 @compiled
 def _subset_release(
-    own: Indices2, meets: Bools, low: Words, high: Words, values: int, size: int, listed: bool, bits: int, words: Words
+    own_values: Indices2,
+    meets: Bools,
+    low: Words,
+    high: Words,
+    values: int,
+    size: int,
+    as_list: bool,
+    bits: int,
+    uint64s: Words,
 ) -> None:
-    row_words, padded = -(-values // 64), own.shape[1]
+    row_words, padded = -(-values // 64), own_values.shape[1]
     # A device that misses releases a uniform subset without its own values, so all of these are barred.
     # A device that meets releases a uniform one of the subsets that contain some of its own values. It includes one of
     # them at random, which is barred from then on, and fills up with a uniform subset of all other values. A subset
@@ -396,32 +408,32 @@ def _subset_release(
     barred, members = np.zeros(row_words, np.uint64), np.zeros(row_words, np.uint64)
     digits, ahead = np.empty(row_words, np.uint64), np.empty(AHEAD, np.uint64)
     barred[row_words - 1] = ~(_ALL << uint64(-values & 63))  # bits beyond the values
-    for k in range(len(own)):
+    for k in range(len(own_values)):
         halves, attempt, included = ZERO, ZERO, -1
         while True:
             if meets[k]:
-                place, halves = uniform(low[k], high[k], ahead, halves, padded)
-                included = own[k, place]
+                index, halves = uniform(low[k], high[k], ahead, halves, padded)
+                included = own_values[k, index]
                 barred[included >> 6] |= _bit(int64(included))
             else:
-                for value in own[k]:
+                for value in own_values[k]:
                     barred[value >> 6] |= _bit(int64(value))
-            if not listed:
+            if not as_list:
                 share = min(((size << _DIGITS) + values // 2) // values, (1 << _DIGITS) - 1)
                 _start(low[k], high[k], attempt, share, barred, members, digits)
             halves = _adjust(low[k], high[k], ahead, halves, values, size - int(meets[k]), barred, members)
             attempt += 1
-            for value in own[k]:
+            for value in own_values[k]:
                 barred[value >> 6] &= ~_bit(int64(value))
             if not meets[k]:
                 break
             members[included >> 6] |= _bit(int64(included))
             own_members = ZERO
-            for value in own[k]:
+            for value in own_values[k]:
                 own_members += (members[value >> 6] & _bit(int64(value))) != 0
             way, halves = uniform(low[k], high[k], ahead, halves, own_members)
             if way == 0:
                 break
             members[:] = 0
-        _write(members, listed, bits, values, size, k, words)
+        _write(members, as_list, bits, values, size, k, uint64s)
         members[:] = 0

@@ -17,8 +17,8 @@ _HALF = np.uint64(32)
 
 def streams_of(query: Query, release: Release) -> Words:
     """Return the stream that each device's question follows from, uint64, shape (count,): its own, or its address's."""
-    words = release.words()
-    return device_streams(query.key, release.first, release.count) if words is None else words
+    questions = release.words()
+    return device_streams(query.key, release.first, release.count) if questions is None else questions
 
 
 @inlined
@@ -51,10 +51,10 @@ def _draw_places(stream: np.uint64, items: int, place_count: int, places: Counts
 
 
 @inlined
-def sign_bit(stream: np.uint64, lane: int, place: int) -> np.uint64:
-    """Return the sign of the item at ``place`` of the pool, 1 for +1 and 0 for -1; its vector starts at ``lane``."""
-    word = draw(stream, uint64(lane) + (uint64(place) >> uint64(6)))
-    return (word >> (uint64(place) & uint64(63))) & uint64(1)
+def sign_bit(stream: np.uint64, lane: int, bit_index: int) -> np.uint64:
+    """Return the sign of the pool's item at ``bit_index``, 1 for +1 and 0 for -1; its vector starts at ``lane``."""
+    word = draw(stream, uint64(lane) + (uint64(bit_index) >> uint64(6)))
+    return (word >> (uint64(bit_index) & uint64(63))) & uint64(1)
 
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -67,10 +67,10 @@ def level_bits(levels: int) -> int:
 
 def as_mask(members: Bools) -> Words:
     """Return which places are members, as words of 64 places each, the first place the lowest bit."""
-    words = np.zeros(-(-members.size // 64), np.uint64)
+    uint64s = np.zeros(-(-members.size // 64), np.uint64)
     places = np.flatnonzero(members)
-    np.bitwise_or.at(words, places >> 6, np.uint64(1) << (places & 63).astype(np.uint64))
-    return words
+    np.bitwise_or.at(uint64s, places >> 6, np.uint64(1) << (places & 63).astype(np.uint64))
+    return uint64s
 
 
 def sensed_planes(sensed: Indices, levels: int) -> Words2:
@@ -95,14 +95,14 @@ def word_coins(stream: np.uint64, word: int, planes: Words2) -> tuple[np.uint64,
 @compiled
 def item_coins(stream: np.uint64, item: int, level: int, bits: int) -> tuple[int, bool]:
     """Return the sign of one item, 1 or -1, and whether it is sensed, where ``level`` of ``2**bits`` are."""
-    lane, place = uint64((item >> 6) * (bits + 1)), uint64(item & 63)
+    lane, bit_index = uint64((item >> 6) * (bits + 1)), uint64(item & 63)
     number = 0
     if 0 < level < 1 << bits:
         for row in range(bits):
-            number = 2 * number + int((draw(stream, lane + uint64(row + 1)) >> place) & uint64(1))
+            number = 2 * number + int((draw(stream, lane + uint64(row + 1)) >> bit_index) & uint64(1))
     if number >= level:
         return 0, False
-    return 2 * int((draw(stream, lane) >> place) & uint64(1)) - 1, True
+    return 2 * int((draw(stream, lane) >> bit_index) & uint64(1)) - 1, True
 
 
 @compiled
@@ -114,9 +114,9 @@ def pairs_among(streams: Words, sizes: Ints) -> Indices2:
     places = np.full((sizes.size, 2), -1, np.int32)
     for k in range(sizes.size):
         if sizes[k] >= 2:
-            one, other = below(streams[k], int64(0), sizes[k]), below(streams[k], int64(1), sizes[k] - 1)
-            other += other >= one
-            places[k, 0], places[k, 1] = min(one, other), max(one, other)
+            first_index, other = below(streams[k], int64(0), sizes[k]), below(streams[k], int64(1), sizes[k] - 1)
+            other += other >= first_index
+            places[k, 0], places[k, 1] = min(first_index, other), max(first_index, other)
     return places
 
 
@@ -149,8 +149,8 @@ def buckets_of(streams: Words, values: Indices, buckets: int) -> Indices:
     outputs = np.empty(streams.size, np.int32)
     for k in range(streams.size):
         word = draw(streams[k], uint64(values[k] >> 1))
-        half = word >> uint64(32) if values[k] & 1 else word & LOW
-        outputs[k] = int64((half * uint64(buckets)) >> uint64(32))
+        hash_bits = word >> uint64(32) if values[k] & 1 else word & LOW
+        outputs[k] = int64((hash_bits * uint64(buckets)) >> uint64(32))
     return outputs
 
 
@@ -219,13 +219,13 @@ def gather(streams: Words, reports: Indices, rows: int, counts: Ints) -> None:
 @compiled
 def transform(counts: Ints) -> None:
     """Multiply counts by the Hadamard matrix, in place: the fast Walsh-Hadamard transform of 2^m numbers."""
-    half = 1
-    while half < counts.size:
-        for begin in range(0, counts.size, 2 * half):
-            for place in range(begin, begin + half):
-                one, other = counts[place], counts[place + half]
-                counts[place], counts[place + half] = one + other, one - other
-        half *= 2
+    stride = 1
+    while stride < counts.size:
+        for begin in range(0, counts.size, 2 * stride):
+            for low_index in range(begin, begin + stride):
+                low, high = counts[low_index], counts[low_index + stride]
+                counts[low_index], counts[low_index + stride] = low + high, low - high
+        stride *= 2
 
 
 @compiled
@@ -267,12 +267,12 @@ def random_subset(streams: Words, starts: Ints, most: int) -> Bools:
         size, count = starts[k + 1] - starts[k], 0
         if size > most:
             for j in range(size):  # ranks are sorted in as they come: NumPy's sort would be compiled for two seconds
-                rank, place = draw(streams[k], _RANKS + uint64(j)), min(count, most - 1)
-                if count < most or rank < lowest[place]:
-                    while place > 0 and lowest[place - 1] > rank:
-                        lowest[place] = lowest[place - 1]
-                        place -= 1
-                    lowest[place] = rank
+                rank, slot = draw(streams[k], _RANKS + uint64(j)), min(count, most - 1)
+                if count < most or rank < lowest[slot]:
+                    while slot > 0 and lowest[slot - 1] > rank:
+                        lowest[slot] = lowest[slot - 1]
+                        slot -= 1
+                    lowest[slot] = rank
                     count = min(count + 1, most)
             for j in range(size):
                 keep[starts[k] + j] = draw(streams[k], _RANKS + uint64(j)) <= lowest[most - 1]
@@ -288,8 +288,8 @@ def release_values(value: Indices, coins: Words, other: np.uint64, values: int, 
     for k in range(value.size):
         answer = uint64(value[k])
         if coins[k] < miss:
-            place = coins[k] // other
-            answer = place + uint64(place >= answer)
+            candidate = coins[k] // other
+            answer = candidate + uint64(candidate >= answer)
         for bit in range(width):
             bits[k, bit] = uint8((answer >> uint64(width - 1 - bit)) & uint64(1))
     return bits

@@ -37,11 +37,11 @@ class RowTable(Generic[Values]):
         if not whole or (np.diff(starts) < 0).any() or (values is not None and values.size != items.size):
             raise InputError(f"the rows of {self.users} users do not cover their {items.size} ratings")
         if items.size and not 0 <= items.min() <= items.max() < self.count:
-            place = int(np.argmax((items < 0) | (items >= self.count)))
-            raise InputError(f"{self.describe(place)}; the catalogue has items 0 to {self.count - 1} only")
+            rating = int(np.argmax((items < 0) | (items >= self.count)))
+            raise InputError(f"{self.describe(rating)}; the catalogue has items 0 to {self.count - 1} only")
         if values is not None and values.size and not -LARGEST <= values.min() <= values.max() <= LARGEST:
-            place = int(np.argmin(np.abs(values) <= LARGEST))
-            raise InputError(f"{self.describe(place)} with {values[place]:g}; give finite ones, {LARGEST:g} at most")
+            rating = int(np.argmin(np.abs(values) <= LARGEST))
+            raise InputError(f"{self.describe(rating)} with {values[rating]:g}; give finite ones, {LARGEST:g} at most")
 
     @property
     def users(self) -> int:
@@ -69,9 +69,9 @@ class RowTable(Generic[Values]):
         counts[filled] = np.add.reduceat(mask, self.starts[:-1][filled], dtype=np.int64)
         return counts
 
-    def describe(self, place: int) -> str:
-        """Return who rated what at ``place``, as the beginning of an error."""
-        return f"user {np.searchsorted(self.starts, place, side='right') - 1} rated item {self.items[place]}"
+    def describe(self, rating: int) -> str:
+        """Return who rated what at ``rating``, as the beginning of an error."""
+        return f"user {np.searchsorted(self.starts, rating, side='right') - 1} rated item {self.items[rating]}"
 
     def of(self, users: Ints | Indices) -> RowTable[Values]:
         """Return the rows of some users, in the order in which they are named; a user may be named again."""

@@ -44,7 +44,7 @@ class SecondOrderQuery(Checked):
         require_bool("own_h", self.own_h)
         check_mechanism(self.mechanism, self.epsilon)
         if self.own_h and not public_part_of(self.mechanism).releases_own_h:
-            about = next(name for name, half in second_order_public_halves().items() if half.releases_own_h)
+            about = next(name for name, part in second_order_public_halves().items() if part.releases_own_h)
             raise InputError(f"own_h is True, which is about {about}; the mechanism is {self.mechanism}, leave it out")
 
     @property

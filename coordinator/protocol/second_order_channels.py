@@ -126,27 +126,27 @@ class GridLaplace(ExactChannel):
     # 1``; ascending
     at_least: Words = field(repr=False)
 
-    def row(self, place: int) -> list[Fraction]:
+    def row(self, step: int) -> list[Fraction]:
         """Return the exact probabilities of all releases, ``-beyond`` to ``steps + beyond``, given the coordinate."""
-        return [Fraction(int(coins), 2 * _HALF) for coins in self._coins(place)]
+        return [Fraction(int(coins), 2 * _HALF) for coins in self._coins(step)]
 
     @property
     def log_ratio(self) -> LogRatio:
         """Largest log-ratio of the probabilities of one release given two coordinates, exact."""
         most = least = 1
-        for pair in zip(*(self._coins(place).tolist() for place in (0, self.steps)), strict=True):
+        for pair in zip(*(self._coins(step).tolist() for step in (0, self.steps)), strict=True):
             if max(pair) * least > most * min(pair):
                 most, least = max(pair), min(pair)
         return LogRatio.of(Fraction(most, least))
 
-    def _coins(self, place: int) -> Words:
+    def _coins(self, step: int) -> Words:
         """Return how many of 2**64 coins make every release, in the order of `row`."""
         tails = self.at_least[::-1]  # of noise at least 1, 2, ...
         sizes = np.append(tails[:1], tails)
         sizes[0] = 2 * (_HALF - int(tails[0]))
         sizes[1:-1] -= tails[1:]
-        row: Words = sizes[np.abs(np.arange(-self.beyond, self.steps + self.beyond + 1) - place)]
-        row[0], row[-1] = tails[self.beyond + place - 1], tails[self.beyond + self.steps - place - 1]
+        row: Words = sizes[np.abs(np.arange(-self.beyond, self.steps + self.beyond + 1) - step)]
+        row[0], row[-1] = tails[self.beyond + step - 1], tails[self.beyond + self.steps - step - 1]
         return row
 
 

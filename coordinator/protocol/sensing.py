@@ -48,7 +48,7 @@ def sensing_table(probability: float, items: int) -> SensingTable:
     lowest, weights = _law(_mean(1 - probability if spared else probability, items))
     size = max(_FEWEST, 1 << (len(weights) - 1).bit_length())
     thresholds, aliases = _aliases(weights + [0] * (size - len(weights)))
-    numbers = np.array([lowest + place for own in range(size) for place in (aliases[own], own)], np.uint32)
+    numbers = np.array([lowest + offset for column in range(size) for offset in (aliases[column], column)], np.uint32)
     room = lowest + len(weights) + DRAWN + (items + 1 if spared else 0)
     table = SensingTable(np.array(thresholds, np.uint64), numbers, items, spared, room)
     for part in table[:2]:
@@ -110,8 +110,8 @@ def _aliases(left: list[int]) -> tuple[list[int], list[int]]:
     size = len(left)
     full, bits = _COINS // size, size.bit_length() - 1
     aliases, parts = list(range(size)), [full] * size
-    small = [place for place in range(size) if left[place] < full]
-    large = [place for place in range(size) if left[place] > full]
+    small = [index for index in range(size) if left[index] < full]
+    large = [index for index in range(size) if left[index] > full]
     while small:
         low, high = small.pop(), large[-1]
         aliases[low], parts[low] = high, left[low]

@@ -64,12 +64,12 @@ class ShareRoll(ShareBlock):
 
     def same_devices(self, other: "ShareRoll") -> bool:
         """Return whether both rolls are of one query and name the same devices."""
-        mine, theirs = ((one.query_id, one.first, one.count, one.answered) for one in (self, other))
+        mine, theirs = ((roll.query_id, roll.first, roll.count, roll.answered) for roll in (self, other))
         return mine == theirs
 
     def common(self, other: "ShareRoll") -> bytes | None:
         """Return packed bits, 1 for the devices that both rolls name; None if they are of different rounds."""
-        mine, theirs = ((one.query_id, one.first, one.count) for one in (self, other))
+        mine, theirs = ((roll.query_id, roll.first, roll.count) for roll in (self, other))
         return pack(self.heard() & other.heard()) if mine == theirs else None
 
 
@@ -79,22 +79,22 @@ class WordShare(ShareBlock):
 
     width: int  # Words of a device
     # ``count * width`` words of 32 bits, little-endian, device by device; those of a silent device are 0
-    words: bytes = field(repr=False)
+    vector_bytes: bytes = field(repr=False)
 
     def check(self) -> None:
         """Refuse shares whose parts do not fit each other; see `Checked.check`."""
         ShareBlock.check(self)
         checked.require_whole("words of a device", self.width, 1, MOST_ITEMS)
-        checked.require_bytes("words of a share", self.words, WORD_BYTES * self.count * self.width)
+        checked.require_bytes("words of a share", self.vector_bytes, WORD_BYTES * self.count * self.width)
 
     def rows(self) -> Words32:
         """Return the words, uint32, shape (count, width)."""
-        return np.frombuffer(self.words, "<u4").astype(np.uint32, copy=False).reshape(self.count, self.width)
+        return np.frombuffer(self.vector_bytes, "<u4").astype(np.uint32, copy=False).reshape(self.count, self.width)
 
     @property
     def content(self) -> bytes:
         """What a server's transcript is the digest of."""
-        return self.words
+        return self.vector_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class PublishedSum(Checked):
     side: str  # "words", "seeds"; Which server it is
     roll: ShareRoll  # Whose shares were added up
     width: int  # Words of the sum
-    words: bytes = field(repr=False)  # ``width`` words of 32 bits, little-endian
+    sum_bytes: bytes = field(repr=False)  # ``width`` words of 32 bits, little-endian
     transcript: bytes  # SHA-256 of all shares that the server got, in the order of devices, and of its roll
 
     def check(self) -> None:
@@ -136,18 +136,18 @@ class PublishedSum(Checked):
             raise InputError(f"side is {checked.shown(self.side)}; it must be {' or '.join(SIDES)}")
         ShareRoll.valid(self.roll)
         checked.require_whole("words of a sum", self.width, 1, MOST_ITEMS)
-        checked.require_bytes("words of a sum", self.words, WORD_BYTES * self.width)
+        checked.require_bytes("words of a sum", self.sum_bytes, WORD_BYTES * self.width)
         checked.require_bytes("transcript of a server", self.transcript, _DIGEST)
 
     @property
     def sums(self) -> Counts:
         """The words, uint32, shape (width,)."""
-        return np.frombuffer(self.words, "<u4").astype(np.uint32, copy=False)
+        return np.frombuffer(self.sum_bytes, "<u4").astype(np.uint32, copy=False)
 
 
-def as_bytes_of_words(words: Counts | Words32) -> bytes:
+def as_bytes_of_words(vectors: Counts | Words32) -> bytes:
     """Return words as they cross: little-endian, row by row."""
-    return words.astype("<u4", copy=False).tobytes()
+    return vectors.astype("<u4", copy=False).tobytes()
 
 
 def require_readable(query: Query, devices: int, deviation: float) -> None:
@@ -160,29 +160,29 @@ def require_readable(query: Query, devices: int, deviation: float) -> None:
         )
 
 
-def opened(words: PublishedSum, seeds: PublishedSum) -> Ints:
+def opened(vectors_sum: PublishedSum, seeds: PublishedSum) -> Ints:
     r"""Return what both servers' sums say together, read as signed numbers, int64, shape (width,).
 
     >>> roll = ShareRoll(query_id=bytes(16), first=0, count=1, answered=b"\x80")
     >>> parts = dict(roll=roll, width=2, transcript=bytes(32))
-    >>> one = PublishedSum(side="words", words=as_bytes_of_words(np.array([5, 1], np.uint32)), **parts)
-    >>> other = PublishedSum(side="seeds", words=as_bytes_of_words(np.array([2, 2**32 - 4], np.uint32)), **parts)
+    >>> one = PublishedSum(side="words", sum_bytes=as_bytes_of_words(np.array([5, 1], np.uint32)), **parts)
+    >>> other = PublishedSum(side="seeds", sum_bytes=as_bytes_of_words(np.array([2, 2**32 - 4], np.uint32)), **parts)
     >>> opened(one, other).tolist()
     [7, -3]
     """
-    for one, side in ((words, WORDS_SERVER), (seeds, SEEDS_SERVER)):
-        if PublishedSum.valid(one).side != side:
-            raise InputError(f"a sum of the server of {side} is expected here, not of {one.side}")
-    if not words.roll.same_devices(seeds.roll) or words.width != seeds.width:
+    for published, side in ((vectors_sum, WORDS_SERVER), (seeds, SEEDS_SERVER)):
+        if PublishedSum.valid(published).side != side:
+            raise InputError(f"a sum of the server of {side} is expected here, not of {published.side}")
+    if not vectors_sum.roll.same_devices(seeds.roll) or vectors_sum.width != seeds.width:
         raise InputError("two servers published sums of different devices; they say nothing together, ask again")
-    return (words.sums + seeds.sums).view(np.int32).astype(np.int64)
+    return (vectors_sum.sums + seeds.sums).view(np.int32).astype(np.int64)
 
 
 def digest_of_published(sums: tuple[PublishedSum, PublishedSum]) -> bytes:
     """Return the SHA-256 of what two servers published: who answered, and the words of both."""
     hasher = hashlib.sha256(sums[0].roll.answered)
-    for one in sums:
-        hasher.update(one.words)
+    for published in sums:
+        hasher.update(published.sum_bytes)
     return hasher.digest()
 
 

@@ -100,7 +100,7 @@ class Opening(NamedTuple):
         first, stop = max(self.first, other.first), min(self.first + self.mask.size, other.first + other.mask.size)
         if first >= stop:
             return False
-        mine, others = (one.mask[first - one.first : stop - one.first] for one in (self, other))
+        mine, others = (opening.mask[first - opening.first : stop - opening.first] for opening in (self, other))
         return bool((mine & others).any())
 
     def same_devices(self, other: "Opening") -> bool:
@@ -131,7 +131,9 @@ class Openings:
         """Return whose answers were opened where these devices were asked before; None if nobody's were."""
         self._read()
         openings = self._openings.get(query.id, [])
-        return next((one.mask for one in openings if (one.first, one.mask.size) == (first, count)), None)
+        return next(
+            (opening.mask for opening in openings if (opening.first, opening.mask.size) == (first, count)), None
+        )
 
     def note(self, query: Query, first: int, mask: Bools) -> None:
         """Note what is about to be opened, before anybody sees it; refuse what differs by some of its devices."""
@@ -139,11 +141,11 @@ class Openings:
         line = opening_line(self._opener, query.id, new, self._agreement)
         while mask.any():
             openings = self._openings.get(query.id, [])
-            if any(new.same_devices(one) for one in openings):
+            if any(new.same_devices(opening) for opening in openings):
                 return
-            if any((one.first, one.mask.size) == (first, mask.size) for one in openings):
+            if any((opening.first, opening.mask.size) == (first, mask.size) for opening in openings):
                 raise OpeningError(f"{query} was opened by another process of {self._opener} meanwhile; resume")
-            if any(new.overlaps(one) for one in openings):
+            if any(new.overlaps(opening) for opening in openings):
                 raise InputError(
                     f"{query} was opened with other devices before: the difference would show some of them; ask a new "
                     "query"
@@ -211,7 +213,7 @@ def read_opening(line: str, users: int) -> tuple[str, bytes, Opening, bytes]:
 def require_agreement(began: str, digest: bytes, agreed: bytes) -> None:
     """Refuse what was asked or begun, as the text says, under another agreement."""
     if digest != agreed:
-        other, here = (one.hex()[:8] or "none" for one in (digest, agreed))
+        other, here = (content.hex()[:8] or "none" for content in (digest, agreed))
         raise AgreementError(
             f"{began} under agreement {other}; agreed here was {here}: ask under it, or start in a new folder"
         )

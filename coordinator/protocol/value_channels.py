@@ -79,8 +79,8 @@ class KaryChannel(ExactChannel):
         """Return the exact probability of every release; see `ExactChannel.chances`. ``private`` holds one number."""
         if self.values > MOST_RELEASES:
             raise InputError(f"{self.values} values are more than {MOST_RELEASES} releases; look at fewer values")
-        own, other = Fraction(self.own, COIN), Fraction(self.other, COIN)
-        return [own if value == int(np.ravel(private)[0]) else other for value in range(self.values)]
+        probability, other = Fraction(self.own, COIN), Fraction(self.other, COIN)
+        return [probability if value == int(np.ravel(private)[0]) else other for value in range(self.values)]
 
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
         """Return the released bits of a block of devices, whose private values are whole numbers below ``values``."""
@@ -150,7 +150,7 @@ class ChoiceChannel(ExactChannel):
         signed = [sign * total for sign in (-1, 1) for total in sums]
         masses = []
         for total in signed:
-            above, tied = sum(one > total for one in signed), signed.count(total)
+            above, tied = sum(score > total for score in signed), signed.count(total)
             among_best = min(max(self.best_count - above, 0), tied)
             masses.append((among_best * best + (tied - among_best) * other) / tied)
         return masses
@@ -209,9 +209,9 @@ class SubsetChannel(ExactChannel):
     @property
     def rates(self) -> tuple[Fraction, Fraction]:
         """Probability that a subset holds a value of the device's own, and one that is not, exact."""
-        values, own, subset_size, avoiding = self.values, self.padded, self.subset_size, self.avoiding
+        values, padded, subset_size, avoiding = self.values, self.padded, self.subset_size, self.avoiding
         miss, share = Fraction(self.misses, COIN), Fraction(subset_size, values)
-        without = Fraction(subset_size, values - own)  # of a subset that avoids the own values
+        without = Fraction(subset_size, values - padded)  # of a subset that avoids the own values
         others = (share - avoiding * without) / (1 - avoiding)  # of one that meets them
         return (1 - miss) * share / (1 - avoiding), (1 - miss) * others + miss * without
 
@@ -237,15 +237,15 @@ class SubsetChannel(ExactChannel):
         bits = math.prod(self.form)
         if bits > MOST_RELEASES.bit_length() - 1:
             raise InputError(f"subsets of {bits} bits are more than {MOST_RELEASES}; look at fewer values")
-        own = {int(value) for value in np.ravel(private)}
-        if len(own) != self.padded or not 0 <= min(own) <= max(own) < self.values:
+        values = {int(value) for value in np.ravel(private)}
+        if len(values) != self.padded or not 0 <= min(values) <= max(values) < self.values:
             raise InputError(f"a sketch is no {self.padded} values below {self.values}; pad it to exactly as many")
         every = math.comb(self.values, self.subset_size)
         avoid = math.comb(self.values - self.padded, self.subset_size)
         meeting, missing = Fraction(COIN - self.misses, COIN * (every - avoid)), Fraction(self.misses, COIN * avoid)
         masses = [Fraction(0)] * (1 << bits)
         for subset in combinations(range(self.values), self.subset_size):
-            masses[self._number(subset)] = missing if own.isdisjoint(subset) else meeting
+            masses[self._number(subset)] = missing if values.isdisjoint(subset) else meeting
         return masses
 
     def _number(self, subset: tuple[int, ...]) -> int:
@@ -253,7 +253,7 @@ class SubsetChannel(ExactChannel):
         if not self.listed:
             return sum(1 << (self.values - 1 - value) for value in subset)
         _, bits = self.form
-        return sum(value << bits * place for place, value in enumerate(reversed(subset)))
+        return sum(value << bits * position for position, value in enumerate(reversed(subset)))
 
 
 def _pairs(subset_size: int, values: int) -> Fraction:

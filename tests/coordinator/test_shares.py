@@ -106,7 +106,7 @@ def test_shares_add_up_to_the_vector_and_asking_again_gives_the_same_ones_and_co
     assert cohort.ledger.spent(0) == 1  # one question, though two servers asked, under the whole budget
     assert cohort.share(WORDS_SERVER, query, 0, DEVICES) == words
     parts = [cohort.share(WORDS_SERVER, query, first, first + 50) for first in range(0, DEVICES, 50)]
-    assert b"".join(part.words for part in parts if isinstance(part, WordShare)) == words.words
+    assert b"".join(part.vector_bytes for part in parts if isinstance(part, WordShare)) == words.vector_bytes
     assert cohort.ledger.spent(DEVICES - 1) == 1
 
 
@@ -458,7 +458,7 @@ def test_servers_refuse_what_are_no_shares_of_the_query() -> None:
 
 
 WRONG: dict[str, Any] = {
-    "words": bytes(4 * 5 * ITEMS - 1),
+    "vector_bytes": bytes(4 * 5 * ITEMS - 1),
     "answered": b"",
     "width": 0,
     "first": -1,

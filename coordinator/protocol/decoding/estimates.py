@@ -180,7 +180,7 @@ PRIOR = 1.0
 STEPS = 1000  # Steps of expectation and maximisation
 
 
-def range_shares(counts: Ints, own: float, other: float) -> Floats:
+def range_shares(counts: Ints, rate: float, other: float) -> Floats:
     """Return the most probable share of devices in each range, float64, shape (K,), none of them 0.
 
     >>> range_shares(np.array([0, 997, 0]), 1.0, 0.0).tolist()
@@ -189,8 +189,8 @@ def range_shares(counts: Ints, own: float, other: float) -> Floats:
     # Shapes: ``counts`` (K,).
     shares = np.full(counts.size, 1 / counts.size)
     for _ in range(STEPS):
-        weight = counts / (other + (own - other) * shares)
-        mass = shares * (other * weight.sum() + (own - other) * weight)
+        weight = counts / (other + (rate - other) * shares)
+        mass = shares * (other * weight.sum() + (rate - other) * weight)
         shares = (mass + PRIOR) / (counts.sum() + PRIOR * counts.size)
     return shares
 
@@ -204,7 +204,7 @@ def number_shares(shares: Floats, most: int) -> Floats:
     # Shapes: ``shares`` (K,).
     numbers = np.zeros(min(most, 2 ** (shares.size - 1) - 1) + 1)
     numbers[0] = shares[0]
-    for place, share in enumerate(shares[1:].tolist()):
-        liked = np.arange(1 << place, min(2 << place, numbers.size))
+    for bit, share in enumerate(shares[1:].tolist()):
+        liked = np.arange(1 << bit, min(2 << bit, numbers.size))
         numbers[liked] = share / liked / (1 / liked).sum()
     return numbers

@@ -61,10 +61,10 @@ def _leading(affinity: Floats, count: int) -> Floats:
 
 def _by_falling_score(labels: Indices, score: Floats) -> Indices:
     """Return the labels, numbered by falling mean score of their cluster."""
-    clusters, place = np.unique(labels, return_inverse=True)
-    means = np.bincount(place, weights=score) / np.bincount(place)
+    clusters, inverse = np.unique(labels, return_inverse=True)
+    means = np.bincount(inverse, weights=score) / np.bincount(inverse)
     rank: Indices = np.argsort(np.argsort(-means, kind="stable")).astype(np.int32)
-    return rank[place] if clusters.size else labels
+    return rank[inverse] if clusters.size else labels
 
 
 Scores = tuple[Floats, float]  # Scores, shape (N,), and their common standard error
@@ -94,9 +94,9 @@ def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
     # On a line the clusters with the least sum of squares are found exactly (Wu, 1991) and not by starts of Lloyd's
     # algorithm, so that no luck of a start is among the errors, as `scenarios.theory.prediction` takes it. Beside
     # scores that lie 10^8 widths of a cluster away squares lose digits: the clusters may then be the best nearby only.
-    values, place = np.unique(scores, return_inverse=True)
+    values, inverse = np.unique(scores, return_inverse=True)
     if values.size <= clusters:
-        return np.asarray(values.size - 1 - place, np.int32)
+        return np.asarray(values.size - 1 - inverse, np.int32)
     centred = scores - scores.mean()  # squares of large numbers would lose digits
     rising = np.array(kmeans1d.cluster(centred, clusters).clusters)
     if not _each_nearest(centred, rising, clusters):

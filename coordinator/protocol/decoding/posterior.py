@@ -207,15 +207,19 @@ def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints]
         likelihood = climb(scaled, precision, point, NO_PRIOR, np.empty((2 * clusters, 2 * clusters)), inside)
         order = np.argsort(-point[:clusters], kind="stable")
         shares = np.exp(point[clusters:] - point[clusters:].max())[order]
-        one = Mixture(
+        mixture = Mixture(
             levels=centre + unit * point[order],
             shares=shares / shares.sum(),
             doubts=unit / np.sqrt(np.maximum(inside[order], TINY)),
             likelihood=likelihood,
         )
-        mixtures.append(one)
-    mixtures.sort(key=lambda one: -one.likelihood)
-    return [one for place, one in enumerate(mixtures) if not any(_same(one, other) for other in mixtures[:place])]
+        mixtures.append(mixture)
+    mixtures.sort(key=lambda mixture: -mixture.likelihood)
+    return [
+        mixture
+        for index, mixture in enumerate(mixtures)
+        if not any(_same(mixture, other) for other in mixtures[:index])
+    ]
 
 
 def _starts(value: Floats, error: Floats, clusters: int) -> list[Ints]:
@@ -242,8 +246,8 @@ def fit(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints] 
     return fits(value, error, clusters, further=further)[0]
 
 
-def _same(one: Mixture, other: Mixture) -> bool:
-    return bool((np.abs(one.levels - other.levels) <= 1e-3 * (one.doubts + other.doubts)).all())
+def _same(mixture: Mixture, other: Mixture) -> bool:
+    return bool((np.abs(mixture.levels - other.levels) <= 1e-3 * (mixture.doubts + other.doubts)).all())
 
 
 POINTS, LEAST_POINTS, WORK = 512, 32, 1 << 16
@@ -272,9 +276,9 @@ def integrated(value: Floats, error: Floats, near: Sequence[Mixture], sample: In
     middle, unit = float(value.max() + value.min()) / 2, float(value.max() - value.min()) or 1.0
     scaled, precision = (value - middle) / unit, (unit / error) ** 2
     modes, factors, weights = list[Floats](), list[Floats2](), list[float]()
-    for one in near:
-        logits = np.log(np.maximum(one.shares, 1e-3 / value.size))
-        mode = np.concatenate([(one.levels - middle) / unit, logits - logits.mean()])
+    for mixture in near:
+        logits = np.log(np.maximum(mixture.shares, 1e-3 / value.size))
+        mode = np.concatenate([(mixture.levels - middle) / unit, logits - logits.mean()])
         curve, lower = np.empty((2, 2 * clusters, 2 * clusters))
         inside = np.empty(clusters)
         reached = climb(scaled[sample], precision[sample], mode, PRIOR, curve, inside)
@@ -336,11 +340,11 @@ def _average(
             point = modes[m] + back(factors[m], points[s])
             logits = point[clusters:]
             for c in range(clusters):  # by insertion, as there are few
-                place = c
-                while place > 0 and point[order[place - 1]] < point[c]:
-                    order[place] = order[place - 1]
-                    place -= 1
-                order[place] = c
+                rank = c
+                while rank > 0 and point[order[rank - 1]] < point[c]:
+                    order[rank] = order[rank - 1]
+                    rank -= 1
+                order[rank] = c
             total = np.log(np.exp(logits - logits.max()).sum()) + logits.max()
             # The L logits hold one number more than the shares. Their sum is given a normal law of its own, which
             # changes no share; and a uniform law of the shares is one of the logits with density prod shares, the

@@ -75,9 +75,9 @@ def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -
     deviation = math.sqrt(float(counts @ (chance * rest)))
     steps = min(math.ceil(16 * deviation) + 65, degree + 1) // 2 * 2 + 1
     angles = 2 * np.pi / steps * np.arange(1, steps // 2 + 1)[:, None]
-    half = np.sin(angles / 2) ** 2
-    size = np.log1p(-4 * chance * rest * half) @ counts / 2
-    phase = np.arctan2(chance * np.sin(angles), 1 - 2 * chance * half) @ counts - power * angles[:, 0]
+    sine_squares = np.sin(angles / 2) ** 2
+    size = np.log1p(-4 * chance * rest * sine_squares) @ counts / 2
+    phase = np.arctan2(chance * np.sin(angles), 1 - 2 * chance * sine_squares) @ counts - power * angles[:, 0]
     mass = (1 + 2 * float(np.exp(size) @ np.cos(phase))) / steps
     return float(np.logaddexp(0, logs + tilt) @ counts) - power * tilt + math.log(mass)
 

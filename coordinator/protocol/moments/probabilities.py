@@ -89,16 +89,16 @@ def root_between(function: Callable[[float], float], low: float, high: float, *,
         if abs(at_across) < abs(at_here):
             before, here, across = here, across, here
             at_before, at_here, at_across = at_here, at_across, at_here
-        least, half = (width + FINEST * abs(here)) / 2, (across - here) / 2
-        if at_here == 0 or abs(half) < least:
+        least, half_width = (width + FINEST * abs(here)) / 2, (across - here) / 2
+        if at_here == 0 or abs(half_width) < least:
             break
         guess = math.inf
         if abs(last) > least and abs(at_here) < abs(at_before):
             guess = _interpolated(before, at_before, here, at_here, across, at_across)
-        good = 2 * abs(guess) < min(abs(last), 3 * abs(half) - least)
-        last, step = (step, guess) if good else (half, half)
+        good = 2 * abs(guess) < min(abs(last), 3 * abs(half_width) - least)
+        last, step = (step, guess) if good else (half_width, half_width)
         before, at_before = here, at_here
-        here += step if abs(step) > least else math.copysign(least, half)
+        here += step if abs(step) > least else math.copysign(least, half_width)
         at_here = function(here)
     return here
 

@@ -53,16 +53,16 @@ def _best_sums(pool: int, items: int, rated: int, vectors: int) -> Floats:
     """Return ``(w/N) E[sum of the s best of m sums / k]`` for s = 1 to m, k rated items in the pool."""
     others, shares = hypergeometric_masses(items - 1, pool - 1, rated - 1)
     total = np.zeros(vectors)
-    for own, part in enumerate(shares.tolist(), others + 1):
-        total += part * _best_of(own, vectors) / own
+    for ones, part in enumerate(shares.tolist(), others + 1):
+        total += part * _best_of(ones, vectors) / ones
     return rated / items * total
 
 
 @lru_cache(maxsize=4096)
-def _best_of(own: int, vectors: int) -> Floats:
-    """Return the expected sum of the s largest of m absolute sums of ``own`` fair signs, s = 1 to m."""
-    values = np.arange(own % 2, own + 1, 2)
-    tail = np.minimum(1.0, 2 * _more((own + values) // 2 - 1, own, 0.5))  # that of level 0 counts nothing
+def _best_of(ones: int, vectors: int) -> Floats:
+    """Return the expected sum of the s largest of m absolute sums of ``ones`` fair signs, s = 1 to m."""
+    values = np.arange(ones % 2, ones + 1, 2)
+    tail = np.minimum(1.0, 2 * _more((ones + values) // 2 - 1, ones, 0.5))  # that of level 0 counts nothing
     steps = np.diff(values, prepend=0)  # E[sum of s largest] = sum over levels of E[min(s, how many reach the level)]
     more = np.arange(vectors)[:, None]
     reach = _more(more, vectors, tail[None, :])  # P(more than j sums reach the level)
@@ -125,10 +125,14 @@ def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> tuple[F
     if 1 < centres.size <= SMALL:
         own_likes = likes if centres.size <= SMALLER else np.rint(likes * OWN) / OWN
         kinds, which = np.unique(np.stack([centres, own_likes]), axis=1, return_inverse=True)
-        own, place, steps = np.zeros((kinds.shape[1], share.size)), np.arange(kinds.shape[1]), kinds[0].astype(np.int64)
-        np.add.at(own, (place, CENTRE_UNIT - steps), kinds[1])
-        np.add.at(own, (place, CENTRE_UNIT + steps), 1 - kinds[1])
-        others = (share * centres.size - own) / (centres.size - 1)
+        same_items, item, steps = (
+            np.zeros((kinds.shape[1], share.size)),
+            np.arange(kinds.shape[1]),
+            kinds[0].astype(np.int64),
+        )
+        np.add.at(same_items, (item, CENTRE_UNIT - steps), kinds[1])
+        np.add.at(same_items, (item, CENTRE_UNIT + steps), 1 - kinds[1])
+        others = (share * centres.size - same_items) / (centres.size - 1)
         laws, row = np.clip(others, 0, None), which.reshape(-1)
     else:
         laws, row = share[None, :], np.zeros(centres.size, np.intp)
@@ -165,11 +169,11 @@ def _polynomial(coefficients: Floats, lowest: int, at: Floats2) -> Floats2:
     """Return the values of a polynomial with these coefficients, from that of the power ``lowest`` on."""
     values = np.empty_like(at)
     for row in range(at.shape[0]):
-        for place in range(at.shape[1]):
+        for column in range(at.shape[1]):
             value = 0.0
             for k in range(coefficients.size - 1, -1, -1):
-                value = value * at[row, place] + coefficients[k]
+                value = value * at[row, column] + coefficients[k]
             for _ in range(lowest):
-                value *= at[row, place]
-            values[row, place] = value
+                value *= at[row, column]
+            values[row, column] = value
     return values

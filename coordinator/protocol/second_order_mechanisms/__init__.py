@@ -152,24 +152,24 @@ def packed_size(features: ItemFeatures) -> int:
 def second_order_public_halves() -> dict[str, SecondOrderPublic]:
     """Return every mechanism's public half by its name, in the order in which mechanisms are listed."""
     halves = declared(__name__, __path__, "PUBLIC", SecondOrderPublic)
-    return by_name(sorted(halves, key=lambda half: (half.order, half.name)), lambda half: (half.name,))
+    return by_name(sorted(halves, key=lambda part: (part.order, part.name)), lambda part: (part.name,))
 
 
 def public_part_of(name: str) -> SecondOrderPublic:
     """Return a mechanism's public half."""
-    if (half := second_order_public_halves().get(name)) is None:
+    if (part := second_order_public_halves().get(name)) is None:
         raise InputError(f"mechanism is {name!r}; choose one of {', '.join(second_order_public_halves())}")
-    return half
+    return part
 
 
 def check_mechanism(name: str, epsilon: Epsilon) -> None:
     """Refuse a mechanism that there is not, and an epsilon that it does not take or cannot express."""
-    half = public_part_of(name)
-    if half.takes_epsilon != (epsilon is not None):
-        remedy = "give a finite one above 0" if half.takes_epsilon else "it has none, leave it out"
+    part = public_part_of(name)
+    if part.takes_epsilon != (epsilon is not None):
+        remedy = "give a finite one above 0" if part.takes_epsilon else "it has none, leave it out"
         raise InputError(f"epsilon is {as_float(epsilon):g} for {name}; {remedy}")
-    if epsilon is not None and not half.smallest <= epsilon <= half.largest:
+    if epsilon is not None and not part.smallest <= epsilon <= part.largest:
         raise InputError(
-            f"epsilon is {as_float(epsilon):g}; the coins of {name} can express {float(half.smallest):g} to "
-            f"{half.largest}, give one of these"
+            f"epsilon is {as_float(epsilon):g}; the coins of {name} can express {float(part.smallest):g} to "
+            f"{part.largest}, give one of these"
         )

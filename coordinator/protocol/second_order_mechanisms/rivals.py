@@ -112,8 +112,10 @@ def sslp_bound(features: ItemFeatures, epsilon: Epsilon) -> float:
     """Return B, the size of SSLP's coordinates that makes the release unbiased (Duchi, Jordan and Wainwright, 2013)."""
     # ``B = M (e^eps + 1) / (e^eps - 1) 2^(m - 1) / binom(m - 1, floor(m / 2))``, M of `sslp_clip`; what is estimated is
     # the clipped vector.
-    count, half = features.items, features.items // 2
-    log_central = (count - 1) * math.log(2) - (math.lgamma(count) - math.lgamma(half + 1) - math.lgamma(count - half))
+    count, middle = features.items, features.items // 2
+    log_central = (count - 1) * math.log(2) - (
+        math.lgamma(count) - math.lgamma(middle + 1) - math.lgamma(count - middle)
+    )
     return sslp_clip(features) / math.tanh(as_float(epsilon) / 2) * math.exp(log_central)
 
 

@@ -51,15 +51,15 @@ class GroupStatistic(Statistic):
         return CountStatistic(sums=getattr(self, group), ones=0, devices=heard, answered=heard, refused=0)
 
 
-def of_group(group: str, one: CountStatistic) -> GroupStatistic:
+def of_group(group: str, counts: CountStatistic) -> GroupStatistic:
     """Return the statistic of a round that asked one group, from its counts."""
     return GroupStatistic(
-        **{name: one.sums if name == group else np.zeros(0, np.int64) for name in GROUPS},
-        heard=np.array([one.answered if name == group else 0 for name in GROUPS], np.int64),
-        ones=one.ones,
-        devices=one.devices,
-        answered=one.answered,
-        refused=one.refused,
+        **{name: counts.sums if name == group else np.zeros(0, np.int64) for name in GROUPS},
+        heard=np.array([counts.answered if name == group else 0 for name in GROUPS], np.int64),
+        ones=counts.ones,
+        devices=counts.devices,
+        answered=counts.answered,
+        refused=counts.refused,
     )
 
 
@@ -155,12 +155,12 @@ def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
         heard = release.answered_mask()
         if not ((low[heard] >= 0) & (low[heard] < high[heard]) & (high[heard] < query.items)).all():
             raise InputError(f"release of device {release.first} on names pairs that are none of {query.items} items")
-    place = low.astype(np.int64) * query.items + high
+    cell = low.astype(np.int64) * query.items + high
     answered, bits = release.answered_mask(), release.unpacked()[:, 0] & release.answered_mask() == 1
     cells, shape = query.items**2, (query.items, query.items)
     return PairStatistic(
-        pairs=np.bincount(place[answered], minlength=cells).reshape(shape),
-        agreed=np.bincount(place[bits], minlength=cells).reshape(shape),
+        pairs=np.bincount(cell[answered], minlength=cells).reshape(shape),
+        agreed=np.bincount(cell[bits], minlength=cells).reshape(shape),
         **device_counts(release),
     )
 

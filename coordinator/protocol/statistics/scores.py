@@ -189,13 +189,13 @@ def aggregate_item_queries(query: Query, release: Release) -> ScoreStatistic:
 
 
 @inlined
-def _list_row(words: Words, start: int, items: int, most: int, entries: Ints) -> int:
+def _list_row(uint64s: Words, start: int, items: int, most: int, entries: Ints) -> int:
     """Write ``2 item``, plus 1 for a like, for each rating of a row, last item first; return their number, or -1."""
     count = 0
     for word in range((items - 1) >> 6, -1, -1):
-        place, beyond = start + 64 * word, uint64(max(0, 64 * word + 64 - items))
-        rated = part_of(words, place >> 6, uint64(place & 63)) & (_ALL << beyond)
-        liked = part_of(words, (place + items) >> 6, uint64((place + items) & 63)) & (_ALL << beyond)
+        bit_index, beyond = start + 64 * word, uint64(max(0, 64 * word + 64 - items))
+        rated = part_of(uint64s, bit_index >> 6, uint64(bit_index & 63)) & (_ALL << beyond)
+        liked = part_of(uint64s, (bit_index + items) >> 6, uint64((bit_index + items) & 63)) & (_ALL << beyond)
         if liked & ~rated or count + ones(rated) > most:
             return -1
         while rated:
@@ -207,11 +207,11 @@ def _list_row(words: Words, start: int, items: int, most: int, entries: Ints) ->
 
 
 @compiled
-def _add_items(words: Words, most: int, answered: Bits, sensed: Ints, scores: Ints) -> int:
+def _add_items(uint64s: Words, most: int, answered: Bits, sensed: Ints, scores: Ints) -> int:
     """Count who rated and liked each item; return the first device whose row is no answer, -1 where there is none."""
     entries = np.empty(most, np.int64)
     for k in range(answered.size):
-        count = _list_row(words, 2 * sensed.size * k, sensed.size, most, entries) if answered[k] else 0
+        count = _list_row(uint64s, 2 * sensed.size * k, sensed.size, most, entries) if answered[k] else 0
         if count < 0:
             return k
         for number in entries[:count]:
@@ -221,11 +221,11 @@ def _add_items(words: Words, most: int, answered: Bits, sensed: Ints, scores: In
 
 
 @compiled
-def _add_pairs(words: Words, most: int, answered: Bits, counts: Ints2) -> int:
+def _add_pairs(uint64s: Words, most: int, answered: Bits, counts: Ints2) -> int:
     """Count 1 for each device that rated both items of a pair, `_ALIKE` more if alike; return as `_add_items`."""
     entries = np.empty(most, np.int64)
     for k in range(answered.size):
-        count = _list_row(words, 2 * len(counts) * k, len(counts), most, entries) if answered[k] else 0
+        count = _list_row(uint64s, 2 * len(counts) * k, len(counts), most, entries) if answered[k] else 0
         if count < 0:
             return k
         for first in range(count):

@@ -25,9 +25,9 @@ def _add_pair(streams: Words, lanes: Words, flips: Words, heard: Words, first: i
     for w in range(plane.size):
         a = (draw(stream_a, lane_a + uint64(w)) ^ flip_a) & heard_a
         b = (draw(stream_b, lane_b + uint64(w)) ^ flip_b) & heard_b
-        one = plane[w]
-        carry[w] = (a & b) | ((a ^ b) & one)
-        plane[w] = a ^ b ^ one
+        sum_word = plane[w]
+        carry[w] = (a & b) | ((a ^ b) & sum_word)
+        plane[w] = a ^ b ^ sum_word
 
 
 @borrowing
@@ -116,17 +116,17 @@ def _add_up_turned(
     scores: Ints,
 ) -> None:
     """Count an even number of devices; both pairs of planes are of `slices.planes_for`, whose invariant this keeps."""
-    pairs, words = streams.size // 2, sensing.shape[1]
+    pairs, word_count = streams.size // 2, sensing.shape[1]
     (planes, waiting), (agreed, agreed_waiting) = of_sensed, of_scores
     for pair in range(pairs):
-        one, other = 2 * pair, 2 * pair + 1
+        first_stream, other = 2 * pair, 2 * pair + 1
         out, agreed_out = waiting[1 - (pair & 1)], agreed_waiting[1 - (pair & 1)]
-        for w in range(words):
-            sign, mask = word_coins(streams[one], w, sensing)
+        for w in range(word_count):
+            sign, mask = word_coins(streams[first_stream], w, sensing)
             sign_b, mask_b = word_coins(streams[other], w, sensing)
-            a, b, plane = mask & heard[one], mask_b & heard[other], planes[0, w]
+            a, b, plane = mask & heard[first_stream], mask_b & heard[other], planes[0, w]
             out[w], planes[0, w] = (a & b) | ((a ^ b) & plane), a ^ b ^ plane
-            a, b, plane = a & (sign ^ flips[one]), b & (sign_b ^ flips[other]), agreed[0, w]
+            a, b, plane = a & (sign ^ flips[first_stream]), b & (sign_b ^ flips[other]), agreed[0, w]
             agreed_out[w], agreed[0, w] = (a & b) | ((a ^ b) & plane), a ^ b ^ plane
         carry_on(pair, planes, waiting)
         carry_on(pair, agreed, agreed_waiting)

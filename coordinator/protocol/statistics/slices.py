@@ -42,9 +42,9 @@ def carry_on(pair: int, planes: Words2, waiting: Words2) -> None:
 def _add_carries(waiting: Words, carry: Words, plane: Words, out: Words) -> None:
     """Add two carries to the plane of their level; write its carries, possibly over ``carry``."""
     for w in range(plane.size):
-        a, b, one = waiting[w], carry[w], plane[w]
-        out[w] = (a & b) | ((a ^ b) & one)
-        plane[w] = a ^ b ^ one
+        a, b, sum_word = waiting[w], carry[w], plane[w]
+        out[w] = (a & b) | ((a ^ b) & sum_word)
+        plane[w] = a ^ b ^ sum_word
 
 
 @borrowing
@@ -52,10 +52,10 @@ def read_out(pairs: int, planes: Words2, waiting: Words2, counts: Ints) -> None:
     """Add the counts of so many pairs of rows: column j is bit ``j mod 64`` of word ``j // 64``, the lowest first."""
     for level in range(planes.shape[0]):
         waits = uint64(level > 0 and (pairs >> (level - 1)) & 1)
-        for place in range(counts.size):
-            word, bit = place >> 6, uint64(place & 63)
+        for position in range(counts.size):
+            word, bit = position >> 6, uint64(position & 63)
             both = ((planes[level, word] >> bit) & uint64(1)) + ((waiting[level, word] >> bit) & waits)
-            counts[place] += int(both) << level
+            counts[position] += int(both) << level
 
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -74,12 +74,12 @@ def column_counts(release: Release) -> Ints:
 def subset_counts(query: Query, release: Release, *, values: int, subset_size: int) -> Ints:
     """Return how many answering devices released a subset that holds each value, int64, shape (values,)."""
     release.require(query)
-    words, answered = words_of(release), release.answered_mask().view(np.uint8)
+    uint64s, answered = words_of(release), release.answered_mask().view(np.uint8)
     if is_listed(values, subset_size):
         counts = np.zeros(values, np.int64)
-        fits = _add_lists(words, subset_size, value_bits(values), answered, counts)
+        fits = _add_lists(uint64s, subset_size, value_bits(values), answered, counts)
     else:
-        fits = _are_subsets(words, values, subset_size, answered)
+        fits = _are_subsets(uint64s, values, subset_size, answered)
         counts = column_counts(release)
     if not fits:
         raise no_answer(
@@ -90,50 +90,50 @@ def subset_counts(query: Query, release: Release, *, values: int, subset_size: i
 
 def words_of(release: Release) -> Words:
     """Return a release's bits as words, the first bit the highest, with words for one more row behind them."""
-    words = np.zeros(-(-len(release.bits) // 8) + release.width // 64 + 3, np.uint64)
-    words.view(np.uint8)[: len(release.bits)] = np.frombuffer(release.bits, np.uint8)
-    return words.byteswap(inplace=True)
+    uint64s = np.zeros(-(-len(release.bits) // 8) + release.width // 64 + 3, np.uint64)
+    uint64s.view(np.uint8)[: len(release.bits)] = np.frombuffer(release.bits, np.uint8)
+    return uint64s.byteswap(inplace=True)
 
 
 @inlined
-def part_of(words: Words, word: int, shift: np.uint64) -> np.uint64:
+def part_of(uint64s: Words, word: int, shift: np.uint64) -> np.uint64:
     """Return 64 bits, starting at bit ``shift`` of a word."""
-    part: np.uint64 = (words[word] << shift) | ((words[word + 1] >> uint64(1)) >> (uint64(63) - shift))
+    part: np.uint64 = (uint64s[word] << shift) | ((uint64s[word + 1] >> uint64(1)) >> (uint64(63) - shift))
     return part
 
 
 @borrowing
-def _add_pair(words: Words, width: int, row: int, heard: Words, plane: Words, carry: Words) -> None:
+def _add_pair(uint64s: Words, width: int, row: int, heard: Words, plane: Words, carry: Words) -> None:
     """Add rows ``row`` and ``row + 1``, if they count, to the plane of level 0; write the carries."""
     start, other = row * width, (row + 1) * width
     first, shift, heard_a = start >> 6, uint64(start & 63), heard[row]
     second, turn, heard_b = other >> 6, uint64(other & 63), heard[row + 1]
     for w in range(plane.size):
-        a = part_of(words, first + w, shift) & heard_a
-        b = part_of(words, second + w, turn) & heard_b
-        one = plane[w]
-        carry[w] = (a & b) | ((a ^ b) & one)
-        plane[w] = a ^ b ^ one
+        a = part_of(uint64s, first + w, shift) & heard_a
+        b = part_of(uint64s, second + w, turn) & heard_b
+        sum_word = plane[w]
+        carry[w] = (a & b) | ((a ^ b) & sum_word)
+        plane[w] = a ^ b ^ sum_word
 
 
 @borrowing
-def _add_rows(words: Words, width: int, heard: Words, planes: Words2, waiting: Words2, counts: Ints) -> None:
+def _add_rows(uint64s: Words, width: int, heard: Words, planes: Words2, waiting: Words2, counts: Ints) -> None:
     """Count the ones of each column in rows that count; ``heard`` has one place more than rows, which is false."""
     pairs = heard.size // 2
     for pair in range(pairs):
-        _add_pair(words, width, 2 * pair, heard, planes[0], waiting[1 - (pair & 1)])
+        _add_pair(uint64s, width, 2 * pair, heard, planes[0], waiting[1 - (pair & 1)])
         carry_on(pair, planes, waiting)
     read_out(pairs, planes, waiting, counts)
 
 
 @compiled
-def _add_lists(words: Words, subset_size: int, bits: int, answered: Bits, counts: Ints) -> bool:
+def _add_lists(uint64s: Words, subset_size: int, bits: int, answered: Bits, counts: Ints) -> bool:
     """Count listed values; return whether all lists ascend and have existing values only."""
     for k in range(answered.size):
         if answered[k]:
             last, start = -1, k * subset_size * bits
-            for place in range(start, start + subset_size * bits, bits):
-                value = int(part_of(words, place >> 6, uint64(place & 63)) >> uint64(64 - bits))
+            for bit_index in range(start, start + subset_size * bits, bits):
+                value = int(part_of(uint64s, bit_index >> 6, uint64(bit_index & 63)) >> uint64(64 - bits))
                 if not last < value < counts.size:
                     return False
                 counts[value] += 1
@@ -142,14 +142,14 @@ def _add_lists(words: Words, subset_size: int, bits: int, answered: Bits, counts
 
 
 @compiled
-def _are_subsets(words: Words, width: int, subset_size: int, answered: Bits) -> bool:
+def _are_subsets(uint64s: Words, width: int, subset_size: int, answered: Bits) -> bool:
     """Return whether all rows of answering devices have so many ones."""
     word_count, tail = -(-width // 64), _ALL << uint64(-width & 63)
     for k in range(answered.size):
         if answered[k]:
             count, start = 0, k * width
             for w in range(word_count):
-                part = part_of(words, (start >> 6) + w, uint64(start & 63))
+                part = part_of(uint64s, (start >> 6) + w, uint64(start & 63))
                 if w == word_count - 1:
                     part &= tail
                 count += ones(part)

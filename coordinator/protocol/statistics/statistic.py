@@ -43,17 +43,17 @@ class Statistic:
     def __add__(self, other: Self) -> Self:
         sums: dict[str, Any] = {}
         for name in (part.name for part in fields(self)):
-            one, more = getattr(self, name), getattr(other, name)
-            if name in self.padded and one.size != more.size:
-                size = max(one.size, more.size)
-                one, more = (np.pad(counts, (0, size - counts.size)) for counts in (one, more))
-            sums[name] = one if name in self.same else one + more
+            total, more = getattr(self, name), getattr(other, name)
+            if name in self.padded and total.size != more.size:
+                size = max(total.size, more.size)
+                total, more = (np.pad(counts, (0, size - counts.size)) for counts in (total, more))
+            sums[name] = total if name in self.same else total + more
         return type(self)(**sums)
 
     def shape(self) -> tuple[object, ...]:
         """Return the type and the sizes of the counts, which must be equal in statistics that are added up."""
         counts = {name: require_array(name, getattr(self, name, None), np.int64, None) for name in self.counts}
-        shapes = [one.ndim if name in self.padded else one.shape for name, one in counts.items()]
+        shapes = [array.ndim if name in self.padded else array.shape for name, array in counts.items()]
         for part in fields(self):
             if part.name not in self.counts:
                 require_whole(part.name, getattr(self, part.name, None), 0, MOST)

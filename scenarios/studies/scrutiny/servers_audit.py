@@ -211,7 +211,7 @@ def _of_devices(share: WordShare | SeedShare, first: int, stop: int) -> WordShar
     size, every = len(share.content) // share.count, pack(np.ones(stop - first, np.uint8))
     content, count = share.content[first * size : stop * size], stop - first
     if isinstance(share, WordShare):
-        return replace(share, first=first, count=count, words=content, answered=every)
+        return replace(share, first=first, count=count, vector_bytes=content, answered=every)
     return replace(share, first=first, count=count, seeds=content, answered=every)
 
 
