@@ -60,7 +60,7 @@ def foreign(home: Path) -> str | None:
     for name in NEIGHBOURS:
         spec = _spec(name)
         if spec is None or not _is_ours(spec, home / name):
-            where = "is not there" if spec is None else f"in {_place(spec)} is another project's package"
+            where = "is not there" if spec is None else f"in {_location_of(spec)} is another project's package"
             return (
                 f"{name} {where}, blindrec needs its own; pip uninstall {name}, then pip install --force-reinstall "
                 "blindrec, or give blindrec an environment of its own"
@@ -77,10 +77,10 @@ def _spec(name: str) -> ModuleSpec | None:
 
 def _is_ours(spec: ModuleSpec, expected: Path) -> bool:
     source = getattr(spec.loader, "get_source", lambda _: None)(spec.name)
-    return MARK in source.splitlines() if source is not None else Path(_place(spec)) == expected
+    return MARK in source.splitlines() if source is not None else Path(_location_of(spec)) == expected
 
 
-def _place(spec: ModuleSpec) -> str:
+def _location_of(spec: ModuleSpec) -> str:
     """Return the folder of a package, the file of a module."""
     return next(iter(spec.submodule_search_locations or ()), None) or str(spec.origin)
 

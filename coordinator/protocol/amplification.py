@@ -196,14 +196,14 @@ class FiniteChannel:
     def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:  # noqa: ARG002 (the matrix has its own)
         """Return the bound; see `ShufflerBound.delta`."""
         laws = dict[tuple[bytes, bytes], tuple[Floats, Floats]]()
-        for one, other in permutations(self._ratios, 2):
+        for log_ratio, other in permutations(self._ratios, 2):
             less = math.exp(epsilon) * other
-            values = one - less + _DUST * (one + less)
+            values = log_ratio - less + _DUST * (log_ratio + less)
             order = np.lexsort((self._least, values))
             key = values[order].tobytes(), self._least[order].tobytes()
             if key not in laws:  # Pairs that differ in names of reports only are one
-                merged, place = np.unique(values, return_inverse=True)
-                laws[key] = np.append(merged, 0), np.append(np.bincount(place, self._least), self._rest)
+                merged, inverse = np.unique(values, return_inverse=True)
+                laws[key] = np.append(merged, 0), np.append(np.bincount(inverse, self._least), self._rest)
         # A coarse grid is from above, too, and quick: a pair that has no more on it than another on a fine one is out
         rough = [(_mean_excess(*law, devices, fineness=_COARSE), law) for law in laws.values()]
         largest = 0.0
@@ -288,8 +288,8 @@ class BitsExactly:
             _binomial(self.ones, odds / (odds + 1)), _binomial(devices - 1 - self.ones, 1 / (odds + 1))
         )
         before, here = np.append(0, others), np.append(others, 0)
-        one, other = (odds * before + here) / (odds + 1), (before + odds * here) / (odds + 1)
-        return float(max(np.maximum(p - central * q, 0).sum() for p, q in ((one, other), (other, one))))
+        first_law, other = (odds * before + here) / (odds + 1), (before + odds * here) / (odds + 1)
+        return float(max(np.maximum(p - central * q, 0).sum() for p, q in ((first_law, other), (other, first_law))))
 
 
 def _binomial(count: int, chance: float) -> Floats:
@@ -319,7 +319,7 @@ class LevelsFromBelow:
         scale = 1 + math.expm1(local_epsilon) * self.levels.pi
         deltas = list[float]()
         for classes in self._classes():
-            meets = np.array([[odds if met else 1.0 for met in one] for one in classes])
+            meets = np.array([[odds if met else 1.0 for met in classes_met] for classes_met in classes])
             values = (meets[:, 0] - central * meets[:, 1]) / meets[:, 2]
             chances = np.maximum(np.array(list(classes.values())), 0) * meets[:, 2] / scale
             deltas.append(_mean_excess(values, chances / chances.sum(), devices))
@@ -350,9 +350,9 @@ class KnownOthers:
 
     def delta(self, epsilon: float, local_epsilon: float, devices: int) -> float:  # noqa: ARG002 (rows have their own)
         """Return the larger delta of both directions; see `ShufflerBound.delta`."""
-        one, other, third = np.array([[float(chance) for chance in row] for row in self.rows])
-        one, other, third = (row[third > 0] for row in (one, other, third))
-        sides = ((p - math.exp(epsilon) * q) / third for p, q in ((one, other), (other, one)))
+        first, other, third = np.array([[float(chance) for chance in row] for row in self.rows])
+        first, other, third = (row[third > 0] for row in (first, other, third))
+        sides = ((p - math.exp(epsilon) * q) / third for p, q in ((first, other), (other, first)))
         return max(_mean_excess(values, third, devices) for values in sides)
 
 
@@ -376,12 +376,12 @@ def _coefficients(summands: Sequence[Summand], size: int, frequencies: Ints | No
     """Return which coefficients of a sum's transform are not nothing, they, and the error of an entry of its law."""
     large: Ints = np.zeros(0, np.int64) if frequencies is None else frequencies
     logarithm = phase = slope = np.zeros(1)
-    for place, (places, chances, count) in enumerate(summands):
+    for number, (places, chances, count) in enumerate(summands):
         if frequencies is not None:
             spectrum = _transform(places, chances, size, large)
         else:
             spectrum = np.fft.rfft(np.bincount(places % size, chances, size))
-            if not place:
+            if not number:
                 # Most coefficients are nothing, and squares tell which: their logarithms would take the most time
                 squares = np.square(spectrum.real) + np.square(spectrum.imag)
                 large = np.flatnonzero(squares > math.exp(2 * _BOTTOM / count - _SLACK))
@@ -493,8 +493,8 @@ def _by_numbers(values: Floats, chances: Floats, count: int) -> float | None:
 def _on_grid(values: Floats, chances: Floats) -> tuple[Ints, Floats]:
     """Return whole places, each once, and their chances: every value split between its neighbours."""
     below = np.floor(values)
-    places, place = np.unique(np.concatenate([below, below + 1]).astype(np.int64), return_inverse=True)
-    split = np.bincount(place, np.concatenate([chances * (1 - (values - below)), chances * (values - below)]))
+    places, inverse = np.unique(np.concatenate([below, below + 1]).astype(np.int64), return_inverse=True)
+    split = np.bincount(inverse, np.concatenate([chances * (1 - (values - below)), chances * (values - below)]))
     return places[split > 0], np.asarray(split[split > 0], np.float64)
 
 
@@ -502,14 +502,14 @@ def _tilted_mean(summand: Summand, circle: int, theta: float, frequencies: Ints 
     """Return the sum of ``s exp(-theta s)`` times the chance of s, over sums s from 1 to half a circle, from above."""
     # For each coefficient the sum of s z^s has a closed form: no transform back is needed
     large, coefficients, error = _coefficients([summand], circle, frequencies)
-    half, exponents = circle // 2, np.append(2j * math.pi * large / circle, 0) - theta
-    if theta * half < 1e-3:  # where it loses digits, and ``exp(-x)`` is not above ``1 - x + x^2 / 2``
-        pairs = half * (half + 1) / 2
-        plain = pairs - theta * pairs * (2 * half + 1) / 3 + (theta * pairs) ** 2 / 2
+    half_circle, exponents = circle // 2, np.append(2j * math.pi * large / circle, 0) - theta
+    if theta * half_circle < 1e-3:  # where it loses digits, and ``exp(-x)`` is not above ``1 - x + x^2 / 2``
+        pairs = half_circle * (half_circle + 1) / 2
+        plain = pairs - theta * pairs * (2 * half_circle + 1) / 3 + (theta * pairs) ** 2 / 2
     else:
-        plain = _sum_of_powers(np.array(-theta), half)
+        plain = _sum_of_powers(np.array(-theta), half_circle)
     sums = np.full(exponents.size, plain, np.complex128)
-    sums[exponents.imag != 0] = _sum_of_powers(exponents[exponents.imag != 0], half)
+    sums[exponents.imag != 0] = _sum_of_powers(exponents[exponents.imag != 0], half_circle)
     twice = np.where((large == 0) | (2 * large == circle), 1, 2) / circle
     return float((twice * coefficients * sums[:-1]).real.sum() + error * sums[-1].real)
 
@@ -713,8 +713,8 @@ def rough_set(*, items: int, padded: int, epsilon: float, devices: int, delta: f
 def _rough(pi: Floats, kappa: Floats, epsilon: float, devices: int, delta: float) -> Floats:
     """Return `rough_local_epsilon` of many levels at once; the square of mu's rule is quadratic in e - 1."""
     square = _normal_distance(epsilon, delta) ** 2 * devices
-    half = square * pi / (4 * kappa)
-    return np.log1p(half + np.sqrt(np.square(half) + square / (2 * kappa)))
+    ratio = square * pi / (4 * kappa)
+    return np.log1p(ratio + np.sqrt(np.square(ratio) + square / (2 * kappa)))
 
 
 def _normal_distance(epsilon: float, delta: float) -> float:
@@ -724,8 +724,8 @@ def _normal_distance(epsilon: float, delta: float) -> float:
         middle = (low + high) / 2
         distance = math.exp(middle)
         tails = (math.erfc((epsilon / distance + sign * distance / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
-        one, other = tails
-        low, high = (middle, high) if one - math.exp(epsilon) * other <= delta else (low, middle)
+        tail, other = tails
+        low, high = (middle, high) if tail - math.exp(epsilon) * other <= delta else (low, middle)
     return math.exp(low)
 
 
@@ -741,10 +741,10 @@ def _edge(excess: Callable[[float], float], holds: float, fails: float, toleranc
     """Return a place at which ``excess`` was evaluated and is not above 0, next to where it is."""
     from scipy.optimize import brentq  # noqa: PLC0415 (as above)
 
-    place, step = float(brentq(excess, holds, fails, xtol=tolerance / 4)), tolerance / 2
-    while excess(place) > 0 and abs(fails - place) < abs(fails - holds):
-        place, step = place + math.copysign(step, holds - fails), 2 * step
-    return place if abs(fails - place) < abs(fails - holds) else holds
+    edge, step = float(brentq(excess, holds, fails, xtol=tolerance / 4)), tolerance / 2
+    while excess(edge) > 0 and abs(fails - edge) < abs(fails - holds):
+        edge, step = edge + math.copysign(step, holds - fails), 2 * step
+    return edge if abs(fails - edge) < abs(fails - holds) else holds
 
 
 def _require_devices(devices: int) -> None:

@@ -80,7 +80,7 @@ class Schedule(ABC):
 
 
 def _at(period: int, periods: int, share: Fraction = Fraction(1)) -> tuple[Fraction, ...]:
-    return tuple(share if place == period else Fraction(0) for place in range(1, periods + 1))
+    return tuple(share if number == period else Fraction(0) for number in range(1, periods + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Front(Schedule):
             return Once().panels(arrival, horizon)
         if horizon.alone:
             return tuple(
-                Panel(weight=part, shares=_at(place, horizon.periods)) for place, part in enumerate(parts, 1) if part
+                Panel(weight=part, shares=_at(number, horizon.periods)) for number, part in enumerate(parts, 1) if part
             )
         return (Panel(weight=Fraction(1), shares=(Fraction(0),) * (arrival - 1) + tuple(parts)),)
 
@@ -158,7 +158,7 @@ class Stay(Schedule):
         return (Panel(weight=Fraction(1), shares=shares),)
 
 
-SCHEDULES = {one.name: one for one in (Once(), EvenSplit(), Rotate(), Front())}
+SCHEDULES = {schedule.name: schedule for schedule in (Once(), EvenSplit(), Rotate(), Front())}
 NAMES = (*SCHEDULES, "stay:L")
 
 

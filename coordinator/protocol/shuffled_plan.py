@@ -65,12 +65,12 @@ def shuffled_plan(
     """
     exact = require_finite("epsilon", epsilon)
     distance, longest = gaussian_distance(exact, delta), _longest(histories)
-    rounds = {one for history in histories for one in history}
+    rounds = {shared_round for history in histories for shared_round in history}
 
     @cache
     def designs(step: int) -> dict[SharedRound, SetDesign]:
         square = distance**2 * _STEP ** -min(step, _SHARES_ALONE)
-        return {one: _design(one, square, exact, items, padded, delta) for one in rounds}
+        return {shared_round: _design(shared_round, square, exact, items, padded, delta) for shared_round in rounds}
 
     @cache
     def holds(step: int) -> bool:
@@ -105,11 +105,13 @@ def _longest(histories: Iterable[History]) -> list[History]:
 
 
 @lru_cache(maxsize=1 << 13)
-def _design(one: SharedRound, square: float, epsilon: Fraction, items: int, padded: int, delta: float) -> SetDesign:
-    central = gaussian_epsilon(math.sqrt(square * one.share), delta)
-    best = rough_set(items=items, padded=padded, epsilon=central, devices=one.devices, delta=delta, share=0.1)
+def _design(
+    shared_round: SharedRound, square: float, epsilon: Fraction, items: int, padded: int, delta: float
+) -> SetDesign:
+    central = gaussian_epsilon(math.sqrt(square * shared_round.share), delta)
+    best = rough_set(items=items, padded=padded, epsilon=central, devices=shared_round.devices, delta=delta, share=0.1)
     local = Fraction(math.floor(_THOUSANDTHS * best.local_epsilon), _THOUSANDTHS)
-    return best._replace(local_epsilon=max(local, epsilon * one.share))
+    return best._replace(local_epsilon=max(local, epsilon * shared_round.share))
 
 
 def _delta_of(
@@ -122,12 +124,12 @@ def _delta_of(
 ) -> float:
     parts = [
         ShuffledRounds(
-            subset_levels(items + padded, padded, designs[one].subset_size),
-            designs[one].local_epsilon,
-            one.devices,
+            subset_levels(items + padded, padded, designs[shared_round].subset_size),
+            designs[shared_round].local_epsilon,
+            shared_round.devices,
             count,
         )
-        for one, count in sorted(Counter(history).items())
+        for shared_round, count in sorted(Counter(history).items())
     ]
     if len(parts) == 1 and parts[0].rounds == 1:
         part = parts[0]

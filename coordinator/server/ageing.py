@@ -130,9 +130,9 @@ def _together(measurements: Sequence[Measurement], shares: Floats) -> tuple[Floa
     """Return the measurements of a period as one, weighted by how sure each is, and its variance."""
     if len(measurements) == 1:
         return measurements[0].values, measurements[0].variance(shares)
-    sure = [1 / np.maximum(one.variance(shares), _LEAST) for one in measurements]
+    sure = [1 / np.maximum(measurement.variance(shares), _LEAST) for measurement in measurements]
     every = sum(sure[1:], sure[0])
-    values = [one.values * weight for one, weight in zip(measurements, sure, strict=True)]
+    values = [measurement.values * weight for measurement, weight in zip(measurements, sure, strict=True)]
     return sum(values[1:], values[0]) / every, 1 / every
 
 

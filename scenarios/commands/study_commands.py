@@ -238,7 +238,7 @@ lists are held against the likes of the next one.
 def years(
     file: Annotated[Path | None, typer.Argument(help="A file of ratings with times [a made world].")] = None,
     *,
-    place: BackendFlags,
+    backend_flags: BackendFlags,
     out: Annotated[Path | None, typer.Option(help="Folder to keep units in: new, or of the same study.")] = None,
     details: Annotated[bool, typer.Option("--details", help="Print every schedule with intervals, too.")] = False,
     output: Output,
@@ -250,7 +250,7 @@ def years(
 
     sweep = study_of({"ratings": file, **values})
     with lasting_folder(out) as folder:
-        opening = place.session(sweep.work, sharing=True)
+        opening = backend_flags.session(sweep.work, sharing=True)
         done = swept(sweep, opening, folder, console(), lasting=out is not None)
 
     def show() -> None:

@@ -85,9 +85,9 @@ def _drawn(spec: str) -> str:
 
     drawn: str = vl_convert.vegalite_to_svg(json.loads(spec), vl_version=VEGA_LITE)
     # What it shows is told to those who cannot see it, as of the other pictures
-    words = f"<title>{ALT.split(';', maxsplit=1)[0]}</title><desc>{ALT}</desc>"
+    head_text = f"<title>{ALT.split(';', maxsplit=1)[0]}</title><desc>{ALT}</desc>"
     head, rest = drawn.split(">", 1)
-    return f'{head} role="img">{words}{rest}'
+    return f'{head} role="img">{head_text}{rest}'
 
 
 def page_style() -> Markup:

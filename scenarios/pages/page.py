@@ -171,25 +171,25 @@ class ReportSection:
 
     def beside(self, key: str) -> list[str]:
         """Return the keys of what stands beside a result."""
-        return [one for one in _BESIDE.get(key, "").split() if self.record.get(one) is not None]
+        return [name for name in _BESIDE.get(key, "").split() if self.record.get(name) is not None]
 
     @property
     def trust(self) -> str:
         """Who is trusted."""
-        return "; ".join(dict.fromkeys(one.text.trusted for one in self.promises))
+        return "; ".join(dict.fromkeys(clause.text.trusted for clause in self.promises))
 
     @property
     def risks(self) -> list[Risk]:
         """What its epsilons bound; nothing where no epsilon bounds what is learned."""
         record, family = self.record, self.subject.family
-        if all(one.text.loud or one.kind == "silent" for one in self.promises):
+        if all(clause.text.loud or clause.kind == "silent" for clause in self.promises):
             return []
         if family in (*EXPERIMENTS, "audit"):
             several = record.get("copies_max") or record.get("clients") or 1
             whose = _AUDITED if family == "audit" else _EPSILONS
-            every = [(key, words) for key, words in whose.items() if record.get(key) is not None]
+            every = [(key, label) for key, label in whose.items() if record.get(key) is not None]
             repeats = ("person_epsilon", "voter_epsilon") if several == 1 else ()
-            return [Risk.of(record, key, words) for key, words in every if key not in repeats]
+            return [Risk.of(record, key, label) for key, label in every if key not in repeats]
         rows = [row for name in (*_COLUMNS, "settings", "schemes") for row in record.get(name) or ()]
         rows = [record["recommended"]] if record.get("recommended") else rows
         if family == "years":
@@ -207,7 +207,7 @@ class ReportSection:
     def warnings(self) -> list[str]:
         """What everybody must see."""
         record, liars = self.record, self.record.get("withstanding")
-        lines = [one.meaning for one in self.promises if one.loud]
+        lines = [clause.meaning for clause in self.promises if clause.loud]
         several = record.get("copies_max") not in (None, 1) and self.promises[0].kind == "local"
         every = {
             "People were drawn with replacement: one person stands behind up to {copies_max} devices, and loses up to "
@@ -232,12 +232,14 @@ class ReportSection:
     def remarks(self) -> list[str]:
         """What readers of the details should know."""
         every = [*(self.record.get("remarks") or ()), self.record.get("rule"), self.record.get("not_for")]
-        return [str(one) for one in every if one and one not in self.warnings]
+        return [str(remark) for remark in every if remark and remark not in self.warnings]
 
     def words(self, key: str) -> str:
         """Return what a key is called."""
         columns = EXPERIMENTS[self.subject.family].columns if self.subject.family in EXPERIMENTS else ()
-        named = {one.name: one.words_under.get(str(self.record.get("trust_model")), one.label) for one in columns}
+        named = {
+            column.name: column.words_under.get(str(self.record.get("trust_model")), column.label) for column in columns
+        }
         return named.get(key, "").strip() or _WORDS.get(key) or key.replace("_", " ")
 
     @property
@@ -245,7 +247,7 @@ class ReportSection:
         """Results beside predictions, and all tables that the record holds."""
         have = [key for key in _BESIDE if self.record.get(key) is not None and self.subject.family in EXPERIMENTS]
         beside = {
-            key: "; ".join(f"{self.words(one)}: {measured(self.record, one)}" for one in self.beside(key))
+            key: "; ".join(f"{self.words(name)}: {measured(self.record, name)}" for name in self.beside(key))
             for key in have
         }
         rows = [(self.words(key), measured(self.record, key), beside[key]) for key in have]
@@ -263,10 +265,10 @@ class ReportSection:
                 yield from self.tables(value, f"{of}{self.words(key)}: ")
             rows = [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
             keys = _COLUMNS.get("years" if self.subject.family == "years" else key, "").split() if not of else []
-            keys = [one for one in keys or columns_of(rows) if any(row.get(one) is not None for row in rows)]
+            keys = [name for name in keys or columns_of(rows) if any(row.get(name) is not None for row in rows)]
             if keys:
-                cells = [[measured(row, one) for one in keys] for row in rows[:MOST_ROWS]]
-                yield Grid(caption=f"{of}{self.words(key)}", headings=[self.words(one) for one in keys], rows=cells)
+                cells = [[measured(row, name) for name in keys] for row in rows[:MOST_ROWS]]
+                yield Grid(caption=f"{of}{self.words(key)}", headings=[self.words(name) for name in keys], rows=cells)
             for row in rows if key != "runs" else ():
                 yield from self.tables(row, f"{of}{self.words(key)}, {next(iter(row.values()), '')}: ")
 
@@ -352,7 +354,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def is_table(value: Any) -> bool:
     """Return whether a value holds rows or many numbers, which stand in no line."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return len(inner) > 12 or any(isinstance(one, (list, dict)) for one in inner)
+    return len(inner) > 12 or any(isinstance(item, (list, dict)) for item in inner)
 
 
 def best_of(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -364,18 +366,18 @@ def best_of(rows: Sequence[Mapping[str, Any]]) -> str:
     if not compared:
         return text
     best = max(compared, key=lambda row: float(row["ndcg"]))
-    words = "Best with an epsilon: {trust_model}, {mechanism} at epsilon {epsilon} by {users} people, NDCG {ndcg}. "
-    return words.format_map(_Known(best)) + text
+    template = "Best with an epsilon: {trust_model}, {mechanism} at epsilon {epsilon} by {users} people, NDCG {ndcg}. "
+    return template.format_map(_Known(best)) + text
 
 
 def report_of(paths: Sequence[Path]) -> str:
     """Return the page of some folders of `--out` and files of `--json`."""
     if not 1 <= len(paths) <= MOST_SUBJECTS:
         raise InputError(f"{len(paths)} results are given; a report takes from 1 to {MOST_SUBJECTS}")
-    subjects = [read_subject(path, place) for place, path in enumerate(paths, 1)]
+    subjects = [read_subject(path, number) for number, path in enumerate(paths, 1)]
     with _of_files(paths):
         sections = [ReportSection(subject=subject) for subject in subjects]
-        answers, style = [one.answer for one in sections if one.answer], page_style()
+        answers, style = [section.answer for section in sections if section.answer], page_style()
         scripts = answers[0].scripts if answers else ()
         about = {"sections": sections, "answers": answers, "style": style, "scripts": scripts}
         about |= {"policy": policy(style, scripts), "inline": inline, "limits": LIMITS}

@@ -165,7 +165,7 @@ def kind_of(guarantee: str, trust: str = LOCAL) -> str:
         return "none"
     if "not differential privacy" in guarantee:
         return "deniability"
-    if any(words in guarantee for words in _PARTS):
+    if any(part in guarantee for part in _PARTS):
         return "part"
     return trust if trust in (CURATOR, SHUFFLED, TWO_SERVERS) else "local"
 
@@ -209,9 +209,9 @@ def _of_sweep(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """Yield kinds and names of a sweep's settings: by design, by mechanism of two tiers, or by what is proved."""
     for row in next((record[name] for name in _SWEPT if record.get(name)), []):
         if "design" in row:
-            half, public = designs().get(str(row["design"])), by_query().get(str(row["design"]))
-            open_ = row.get("epsilon") == "inf" or (half is not None and not half.private)
-            kind = kind_of(public.promise if public else LOCAL_PROMISE, half.trust if half else LOCAL)
+            mechanism, public = designs().get(str(row["design"])), by_query().get(str(row["design"]))
+            open_ = row.get("epsilon") == "inf" or (mechanism is not None and not mechanism.private)
+            kind = kind_of(public.promise if public else LOCAL_PROMISE, mechanism.trust if mechanism else LOCAL)
             yield "none" if open_ else kind, str(row["design"])
         elif record.get("trust_model") == "two-tier":
             name = str(row.get("curve") or row.get("mechanism")).split(":")[0]

@@ -100,8 +100,8 @@ def read_subject(path: Path, number: int) -> Subject:
     if not path.is_dir() and isinstance(made := documents["result"].pop(PROVENANCE, None), dict):
         documents["versions"] = made
     if impossible := next(faults(documents["result"]), None):
-        place, value, words = impossible
-        raise InputError(f"{path} has {brief(value)} at {brief(place)}, where {words} must stand; make it anew")
+        pointer, value, expected = impossible
+        raise InputError(f"{path} has {brief(value)} at {brief(pointer)}, where {expected} must stand; make it anew")
     family, digest = family_of(documents["result"], path), hashlib.sha256(contents["result"]).hexdigest()
     return Subject(number=number, path=path, family=family, documents=documents, sha256=digest)
 
@@ -120,22 +120,22 @@ def family_of(record: Mapping[str, Any], path: object) -> str:
 
 def faults(record: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     """Yield places of values that nobody can have measured, the values, and in words what must stand there."""
-    for place, key, value in _leaves("", "", {name: one for name, one in record.items() if name != "panels"}):
-        if words := _right(key, value):
-            yield place, value, words
+    for pointer, key, value in _leaves("", "", {name: part for name, part in record.items() if name != "panels"}):
+        if expected := _right(key, value):
+            yield pointer, value, expected
 
 
-def _leaves(place: str, key: str, value: Any) -> Iterator[tuple[str, str, Any]]:
+def _leaves(pointer: str, key: str, value: Any) -> Iterator[tuple[str, str, Any]]:
     """Yield place, key and value of everything in a document that holds nothing itself, and of its keys as texts."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield place, "", name
-            yield from _leaves(f"{place}/{pointed(name)}", name, inner)
+            yield pointer, "", name
+            yield from _leaves(f"{pointer}/{pointed(name)}", name, inner)
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _leaves(f"{place}/{number}", "", inner)
+            yield from _leaves(f"{pointer}/{number}", "", inner)
     else:
-        yield place, key, value
+        yield pointer, key, value
 
 
 def _right(key: str, value: Any) -> str:

@@ -486,7 +486,7 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
 def years(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
     """Yield the people that every schedule takes on each rung, and lists' worth by period where least is trusted."""
     names = list(dict.fromkeys(row["schedule"] for row in record["rows"]))
-    looks = {name: {**look(place), "linestyle": "", "mfc": "none", "markersize": 7} for place, name in enumerate(names)}
+    looks = {name: {**look(rank), "linestyle": "", "mfc": "none", "markersize": 7} for rank, name in enumerate(names)}
     marks = []
     for row in record["rows"]:
         ends = row["users_low"], row["users_high"]
@@ -515,7 +515,7 @@ def years(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG00
             points=points,
             x=Axis("period", "x", ticks="whole"),
             y=Axis("NDCG, of popularity's", "y", low=0),
-            looks={name: {**look(place), "label": name} for place, name in enumerate(names)},
+            looks={name: {**look(rank), "label": name} for rank, name in enumerate(names)},
             title=f"{last}: {record['people']:,} people",
             references=[target],
         )

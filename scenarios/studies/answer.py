@@ -287,7 +287,8 @@ class Study:
         at = None if key == VOLUNTEERS else epsilon
         leaders = leading.get((key, at), {})
         cell = next(
-            (one for one in cells if one.leads and (one.rung, one.epsilon, one.people) == (key, at, self.people)), None
+            (cell for cell in cells if cell.leads and (cell.rung, cell.epsilon, cell.people) == (key, at, self.people)),
+            None,
         )
         if cell is None:
             return Rung(key=key, cell=None, reaches="no", needed=None, right=None, right_if_they_lie=None)
@@ -441,9 +442,9 @@ def people_text(needed: PeopleRange) -> str:
 
 def _people_phrase(needed: PeopleRange) -> str:
     text = people_text(needed)
-    for sign, words in (("> ", "more than "), ("< ", "fewer than ")):
+    for sign, phrase in (("> ", "more than "), ("< ", "fewer than ")):
         if text.startswith(sign):
-            return words + text.removeprefix(sign)
+            return phrase + text.removeprefix(sign)
     return text
 
 

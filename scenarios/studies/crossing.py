@@ -32,7 +32,7 @@ def over_seeds_and_people(
     add up as the sides of a right triangle.
     """
     mean, (_, low, _) = float(np.mean(values)), mean_interval(values)
-    samples = np.mean([np.asarray(one) for one in resampled], axis=0)
+    samples = np.mean([np.asarray(sample) for sample in resampled], axis=0)
     among_people = float(np.std(samples, ddof=1)) * float(ndtri((1 + CONFIDENCE) / 2))
     reach = math.hypot(0.0 if low is None else mean - low, among_people)
     return mean, mean - reach, mean + reach
@@ -112,14 +112,14 @@ def crossings(curves: Floats, logs: Floats, height: Floats | float) -> Floats:
     Shapes: ``curves`` (numbers of people, splits, 1 + samples); ``logs`` (numbers of people,); ``height``
     (splits, 1 + samples).
     """
-    over = np.maximum.accumulate(curves) - height
-    return np.apply_along_axis(lambda curve: np.interp(0.0, curve, logs), 0, over)
+    surplus = np.maximum.accumulate(curves) - height
+    return np.apply_along_axis(lambda curve: np.interp(0.0, curve, logs), 0, surplus)
 
 
 def people_for(heights: Heights, plain: Floats, share: float, file_error: float) -> dict[str, Any]:
     """Return how many people it takes until worth is a share of ``plain`` (splits, 1 + samples), with its interval."""
     users, top = sorted(heights), share * plain
-    curves = np.stack([heights[one] for one in users])
+    curves = np.stack([heights[size] for size in users])
     means = dict(zip(users, curves[:, :, 0].mean(axis=1).tolist(), strict=True))
     height = float(top[:, 0].mean())
     lower, upper = bracket(means, height)

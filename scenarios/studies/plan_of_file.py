@@ -151,7 +151,9 @@ def _command(values: Mapping[str, Any]) -> str:
         f"--{name.replace('_', '-')} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
         for name, value in rest.items()
     )
-    return shlex.join(["blindrec", "compare", Path(str(values["ratings"])).name]) + "".join(f" {one}" for one in flags)
+    return shlex.join(["blindrec", "compare", Path(str(values["ratings"])).name]) + "".join(
+        f" {flag}" for flag in flags
+    )
 
 
 def _of_file(request: PlanRequest, opening: Opening) -> tuple[FileAnswer, dict[str, Any]]:

@@ -52,12 +52,10 @@ class MeasuredYears:
         if self.units[0].pooled:
             pooled = np.array([row for unit in self.units for row in unit.pooled])
             plain, samples = np.array(self.units[0].pooled_popularity), pooled.shape[1] - 1
-            places = [0, *(1 + place % samples for place in range(SAMPLES))]
-            return np.array(
-                [pooled[pick, place].mean() / plain[place] for pick, place in zip(picks, places, strict=True)]
-            )
+            places = [0, *(1 + draw % samples for draw in range(SAMPLES))]
+            return np.array([pooled[pick, draw].mean() / plain[draw] for pick, draw in zip(picks, places, strict=True)])
         ratios = [self.ndcg[pick].mean(axis=0) / self.popularity[pick].mean(axis=0) for pick in picks]
-        return np.array([one.mean() if self.alone else one.min() for one in ratios])
+        return np.array([ratio.mean() if self.alone else ratio.min() for ratio in ratios])
 
     @property
     def share(self) -> float:
@@ -80,9 +78,9 @@ class MeasuredYears:
         return self.units[0].epsilon_local
 
 
-def users_at(place: int) -> int:
+def users_at(step: int) -> int:
     """Return the number of people at a place of the grid, on which each is the root of two times the one before."""
-    return round(1000 * 2 ** (place / 2))
+    return round(1000 * 2 ** (step / 2))
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,9 @@ class ScheduleCurve:
         """Return all that was measured, by people."""
         names = (self.trust_model, self.schedule, self.key(0, 0, 0).epsilon)
         users = sorted({key.users for key in done if key[:3] == names})
-        return {number: one for number in users if (one := self.measured(done, number)) is not None}
+        return {
+            number: measured_shares for number in users if (measured_shares := self.measured(done, number)) is not None
+        }
 
     def numbers(self, done: Done) -> Iterator[int]:
         """Yield the numbers of people that are measured: those there are, and as many as bracket the target."""
@@ -124,15 +124,15 @@ class ScheduleCurve:
         if noiseless is None or noiseless.share < self.settings.worth - _NEAR:
             return
         reaches: dict[int, bool] = {}
-        place: int | None = self._first()
-        while place is not None:
-            yield users_at(place)
-            measured = self.measured(done, users_at(place))
+        step: int | None = self._first()
+        while step is not None:
+            yield users_at(step)
+            measured = self.measured(done, users_at(step))
             if measured is None:
                 return
-            reaches[place] = measured.share >= self.settings.worth
-            place = next_place(reaches)
-            if place is not None and not FEWEST <= users_at(place) <= MOST:
+            reaches[step] = measured.share >= self.settings.worth
+            step = next_place(reaches)
+            if step is not None and not FEWEST <= users_at(step) <= MOST:
                 return
 
     def _first(self) -> int:
@@ -154,19 +154,19 @@ def next_place(reaches: Mapping[int, bool]) -> int | None:
     >>> next_place({-2: False, 0: False, 1: True, 3: True}) is None
     True
     """
-    enough = [place for place in reaches if reaches[place]]
+    enough = [step for step in reaches if reaches[step]]
     if not enough:
         return max(reaches) + 2 * len(reaches)
     upper = min(enough)
-    short_of = [place for place in reaches if place < upper]
+    short_of = [step for step in reaches if step < upper]
     if not short_of:
         return upper - 2 * len(reaches)
     lower = max(short_of)
     if upper - lower > 1:
         return (lower + upper) // 2
-    if not any(lower - 4 <= place < lower for place in reaches):
+    if not any(lower - 4 <= step < lower for step in reaches):
         return lower - 1
-    if not any(upper < place <= upper + 4 for place in reaches):
+    if not any(upper < step <= upper + 4 for step in reaches):
         return upper + 2
     return None
 
@@ -187,4 +187,4 @@ def references_of(settings: Years, people: int, periods: int) -> list[ScheduleCu
 
 def samples_of(measured: Mapping[int, MeasuredYears]) -> dict[int, Floats]:
     """Return shares of popularity by people as crossings take them, shape (1, 1 + samples)."""
-    return {users: one.shares[None] for users, one in measured.items()}
+    return {users: shares.shares[None] for users, shares in measured.items()}

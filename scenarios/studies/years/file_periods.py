@@ -169,12 +169,12 @@ def _gains(
         for person in range(starts.size):
             first = starts[person]
             gain, ideal, count = 0.0, 0.0, 0
-            for place in range(first + past[person], first + test[person]):
-                if liked[place]:
+            for rating in range(first + past[person], first + test[person]):
+                if liked[rating]:
                     if count < top:
                         ideal += discounts[count]
                     count += 1
-                    rank = ranks[world, rated[place]]
+                    rank = ranks[world, rated[rating]]
                     if rank < top + past[person]:
                         before = 0
                         for earlier in range(first, first + past[person]):

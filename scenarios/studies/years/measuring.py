@@ -18,7 +18,7 @@ from scenarios.studies.years.file_periods import FilePeriods, file_periods
 from scenarios.studies.years.made_worlds import MadeWorlds, YearsWorld
 from scenarios.studies.years.reports import (
     AskingPlan,
-    HorizonPromise,
+    HorizonGuarantee,
     alone_plan,
     answers_left,
     asking_plan,
@@ -88,14 +88,14 @@ def measure(settings: Years, key: YearsKey) -> YearsMeasurement:
     """Measure a unit: answers are drawn from their laws, period by period, and a filter reads them."""
     begin, world = time.monotonic(), world_of(settings, key)
     plan = plan_of(settings, world, key)
-    promise = HorizonPromise(
+    guarantee = HorizonGuarantee(
         trust_model=key.trust_model,
         epsilon=settings.epsilon,
         delta=settings.delta_of(key.users or ENDLESS),
         items=world.items,
         likes=settings.likes,
     )
-    reports = reports_of(plan, None if key.trust_model == NONE else promise)
+    reports = reports_of(plan, None if key.trust_model == NONE else guarantee)
     coins = np.random.default_rng(int.from_bytes(derive(key.seed, f"years {'|'.join(map(str, key[:4]))}")))
     drift = math.inf if key.schedule == ALONE else settings.filter_of
     state = AgedShares.unknown((world.worlds, world.items), start=settings.likes / world.items, drift=drift)
@@ -103,7 +103,8 @@ def measure(settings: Years, key: YearsKey) -> YearsMeasurement:
     for period in range(1, world.scored + 1):
         state = state.renewed(world.new_items(period))
         measurements = [
-            one.measured(world.shares(period, one.group.cohorts), world.worlds, coins) for one in reports[period - 1]
+            report.measured(world.shares(period, report.group.cohorts), world.worlds, coins)
+            for report in reports[period - 1]
         ]
         state = state.after(measurements)
         ndcg.append(world.ndcg(state.renewed(world.new_items(period + 1)).mean, period))
@@ -127,7 +128,7 @@ def _measurement(
     pooled, plain = list[list[float]](), list[float]()
     if isinstance(world, FilePeriods):
         weights = np.array([world.evaluated(period) for period in range(1, world.scored + 1)])[:, None]
-        pooled, every = ((weights * one).sum(axis=0) / weights.sum(axis=0) for one in (ours, popularity))
+        pooled, every = ((weights * values).sum(axis=0) / weights.sum(axis=0) for values in (ours, popularity))
         pooled, plain = np.round(pooled, 6).tolist(), np.round(every[0], 6).tolist()
     return YearsMeasurement(
         ndcg=np.round(ours[:, :, 0].T, 6).tolist(),

@@ -27,7 +27,7 @@ Cohorts = tuple[tuple[int, Fraction], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HorizonPromise:
+class HorizonGuarantee:
     """What all answers of a person keep together, and public constants."""
 
     trust_model: str
@@ -157,61 +157,61 @@ class GroupReports:
         )
 
 
-def reports_of(plan: AskingPlan, promise: HorizonPromise | None) -> tuple[tuple[GroupReports, ...], ...]:
+def reports_of(plan: AskingPlan, guarantee: HorizonGuarantee | None) -> tuple[tuple[GroupReports, ...], ...]:
     """Return the law of every group's sum by period; without a promise sets are reported as they are."""
-    if promise is None:
+    if guarantee is None:
         return tuple(tuple(GroupReports(group=group) for group in of_period) for of_period in plan.groups)
-    law = {LOCAL: _local, SHUFFLED: _shuffled, TWO_SERVERS: _summed, CURATOR: _summed}[promise.trust_model]
-    return tuple(law(of_period, plan, promise) for of_period in plan.groups)
+    law = {LOCAL: _local, SHUFFLED: _shuffled, TWO_SERVERS: _summed, CURATOR: _summed}[guarantee.trust_model]
+    return tuple(law(of_period, plan, guarantee) for of_period in plan.groups)
 
 
-def _local(groups: Sequence[PeriodGroup], _: AskingPlan, promise: HorizonPromise) -> tuple[GroupReports, ...]:
-    values = promise.items + promise.likes
+def _local(groups: Sequence[PeriodGroup], _: AskingPlan, guarantee: HorizonGuarantee) -> tuple[GroupReports, ...]:
+    values = guarantee.items + guarantee.likes
     made = []
     for group in groups:
-        epsilon = promise.epsilon * group.share
-        size = best_subset(values, own=promise.likes, epsilon=epsilon, share=SHARE)
-        made.append(_of_sets(group, promise, size, epsilon))
+        epsilon = guarantee.epsilon * group.share
+        size = best_subset(values, own=guarantee.likes, epsilon=epsilon, share=SHARE)
+        made.append(_of_sets(group, guarantee, size, epsilon))
     return tuple(made)
 
 
-def _shuffled(groups: Sequence[PeriodGroup], plan: AskingPlan, promise: HorizonPromise) -> tuple[GroupReports, ...]:
+def _shuffled(groups: Sequence[PeriodGroup], plan: AskingPlan, guarantee: HorizonGuarantee) -> tuple[GroupReports, ...]:
     designs = shuffled_plan(
         plan.histories,
-        items=promise.items,
-        padded=promise.likes,
-        epsilon=promise.epsilon,
-        delta=promise.delta,
+        items=guarantee.items,
+        padded=guarantee.likes,
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
     )
     made = []
     for group in groups:
         design = designs[group.round]
-        made.append(_of_sets(group, promise, design.subset_size, design.local_epsilon))
+        made.append(_of_sets(group, guarantee, design.subset_size, design.local_epsilon))
     return tuple(made)
 
 
-def _of_sets(group: PeriodGroup, promise: HorizonPromise, subset_size: int, epsilon: Fraction) -> GroupReports:
+def _of_sets(group: PeriodGroup, guarantee: HorizonGuarantee, subset_size: int, epsilon: Fraction) -> GroupReports:
     channel = subset_channel(
-        epsilon, values=promise.items + promise.likes, padded=promise.likes, subset_size=subset_size
+        epsilon, values=guarantee.items + guarantee.likes, padded=guarantee.likes, subset_size=subset_size
     )
-    own, other = channel.rates
-    return GroupReports(group=group, speaks=float(own), for_others=float(other), local_epsilon=float(epsilon))
+    rate, other = channel.rates
+    return GroupReports(group=group, speaks=float(rate), for_others=float(other), local_epsilon=float(epsilon))
 
 
-def _summed(groups: Sequence[PeriodGroup], _: AskingPlan, promise: HorizonPromise) -> tuple[GroupReports, ...]:
-    servers = SERVERS if promise.trust_model == TWO_SERVERS else 1
-    distance = gaussian_distance(promise.epsilon, promise.delta)
+def _summed(groups: Sequence[PeriodGroup], _: AskingPlan, guarantee: HorizonGuarantee) -> tuple[GroupReports, ...]:
+    servers = SERVERS if guarantee.trust_model == TWO_SERVERS else 1
+    distance = gaussian_distance(guarantee.epsilon, guarantee.delta)
     made = []
     for group in groups:
         # One of w likes gives way to another one: so many totals change by one
-        deviation = math.sqrt(servers * 2 * promise.likes / float(group.share)) / distance
+        deviation = math.sqrt(servers * 2 * guarantee.likes / float(group.share)) / distance
         made.append(GroupReports(group=group, deviation=deviation))
     return tuple(made)
 
 
 def answers_left(schedule: Schedule, horizon: Horizon, reports: Sequence[Sequence[GroupReports]]) -> float:
     """Return the largest sum of local epsilons of one person [nats]: what is left if a shuffler lies."""
-    by_share = [{one.group.share: one.local_epsilon or 0.0 for one in of_period} for of_period in reports]
+    by_share = [{report.group.share: report.local_epsilon or 0.0 for report in of_period} for of_period in reports]
     panels = [panel for arrival in range(1, horizon.periods + 1) for panel in panels_of(schedule, arrival, horizon)]
     return max(
         sum(of_period.get(share, 0.0) for share, of_period in zip(panel.shares, by_share, strict=True))

@@ -207,9 +207,9 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
             base = popular.units[0].pooled_popularity[0]
         leaders = dict[str, tuple[tuple[float, float], Mapping[str, Any]]]()
         for row in rows:
-            place = row["users_needed"] or np.inf, -row["of_popularity"]
-            if place < leaders.get(row["trust_model"], (place, row))[0] or row["trust_model"] not in leaders:
-                leaders[row["trust_model"]] = place, row
+            rank = row["users_needed"] or np.inf, -row["of_popularity"]
+            if rank < leaders.get(row["trust_model"], (rank, row))[0] or row["trust_model"] not in leaders:
+                leaders[row["trust_model"]] = rank, row
         curves = []
         for rung, (_, row) in leaders.items():
             of = measured[rung, row["schedule"]]
@@ -218,9 +218,9 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
                     rung=rung,
                     mechanism=row["schedule"],
                     epsilon=float(settings.epsilon),
-                    worth={users: base * one.shares[None] for users, one in of.items()},
+                    worth={users: base * shares.shares[None] for users, shares in of.items()},
                     delta={users: 0.0 if rung == LOCAL else settings.delta_of(users) for users in of},
-                    device_epsilon={users: one.epsilon_local for users, one in of.items()},
+                    device_epsilon={users: shares.epsilon_local for users, shares in of.items()},
                 )
             )
         plain = np.full((1, next(iter(curves[0].worth.values())).shape[1]), base)

@@ -14,7 +14,7 @@ from coordinator.protocol.schedule import SCHEDULES, Horizon, Stay
 from coordinator.protocol.value_channels import subset_channel
 from scenarios.studies.years.made_worlds import MadeWorlds
 from scenarios.studies.years.measuring import YearsKey, measure
-from scenarios.studies.years.reports import GroupReports, HorizonPromise, PeriodGroup, asking_plan, reports_of
+from scenarios.studies.years.reports import GroupReports, HorizonGuarantee, PeriodGroup, asking_plan, reports_of
 from scenarios.studies.years.years_settings import Years
 
 
@@ -100,7 +100,7 @@ def test_sums_have_the_noise_that_a_share_of_the_distance_leaves() -> None:
     horizon = Horizon(periods=6, alone=False, renewal=Fraction(1, 5))
     deviations = {}
     for rung in ("curator", "two-servers"):
-        promise = HorizonPromise(trust_model=rung, epsilon=Fraction(1), delta=1e-6, items=500, likes=20)
+        promise = HorizonGuarantee(trust_model=rung, epsilon=Fraction(1), delta=1e-6, items=500, likes=20)
         plan = asking_plan(SCHEDULES["front"], horizon, present, 1000)
         deviations[rung] = [one.deviation for (one,) in reports_of(plan, promise)]
     whole = math.sqrt(40) / 0.23670
