@@ -11,6 +11,13 @@ ROOT = Path(__file__).parents[1]
 PARTICIPLES = frozenset({"told", "found", "asked", "wanted", "kept", "given", "chosen", "held", "known", "drawn"})
 ROOMS = {"actors": 0, "coordinator": 20, "scenarios": 35, "blindrec": 2, "benchmarks": 12}
 """Participles as names of one room at most: keys and parameters that users see, and names of other libraries."""
+PRONOUNS = frozenset(
+    {"one", "own", "place", "over", "terms", "words", "listed", "told", "half", "half_of", "cast", "promise", "dose"}
+    | {"crowd", "handed_rounds", "own_of", "own_settings", "own_designs", "half_of_class", "OwnSettings", "OwnHalf"}
+)
+"""Names that say nothing of a value, or several things: its own noun stands for it, `row`, `index`, `guarantee`."""
+PRONOUN_ROOMS = {"actors": 0, "coordinator": 104, "scenarios": 92, "blindrec": 0, "benchmarks": 123}
+"""Such names of variables, parameters, fields and definitions that are left in a room at most; none is added."""
 HALVES = ("actors/", "coordinator/protocol/", "coordinator/server/")
 """Where the three parts of a two-tier mechanism stand, which share its name."""
 
@@ -36,6 +43,31 @@ def test_names_are_no_participles(room: str) -> None:
     worst = sorted(counts, key=lambda path: -counts[path].total())[:5]
     places = ", ".join(f"{path} {dict(counts[path])}" for path in worst)
     assert sum(count.total() for count in counts.values()) <= ROOMS[room], places
+
+
+def pronouns(tree: ast.AST) -> Counter[str]:
+    """How often each such name is given: to a variable, a parameter, a field, a function or a class."""
+    names = list[str]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                names.append(name)
+            case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.append(name)
+    return Counter(name for name in (name.lstrip("_") for name in names) if name in PRONOUNS)
+
+
+@pytest.mark.parametrize("room", PRONOUN_ROOMS)
+def test_names_are_no_pronouns(room: str) -> None:
+    counts = {path.relative_to(ROOT): pronouns(ast.parse(path.read_text(encoding="utf-8"))) for path in modules(room)}
+    worst = sorted(counts, key=lambda path: -counts[path].total())[:5]
+    places = ", ".join(f"{path} {dict(counts[path])}" for path in worst)
+    assert sum(count.total() for count in counts.values()) <= PRONOUN_ROOMS[room], places
+
+
+def test_a_pronoun_is_counted_where_it_is_given_and_not_where_it_is_read() -> None:
+    code = "def own(place, *, row): one = place + one.own; self._half = [over for over in row]; return {'told': words}"
+    assert pronouns(ast.parse(code)) == {"own": 1, "place": 1, "one": 1, "half": 1, "over": 1}
 
 
 def test_a_participle_is_counted_as_a_name_only(tmp_path: Path) -> None:
