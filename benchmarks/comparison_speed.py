@@ -29,9 +29,9 @@ def made(people: int, items: int, ratings: int) -> pd.DataFrame:
     taste, degrees = coins.integers(TASTES, size=people), coins.lognormal(0, 0.8, people)
     degrees = np.clip(np.rint(degrees * ratings / degrees.sum()), 5, items // 3).astype(int)
     owners, rated = [], []
-    for one in range(TASTES):
-        weights = np.cumsum(popularity * np.where(item_taste == one, KEEN, 1.0))
-        for person in np.flatnonzero(taste == one):
+    for cluster in range(TASTES):
+        weights = np.cumsum(popularity * np.where(item_taste == cluster, KEEN, 1.0))
+        for person in np.flatnonzero(taste == cluster):
             items_of = np.unique(np.searchsorted(weights, weights[-1] * coins.random(int(1.25 * degrees[person]) + 2)))
             rated.append(coins.permutation(items_of)[: degrees[person]])
             owners.append(np.full(rated[-1].size, person))

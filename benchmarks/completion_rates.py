@@ -102,10 +102,10 @@ def _rows_where(values: Floats2, seen: np.ndarray[tuple[int, int], np.dtype[np.b
 
 def _complete(rows: Rows, fitting: Fitting, iterations: int = 30) -> Floats2:
     """Return the optimum X of equation 2 on a planted matrix of mean 0, without centring."""
-    crowd = local_public_users(rows)
-    model = begin(crowd, fitting, lowest=-LARGEST, highest=LARGEST, scale=None)
+    public_users = local_public_users(rows)
+    model = begin(public_users, fitting, lowest=-LARGEST, highest=LARGEST, scale=None)
     model.features.mean[:] = 0.0
-    features = iterate(model, crowd, fitting, iterations).features
+    features = iterate(model, public_users, fitting, iterations).features
     fitted: Floats2 = tastes(features, rows.starts, rows.items, rows.values) @ features.vectors.T
     return fitted
 
@@ -120,8 +120,10 @@ def main(seeds: int = 10, size: int = 200) -> None:
     noise, rank = 0.5, 4
     runs = [completion_errors([0.1, 0.2, 0.4, 0.8], size=size, rank=3, noise=noise, seed=seed) for seed in range(seeds)]
     slopes = [slope(points) for points in runs]
-    constants = [one.matrix * np.sqrt(one.ratings) / (noise * np.log(one.ratings)) for points in runs for one in points]
-    shares = [one.second_moment / (np.sqrt(2) * one.matrix) for points in runs for one in points]
+    constants = [
+        point.matrix * np.sqrt(point.ratings) / (noise * np.log(point.ratings)) for points in runs for point in points
+    ]
+    shares = [point.second_moment / (np.sqrt(2) * point.matrix) for points in runs for point in points]
     errors = [sample_errors(COUNTS, items=50, rank=rank, seed=seed) for seed in range(3 * seeds)]
     falls = [slope(list(zip(COUNTS, of_seed, strict=True))) for of_seed in errors]
     bounds = [sample_bound(count, rank=rank) for count in COUNTS]

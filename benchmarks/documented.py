@@ -88,10 +88,10 @@ def run(command: str) -> tuple[dict[str, Any], str]:
 def printed(program: str) -> str:
     """Run a program here and return what it prints: its text, or ``python FILE ...``."""
     out, before = io.StringIO(), sys.argv
-    words = shlex.split(program) if program.startswith("python ") else ["python", "-"]
-    script = program if words[1] == "-" else Path(words[1]).read_text(encoding="utf-8")
+    arguments = shlex.split(program) if program.startswith("python ") else ["python", "-"]
+    script = program if arguments[1] == "-" else Path(arguments[1]).read_text(encoding="utf-8")
     try:
-        sys.argv = words[1:]
+        sys.argv = arguments[1:]
         with contextlib.redirect_stdout(out):
             exec(compile(script, "<page>", "exec"), {"__name__": "__main__"})  # our own pages'
     finally:
@@ -109,7 +109,7 @@ def faults(claim: Claim, result: dict[str, Any], output: str) -> list[str]:
     """Return what a page says otherwise than its command."""
     where = f"{claim.page}: `{claim.program}`"
     lost = [line for block in claim.blocks for line in strangers(block, output)]
-    wrong = [(one["figure"], measured(one, result)) for one in claim.figures]
+    wrong = [(figure["figure"], measured(figure, result)) for figure in claim.figures]
     return [f"{where} does not print {line!r}" for line in lost] + [
         f"{where}: documented {stated}, measured {now}" for stated, now in wrong if stated != now
     ]
@@ -125,11 +125,11 @@ def measured(figure: re.Match[str], result: dict[str, Any]) -> str:
 
 def strangers(block: str, output: str) -> Iterator[str]:
     """Yield the lines of a block that a command does not print in this order."""
-    now = iter([_words(line) for line in output.splitlines()])
-    return (line for line in block.splitlines() if _words(line) and _words(line) not in now)
+    now = iter([_tokens(line) for line in output.splitlines()])
+    return (line for line in block.splitlines() if _tokens(line) and _tokens(line) not in now)
 
 
-def _words(line: str) -> str:
+def _tokens(line: str) -> str:
     """Return a line without the characters that draw a table."""
     return " ".join(re.sub("[─━│┃┌┐└┘├┤┬┴┼┏┓┗┛┡┩╇]", " ", line).split())
 
@@ -141,8 +141,8 @@ def refresh() -> None:
             with folder_of_pages():
                 result, _ = outcome(claim.program)
             text = read(claim.page)
-            for one in reversed(claim.figures):
-                text = text[: one.start("figure")] + measured(one, result) + text[one.end("figure") :]
+            for figure in reversed(claim.figures):
+                text = text[: figure.start("figure")] + measured(figure, result) + text[figure.end("figure") :]
             (ROOT / claim.page).write_text(text, encoding="utf-8")
 
 

@@ -42,7 +42,7 @@ def people_for(file: Path, like_from: float | None, epsilon: str, seeds: int = 3
     _, _, record = describe_file(settings, partial(opened, InProcess()), block_model=False)
     every = record["answer"]["by_epsilon"][0]["rungs"] if record["answer"] else []
     needed = {rung["key"]: rung["needed"] for rung in every if rung["needed"] and rung["needed"]["value"]}
-    return {key: (one["value"], one["low"], one["high"]) for key, one in needed.items()}
+    return {key: (number["value"], number["low"], number["high"]) for key, number in needed.items()}
 
 
 def in_words(reach: Reach) -> str:

@@ -168,7 +168,7 @@ class Cluster:
         """Kill the victim; return what it was."""
         if other is not None:
             raylet = psutil.Process(other.all_processes["raylet"][0].process.pid)
-            names = [_name(one) for one in actors_below(raylet)]
+            names = [_name(actor) for actor in actors_below(raylet)]
             self._nodes.remove_node(other, allow_graceful=False)
             return f"a node with {', '.join(sorted(names)) or 'no actor'}"
         if kill.kind == "driver":

@@ -146,12 +146,12 @@ def table(rows: Iterable[Row]) -> list[str]:
     groups: dict[tuple[str, str], list[list[bool]]] = {}
     for row in rows:
         cells = groups.setdefault((row["family"], row["kind"]), [[] for _ in range(MOMENTS + 1)])
-        place = min(int(MOMENTS * row["moment"]), MOMENTS - 1) if row["killed"] else MOMENTS
-        cells[place].append(row["identical"])
+        cell = min(int(MOMENTS * row["moment"]), MOMENTS - 1) if row["killed"] else MOMENTS
+        cells[cell].append(row["identical"])
     bounds = [f"{100 * part // MOMENTS} to {100 * (part + 1) // MOMENTS} %" for part in range(MOMENTS)]
     lines = []
     for (family, kind), cells in sorted(groups.items()):
-        killed = [*cells[:MOMENTS], [one for cell in cells[:MOMENTS] for one in cell]]
+        killed = [*cells[:MOMENTS], [outcome for cell in cells[:MOMENTS] for outcome in cell]]
         shares = [f"{sum(cell)} of {len(cell)}" if cell else "" for cell in killed]
         lines.append([family, kind, *shares, str(len(cells[MOMENTS]) or "")])
     return pages.table(["family", "victim", *bounds, "all", "over before"], lines).splitlines()

@@ -64,7 +64,7 @@ def _inside(tree: Path, files: Sequence[str], log: Path, seconds: float) -> int:
     for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
         del sys.modules[name]  # they are ROOT's
     os.chdir(tree)
-    sys.path[:] = [str(tree), *(place for place in sys.path if place not in {"", str(ROOT)})]
+    sys.path[:] = [str(tree), *(entry for entry in sys.path if entry not in {"", str(ROOT)})]
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a copy has the bytecode of the clean one
     sys.dont_write_bytecode = False
     os.environ |= {"PYTHONPATH": str(tree), "XDG_CACHE_HOME": str(tree / "build")}
@@ -80,8 +80,8 @@ class Laboratory:
 
     def __init__(self, folder: Path) -> None:
         self._clean, self._copy, self._known = folder / "clean", folder / "copy", folder / "tests.jsonl"
-        for one in LOADED:
-            importlib.import_module(one)
+        for loaded in LOADED:
+            importlib.import_module(loaded)
         names = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
         )
@@ -112,12 +112,12 @@ class Laboratory:
 
     def tests(self, module: str) -> list[str]:
         """Return files whose tests are the nearest of a module's: its own, if it shows examples, and others."""
-        own = [module] if b">>>" in (self._clean / module).read_bytes() else []
-        return own + self.imports.tests(module)[:FILES]
+        own_tests = [module] if b">>>" in (self._clean / module).read_bytes() else []
+        return own_tests + self.imports.tests(module)[:FILES]
 
     def digest(self, files: Sequence[str]) -> str:
         """Return the digest of some files."""
-        return hashlib.sha256(b"".join((self._clean / one).read_bytes() for one in files)).hexdigest()[:12]
+        return hashlib.sha256(b"".join((self._clean / file).read_bytes() for file in files)).hexdigest()[:12]
 
     def _seconds(self, file: str) -> float | None:
         """Return the processor seconds of a file of tests where nothing is changed, if they pass."""
@@ -157,11 +157,11 @@ class Laboratory:
 def hand_over(copy: Path, clean: Path, dependents: set[str]) -> None:
     """Give a tree the kernels that a copy of it compiled, but for those of modules that depend on what differs."""
     for kernel in copy.rglob("*.nb[ic]"):
-        place = clean / kernel.relative_to(copy)
-        if kernel.name.partition(".")[0] not in dependents and not (place.exists() and place.samefile(kernel)):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.unlink(missing_ok=True)
-            os.link(kernel, place)
+        target = clean / kernel.relative_to(copy)
+        if kernel.name.partition(".")[0] not in dependents and not (target.exists() and target.samefile(kernel)):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            os.link(kernel, target)
 
 
 def _forget(tree: Path, modules: set[str]) -> None:

@@ -156,8 +156,8 @@ def crossings(ours: Sequence[Floats2], theirs: Sequence[Floats2]) -> float:
     models.
     """
     total = 0.0
-    for one, other in zip(map(_aligned, ours), map(_aligned, theirs), strict=True):
-        total += float(np.abs(one - other).sum()) / step_of(float(np.abs(one).max()), VECTOR_BITS)
+    for numbers, other in zip(map(_aligned, ours), map(_aligned, theirs), strict=True):
+        total += float(np.abs(numbers - other).sum()) / step_of(float(np.abs(numbers).max()), VECTOR_BITS)
     return total
 
 

@@ -48,7 +48,11 @@ def ended(mutants: Sequence[Mutant], laboratory: Laboratory, file: Path) -> list
             digest = laboratory.digest(files)
             if row is None or row["tests"] != digest:
                 code, spent, by = laboratory.test(mutant["module"], mutant["source"], files)
-                row = {"id": name, **{one: mutant[one] for one in ("module", "line", "operator")}, **changed(mutant)}
+                row = {
+                    "id": name,
+                    **{field: mutant[field] for field in ("module", "line", "operator")},
+                    **changed(mutant),
+                }
                 row |= {
                     "outcome": OUTCOMES.get(code, "killed" if code > 0 else "crashed"),
                     "by": by,
@@ -62,15 +66,15 @@ def ended(mutants: Sequence[Mutant], laboratory: Laboratory, file: Path) -> list
     return rows
 
 
-def keys(listed: Sequence[dict[str, str]]) -> set[tuple[str, ...]]:
+def keys(mutant_list: Sequence[dict[str, str]]) -> set[tuple[str, ...]]:
     """Return module and lines, before and after, of the mutants that are listed as equivalent."""
-    return {(one["module"], one["before"], one["after"]) for one in listed}
+    return {(mutant["module"], mutant["before"], mutant["after"]) for mutant in mutant_list}
 
 
-def table(rows: Sequence[Mutant], listed: Sequence[dict[str, str]]) -> pd.DataFrame:
+def table(rows: Sequence[Mutant], mutant_list: Sequence[dict[str, str]]) -> pd.DataFrame:
     """Return the mutants, each with its folder and with what becomes of it where some are listed as equivalent."""
     frame = pd.DataFrame(rows)
-    equivalents = keys(listed)
+    equivalents = keys(mutant_list)
     same = [key in equivalents for key in zip(frame.module, frame.before, frame.after, strict=True)]
     frame["outcome"] = frame.outcome.mask(frame.outcome.eq("alive") & pd.Series(same), "equivalent")
     return frame.assign(folder=frame.module.str.rpartition("/")[0])
@@ -90,15 +94,17 @@ def main(
     out: Annotated[Path, typer.Option(help="What is kept, and where mutants are tested.")] = ROOT / "build/mutants",
 ) -> None:
     """Change one thing at a time; the exit code is 1 if tests do not notice more than one in twenty."""
-    listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    modules = sorted({str(path.relative_to(ROOT)) for one in of or listed["modules"] for path in ROOT.glob(one)})
+    mutant_list = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    modules = sorted(
+        {str(path.relative_to(ROOT)) for pattern in of or mutant_list["modules"] for path in ROOT.glob(pattern)}
+    )
     job = {"modules": modules, "sample": sample, "seed": seed}
     sample_result = outside(environment("cosmic-ray", default_folder()), "cosmic_mutants", job)
     out.mkdir(parents=True, exist_ok=True)
-    mutants, equivalents = sample_result["mutants"], keys(listed["equivalent"])
+    mutants, equivalents = sample_result["mutants"], keys(mutant_list["equivalent"])
     # Who lives costs most, a minute, and these say least
-    mutants.sort(key=lambda one: (one["module"], *changed(one).values()) in equivalents)
-    frame = table(ended(mutants, Laboratory(out.absolute()), out / "mutants.jsonl"), listed["equivalent"])
+    mutants.sort(key=lambda mutant: (mutant["module"], *changed(mutant).values()) in equivalents)
+    frame = table(ended(mutants, Laboratory(out.absolute()), out / "mutants.jsonl"), mutant_list["equivalent"])
     alive = frame[frame.outcome == "alive"]
     alive.to_csv(out / "survivors.csv", index=False)
     print(pd.crosstab(frame.folder, frame.outcome, margins=True).to_string())

@@ -21,9 +21,9 @@ def _imported(source: str) -> set[str]:
     names = set[str]()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            names |= {one.name for one in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return names
 
 
@@ -31,14 +31,14 @@ class Imports:
     """Who imports whom in a tree."""
 
     def __init__(self, root: Path) -> None:
-        paths = [path.relative_to(root) for one in PACKAGES for path in (root / one).rglob("*.py")]
+        paths = [path.relative_to(root) for package in PACKAGES for path in (root / package).rglob("*.py")]
         self._files = {_name(path): path for path in paths}
         self._by: dict[str, set[str]] = defaultdict(set)
         self._many: dict[str, int] = {}
         for name, path in self._files.items():
             names = _imported((root / path).read_text(encoding="utf-8"))
             if FINDING in names:
-                names |= {one for one in self._files if one.startswith(f"{name}.")}
+                names |= {module for module in self._files if module.startswith(f"{name}.")}
             neighbours = names & self._files.keys() - {name}
             self._many[name] = len(neighbours)
             for other in neighbours:

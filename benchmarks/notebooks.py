@@ -58,9 +58,9 @@ def _run(cell: str, name: str, names: dict[str, Any]) -> None:
         print(f"Writing {written[1]}")
     elif cell.startswith("!"):
         with contextlib.redirect_stderr(sys.stdout), contextlib.suppress(SystemExit):
-            program, *words = shlex.split(cell.replace("\\\n", " ")[1:])
+            program, *arguments = shlex.split(cell.replace("\\\n", " ")[1:])
             assert program == "blindrec"
-            cli.main(words)
+            cli.main(arguments)
     else:
         tree = ast.parse(cell)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -91,7 +91,7 @@ def differences(path: Path, *, quick: bool) -> Iterator[str]:
     """Yield what a notebook's cells put out that the file does not show: other text, other numbers of figures."""
     for cell, outputs in rerun(json.loads(path.read_text(encoding="utf-8")), quick=quick):
         # Pixels differ from one release of the plotting library to another
-        now, before = ([one.get("text", "figure") for one in some] for some in (outputs, cell["outputs"]))
+        now, before = ([output.get("text", "figure") for output in some] for some in (outputs, cell["outputs"]))
         if now != before and not (quick and "quick" in cell["metadata"]):
             yield f"{path.name}: {source_of(cell)!r} prints {now}, not {before}"
 
@@ -106,7 +106,7 @@ def refresh(paths: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    named = {Path(one).stem for one in sys.argv[1:]}
+    named = {Path(path).stem for path in sys.argv[1:]}
     if unknown := named - {path.stem for path in notebooks()}:
         sys.exit(f"no notebook is named {', '.join(sorted(unknown))}; name some of docs/tutorials, or none for all")
     refresh([path for path in notebooks() if not named or path.stem in named])

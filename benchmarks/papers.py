@@ -61,12 +61,12 @@ def statements(record: dict[str, Any]) -> Iterator[Statement]:
 def text(record: dict[str, Any]) -> str:
     """Return the JSON, a line for each statement."""
 
-    def listed(name: str, rows: list[Any], margin: str) -> str:
+    def rows_text(name: str, rows: list[Any], margin: str) -> str:
         lines = f",\n{margin} ".join(json.dumps(row, ensure_ascii=False) for row in rows)
         return f"{margin}{json.dumps(name, ensure_ascii=False)}: [\n{margin} {lines}]"
 
-    papers = ",\n".join(listed(name, rows, "  ") for name, rows in record["papers"].items())
-    rest = ",\n".join(listed(name, record[name], " ") for name in ("errors", "constants"))
+    papers = ",\n".join(rows_text(name, rows, "  ") for name, rows in record["papers"].items())
+    rest = ",\n".join(rows_text(name, record[name], " ") for name in ("errors", "constants"))
     return f'{{\n "papers": {{\n{papers}}},\n{rest}\n}}\n'
 
 
@@ -104,14 +104,17 @@ def page(record: dict[str, Any]) -> str:
     parts = [INTRODUCTION.format(every.total(), counts)]
     for paper, rows in record["papers"].items():
         parts += [f"## {paper}", table(head, map(_cells, rows))]
-    rows = [(f"Theorem {one['theorem']}", f"{one['items']}", _interval(one)) for one in record["constants"]]
+    rows = [
+        (f"Theorem {constant['theorem']}", f"{constant['items']}", _interval(constant))
+        for constant in record["constants"]
+    ]
     parts += [CONSTANTS, table(("", "N", "c"), rows)]
-    parts.append("## Where the papers err\n\n" + "\n".join(f"- {one}" for one in record["errors"]))
+    parts.append("## Where the papers err\n\n" + "\n".join(f"- {error}" for error in record["errors"]))
     return "\n\n".join(parts) + "\n"
 
 
-def _interval(one: dict[str, Any]) -> str:
-    return f"{one['users']:.3g} [{one['low']:.3g}, {one['high']:.3g}]"
+def _interval(constant: dict[str, Any]) -> str:
+    return f"{constant['users']:.3g} [{constant['low']:.3g}, {constant['high']:.3g}]"
 
 
 def _cells(row: Statement) -> list[str]:

@@ -58,7 +58,7 @@ def repeated(work: Callable[[int], object], users: int) -> Took:
 def in_turns(ways: dict[str, Callable[[], Took]], passes: int = PASSES) -> dict[str, Took]:
     """Return the best pass of each way; ways take turns, so that a drift of the machine's speed meets all of them."""
     took = [{name: way() for name, way in ways.items()} for _ in range(passes)]
-    return {name: {what: min(one[name][what] for one in took) for what in took[0][name]} for name in ways}
+    return {name: {what: min(turn[name][what] for turn in took) for what in took[0][name]} for name in ways}
 
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")]

@@ -41,19 +41,19 @@ def settings() -> dict[str, str]:
 def _commands() -> Iterator[tuple[str, Any]]:
     for name, command in command_line().commands.items():
         yield f"blindrec {name}", getattr(command, "loaded", command)
-        for below, one in getattr(command, "commands", {}).items():
-            yield f"blindrec {name} {below}", getattr(one, "loaded", one)
+        for below, subcommand in getattr(command, "commands", {}).items():
+            yield f"blindrec {name} {below}", getattr(subcommand, "loaded", subcommand)
 
 
 def commands_page() -> str:
     """Return the page of all commands with their flags, in the words of their help."""
     text = "# Every command\n\nThis page is made from `--help`. Square brackets hold what is taken without the flag.\n"
     for name, command in _commands():
-        words = (command.help or "").replace("\b", "")
-        text += f"\n## {name}\n\n```text\n{words.strip()}\n```\n"
+        help_text = (command.help or "").replace("\b", "")
+        text += f"\n## {name}\n\n```text\n{help_text.strip()}\n```\n"
         rows = [
-            (f"`{', '.join([*one.opts, *one.secondary_opts])}`", getattr(one, "help", None) or "")
-            for one in command.params
+            (f"`{', '.join([*parameter.opts, *parameter.secondary_opts])}`", getattr(parameter, "help", None) or "")
+            for parameter in command.params
         ]
         text += f"\n{table(('flag', 'meaning'), rows)}\n" if rows else ""
     return text
@@ -64,8 +64,8 @@ def mechanisms_page() -> str:
     rows = []
     for name, (question, release, best) in mechanisms().items():
         ours = name in designs()
-        promise = resolve(Scenario(design=name)).account.guarantee.text if ours else public_part_of(name).promise
-        rows.append((f"`{name}`", question, release, promise, best))
+        guarantee = resolve(Scenario(design=name)).account.guarantee.text if ours else public_part_of(name).promise
+        rows.append((f"`{name}`", question, release, guarantee, best))
     heads = ("`--design`, or `--mechanism` of two tiers", "a device is asked", "it releases", "guarantee", "best for")
     return f"# Mechanisms\n\nGuarantees are the words of the code.\n\n{table(heads, rows)}\n"
 
@@ -73,7 +73,9 @@ def mechanisms_page() -> str:
 def columns_page() -> str:
     """Return the page of the keys of all results, with what tables call them and what they mean."""
     printed = {
-        one.name: one.label.strip() for some in (two_tier_experiment.COLUMNS, RECORD_COLUMNS, COLUMNS) for one in some
+        column.name: column.label.strip()
+        for some in (two_tier_experiment.COLUMNS, RECORD_COLUMNS, COLUMNS)
+        for column in some
     }
     text = (
         "# Columns of results\n\nThe keys of `--json`, of the tables in a folder, and of `frame()`. `X_low` and "
@@ -81,7 +83,7 @@ def columns_page() -> str:
         "`X_median` and `X_most` are taken over clients. A result repeats settings under the names of their flags.\n"
     )
     for title, names in sections().items():
-        rows = [(f"`{name}`", printed.get(name, ""), words) for name, words in names.items()]
+        rows = [(f"`{name}`", printed.get(name, ""), label) for name, label in names.items()]
         text += f"\n## {title}\n\n{table(('key', 'in printed tables', 'meaning'), rows)}\n"
     return text
 

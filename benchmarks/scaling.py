@@ -53,11 +53,11 @@ def parts(users: int) -> dict[str, list[dict[str, int]]]:
     """Return the options of each part's runs: more and more devices, smaller cohorts, one device an actor, cores."""
     many = min(users, 10**7)
     return {
-        "devices": [{"users": one, "workers": 2} for one in (10**5, 10**6, 10**7, 10**8) if one <= users],
+        "devices": [{"users": count, "workers": 2} for count in (10**5, 10**6, 10**7, 10**8) if count <= users],
         # At most 64 processes stand behind the cohorts
         "cohorts": [{"users": many, "workers": 2, "devices_per_actor": many // by} for by in (2, 20, 200, 2000)],
-        "single": [{"users": one, "workers": 2, "devices_per_actor": 1} for one in (10, 50) if one <= users],
-        "cores": [{"users": many, "workers": one, "cores": one} for one in (1, 2, 1, 2, 1, 2)],
+        "single": [{"users": count, "workers": 2, "devices_per_actor": 1} for count in (10, 50) if count <= users],
+        "cores": [{"users": many, "workers": count, "cores": count} for count in (1, 2, 1, 2, 1, 2)],
     }
 
 

@@ -38,13 +38,13 @@ _WHOLE = 'style="white-space:nowrap"'
 _SCRIPTED = re.compile(r"""(["'`])https://[^"'`\s]*\1""")
 
 
-def listed(entries: Any) -> Iterator[str]:
+def nav_pages(entries: Any) -> Iterator[str]:
     """Yield the pages of a navigation, in its order."""
     for entry in entries if isinstance(entries, list) else [entries]:
         if isinstance(entry, dict):
-            yield from listed(list(entry.values()))
+            yield from nav_pages(list(entry.values()))
         elif isinstance(entry, list):
-            yield from listed(entry)
+            yield from nav_pages(entry)
         else:
             yield str(entry)
 
@@ -59,8 +59,8 @@ def shelves() -> dict[str, str]:
             if str(first).endswith("/README.md"):
                 links = [
                     f"- [{name}]({os.path.relpath(at, Path(first).parent)})"
-                    for one in entries
-                    for name, at in one.items()
+                    for entry in entries
+                    for name, at in entry.items()
                 ]
                 made[first] = "\n".join([f"# {title}", "", *links]) + "\n"
     return made
@@ -77,15 +77,15 @@ def pages_made() -> dict[str, str]:
     return made | shelves() | reference_pages.pages()
 
 
-def source(place: str) -> Path:
+def source(page: str) -> Path:
     """Return the file that the site shows at a place."""
-    paths = (ROOT / "docs" / place, ROOT / place, (ROOT / "docs" / place).with_suffix(".ipynb"))
-    return next((path for path in paths if path.is_file()), ROOT / "docs" / place)
+    paths = (ROOT / "docs" / page, ROOT / page, (ROOT / "docs" / page).with_suffix(".ipynb"))
+    return next((path for path in paths if path.is_file()), ROOT / "docs" / page)
 
 
-def shown(place: str) -> str:
+def shown(page: str) -> str:
     """Return the Markdown of a page; before a notebook's stands where the reader gets it."""
-    path = source(place)
+    path = source(page)
     text = text_of(path, whole=True)
     if path.suffix == ".ipynb":
         title, rest = text.split("\n", 1)
@@ -101,19 +101,19 @@ def stands_at(path: Path) -> str:
     return re.sub(r"\.ipynb$", ".md", page.removeprefix("docs/"))
 
 
-def links(place: str, text: str) -> Iterator[tuple[re.Match[str], str]]:
+def links(page: str, text: str) -> Iterator[tuple[re.Match[str], str]]:
     """Yield the links of a page to files of the repository, each with the place on the site that it leads to."""
     for link in LINK.finditer(text):
-        target = Path(os.path.normpath(source(place).parent / link[1]))
+        target = Path(os.path.normpath(source(page).parent / link[1]))
         if target.exists() and target.is_relative_to(ROOT):
             yield link, stands_at(target)
 
 
-def moved(place: str, text: str) -> str:
+def moved(page: str, text: str) -> str:
     """Return the text of a page whose links lead to places on the site."""
     new, end = "", 0
-    for link, target in links(place, text):
-        there = os.path.relpath(target, PurePosixPath(place).parent)
+    for link, target in links(page, text):
+        there = os.path.relpath(target, PurePosixPath(page).parent)
         new, end = f"{new}{text[end : link.start()]}]({there}{link[2] or ''})", link.end()
     return new + text[end:]
 
@@ -122,7 +122,7 @@ def fetched(page: str) -> list[str]:
     """Return the addresses outside of the site that a browser would load to show an HTML page."""
     elements = [element for element in _ELEMENT.findall(page) if not _FOLLOWED.match(element)]
     styles = [*re.findall(r"<style.*?</style>", page, re.DOTALL), *elements]
-    return [one for element in elements for one in _ADDRESS.findall(element)] + _STYLE.findall("".join(styles))
+    return [address for element in elements for address in _ADDRESS.findall(element)] + _STYLE.findall("".join(styles))
 
 
 def without_addresses(script: str) -> str:
@@ -147,17 +147,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that lie outside of `docs`, and the files that pages link to."""
     from mkdocs.structure.files import File  # noqa: PLC0415 (the tests of this module need no mkdocs)
 
-    for place, text in pages_made().items():
-        files.append(File.generated(config, place, content=text))
-    for place in listed(config.nav):
-        places = [place]
-        if place.endswith(".md") and source(place).is_file():
-            places += [target for _, target in links(place, shown(place))]
-        for one in places:
-            if files.get_file_from_path(one) is None and source(one).is_file():
-                notebook = source(one).suffix == ".ipynb" and one.endswith(".md")
-                of: dict[str, Any] = {"content": shown(one)} if notebook else {"abs_src_path": str(source(one))}
-                files.append(File.generated(config, one, **of))
+    for page, text in pages_made().items():
+        files.append(File.generated(config, page, content=text))
+    for page in nav_pages(config.nav):
+        places = [page]
+        if page.endswith(".md") and source(page).is_file():
+            places += [target for _, target in links(page, shown(page))]
+        for page_path in places:
+            if files.get_file_from_path(page_path) is None and source(page_path).is_file():
+                notebook = source(page_path).suffix == ".ipynb" and page_path.endswith(".md")
+                of: dict[str, Any] = (
+                    {"content": shown(page_path)} if notebook else {"abs_src_path": str(source(page_path))}
+                )
+                files.append(File.generated(config, page_path, **of))
     return files
 
 

@@ -47,8 +47,8 @@ def main(
             if turn:
                 runs[name].append({"clock": clock, "processor": seen.processor, **seen.by_kind})
     for name, each in runs.items():
-        every = {part for one in each for part in one}
-        medians = Counter({part: statistics.median(one.get(part, 0.0) for one in each) for part in every})
+        every = {part for run in each for part in run}
+        medians = Counter({part: statistics.median(run.get(part, 0.0) for run in each) for part in every})
         clock, processor = medians.pop("clock"), medians.pop("processor")
         parts = ", ".join(f"{part} {spent:.2f}" for part, spent in medians.most_common())
         print(f"{name}: {clock:.1f} s by the clock, {processor:.2f} s of processor time ({parts})")

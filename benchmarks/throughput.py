@@ -36,7 +36,7 @@ class Marks(NoStore):
     def __init__(self, seen: Watched) -> None:
         self._seen, self.marks = seen, list[float]()
 
-    def keep(self, over: Any) -> None:  # noqa: ARG002 (it is forgotten)
+    def keep(self, record: Any) -> None:  # noqa: ARG002 (it is forgotten)
         """Look when a round is over."""
         self._look()
 
@@ -75,7 +75,7 @@ def measure(
     scenario: Scenario, workers: int, devices_per_actor: int | None, *, passes: int, ways: list[str]
 ) -> dict[str, Any]:
     """Return the best pass of each way; see `WAYS`."""
-    users, items, rated = (int(one or 0) for one in (scenario.users, scenario.items, scenario.rated))
+    users, items, rated = (int(number or 0) for number in (scenario.users, scenario.items, scenario.rated))
     with on_ray(address=None, workers=workers) as cluster:
         calls: dict[str, Callable[[], Took]] = {
             "reference": lambda: repeated(lambda many: reference(many, items, rated), users),
@@ -84,8 +84,8 @@ def measure(
             "ray": lambda: ran(scenario, cluster, devices_per_actor),
         }
         best = in_turns({way: calls[way] for way in ways}, passes)
-    for one in best.values():
-        one["to_reference"] = one["processor"] / best.get("reference", one)["processor"]
+    for figures in best.values():
+        figures["to_reference"] = figures["processor"] / best.get("reference", figures)["processor"]
     return {"users": users, "items": items, "rated": rated, "workers": workers, "passes": passes, **best}
 
 
@@ -94,10 +94,16 @@ def in_words(figures: dict[str, Any]) -> str:
     head = "", "processor, ns a device", "times the reference kernel", "devices a second by the clock", "memory, MB"
     rows = []
     for way in (name for name in WAYS if name in figures):
-        one = figures[way]
-        memory = f"{one['proportional_mb']:,.0f}" if "proportional_mb" in one else ""
+        figures_of_way = figures[way]
+        memory = f"{figures_of_way['proportional_mb']:,.0f}" if "proportional_mb" in figures_of_way else ""
         rows.append(
-            [way, f"{one['processor'] * 1e9:,.0f}", f"{one['to_reference']:.2f}", f"{1 / one['clock']:,.0f}", memory]
+            [
+                way,
+                f"{figures_of_way['processor'] * 1e9:,.0f}",
+                f"{figures_of_way['to_reference']:.2f}",
+                f"{1 / figures_of_way['clock']:,.0f}",
+                memory,
+            ]
         )
     ways = [name for name in ("inprocess", "ray") if {name, "numpy"} <= figures.keys()]
     times = ", ".join(f"{name} {figures['numpy']['processor'] / figures[name]['processor']:.1f}" for name in ways)
@@ -129,7 +135,7 @@ def main(
         scenario = Scenario(items=n, rated=w, users=users)
         figures = measure(scenario, workers, devices_per_actor, passes=passes, ways=way or [*WAYS])
         tables.append(figures | {"cores": cores, "load": [busy, psutil.getloadavg()[0]]})
-        load = " to ".join(f"{one:.1f}" for one in tables[-1]["load"])
+        load = " to ".join(f"{average:.1f}" for average in tables[-1]["load"])
         print(f"N = {n:,}, w = {w}, {users:,} devices, best of {passes}; load {load}")
         print(f"{in_words(figures)}\n")
     write_figures(json_file, tables)

@@ -30,11 +30,11 @@ def below(process: psutil.Process) -> dict[psutil.Process, str]:
 
 def alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     """Return the processes that still run, without zombies and without other processes that got the same id."""
-    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
 
 def actors_below(process: psutil.Process, *kinds: str) -> list[psutil.Process]:
     """Return the processes of a run's actors, of some kinds or all, that stem from ``process``, by their numbers."""
     names = tuple(ACTORS[kind] for kind in kinds or ACTORS)
-    processes = [one for one, line in below(process).items() if line.startswith(names)]
-    return sorted(processes, key=lambda one: one.pid)
+    processes = [process for process, line in below(process).items() if line.startswith(names)]
+    return sorted(processes, key=lambda process: process.pid)

@@ -25,14 +25,14 @@ class Watched:
 
     def __init__(self, *, own: bool = True, children: bool = True, but: Collection[psutil.Process] = ()) -> None:
         self.resident = self.proportional = 0
-        self._root, self._own, self._children, self._but = psutil.Process(), own, children, but
+        self._root, self._itself, self._children, self._but = psutil.Process(), own, children, but
         self._took, self._kinds = dict[psutil.Process, float](), dict[psutil.Process, str]()
         self._sampling, self._looking = 0.0, threading.Lock()
 
     @property
     def processor(self) -> float:
         """Processor time of all processes, ended ones among them, at the last sample [s], without that of sampling."""
-        return sum(self._took.values()) - (self._sampling if self._own else 0.0)
+        return sum(self._took.values()) - (self._sampling if self._itself else 0.0)
 
     @property
     def by_kind(self) -> Counter[str]:
@@ -47,7 +47,10 @@ class Watched:
         with self._looking:
             begin, resident, proportional = time.thread_time(), 0, 0
             below = self._root.children(recursive=True) if self._children else []
-            for process in [*([self._root] if self._own else []), *(one for one in below if one not in self._but)]:
+            for process in [
+                *([self._root] if self._itself else []),
+                *(child for child in below if child not in self._but),
+            ]:
                 try:
                     took = process.cpu_times()
                     self._took[process] = took.user + took.system

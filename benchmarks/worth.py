@@ -161,7 +161,7 @@ def crossed(head: Sequence[str], columns: Mapping[Any, str], cells: Cells) -> st
     lines: dict[tuple[str, ...], dict[Any, str]] = {}
     for begin, column, cell in cells:
         lines.setdefault(begin, {})[column] = cell
-    rows = ([*begin, *(line.get(one, "") for one in columns)] for begin, line in lines.items())
+    rows = ([*begin, *(line.get(column, "") for column in columns)] for begin, line in lines.items())
     return table([*head, *columns.values()], rows)
 
 
@@ -289,7 +289,7 @@ class Tables:
         finite = sorted({row["epsilon"] for row in self._of("local") if row["epsilon"] != "inf"})
         low, high = finite[0], finite[-1]
         users = [row["users"] for row in self._of("local")]
-        many, most = max(one for one in users if one <= 1000 * self.people), max(users)
+        many, most = max(count for count in users if count <= 1000 * self.people), max(users)
         (sets, more_sets), (pairs, more_pairs) = (
             [_in_words(self._people("local", name, epsilon)) for epsilon in (low, high)] for name in SHOWN
         )
@@ -435,9 +435,9 @@ def differing(data: Mapping[str, Record], root: Path = ROOT) -> list[str]:
         text = (root / page).read_text(encoding="utf-8")
         if replaced(text, name, block) != text:
             wrong.append(f"{page}: block {name}")
-    for name, (place, points) in PICTURES.items():
-        if name in data and digest(points(drawn_of(data[name]))).encode() not in (root / place).read_bytes():
-            wrong.append(place)
+    for name, (picture, points) in PICTURES.items():
+        if name in data and digest(points(drawn_of(data[name]))).encode() not in (root / picture).read_bytes():
+            wrong.append(picture)
     return wrong
 
 
@@ -446,9 +446,9 @@ def write(data: Mapping[str, Record], root: Path) -> None:
     for page, name, block in blocks(data):
         path = root / page
         path.write_text(replaced(path.read_text(encoding="utf-8"), name, block), encoding="utf-8")
-    for name, (place, _) in PICTURES.items():
+    for name, (picture, _) in PICTURES.items():
         if name in data:
-            draw(data[name], root / place)
+            draw(data[name], root / picture)
 
 
 def main(

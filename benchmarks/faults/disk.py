@@ -103,7 +103,7 @@ class Disk:
         if not path.is_relative_to(self.root):
             return  # the folder above is not tracked, because others use it
         if path.is_dir():
-            self._names[path] = self._listed(path)
+            self._names[path] = self._directory_names(path)
         else:
             self._content[self._file(path)] = path.read_bytes()
 
@@ -127,7 +127,7 @@ class Disk:
             self._folders.add(file)
         return file
 
-    def _listed(self, folder: Path) -> dict[str, int]:
+    def _directory_names(self, folder: Path) -> dict[str, int]:
         return {path.name: self._file(path) for path in sorted(folder.iterdir())}
 
     def lasting(self, folder: Path) -> dict[str, bytes]:
@@ -149,7 +149,7 @@ class Disk:
         return image
 
     def _keep(self, folder: Path, image: Image) -> None:
-        before, now = self._names.get(folder, {}), self._listed(folder) if folder.is_dir() else {}
+        before, now = self._names.get(folder, {}), self._directory_names(folder) if folder.is_dir() else {}
         for name in sorted({*before, *now}):
             old, new = before.get(name), now.get(name)
             file = old if old != new and self._scheduler.below(2) else new
@@ -183,4 +183,4 @@ class Disk:
                 self._content[file] = content
         if synchronized:
             for folder in (self.root, *(path for path, content in image.items() if content is None)):
-                self._names[folder] = self._listed(folder)
+                self._names[folder] = self._directory_names(folder)

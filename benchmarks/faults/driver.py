@@ -29,9 +29,9 @@ class Driver:
         self._told: deque[Any] = deque()
         self._failed: BlindrecError | None = None
 
-    def hear(self, over: Any) -> None:
+    def hear(self, record: Any) -> None:
         """Take a round, which is fetched and stored a little later; wait for that if the plan goes on in step."""
-        self._told.append(over)
+        self._told.append(record)
         slow = LONG if self._scheduler.happens("driver lags") else 1.0
         self._scheduler.at(slow * self._scheduler.delay(), self._keep)
         if self._in_step:
@@ -44,11 +44,11 @@ class Driver:
     def _keep(self) -> None:
         if not self._told or self._failed:
             return
-        over = self._told.popleft()
+        record = self._told.popleft()
         try:
             self._keeper.require_there()
-            self._witness.keeps(over)
-            self._chain.keep(over)
+            self._witness.keeps(record)
+            self._chain.keep(record)
         except BlindrecError as error:
             self._failed = error
             return

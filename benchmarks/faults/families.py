@@ -6,7 +6,7 @@ from benchmarks.faults.two_tier import BATCHES
 from benchmarks.faults.world import Family, World
 from scenarios.store.manifest import RUN
 
-FAMILIES: dict[str, Family] = {one.name: one for one in (QUERIES, CLIENTS_SERVED, BATCHES)}
+FAMILIES: dict[str, Family] = {family.name: family for family in (QUERIES, CLIENTS_SERVED, BATCHES)}
 
 
 def family_of(number: int) -> Family:
@@ -14,13 +14,13 @@ def family_of(number: int) -> Family:
     return list(FAMILIES.values())[number % len(FAMILIES)]
 
 
-def world_of(number: int, place: int) -> World:
+def world_of(number: int, index: int) -> World:
     """Return the world at a place of a history's family.
 
     Of four runs of queries two go through a shuffler, and one through two servers.
     """
     family = family_of(number)
-    world = family.worlds[place]
+    world = family.worlds[index]
     if family.name != RUN:
         return world
     return (lambda same: same, behind_shuffler, behind_servers, behind_shuffler)[number // len(FAMILIES) % 4](world)
@@ -30,6 +30,6 @@ def numbers_of(first: int, count: int, family: str | None) -> list[int]:
     """Return the next ``count`` histories from the ``first`` on, of one family or of all."""
     if family is None:
         return list(range(first, first + count))
-    many, place = len(FAMILIES), list(FAMILIES).index(family)
-    start = first + (place - first) % many
+    many, index = len(FAMILIES), list(FAMILIES).index(family)
+    start = first + (index - first) % many
     return list(range(start, start + many * count, many))

@@ -60,8 +60,8 @@ def small(scheduler: Scheduler) -> Iterator[None]:
         (fitting, "time", clock),
     ]
     with ExitStack() as stack:
-        for place in places:
-            stack.enter_context(mock.patch.object(*place))
+        for target in places:
+            stack.enter_context(mock.patch.object(*target))
         yield
 
 
@@ -95,7 +95,7 @@ class History:
         wrong = ""
         try:
             with self._disk.instead_of_the_system(), small(self._scheduler):
-                while not self._over():
+                while not self._is_finished():
                     pass
         except Violation as error:
             wrong = str(error)
@@ -104,7 +104,7 @@ class History:
         scheduler, family, cut_off = self._scheduler, self._family.name, self._witness.cut_off
         return HistoryResult(scheduler.number, family, scheduler.fired, self._attempts, cut_off, wrong, scheduler.trace)
 
-    def _over(self) -> bool:
+    def _is_finished(self) -> bool:
         """Begin or resume the run; return whether it ended, and check that its end is the right one."""
         scheduler, self._attempts = self._scheduler, self._attempts + 1
         scheduler.calm = self._attempts > DISTURBED
@@ -170,7 +170,7 @@ class History:
     def _devices(self, keeper: KeepersProcess) -> dict[str, Cohorts]:
         """Start all devices."""
         return {
-            name: Cohorts(bounds=crew.bounds, hosts=[self._site(name, crew, one, keeper) for one in crew.bounds])
+            name: Cohorts(bounds=crew.bounds, hosts=[self._site(name, crew, bounds, keeper) for bounds in crew.bounds])
             for name, crew in self._world.crews.items()
         }
 

@@ -30,23 +30,31 @@ SECRET, COINS = derive(0, "faults online"), derive(1, "faults online")
 
 
 def _world(
-    recommender: str, own: Sequence[int | None], *, epsilon: Fraction, budget: Fraction, each: int, invited: int = 0
+    recommender: str,
+    own_devices: Sequence[int | None],
+    *,
+    epsilon: Fraction,
+    budget: Fraction,
+    each: int,
+    invited: int = 0,
 ) -> World:
-    """Return a world of clients, whose ``own`` devices may also be voters; voters are in cohorts of ``each``."""
-    random = np.random.default_rng([len(own), each])
-    taste = random.integers(OBJECTS, size=(len(own), ROUNDS), dtype=np.uint8)
-    diverse = np.zeros((len(own), ROUNDS), np.bool_)
+    """Return a world of clients, whose ``own_devices`` may be voters, too; voters are in cohorts of ``each``."""
+    random = np.random.default_rng([len(own_devices), each])
+    taste = random.integers(OBJECTS, size=(len(own_devices), ROUNDS), dtype=np.uint8)
+    diverse = np.zeros((len(own_devices), ROUNDS), np.bool_)
     diverse[:, 0] = True
-    whose = np.arange(DEVICES, dtype=np.int32) % (len(own) + 1) - 1
+    whose = np.arange(DEVICES, dtype=np.int32) % (len(own_devices) + 1) - 1
     voters = PlantedVoters(client=whose, taste=taste, diverse=diverse, objects=OBJECTS, radius=1)
-    clients = {place: Client(place, likes_of(taste[place], diverse[place], OBJECTS)) for place in range(len(own))}
+    clients = {
+        client: Client(client, likes_of(taste[client], diverse[client], OBJECTS)) for client in range(len(own_devices))
+    }
     facts = PublicFacts(
         rounds=ROUNDS, objects=OBJECTS, diversity=1, radius=1, peers=2, voters=invited, epsilon=math.inf
     )
     plans = [
         ClientPlan(
             service=Service(
-                client=place,
+                client=client,
                 recommender=recommender,
                 rounds=ROUNDS,
                 objects=OBJECTS,
@@ -54,9 +62,9 @@ def _world(
                 own_device=device,
             ),
             facts=facts,
-            coin=derive(COINS, str(place)),
+            coin=derive(COINS, str(client)),
         )
-        for place, device in enumerate(own)
+        for client, device in enumerate(own_devices)
     ]
     return World(
         plan=ServingPlan(clients=tuple(plans), voters=DEVICES),
@@ -64,16 +72,16 @@ def _world(
             VOTERS: DeviceGroup(
                 kind=partial(VoterCohort, budget=budget), holdings=voters, bounds=cut(0, DEVICES, each)
             ),
-            CLIENTS: DeviceGroup(kind=ClientCohort, holdings=clients, bounds=[(0, len(own))]),
+            CLIENTS: DeviceGroup(kind=ClientCohort, holdings=clients, bounds=[(0, len(own_devices))]),
         },
         secret=SECRET,
     )
 
 
 @cache
-def votes(world: World, place: int) -> Bits2:
+def votes(world: World, client: int) -> Bits2:
     """Return what every device votes for in a client's service, shape (rounds, devices)."""
-    return all_votes(world.crews[VOTERS].holdings, SECRET, world.plan.clients[place].service)  # type: ignore[attr-defined]
+    return all_votes(world.crews[VOTERS].holdings, SECRET, world.plan.clients[client].service)  # type: ignore[attr-defined]
 
 
 class OnlineWitness(Charging):
@@ -117,22 +125,22 @@ class OnlineWitness(Charging):
         if self._offered.setdefault((offer.client, offer.round), offer.recommendation) != offer.recommendation:
             raise Violation(f"client {offer.client} was recommended two objects in round {offer.round}")
 
-    def keeps(self, over: Any) -> None:
+    def keeps(self, record: Any) -> None:
         """Refuse a client whose voters did not all enter, or who saw another recommendation than without faults."""
-        if type(over) is not ServedClient:
-            raise Violation(f"a {type(over).__name__} is kept")
-        seen = [self._offered.get((over.number, place)) for place in range(ROUNDS)]
-        entered = {(device, over.service.hex()) for device in over.served.electors.tolist()}
-        if seen != over.served.chosen.tolist() or not entered <= self.said:
-            raise Violation(f"client {over.number} is kept otherwise than it was served")
+        if type(record) is not ServedClient:
+            raise Violation(f"a {type(record).__name__} is kept")
+        seen = [self._offered.get((record.number, number)) for number in range(ROUNDS)]
+        entered = {(device, record.service.hex()) for device in record.served.electors.tolist()}
+        if seen != record.served.chosen.tolist() or not entered <= self.said:
+            raise Violation(f"client {record.number} is kept otherwise than it was served")
 
     def ends(self, outcome: Any, rounds: list[Any]) -> None:  # noqa: ARG002 (a protocol)
         """Refuse recommendations or exposures that differ from those without faults."""
         self.nothing_forgotten()
         for client_result, whole in zip(outcome, undisturbed(self._world), strict=True):
             for part in fields(Served):
-                one, other = getattr(client_result.served, part.name), getattr(whole.served, part.name)
-                if not np.array_equal(one, other, equal_nan=part.name == "exposure"):
+                value, other = getattr(client_result.served, part.name), getattr(whole.served, part.name)
+                if not np.array_equal(value, other, equal_nan=part.name == "exposure"):
                     raise Violation(
                         f"client {client_result.number} ended with other {part.name} than if nothing had happened"
                     )

@@ -81,10 +81,10 @@ def asked(query_of: Callable[[int, Fraction], Query], number: int, epsilon: Frac
     return agreement.stamped(query_of(number, epsilon))
 
 
-def _under(world: World, promise: dict[str, Any], **changes: Any) -> World:
+def _under(world: World, clauses: dict[str, Any], **changes: Any) -> World:
     """Return a world whose devices and server hold an agreement with some other promise."""
     plan: Any = world.plan
-    agreement = replace(plan.policy.agreement, **promise)
+    agreement = replace(plan.policy.agreement, **clauses)
     policy = replace(plan.policy, agreement=agreement, query_of=changes.pop("query_of", plan.policy.query_of))
     plan = replace(plan, policy=policy, agreement=agreement, learner=changes.pop("learner", plan.learner))
     kind = partial(Cohort, budget=agreement.budget, agreement=agreement)
@@ -130,8 +130,8 @@ def behind_servers(world: World) -> World:
     learner = SumLearner(mechanism=SumOfRounds(), how=Decoding(clusters=2, decoder="totals"))
     plan: Any = world.plan
     rounds = len(plan.policy.rounds)
-    promise = {"trust": TWO_SERVERS, "answers": rounds, "epsilon": plan.budget, "delta": rounds * DELTA}
-    return _under(world, promise, query_of=totals_of, learner=learner, host_kind=SharingHost)
+    clauses = {"trust": TWO_SERVERS, "answers": rounds, "epsilon": plan.budget, "delta": rounds * DELTA}
+    return _under(world, clauses, query_of=totals_of, learner=learner, host_kind=SharingHost)
 
 
 def _world(*rounds: tuple[Fraction, int, int], budget: Fraction, each: int, block: int, window: int) -> World:
@@ -159,10 +159,10 @@ def published_words(query: Query, side: str, roll: ShareRoll) -> Counts:
     """Return what a server publishes of the devices of a roll."""
     share, devices = shares_of(query)[side], roll.first + np.flatnonzero(roll.mask())
     rows = share.rows() if isinstance(share, WordShare) else expansions(share.keys(), share.width)
-    (kind,) = (one for one in KINDS if one.side == side)
+    (kind,) = (kind_of_side for kind_of_side in KINDS if kind_of_side.side == side)
     noise = NOISE(kind(SERVER_SECRETS[side], b"", LocalShares(None, [])), Totals(), query, roll)  # type: ignore[arg-type] # fetches nothing
-    words: Counts = rows[devices].sum(axis=0, dtype=np.uint32) + noise
-    return words
+    sums: Counts = rows[devices].sum(axis=0, dtype=np.uint32) + noise
+    return sums
 
 
 class _Recording:
@@ -178,12 +178,15 @@ class _Recording:
             intermediary_of(self._world.plan.agreement),
         )
         if agreement and agreement.trust == TWO_SERVERS:
-            cohorts, permit = [one.cohorts[0] for one in self._cohorts.hosts], share_permit(SECRET, SIDES[0])
+            cohorts, permit = (
+                [host_block.cohorts[0] for host_block in self._cohorts.hosts],
+                share_permit(SECRET, SIDES[0]),
+            )
             statistic, sealed = servers_here(cohorts, SECRET, SERVER_SECRETS, agreement, lambda _: None, None).ask(ask)
-            shares = [one.host.share(permit, ask.query, one.first, one.stop) for one in blocks]
+            shares = [block.host.share(permit, ask.query, block.first, block.stop) for block in blocks]
             self._answered[ask.query.id] = np.concatenate([share.heard() for share in shares]).astype(np.bool_)
             return statistic, sealed
-        releases = [one.host.ask(ask.query, one.first, one.stop) for one in blocks]
+        releases = [block.host.ask(ask.query, block.first, block.stop) for block in blocks]
         self._answered[ask.query.id] = np.concatenate([release.answered_mask() for release in releases])
         if agreement:
             return read_shuffled(ask, shuffle(ask.query, releases, agreement), agreement, LAYOUT)
@@ -239,10 +242,10 @@ class QueryWitness(Charging):
         if not np.array_equal(published.sums, published_words(query, published.side, published.roll)):
             raise Violation(f"the server of {published.side} publishes another sum of {query} than undisturbed")
 
-    def keeps(self, over: Any) -> None:
+    def keeps(self, record: Any) -> None:
         """Refuse a stored round whose releases the witness has not seen."""
-        if type(over) is not Round or (over.ask.query.id, over.digest) not in self._masks:
-            raise Violation(f"{over} is kept, and no releases are like that")
+        if type(record) is not Round or (record.ask.query.id, record.digest) not in self._masks:
+            raise Violation(f"{record} is kept, and no releases are like that")
 
     def ends(self, outcome: Any, rounds: list[Any]) -> None:
         """Refuse an end that differs from the one without faults, except in devices that were cut off."""
@@ -256,7 +259,7 @@ class QueryWitness(Charging):
             if (counts.asked, counts.answered + counts.refused + max(late, 0)) != (ask.stop - ask.first, counts.asked):
                 raise Violation(f"of {ask.stop - ask.first} devices in round {ask.query.round}, {counts} is counted")
         if self.cut_off:
-            self._only_cut_off_ones_differ(outcome, [over.digest for over in rounds])
+            self._only_cut_off_ones_differ(outcome, [record.digest for record in rounds])
             return
         same = outcome.releases_sha256 == whole.releases_sha256 and outcome.state.counts == whole.state.counts
         same &= outcome.transcripts == whole.transcripts
@@ -266,10 +269,12 @@ class QueryWitness(Charging):
     def _only_cut_off_ones_differ(self, outcome: Outcome, digests: list[bytes]) -> None:
         """Compare every round's answers with those without faults, device by device."""
         (_, answered), excused = undisturbed(self._world), set[int]()
-        for ask, one in zip(outcome.state.asked, digests, strict=True):
+        for ask, round_digest in zip(outcome.state.asked, digests, strict=True):
             query_id = ask.query.id
             excused |= self.excused.get(query_id, set())
-            differ = set((ask.first + np.flatnonzero(self._masks[query_id, one] != answered[query_id])).tolist())
+            differ = set(
+                (ask.first + np.flatnonzero(self._masks[query_id, round_digest] != answered[query_id])).tolist()
+            )
             if differ - excused:
                 raise Violation(f"devices {sorted(differ - excused)} differ in round {ask.query.round} without a cause")
 

@@ -135,7 +135,9 @@ class ServersProcess:
     def shares(self, permit: bytes, query: Query, first: int, stop: int) -> Iterator[Any]:
         """Yield shares; see `coordinator.aggregators.gathering.ShareRoute.shares`."""
         cohorts = self._cohorts.blocks(first, stop)
-        blocks = [Block(one.host, *ends, (permit,)) for one in cohorts for ends in cut(*one[1:3], self._world.block)]
+        blocks = [
+            Block(cohort.host, *ends, (permit,)) for cohort in cohorts for ends in cut(*cohort[1:3], self._world.block)
+        ]
         panel = Panel(blocks, lambda *_: None, window=self._world.window)  # the server itself looks at what arrives
         self._edge.carry(panel, query)
         for share in panel.answers():
@@ -170,9 +172,9 @@ class SimulatedServers:
         """Call both servers, one after the other; what the first one says does not keep the second one from it."""
         places, errors = [0, 1][:: 1 - 2 * self._edge.scheduler.below(2)], list[Exception]()
         self._results = [None, None]
-        for place in places:
+        for server in places:
             try:
-                self._results[place] = self._servers[place].call(method, arguments[place])
+                self._results[server] = self._servers[server].call(method, arguments[server])
             except (BlindrecError, ServerLostError) as error:
                 errors.append(error)
             self._edge.wait()
@@ -248,7 +250,9 @@ def shuffle(
 
 def blocks_of(cohorts: Cohorts, ask: Ask, size: int) -> list[Block]:
     """Return the blocks of a round of queries, one for each call."""
-    return [Block(one.host, *ends) for one in cohorts.blocks(ask.first, ask.stop) for ends in cut(*one[1:3], size)]
+    return [
+        Block(cohort.host, *ends) for cohort in cohorts.blocks(ask.first, ask.stop) for ends in cut(*cohort[1:3], size)
+    ]
 
 
 class SimulatedFleet:

@@ -70,7 +70,7 @@ def truth(world: World, query: SecondOrderQuery, features: ItemFeatures) -> list
         crew = world.crews[PRIVATE]
         cohort = cast("PrivateCohort", crew.kind(crew.holdings, SECRET, 0, crew.holdings.users))
         cohort.pin(query.model, 0, PRIVATES)
-        _TRUTH[key] = [one.payload for one in cohort.answer(query, features, 0, PRIVATES)]
+        _TRUTH[key] = [release.payload for release in cohort.answer(query, features, 0, PRIVATES)]
     return _TRUTH[key]
 
 
@@ -118,27 +118,27 @@ class BatchWitness(Witness):
                 raise Violation(f"devices {first} to {stop - 1} answered an announcement")
             return
         said = set[Any]()
-        for one in answer:
-            if type(one) is not SecondOrderRelease or not first <= one.device < stop:
-                raise Violation(f"a {type(one).__name__} leaves devices {first} to {stop - 1}")
-            if one.payload != truth(self._world, question, *public)[one.device]:
-                raise Violation(f"device {one.device} said two things")
-            said.add(_spelled(one.device, one.query_id, one.payload))
+        for release in answer:
+            if type(release) is not SecondOrderRelease or not first <= release.device < stop:
+                raise Violation(f"a {type(release).__name__} leaves devices {first} to {stop - 1}")
+            if release.payload != truth(self._world, question, *public)[release.device]:
+                raise Violation(f"device {release.device} said two things")
+            said.add(_spelled(release.device, release.query_id, release.payload))
         self.must_be_booked(said, question)
 
-    def keeps(self, over: Any) -> None:
+    def keeps(self, record: Any) -> None:
         """Refuse a stored batch whose answers the witness has not seen."""
-        if type(over) is not Batch:
-            raise Violation(f"a {type(over).__name__} is kept")
-        pairs = zip(over.devices, over.payloads, strict=True)
-        stored_lines = {_spelled(device, over.query_id, payload) for device, payload in pairs}
+        if type(record) is not Batch:
+            raise Violation(f"a {type(record).__name__} is kept")
+        pairs = zip(record.devices, record.payloads, strict=True)
+        stored_lines = {_spelled(device, record.query_id, payload) for device, payload in pairs}
         if not stored_lines <= self.said:
-            raise Violation(f"batch {over.batch} is kept otherwise than it answered")
+            raise Violation(f"batch {record.batch} is kept otherwise than it answered")
 
     def ends(self, outcome: Any, rounds: list[Any]) -> None:
         """Refuse an end that differs from the one without faults, except in devices that were cut off."""
         self.nothing_forgotten()
-        answered = {device for over in rounds for device in over.devices}
+        answered = {device for record in rounds for device in record.devices}
         missing, excused = set(range(PRIVATES)) - answered, set[int]().union(*self.excused.values())
         if missing - excused:
             raise Violation(f"devices {sorted(missing - excused)} did not answer, without a cause")

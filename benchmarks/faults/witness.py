@@ -54,7 +54,7 @@ class Witness:
     def publishes(self, query: Any, published: Any) -> None:
         """Check what one of two servers publishes of a query."""
 
-    def keeps(self, over: Any) -> None:
+    def keeps(self, record: Any) -> None:
         """Check what the server stores of a round, which must follow from the releases."""
         raise NotImplementedError
 
@@ -76,7 +76,7 @@ class Witness:
         if not said <= self.booked:
             self.read_books()
         if missing := said - self.booked:
-            devices = sorted(one[0] for one in missing)
+            devices = sorted(entry[0] for entry in missing)
             raise Violation(f"devices {devices} answered {question}, and that is not booked on the disk")
 
     def nothing_forgotten(self) -> None:
@@ -99,8 +99,8 @@ class Witness:
     def _read_on(self, content: bytes, read: bytes) -> bytes:
         """Take in the new lines of a file without its head; return how much has been read."""
         *whole, tail = content[len(read) :].split(b"\n")
-        for one in filter(None, whole[0 if read else 1 :]):
-            self.line(_entry_of(one))
+        for line in filter(None, whole[0 if read else 1 :]):
+            self.line(_entry_of(line))
         if tail and (whole or read):
             with suppress(ValueError):  # a whole line without a line break counts
                 self.line(_entry_of(tail))

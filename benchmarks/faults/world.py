@@ -50,7 +50,7 @@ class Straight:
     def __init__(self, world: World, queries: Callable[[Cohorts], Transport] | None = None) -> None:
         keeper, self._queries = Keeper(), queries
         self.devices = {
-            name: Cohorts(bounds=crew.bounds, hosts=[world.host(crew, one, keeper) for one in crew.bounds])
+            name: Cohorts(bounds=crew.bounds, hosts=[world.host(crew, bounds, keeper) for bounds in crew.bounds])
             for name, crew in world.crews.items()
         }
 

@@ -34,12 +34,12 @@ class Equality:
     equal: bool  # Whether both tests pass
 
 
-def compared(one: Counts, two: Counts, *, own_value: int, paired: bool = False) -> Equality:
+def compared(counts: Counts, two: Counts, *, own_value: int, paired: bool = False) -> Equality:
     """Compare two programs' counts."""
-    users = np.array([one.users, two.users])
-    rate = (one.counts + two.counts) / users.sum()
+    users = np.array([counts.users, two.users])
+    rate = (counts.counts + two.counts) / users.sum()
     variance = rate * (1 - rate) * (1 / users).sum()
-    gap = one.counts / one.users - two.counts / two.users
+    gap = counts.counts / counts.users - two.counts / two.users
     apart = np.divide(gap, np.sqrt(variance), out=np.zeros_like(gap), where=variance > 0)
     others = float((np.delete(apart, own_value) ** 2).sum())
     freedom = apart.size - 1

@@ -114,9 +114,9 @@ def _row(
     ours: float,
 ) -> dict[str, Any]:
     statistic: Any = ours_run.statistic
-    one = Counts(users=statistic.answered, counts=statistic.sums)
+    counts = Counts(users=statistic.answered, counts=statistic.sums)
     two = Counts(users=figures["users"], counts=np.array(figures["counts"], np.int64))
-    verdict = compared(one, two, own_value=own_value, paired=name.startswith("hadamard"))
+    verdict = compared(counts, two, own_value=own_value, paired=name.startswith("hadamard"))
     if not verdict.equal:
         raise InputError(
             f"{rival}'s {name} reports the held value {verdict.own_value:.1f} standard errors from ours, all others at "
@@ -141,6 +141,6 @@ def table(figures: Mapping[str, Any]) -> str:
             for row in rivals
             if row["oracle"] == name
         ]
-        lines.extend(f"| {name} | {rate:,.0f} | {one} |" for one in beside or ["| | | |"])
+        lines.extend(f"| {name} | {rate:,.0f} | {cell} |" for cell in beside or ["| | | |"])
     alarm = f"once in {1 / FALSE_ALARM:,.0f} times by chance"
     return "\n".join([*lines, "", f"Both release alike; a comparison would say otherwise {alarm}."])

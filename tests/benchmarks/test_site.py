@@ -11,7 +11,7 @@ from benchmarks import site
 from benchmarks.pages import ROOT, notebooks
 
 CONFIG: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-NAV = list(site.listed(CONFIG["nav"]))
+NAV = list(site.nav_pages(CONFIG["nav"]))
 OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md", "examples/README.md")
 BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 ITEM = re.compile(r" {0,3}(?:[-*+]|\d+\.) ")

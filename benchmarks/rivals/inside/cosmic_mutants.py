@@ -35,9 +35,12 @@ Places = dict[tuple[Any, ...], list[tuple[str, int]]]
 def hints(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """Yield from where to where type hints go, which nothing evaluates: lines from 1, columns from 0."""
     for node in ast.walk(ast.parse(source)):
-        for one in (getattr(node, "annotation", None), getattr(node, "returns", None)):
-            if isinstance(one, ast.expr):
-                yield (one.lineno, one.col_offset), (one.end_lineno or 0, one.end_col_offset or 0)
+        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            if isinstance(annotation, ast.expr):
+                yield (
+                    (annotation.lineno, annotation.col_offset),
+                    (annotation.end_lineno or 0, annotation.end_col_offset or 0),
+                )
 
 
 def places(module: str, source: str) -> Places:
@@ -73,16 +76,16 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     Where in the sample a place stands follows from the seed and its line alone, whatever else changes in the code.
     """
     sources = {module: Path(module).read_text(encoding="utf-8") for module in job["modules"]}
-    groups = {place: ways for module, source in sources.items() for place, ways in places(module, source).items()}
+    groups = {spot: ways for module, source in sources.items() for spot, ways in places(module, source).items()}
 
-    def rank(place: tuple[Any, ...]) -> bytes:
-        module, line, *rest = place
+    def rank(spot: tuple[Any, ...]) -> bytes:
+        module, line, *rest = spot
         text = sources[module].splitlines()[line - 1]
         return hashlib.sha256(repr((job["seed"], module, text, *rest)).encode()).digest()
 
     mutants: list[dict[str, Any]] = []
-    for place in sorted(groups, key=lambda one: (rank(one), one))[: 2 * job["sample"]]:
-        (module, line, *_), (name, occurrence) = place, random.Random(rank(place)).choice(groups[place])
+    for spot in sorted(groups, key=lambda spot: (rank(spot), spot))[: 2 * job["sample"]]:
+        (module, line, *_), (name, occurrence) = spot, random.Random(rank(spot)).choice(groups[spot])
         source = mutate_code(sources[module], get_operator(name)(), occurrence)
         if parses(source) and len(mutants) < job["sample"]:
             mutants.append({"module": module, "line": line, "operator": name.partition("/")[2], "source": source})

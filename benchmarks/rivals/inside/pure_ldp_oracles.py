@@ -27,11 +27,11 @@ BATCH = 0.2  # Seconds that the users of one batch take; between batches the clo
 
 def transformed(places: Counts) -> Counts:
     """Return the Walsh-Hadamard transform of numbers whose count is a power of two."""
-    values, half = places.astype(np.int64), 1
-    while half < values.size:
-        pairs = values.reshape(-1, 2, half)
+    values, stride = places.astype(np.int64), 1
+    while stride < values.size:
+        pairs = values.reshape(-1, 2, stride)
         values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
-        half *= 2
+        stride *= 2
     return values
 
 
@@ -84,8 +84,8 @@ class Mechanism(Oracle):
         pairs = np.array(reports, np.int64)
         rows, signs = pairs[:, :, 0], pairs[:, :, 1]
         for subset in range(1 << rows.shape[1]):
-            own = [row for row in range(rows.shape[1]) if subset >> row & 1]
-            np.add.at(self.totals, np.bitwise_xor.reduce(rows[:, own], axis=1), signs[:, own].prod(axis=1))
+            members = [row for row in range(rows.shape[1]) if subset >> row & 1]
+            np.add.at(self.totals, np.bitwise_xor.reduce(rows[:, members], axis=1), signs[:, members].prod(axis=1))
         return seconds
 
     def counts(self, values: int) -> Counts:
