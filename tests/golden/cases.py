@@ -89,7 +89,7 @@ def _designs() -> dict[str, Case]:
 def _oracles() -> dict[str, Case]:
     adapts = LONG + "--policy eliminate --epsilon 3 --design "
     return {
-        **{name: Case(RUN + f"--design {name} --epsilon 3") for name in ("grr", "olh", "hadamard")},
+        **{name: Case(RUN + f"--design {name} --epsilon 3") for name in ("grr", "olh", "hadamard", "rappor")},
         "grr, epsilon inf": Case(RUN + "--design grr --epsilon inf"),
         "olh, told rated": Case(RUN + "--design olh --told rated --epsilon 2"),
         "hadamard, 1 row": Case(RUN + "--design hadamard --rows 1"),
