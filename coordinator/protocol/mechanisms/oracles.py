@@ -438,8 +438,8 @@ class Subsets(PackedMechanism, Frequencies):
     def best_size(self, query: Query, devices: int, delta: float) -> int:
         """Return how many values a report behind a shuffler names, for so many honest devices; see `amplified`."""
         assert query.epsilon is not None  # a shuffler amplifies a finite one
-        own, epsilon = self.own(query), float(query.epsilon)
-        sizes = {"items": self.values(query) - own, "padded": own, "devices": max(devices, 1)}
+        padded, epsilon = self.own(query), float(query.epsilon)
+        sizes = {"items": self.values(query) - padded, "padded": padded, "devices": max(devices, 1)}
         return amplification.rough_set(**sizes, epsilon=epsilon, delta=delta, share=SHARE).subset_size
 
     def amplified(self, query: Query, devices: int, delta: float, share: float = SHARE) -> Query:
