@@ -64,12 +64,12 @@ def policies_of(kind: type[UserClass]) -> tuple[str, ...]:
     return POOLED if kind.pools and kind.count is UserClass.count else (ONE_ROUND, FIXED)
 
 
-def typical(own: CustomMechanism, query: Query, devices: int) -> Ints:
+def typical(custom: CustomMechanism, query: Query, devices: int) -> Ints:
     """Return the sum of so many devices' answers if all private values are equally frequent."""
-    channel = held_channel(own, query)
-    if counts_itself(own.mechanism) or isinstance(channel, Likelihood):
+    channel = held_channel(custom, query)
+    if counts_itself(custom.mechanism) or isinstance(channel, Likelihood):
         raise InputError(
-            f"{type(own.mechanism).__name__} counts in a way of its own, so that no adaptive policy can size its "
+            f"{type(custom.mechanism).__name__} counts in a way of its own, so that no adaptive policy can size its "
             f"rounds; choose {ONE_ROUND} or {FIXED}"
         )
     if isinstance(channel, IndependentBits):
@@ -80,30 +80,30 @@ def typical(own: CustomMechanism, query: Query, devices: int) -> Ints:
     return np.asarray(np.rint(devices * mean).astype(np.int64))
 
 
-def estimated(own: CustomMechanism, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
+def estimated(custom: CustomMechanism, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
     """Return the class's values and standard errors of the items of a query's pool."""
     if not isinstance(statistic, CountStatistic):
         raise InputError(f"a CountStatistic is expected here, not a {type(statistic).__name__}")
-    return _estimate(own, query, Tally(sums=statistic.sums, devices=statistic.answered))
+    return _estimate(custom, query, Tally(sums=statistic.sums, devices=statistic.answered))
 
 
-def _estimate(own: CustomMechanism, query: Query, tally: Tally) -> tuple[Floats, Floats]:
+def _estimate(custom: CustomMechanism, query: Query, tally: Tally) -> tuple[Floats, Floats]:
     question = question_of(query)
     size = question.pool.size
     if not tally.devices:
         return np.zeros(size), np.full(size, np.inf)
-    answer = guarded(own.mechanism, "estimate", query.round, question, tally)
+    answer = guarded(custom.mechanism, "estimate", query.round, question, tally)
     try:
         value, error = (np.asarray(part, np.float64) for part in answer)
     except (TypeError, ValueError):
-        raise own.fail(
+        raise custom.fail(
             "estimate", query.round, "it returned no pair of arrays; return values and their standard errors"
         ) from None
     if value.shape != (size,) or error.shape != (size,):
         problem = f"it returned shapes {value.shape} and {error.shape}; return ({size},), one an item"
-        raise own.fail("estimate", query.round, problem)
+        raise custom.fail("estimate", query.round, problem)
     if not (np.isfinite(value).all() and (error > 0).all()):
-        raise own.fail(
+        raise custom.fail(
             "estimate", query.round, "some values are not finite, or some standard errors not above 0 (inf: unknown)"
         )
     return np.ascontiguousarray(value), np.ascontiguousarray(error)
@@ -122,9 +122,9 @@ class RatedBlock:
         """Return one rated item of each device and whether it was liked; -1 for a device without ratings."""
         sizes = np.diff(self.starts)
         active = sizes > 0
-        place = self.starts[:-1] + (coins % np.maximum(sizes, 1).astype(np.uint64)).astype(np.int64)
+        at = self.starts[:-1] + (coins % np.maximum(sizes, 1).astype(np.uint64)).astype(np.int64)
         item, like = np.full(sizes.size, -1, np.int32), np.zeros(sizes.size, np.bool_)
-        item[active], like[active] = self.items[place[active]], self.likes[place[active]]
+        item[active], like[active] = self.items[at[active]], self.likes[at[active]]
         return item, like
 
 
@@ -370,11 +370,11 @@ def _kind(array: Any) -> str:
 
 
 @lru_cache(maxsize=16)
-def adapter(own: CustomMechanism) -> CustomAdapter:
+def adapter(custom: CustomMechanism) -> CustomAdapter:
     """Return the adapter of a custom mechanism, as it was admitted."""
-    return CustomAdapter(own=own)
+    return CustomAdapter(own=custom)
 
 
 def adapter_of(name: str) -> CustomAdapter | None:
     """Return the adapter of the mechanism of that name that was admitted here, or None."""
-    return adapter(own) if (own := admitted(name)) else None
+    return adapter(custom) if (custom := admitted(name)) else None

@@ -48,7 +48,7 @@ def neighbours(likes: Any, count: int) -> Scorer:
         cosines.eliminate_zeros()
         blocks.append(cosines)
     to_items = sparse.vstack(blocks).T.tocsr()
-    return lambda own: (own @ to_items).toarray()
+    return lambda ratings: (ratings @ to_items).toarray()
 
 
 def alternating(likes: Any, rank: int, ridge: float) -> Scorer:
@@ -64,9 +64,9 @@ def alternating(likes: Any, rank: int, ridge: float) -> Scorer:
         )
         model.fit(weighed(likes), show_progress=False)
 
-    def scores(own: Any) -> Floats2:
+    def scores(ratings: Any) -> Floats2:
         with threadpool_limits(limits=1, user_api="blas"):
-            tastes = model.recalculate_user(np.arange(own.shape[0]), weighed(own))
+            tastes = model.recalculate_user(np.arange(ratings.shape[0]), weighed(ratings))
         item_scores: Floats2 = np.asarray(tastes, np.float64) @ np.asarray(model.item_factors, np.float64).T
         return item_scores
 
@@ -76,7 +76,7 @@ def alternating(likes: Any, rank: int, ridge: float) -> Scorer:
 def decomposed(likes: Any, rank: int) -> Scorer:
     """Return the projection on the first right singular vectors of the likes."""
     *_, right = sparse.linalg.svds(likes.astype(np.float64), k=min(rank, min(likes.shape) - 1), random_state=0)
-    return lambda own: (own @ right.T) @ right
+    return lambda ratings: (ratings @ right.T) @ right
 
 
 def ease(likes: Any, ridge: float, counts: Matrix | None = None) -> Scorer:
@@ -101,9 +101,9 @@ def ease(likes: Any, ridge: float, counts: Matrix | None = None) -> Scorer:
         np.fill_diagonal(of_items, 0)
         return partial(sums_of_rows, of_items)
 
-    def scores(own: Any) -> Floats2:
-        dense = own.toarray()
-        item_scores: Floats2 = dense - (dense - (own @ likes.T).toarray() @ solved) / diagonal
+    def scores(ratings: Any) -> Floats2:
+        dense = ratings.toarray()
+        item_scores: Floats2 = dense - (dense - (ratings @ likes.T).toarray() @ solved) / diagonal
         return item_scores
 
     return scores
@@ -115,10 +115,10 @@ def ease_counts(likes: Any) -> Matrix:
     return co_liked(likes if people >= items else likes.T.tocsr())
 
 
-def sums_of_rows(weights: NDArray[np.float32], own: Any) -> Any:
+def sums_of_rows(weights: NDArray[np.float32], ratings: Any) -> Any:
     """Return ``own @ weights`` of people's likes, ones alone, float32, shape (people, N)."""
-    sums = np.zeros((own.shape[0], weights.shape[1]), np.float32)
-    _add_rows(own.indptr.astype(np.int64), own.indices, weights, sums)
+    sums = np.zeros((ratings.shape[0], weights.shape[1]), np.float32)
+    _add_rows(ratings.indptr.astype(np.int64), ratings.indices, weights, sums)
     return sums
 
 
@@ -129,8 +129,8 @@ def _add_rows(starts: Ints, items: Indices, weights: NDArray[np.float32], sums: 
         stop = min(first + _STRIP, sums.shape[1])
         for person in range(sums.shape[0]):
             total = sums[person, first:stop]
-            for place in range(starts[person], starts[person + 1]):
-                row = weights[items[place], first:stop]
+            for at in range(starts[person], starts[person + 1]):
+                row = weights[items[at], first:stop]
                 for column in range(total.size):
                     total[column] += row[column]
 
@@ -248,16 +248,16 @@ def chosen_constant(model: TunableModel, likes: Any, seed: int) -> float:
     shared = model.shared(shown)
 
     @cache
-    def share(place: int) -> float:
-        return _share_of_hidden(model.fit(shown, model.values[place], *shared), shown[people], masked[people])
+    def share(index: int) -> float:
+        return _share_of_hidden(model.fit(shown, model.values[index], *shared), shown[people], masked[people])
 
-    place = model.values.index(model.otherwise)
+    index = model.values.index(model.otherwise)
     while True:
-        near = [one for one in (place, place - 1, place + 1) if 0 <= one < len(model.values)]
+        near = [neighbour for neighbour in (index, index - 1, index + 1) if 0 <= neighbour < len(model.values)]
         best = max(near, key=share)  # of equal ones the first: where nothing is better it stays
-        if best == place:
-            return model.values[place]
-        place = best
+        if best == index:
+            return model.values[index]
+        index = best
 
 
 def _share_of_hidden(scorer: Scorer, shown: Any, masked: Any) -> float:
@@ -265,8 +265,8 @@ def _share_of_hidden(scorer: Scorer, shown: Any, masked: Any) -> float:
     rows = max(1, _COLUMNS // shown.shape[1])
     shares = []
     for first in range(0, shown.shape[0], rows):
-        own, hidden = shown[first : first + rows], masked[first : first + rows].toarray() > 0
-        scores = np.where(own.toarray() > 0, -np.inf, scorer(own))
+        ratings, hidden = shown[first : first + rows], masked[first : first + rows].toarray() > 0
+        scores = np.where(ratings.toarray() > 0, -np.inf, scorer(ratings))
         length = min(10, scores.shape[1])
         top = np.argpartition(-scores, length - 1, axis=1)[:, :length]
         hits = np.take_along_axis(hidden, top, axis=1).sum(axis=1)
@@ -294,12 +294,12 @@ def pair_advice(
     """
     behind = popularity - popularity.max() - 1
 
-    def inside_pool(own: Any) -> Floats2:
-        inside: Floats2 = own[:, model.pool] @ model.weights
+    def inside_pool(ratings: Any) -> Floats2:
+        inside: Floats2 = ratings[:, model.pool] @ model.weights
         return inside
 
-    def scores(own: Any) -> Floats2:
-        inside = inside_pool(own)
+    def scores(ratings: Any) -> Floats2:
+        inside = inside_pool(ratings)
         everything: Floats2 = inside.min(axis=1)[:, None] + np.broadcast_to(behind, (len(inside), popularity.size))
         everything[:, model.pool] = inside
         return everything

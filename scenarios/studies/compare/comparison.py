@@ -140,9 +140,9 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         names = ("features", "hit_rate", "ndcg", "recall", "coverage", "people")
         return pd.DataFrame(
             [
-                {**key._asdict(), **{name: getattr(one, name) for name in names}, "seconds": unit.seconds}
+                {**key._asdict(), **{name: getattr(scores, name) for name in names}, "seconds": unit.seconds}
                 for key, unit in units.items()
-                for one in unit.scores
+                for scores in unit.scores
             ]
         )
 

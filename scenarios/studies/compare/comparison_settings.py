@@ -74,7 +74,7 @@ def _numbers(name: str, number: type[float], most: float, what: str) -> BeforeVa
             numbers = {number(part) for part in parts_of(value)}
         except (TypeError, ValueError):
             numbers = set()
-        if not numbers or not all(0 < one < most for one in numbers):
+        if not numbers or not all(0 < share < most for share in numbers):
             raise InputError(f"{name} is {brief(value)}, no list of {what}")
         return tuple(sorted(numbers))
 

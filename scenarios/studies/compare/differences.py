@@ -62,8 +62,8 @@ def at_once(apart: Sequence[Difference], confidence: float = CONFIDENCE) -> Floa
 
 def _errors(differences: Sequence[Difference]) -> tuple[Floats, Floats, Floats, Floats2]:
     """Return means, their variances over people and over splits, and deviations of their samples."""
-    values = np.stack([one.values for one in differences])
-    samples = np.stack([one.samples.mean(axis=0) for one in differences])
+    values = np.stack([difference.values for difference in differences])
+    samples = np.stack([difference.samples.mean(axis=0) for difference in differences])
     deviations = samples - samples.mean(axis=1, keepdims=True)
     splits = values.shape[1]
     across = values.var(axis=1, ddof=1) / splits if splits > 1 else np.zeros(len(values))
@@ -95,33 +95,33 @@ def differences(groups: Sequence[Group], plain: Mapping[int, ListScores]) -> lis
     columns, above = [dict[str, Any]() for _ in groups], _above(groups)
     to_popularity = [{} if not is_beside_popularity(of) else _to(of, _beside(of, plain, popular=True)) for of in groups]
     to_above = [
-        {} if place is None else _to(of, _beside(of, {key.seed: one for key, _, one in groups[place]}))
-        for of, place in zip(groups, above, strict=True)
+        {} if index is None else _to(of, _beside(of, {key.seed: scores for key, _, scores in groups[index]}))
+        for of, index in zip(groups, above, strict=True)
     ]
-    for one, place, with_above in zip(columns, above, to_above, strict=True):
-        one["above"] = groups[place][0][0].mechanism if place is not None and with_above else None
+    for column, index, with_above in zip(columns, above, to_above, strict=True):
+        column["above"] = groups[index][0][0].mechanism if index is not None and with_above else None
     for name, pairs in (("to_popularity", to_popularity), ("to_above", to_above)):
-        for one, more in zip(columns, _columns(pairs, name), strict=True):
-            one.update(more)
+        for column, more in zip(columns, _columns(pairs, name), strict=True):
+            column.update(more)
     return columns
 
 
 def is_beside_popularity(of: Group) -> bool:
     """Return whether a row stands beside plain popularity: not where it is that, or no part of what is compared."""
-    key, _, one = of[0]
-    return key.trust_model != PUBLIC_RATES and (key[:2] != ("none", "popularity") or one.features)
+    key, _, scores = of[0]
+    return key.trust_model != PUBLIC_RATES and (key[:2] != ("none", "popularity") or scores.features)
 
 
 def _above(groups: Sequence[Group]) -> list[int | None]:
     """Return the place of the row above each row."""
     places, last = list[int | None](), dict[tuple[Any, ...], list[int]]()
-    for place, of in enumerate(groups):
-        key, _, one = of[0]
-        before = last.setdefault((key.trust_model, key.users, key.public, one.features), [])
+    for index, of in enumerate(groups):
+        key, _, scores = of[0]
+        before = last.setdefault((key.trust_model, key.users, key.public, scores.features), [])
         names = {other: groups[other][0][0] for other in before}
         others = [at for at, it in names.items() if it.mechanism != key.mechanism and it.epsilon in {"", key.epsilon}]
         places.append(others[-1] if others else None)
-        before.append(place)
+        before.append(index)
     return places
 
 
@@ -129,18 +129,18 @@ Numbers = Mapping[str, Sequence[float]]
 """Of each metric a mean, and those of the samples of people."""
 
 
-def _numbers(one: ListScores) -> Numbers:
-    return {name: (getattr(one, name), *one.resampled[name]) for name in METRICS}
+def _numbers(scores: ListScores) -> Numbers:
+    return {name: (getattr(scores, name), *scores.resampled[name]) for name in METRICS}
 
 
 def _beside(of: Group, others: Mapping[int, ListScores], *, popular: bool = False) -> dict[int, Numbers]:
     """Return others' numbers by split, where they are about a row's people, or plain popularity's among these."""
     numbers = dict[int, Numbers]()
-    for key, _, one in of:
+    for key, _, scores in of:
         other = others.get(key.seed)
-        if popular and one.popular is not None:
-            numbers[key.seed] = one.popular
-        elif other is not None and other.people == one.people:
+        if popular and scores.popular is not None:
+            numbers[key.seed] = scores.popular
+        elif other is not None and other.people == scores.people:
             numbers[key.seed] = _numbers(other)
     return numbers
 
@@ -151,7 +151,7 @@ def _to(of: Group, others: Mapping[int, Numbers]) -> dict[str, Difference]:
         return {}
     parts = {}
     for name in METRICS:
-        gaps = np.array([np.subtract(_numbers(one)[name], others[key.seed][name]) for key, _, one in of])
+        gaps = np.array([np.subtract(_numbers(scores)[name], others[key.seed][name]) for key, _, scores in of])
         parts[name] = Difference(gaps[:, 0], gaps[:, 1:])
     return parts
 
@@ -161,10 +161,10 @@ def _columns(pairs: Sequence[Mapping[str, Difference]], name: str) -> list[dict[
     columns = [dict[str, float | None]() for _ in pairs]
     for metric in METRICS:
         column = name if metric == METRICS[0] else f"{metric}_{name}"
-        places = [place for place, of in enumerate(pairs) if metric in of]
-        ends = at_once([pairs[place][metric] for place in places]).tolist() if places else []
+        places = [index for index, of in enumerate(pairs) if metric in of]
+        ends = at_once([pairs[index][metric] for index in places]).tolist() if places else []
         by_place = dict(zip(places, ends, strict=True))
-        for place, one in enumerate(columns):
-            numbers = by_place.get(place, (None, None, None))
+        for index, one in enumerate(columns):
+            numbers = by_place.get(index, (None, None, None))
             one |= dict(zip((column, f"{column}_low", f"{column}_high"), numbers, strict=True))
     return columns

@@ -52,13 +52,13 @@ def list_tables(settings: Comparison, key: CompareKey) -> Iterator[pd.DataFrame]
             ranked_lists(world, learned, request, people[:1], features=False)
         lists = ranked_lists(world, learned, request, people, features=features)
         scores = scores_of_lists(world, learned, people, lists, features=features)
-        person, place = np.nonzero(lists >= 0)
+        person, rank = np.nonzero(lists >= 0)
         columns = {
             **key._asdict(),
             "features": features,
-            **_ids(settings, people[person], lists[person, place]),
-            "rank": place + 1,
-            "score": scores[person, place],
+            **_ids(settings, people[person], lists[person, rank]),
+            "rank": rank + 1,
+            "score": scores[person, rank],
         }
         yield pd.DataFrame(columns)
 

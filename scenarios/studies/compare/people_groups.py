@@ -80,7 +80,7 @@ def _column(settings: Comparison, by: str) -> PeopleGroups:
         )
     rows, there = _joined(settings, table)
     places = np.full(table_of(settings).users, -1, np.int64)
-    places[rows] = column[there].map({name: place for place, name in enumerate(names)}).to_numpy(np.int64)
+    places[rows] = column[there].map({name: index for index, name in enumerate(names)}).to_numpy(np.int64)
     return PeopleGroups(tuple(names), places)
 
 

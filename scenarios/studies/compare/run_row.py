@@ -49,8 +49,8 @@ def liar_of(query: Query, world: FileWorld) -> Liar | None:
     """Return what devices are worth that lie to a query about single items; None where it is no such query."""
     if query.epsilon is None or (likes := likes_of_liar(query)) is None:
         return None
-    own = int(query.parameters[PADDED]) if query.design == "set" else 1
-    return Liar(likes, share_to_lift(likes, tenth_share(world, own)))
+    values = int(query.parameters[PADDED]) if query.design == "set" else 1
+    return Liar(likes, share_to_lift(likes, tenth_share(world, values)))
 
 
 def honest_sets(world: FileWorld, most: int) -> Liar:

@@ -42,7 +42,7 @@ def why_no_answer(settings: Comparison, units: Units, table: RatingTable) -> str
     """Return why a comparison says nothing of people like a file's; None where it does."""
     if why := too_small(table):
         return why
-    scored = [one.people for key, unit in units.items() if key[:2] == _POPULARITY[:2] for one in unit.scores]
+    scored = [scores.people for key, unit in units.items() if key[:2] == _POPULARITY[:2] for scores in unit.scores]
     if scored and (why := _too_few(min(scored), " with likes to hold out")):
         return why
     worths, _ = _worths(units, settings.seeds)

@@ -45,7 +45,7 @@ def _means(settings: Comparison, done: Done, row: tuple[str, str, str], users: i
     units = [done.get(CompareKey(*row, users, "", seed)) for seed in seeds]
     if not all(units):
         return None
-    scores = [[one.ndcg for one in unit.scores] for unit in units if unit]
+    scores = [[scores.ndcg for scores in unit.scores] for unit in units if unit]
     if not all(scores):
         return []
     return np.mean(scores, axis=0).tolist()  # type: ignore[no-any-return]

@@ -207,8 +207,8 @@ def _means(world: FileWorld, people: Ints, lists: Indices2) -> tuple[dict[str, f
     """Return the means of lists' scores, and those of each sample of people."""
     per_person = scores_per_person(lists, world.fold.holdout.of(people))
     weights, total = _weights_among(world.people, people.tobytes())
-    resampled = {name: tuple(np.round(weights @ one / total, 6).tolist()) for name, one in per_person.items()}
-    return {name: float(one.mean()) for name, one in per_person.items()}, resampled
+    resampled = {name: tuple(np.round(weights @ values / total, 6).tolist()) for name, values in per_person.items()}
+    return {name: float(values.mean()) for name, values in per_person.items()}, resampled
 
 
 def _groups(
@@ -221,17 +221,17 @@ def _groups(
     weights, groups = _weights_among(world.people, people.tobytes())[0], dict[str, tuple[GroupScores, ...]]()
     for by in settings.by:
         names, of = groups_of(settings, world, by)
-        groups[by] = tuple(_group(name, of[people] == place, weights, per_person) for place, name in enumerate(names))
+        groups[by] = tuple(_group(name, of[people] == index, weights, per_person) for index, name in enumerate(names))
     return groups
 
 
 def _group(name: str, among: Bools, weights: Floats2, per_person: Mapping[str, Floats]) -> GroupScores:
-    own = weights[:, among]
-    own[own.sum(axis=1) == 0] = 1  # a sample of nobody, in a small group
+    group_weights = weights[:, among]
+    group_weights[group_weights.sum(axis=1) == 0] = 1  # a sample of nobody, in a small group
     people, numbers = int(among.sum()), dict[str, tuple[float, ...]]()
     for metric in ("ndcg", "hit_rate") if people else ():
         values = per_person[metric][among]
-        samples = np.round(own @ values / own.sum(axis=1), 6).tolist()
+        samples = np.round(group_weights @ values / group_weights.sum(axis=1), 6).tolist()
         numbers[metric] = (float(values.mean()), *samples)
     return GroupScores(group=name, people=people, numbers=numbers)
 
@@ -265,15 +265,15 @@ def _bounded_lists(learned: LearnedScores, people: Ints, ranks: Ints, rated: Lik
     """Write lists from scores of the items with the largest bounds, and of all items where others may be as good."""
     assert learned.bounded is not None  # asked for such
     bounds, scorer = learned.bounded
-    order, own = np.argsort(-bounds, kind="stable"), learned.holds[people]
+    order, ratings = np.argsort(-bounds, kind="stable"), learned.holds[people]
     first = np.sort(order[:SCORED])
-    scores = np.ascontiguousarray(scorer(own, first.astype(np.int32)))
+    scores = np.ascontiguousarray(scorer(ratings, first.astype(np.int32)))
     _take(scores, first, ranks[first], rated.starts, rated.items, lists)
     last = np.take_along_axis(scores, np.searchsorted(first, lists[:, -1:]), axis=1)[:, 0]
     open_lists = np.flatnonzero((lists[:, -1] < 0) | (last <= bounds[order[SCORED]]))
     if open_lists.size:
         rest, again = rated.of(open_lists), np.full((open_lists.size, TOP), -1, np.int32)
-        scores = np.ascontiguousarray(scorer(own[open_lists], np.arange(bounds.size, dtype=np.int32)))
+        scores = np.ascontiguousarray(scorer(ratings[open_lists], np.arange(bounds.size, dtype=np.int32)))
         _take(scores, np.arange(bounds.size), ranks, rest.starts, rest.items, again)
         lists[open_lists] = again
     return lists
@@ -281,14 +281,14 @@ def _bounded_lists(learned: LearnedScores, people: Ints, ranks: Ints, rated: Lik
 
 def _scores(world: FileWorld, learned: LearnedScores, people: Ints, *, features: bool) -> Floats2:
     """Return people's scores of all items, shape (people, N)."""
-    own = world.matrix[people]
+    ratings = world.matrix[people]
     if learned.scorer is not None:
-        scores = learned.scorer(own if learned.holds is None else learned.holds[people])
+        scores = learned.scorer(ratings if learned.holds is None else learned.holds[people])
     else:
         shared = damped(learned.popularity, learned.noise) if features else learned.popularity
         scores = np.broadcast_to(shared, (people.size, world.items))
     if features and world.features is not None:
-        gains = world.features.gains(own @ world.features.has, own.sum(axis=1), learned.popularity)
+        gains = world.features.gains(ratings @ world.features.has, ratings.sum(axis=1), learned.popularity)
         scores = np.log(np.maximum(scores, learned.floor)) + gains
     return scores
 

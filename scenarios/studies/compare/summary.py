@@ -67,10 +67,14 @@ def summarize(
     """Return the result of a comparison as JSON values."""
     grouped: dict[tuple[Any, ...], list[tuple[CompareKey, CompareMeasurement, ListScores]]] = defaultdict(list)
     for key, unit in units.items():
-        for one in unit.scores:
-            grouped[(*key[:-1], one.features)].append((key, unit, one))
-    scores = [(key, one) for key, unit in units.items() for one in unit.scores]
-    plain = {key.seed: one for key, one in scores if key[:2] == ("none", "popularity") and not one.features}
+        for list_scores in unit.scores:
+            grouped[(*key[:-1], list_scores.features)].append((key, unit, list_scores))
+    scores = [(key, list_scores) for key, unit in units.items() for list_scores in unit.scores]
+    plain = {
+        key.seed: list_scores
+        for key, list_scores in scores
+        if key[:2] == ("none", "popularity") and not list_scores.features
+    }
     # Others were measured for the numbers of people alone
     groups = [of for of in grouped.values() if settings.is_on_grid(table.users, of[0][0].users)]
     rows = [
@@ -170,7 +174,7 @@ def _row(
     of: Sequence[tuple[CompareKey, CompareMeasurement, ListScores]], plain: Mapping[int, ListScores]
 ) -> dict[str, Any]:
     key, unit, first = of[0]
-    scores = [one for *_, one in of]
+    scores = [list_scores for *_, list_scores in of]
     columns: dict[str, Any] = {
         "trust_model": key.trust_model,
         "mechanism": key.mechanism,
@@ -181,22 +185,32 @@ def _row(
         "simulated": unit.simulated,
     }
     for name in ("hit_rate", "ndcg", "recall"):
-        columns |= _named(name, [getattr(one, name) for one in scores], [one.resampled[name] for one in scores])
-    pairs = [(one, plain[key.seed]) for key, _, one in of if key.seed in plain and plain[key.seed].people == one.people]
+        columns |= _named(
+            name,
+            [getattr(list_scores, name) for list_scores in scores],
+            [list_scores.resampled[name] for list_scores in scores],
+        )
+    pairs = [
+        (list_scores, plain[key.seed])
+        for key, _, list_scores in of
+        if key.seed in plain and plain[key.seed].people == list_scores.people
+    ]
     if len(pairs) == len(of):
         columns |= _named(
             "over_popularity",
-            [one.ndcg - other.ndcg for one, other in pairs],
-            [np.subtract(one.resampled["ndcg"], other.resampled["ndcg"]) for one, other in pairs],
+            [list_scores.ndcg - other.ndcg for list_scores, other in pairs],
+            [np.subtract(list_scores.resampled["ndcg"], other.resampled["ndcg"]) for list_scores, other in pairs],
             least=-1.0,
         )
     return {
         **columns,
-        "coverage": float(np.mean([one.coverage for one in scores])),
-        **{name: _mean_of([getattr(one, name) for one in scores]) for name in ("gini", "top_tenth")},
+        "coverage": float(np.mean([list_scores.coverage for list_scores in scores])),
+        **{name: _mean_of([getattr(list_scores, name) for list_scores in scores]) for name in ("gini", "top_tenth")},
         "constant": _mean_of([unit.constant for _, unit, _ in of]),
         "liar_likes": None if unit.liar is None else unit.liar.likes,
-        "liar_share": None if unit.liar is None else float(np.mean([one.liar.share for _, one, _ in of if one.liar])),
+        "liar_share": None
+        if unit.liar is None
+        else float(np.mean([list_scores.liar.share for _, list_scores, _ in of if list_scores.liar])),
         "seeds": len(of),
         "people": first.people,
         "seconds": float(np.mean([unit.seconds for _, unit, _ in of])),
@@ -234,7 +248,7 @@ def _reached(settings: Comparison, grouped: Grouped) -> list[dict[str, Any]]:
         key = units[0][0]
         if key.epsilon and not key.public and key.trust_model != PUBLIC_RATES and base is not None:
             name = key.trust_model, key.mechanism, features, _number(key.epsilon)
-            curves[name][key.users] = _with_samples({of.seed: one for of, _, one in units})
+            curves[name][key.users] = _with_samples({of.seed: list_scores for of, _, list_scores in units})
     if base is None or not curves:
         return []
     names, world = ("trust_model", "mechanism", "features", "epsilon"), world_of(settings, settings.seed)
@@ -254,7 +268,7 @@ def _reached(settings: Comparison, grouped: Grouped) -> list[dict[str, Any]]:
 def _base(settings: Comparison, grouped: Grouped) -> Floats | None:
     """Return the worth of the list without privacy that the target is a share of, None where that is not measured."""
     plain = {
-        (name[1], name[-1]): _with_samples({key.seed: one for key, _, one in of})
+        (name[1], name[-1]): _with_samples({key.seed: list_scores for key, _, list_scores in of})
         for name, of in grouped.items()
         if name[0] == "none" and (settings.of == "best" or (name[1] == "popularity" and not name[-1]))
     }
@@ -271,20 +285,24 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     summary = f"{result['people_in_file']:,} people, {result['items']:,} items, split {result['split_by']}"
     remark(console, f"{title}: {result['ratings']}, {summary}")
     for model, rows in groupby(result["rows"], key=lambda row: str(row["trust_model"])):
-        listed = list(rows)
-        about = f"; {said}" if (said := relation_text(listed)) else ""
-        if any(row["public"] for row in listed):
+        table_rows = list(rows)
+        about = f"; {said}" if (said := relation_text(table_rows)) else ""
+        if any(row["public"] for row in table_rows):
             _pivoted(
-                console, listed, "public", percent, f"{model}: {TRUST[model].description}; NDCG by their share{about}"
+                console,
+                table_rows,
+                "public",
+                percent,
+                f"{model}: {TRUST[model].description}; NDCG by their share{about}",
             )
-        elif any(row["epsilon"] is not None for row in listed):
-            _pivoted(console, listed, "users", whole, f"{model}: {TRUST[model].description}; NDCG by people{about}")
+        elif any(row["epsilon"] is not None for row in table_rows):
+            _pivoted(console, table_rows, "users", whole, f"{model}: {TRUST[model].description}; NDCG by people{about}")
             if model == SHUFFLED:
                 title = f"{model}: what is left if the shuffler lies: epsilon of a device's own report, by people"
-                left = [row for row in listed if row["epsilon"] != "inf" and not row["features"]]
+                left = [row for row in table_rows if row["epsilon"] != "inf" and not row["features"]]
                 _pivoted(console, left, "users", whole, title, _left)
         else:
-            show_rows(console, _COLUMNS, listed, title=f"{model}: {TRUST[model].description}", words=("mechanism",))
+            show_rows(console, _COLUMNS, table_rows, title=f"{model}: {TRUST[model].description}", words=("mechanism",))
     if reached := result["people"]:
         _people(console, reached)
     never = {(row["trust_model"], mechanism_of(row)) for row in reached if row["users"] is None}
@@ -304,13 +322,13 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
 
 def _constants(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Say which constants models of likes have, the mean over splits where a part of the likes chose them."""
-    words: dict[str, dict[str, None]] = defaultdict(dict)
+    constants: dict[str, dict[str, None]] = defaultdict(dict)
     for row in rows:
         if row["constant"] is not None and not row["features"]:
             public = "" if row["public"] is None else f" ({percent(row['public'])} public)"
-            words[f"{row['trust_model']}: {row['mechanism']}"][f"{row['constant']:.3g}{public}"] = None
+            constants[f"{row['trust_model']}: {row['mechanism']}"][f"{row['constant']:.3g}{public}"] = None
     names = {name: model.constant for name, model in MODELS.items()} | {LIFTS: "kappa"}
-    return [f"{name}: {names[name.split(': ')[1]]} {', '.join(values)}" for name, values in words.items()]
+    return [f"{name}: {names[name.split(': ')[1]]} {', '.join(values)}" for name, values in constants.items()]
 
 
 def better_rows(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -41,12 +41,12 @@ def _cells(
     by: str, row: Mapping[str, Any], of: Group, plain: Mapping[int, ListScores]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Difference]]]:
     """Yield a line for each group of people whom every split evaluates, and its numbers by column."""
-    for place, first in enumerate(of[0][2].groups[by]):
-        splits = [scores.groups[by][place] for *_, scores in of]
+    for index, first in enumerate(of[0][2].groups[by]):
+        splits = [scores.groups[by][index] for *_, scores in of]
         if not all(split.people for split in splits):
             continue
         numbers = {metric: _apart(splits, metric) for metric in METRICS}
-        others = [_popular(key.seed, scores, plain, by, place) for key, _, scores in of]
+        others = [_popular(key.seed, scores, plain, by, index) for key, _, scores in of]
         same = [other for other, split in zip(others, splits, strict=True) if other and other.people == split.people]
         if is_beside_popularity(of) and len(same) == len(splits):
             numbers |= dict(zip(COLUMNS[2:], (_apart(splits, metric, same) for metric in METRICS), strict=True))
@@ -62,19 +62,21 @@ def _apart(splits: Sequence[GroupScores], metric: str, others: Sequence[GroupSco
     return Difference(values[:, 0], values[:, 1:])
 
 
-def _popular(seed: int, scores: ListScores, plain: Mapping[int, ListScores], by: str, place: int) -> GroupScores | None:
+def _popular(seed: int, scores: ListScores, plain: Mapping[int, ListScores], by: str, index: int) -> GroupScores | None:
     """Return what popularity is worth to the same group, among a row's own people where these are but some."""
     if scores.popular_groups is not None:
-        return scores.popular_groups[by][place]
-    return plain[seed].groups[by][place] if seed in plain and plain[seed].groups else None
+        return scores.popular_groups[by][index]
+    return plain[seed].groups[by][index] if seed in plain and plain[seed].groups else None
 
 
 def best_for_groups(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return sentences that say of each group which row is worth most to it beyond popularity, where one is."""
     sentences = []
     for by, group in dict.fromkeys((line["by"], line["group"]) for line in lines):
-        own = [line for line in lines if (line["by"], line["group"]) == (by, group)]
-        private = [line for line in own if line["epsilon"] not in {None, "inf"} and line["to_popularity"] is not None]
+        group_lines = [line for line in lines if (line["by"], line["group"]) == (by, group)]
+        private = [
+            line for line in group_lines if line["epsilon"] not in {None, "inf"} and line["to_popularity"] is not None
+        ]
         if not private:
             continue
         best = max(private, key=lambda line: float(line["to_popularity"]))
@@ -93,10 +95,10 @@ def _epsilon(line: Mapping[str, Any]) -> str:
 def show_who_pays(console: Console, lines: Sequence[Mapping[str, Any]], name: Callable[..., str]) -> None:
     """Print NDCG of each group: a table for each thing that people are grouped by, a line for each row."""
     for by in dict.fromkeys(line["by"] for line in lines):
-        own = [line for line in lines if line["by"] == by]
-        groups = list(dict.fromkeys(line["group"] for line in own))
+        axis_lines = [line for line in lines if line["by"] == by]
+        groups = list(dict.fromkeys(line["group"] for line in axis_lines))
         table: dict[tuple[str, ...], dict[str, str]] = {}
-        for line in own:
+        for line in axis_lines:
             public = line["public"]
             people = short(line["users"] if public is None else round(public * line["users"]))
             row = (f"{line['trust_model']}: {name(line)}", _epsilon(line), people)

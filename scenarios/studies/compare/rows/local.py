@@ -188,9 +188,11 @@ class Directions(Row):
 
         exponents = dict[int, float]()
 
-        def scores(own: Any) -> Floats2:
-            starts, items = own.indptr.astype(np.int64), own.indices.astype(np.int32)
-            return likely(tastes, Likes(starts=starts, items=items, values=own.data > 0, count=world.items), exponents)
+        def scores(ratings: Any) -> Floats2:
+            starts, items = ratings.indptr.astype(np.int64), ratings.indices.astype(np.int32)
+            return likely(
+                tastes, Likes(starts=starts, items=items, values=ratings.data > 0, count=world.items), exponents
+            )
 
         holds = sparse.csr_array((np.where(rows.values, 1, -1), rows.items, rows.starts), (rows.users, rows.count))
         return LearnedScores(

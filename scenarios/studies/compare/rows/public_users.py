@@ -125,7 +125,7 @@ def _chosen_kappa(settings: Comparison, public: float, seed: int, _: tuple[int, 
 
     def fit(shown: Any, kappa: float, counts: NDArray[np.float32]) -> Scorer:
         weights = of_gram(lifted(shown, shown.sum(axis=0) / shown.shape[0], kappa, counts), settings.ridge or RIDGE)
-        return lambda own: own @ weights
+        return lambda ratings: ratings @ weights
 
     model = TunableModel(fit, "kappa", KAPPAS, KAPPA, shared=lambda shown: (pair_counts(shown),))
     return chosen_constant(model, likes[:, pool], seed)
@@ -134,7 +134,7 @@ def _chosen_kappa(settings: Comparison, public: float, seed: int, _: tuple[int, 
 def ratings_left(table: RatingTable, world: FileWorld) -> Rows:
     """Return everybody's ratings without those that are held out."""
     train = world.fold.train
-    every, training = (one.owners * table.count + one.items for one in (table, train))
+    every, training = (rows.owners * table.count + rows.items for rows in (table, train))
     places = np.searchsorted(training, every)  # both ascend
     in_training = training[np.minimum(places, training.size - 1)] == every
     return table.valued(np.asarray(table.values, np.float64)).where(in_training)
@@ -157,9 +157,9 @@ def completion(how: str, world: FileWorld, request: RowRequest) -> LearnedScores
     spread = max(float(np.std(public_rows.values)), 1e-9)
     everything = np.arange(world.items, dtype=np.int32)
 
-    def scores(own: Any, items: Indices = everything) -> Floats2:
-        means = own.sum(axis=1)[:, None] / np.maximum(np.diff(own.indptr), 1)[:, None]
-        above = completed(features, own, items) - (means if least is None else least)
+    def scores(ratings: Any, items: Indices = everything) -> Floats2:
+        means = ratings.sum(axis=1)[:, None] / np.maximum(np.diff(ratings.indptr), 1)[:, None]
+        above = completed(features, ratings, items) - (means if least is None else least)
         chances: Floats2 = rated[items] * ndtr(above / spread)
         return chances
 

@@ -29,7 +29,9 @@ MOST = 20_000  # Matrices of up to this many rows, people or items, are inverted
 
 def chance(world: FileWorld, request: RowRequest) -> LearnedScores:
     """Give each person a random list."""
-    return LearnedScores(popularity=np.ones(world.items), floor=1.0, scorer=lambda own: request.coins.random(own.shape))
+    return LearnedScores(
+        popularity=np.ones(world.items), floor=1.0, scorer=lambda ratings: request.coins.random(ratings.shape)
+    )
 
 
 def popularity(world: FileWorld) -> LearnedScores:
@@ -77,8 +79,8 @@ def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float) -> float:
     nats = as_float(epsilon)
 
     def excess(log_noise: float) -> float:
-        half, more = 0.5 / math.exp(log_noise), nats * math.exp(log_noise)
-        return float(special.ndtr(half - more) - math.exp(nats + special.log_ndtr(-half - more))) - delta
+        half_width, more = 0.5 / math.exp(log_noise), nats * math.exp(log_noise)
+        return float(special.ndtr(half_width - more) - math.exp(nats + special.log_ndtr(-half_width - more))) - delta
 
     return sensitivity * math.exp(scipy.optimize.brentq(excess, math.log(1e-3), math.log(1e6)))
 
