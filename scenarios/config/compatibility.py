@@ -312,7 +312,7 @@ _ABOUT: Mapping[str, Callable[[Scenario], str]] = {
         f"{scenario.mechanism.name} with {scenario.policy}; leave it out"
     ),
     "public": lambda scenario: (
-        f"which {SET} weighs with popularity, not {scenario.mechanism.name} by {scenario.decoder}"
+        f"which {SET} weighs with popularity, not {scenario.mechanism.name} by {scenario.decoder}; leave it out"
     ),
 }
 """Settings that are about some parts only, and what to say where there is none of these."""

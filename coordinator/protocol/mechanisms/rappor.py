@@ -77,26 +77,28 @@ class Rappor(Mechanism):
     policies = (ONE_ROUND, FIXED)
     ranks = True
 
-    hashes: int = Field(default=2, ge=1, le=MOST_HASHES, description="RAPPOR: bits that an item sets [2].")
+    filter_hashes: int = Field(default=2, ge=1, le=MOST_HASHES, description="RAPPOR: bits that an item sets [2].")
     filter_bits: int = Field(
         default=0, ge=0, le=MOST_BITS, description="RAPPOR: bits of a device's filter, 0 for two an item [0]."
     )
 
     def check_world(self, world: World) -> None:
         check_shape(world.items, world.rated)
-        if 0 < self.filter_bits < self.hashes:
-            raise InputError(f"filter_bits is {self.filter_bits}; give at least one for each of {self.hashes} hashes")
+        if 0 < self.filter_bits < self.filter_hashes:
+            raise InputError(
+                f"filter_bits is {self.filter_bits}; give at least one for each of {self.filter_hashes} hashes"
+            )
 
     def _bits(self, world: World) -> int:
         """Return the bits of all parts of the filter, which are of one size."""
-        bits = self.filter_bits or min(max(BITS_AN_ITEM * world.items, self.hashes), MOST_BITS)
-        return bits // self.hashes * self.hashes
+        bits = self.filter_bits or min(max(BITS_AN_ITEM * world.items, self.filter_hashes), MOST_BITS)
+        return bits // self.filter_hashes * self.filter_hashes
 
     def query(
         self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         bits = self._bits(world)
-        parameters = {HASHES: float(self.hashes), FILTER_BITS: float(bits)}
+        parameters = {HASHES: float(self.filter_hashes), FILTER_BITS: float(bits)}
         return query_of(self.name, world.items, terms, parameters=parameters, questions=bits)
 
     def check(self, query: Query) -> None:

@@ -160,8 +160,8 @@ class ResultsSweep(GridSweep):
 
     def result(self, units: Mapping[SettingKey, Values]) -> dict[str, Any]:
         """Return a row each setting: every column's mean, as its `Average` says, with ``_low`` and ``_high``."""
-        places = range(len(self.settings))
-        every = [[unit["record"] for key, unit in units.items() if key.setting == unit] for unit in places]
+        indices = range(len(self.settings))
+        every = [[unit["record"] for key, unit in units.items() if key.setting == index] for index in indices]
         means = [mean_of(self.runs.columns, records) for records in every]
         by_name = {column.name: column for column in self.runs.columns}
         shown = [by_name[name] for name in self.columns] or [

@@ -61,7 +61,7 @@ MISTAKES: dict[str, str] = {
     "run --clusters 200": "clusters is 200; give fewer than the 200 items, else any labels are right",
     "run --items 10 --rated 11": "rated is 11; it must lie between 1 and the number of items, 10",
     "run --held-out 2": "held_out is 2, which is about ratings files; give --ratings too",
-    "run --design sortition": "design is 'sortition'; choose one of maxsense, sign, anchor, multi-maxsense, grr, oue, olh, hadamard, subset, set, pairs, pairwise, totals, pair-totals, curator-items, curator-pairs, item-query, full-reveal, or your own, mypackage.mymodule:MyMechanism",
+    "run --design sortition": "design is 'sortition'; choose one of maxsense, sign, anchor, multi-maxsense, grr, oue, olh, hadamard, subset, set, pairs, pairwise, totals, pair-totals, curator-items, curator-pairs, item-query, full-reveal, rappor, or your own, mypackage.mymodule:MyMechanism",
     "run --design item-query --epsilon 1": "epsilon is 1, but item-query is not private; say inf or leave it out",
     "run --decoder oracle": "decoder is 'oracle'; choose one of centred, paper, posterior for maxsense",
     "run --policy adaptive": "policy is 'adaptive'; choose one of one-round, fixed, eliminate, item-by-item for maxsense, or your own, mypackage.mymodule:MyPolicy",

@@ -88,7 +88,7 @@ def test_a_delta_that_is_too_large_for_enough_users_is_said(monkeypatch: pytest.
 
 def test_what_a_shuffler_can_hide_is_planned_and_nothing_else() -> None:
     every = [one for one in candidates(Scenario.model_validate(WORLD), trust=TRUST) if is_predicted(one)]
-    assert {one.design for one in every} == {"grr", "oue", "subset", "set"}
+    assert {one.design for one in every} == {"grr", "oue", "subset", "set", "rappor"}
 
 
 def test_the_command_says_what_is_left(monkeypatch: pytest.MonkeyPatch, blindrec: Command, tmp_path: Path) -> None:

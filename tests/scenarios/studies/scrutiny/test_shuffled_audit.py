@@ -148,7 +148,7 @@ def test_a_bound_with_delta_holds_as_often_as_it_says() -> None:
 
 
 def test_every_design_that_a_shuffler_can_hide_is_audited() -> None:
-    assert shuffled_names() == ["grr", "oue", "subset", "set"]
+    assert shuffled_names() == ["grr", "oue", "subset", "set", "rappor"]
     assert {"maxsense", "sign"} <= set(shuffled_names(own_questions=True))
 
 

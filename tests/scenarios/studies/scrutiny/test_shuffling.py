@@ -120,7 +120,7 @@ def test_every_design_is_amplified_or_refused() -> None:
     private = {name: half for name, half in by_query().items() if half.randomizes and not half.shares}
     by_address = {name for name, half in private.items() if half.by_address}
     assert by_address >= {"maxsense", "multi-maxsense", "sign", "anchor", "pair-signs", "olh", "hadamard"}
-    assert set(private) - by_address == {*SHUFFLED, "pairs"}
+    assert set(private) - by_address == {*SHUFFLED, "pairs", "rappor"}
 
 
 def test_channels_are_refused_that_have_no_epsilon_or_another_one() -> None:
