@@ -118,6 +118,7 @@ def over_once(rows: list[Mapping[str, Any]], schedule: str) -> float:
 
 @pytest.mark.slow
 @pytest.mark.statistical
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("rung", "law"),
     [
@@ -141,6 +142,7 @@ def test_people_over_those_of_one_period_are_as_derived(rung: str, law: Mapping[
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_too_much_drift_costs_and_estimated_drift_does_not() -> None:
     """Spec I 8: local front, 600,000 people, worst period of 40 worlds."""
     worst = {}
