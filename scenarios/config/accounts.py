@@ -76,7 +76,7 @@ class Account:
         """Return what was kept of the guarantee, by what was asked and how many answered."""
         return self.guarantee
 
-    def columns(self, asks: Sequence[Ask], counts: Sequence[Counts], copies: int) -> dict[str, Any]:  # noqa: ARG002
+    def columns(self, asks: Sequence[Ask], counts: Sequence[Counts], copies: int) -> dict[str, Any]:  # noqa: ARG002 (as above)
         """Return what results say beside the guarantee, of people who stand behind so many devices each at most."""
         return {}
 

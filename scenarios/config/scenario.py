@@ -223,8 +223,8 @@ class PeriodSettings(PolicySettings):
     )
     ageing: Annotated[float, Field(ge=0)] = Field(
         default=AGEING,
-        description="Relative drift of shares a period that estimates age by: 0 pools all periods, inf reads the "
-        f"latest alone [{AGEING:g}].",
+        description="Relative drift of shares a period that estimates age by, and that schedule front renews by: 0 "
+        f"pools all periods, inf reads the latest alone [{AGEING:g}].",
     )
     ledger: NamedPath | None = Field(
         default=None,

@@ -22,8 +22,9 @@ from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.protocol.trust import read_opening, require_agreement
 from coordinator.server.rounds.rounds import ANEW, Round
 from coordinator.server.rounds.state import Ask
-from scenarios.config.files import read_object
+from scenarios.config.files import file_sha256, read_object
 from scenarios.config.mechanism_settings import code_digest
+from scenarios.config.scenario import Scenario
 from scenarios.store.manifest import AGREEMENTS, FOLDER, digest, openings_of
 from scenarios.store.record_log import Codec, Numbers, RecordLog
 from scenarios.store.whole_files import write_json
@@ -208,3 +209,39 @@ class Journal(RecordLog[Round]):
         """Whether the run began with the present code; see `scenarios.backends.session.RecordStore`."""
         manifest = self._manifest
         return manifest is None or manifest.code_sha256 == code_digest(manifest.scenario.get("policy", ""))
+
+
+_DEVICES = "devices.json"  # Whose ledger it is
+_WORLD = ("seed", "items", "rated", "users", "like", "class_shares", "cluster_shares", "drift")
+_FILE = ("columns", "duplicates", "bad_lines", "unrated", "like_from", "held_out", "split_by", "public")
+"""What devices are, beside the bytes of a file: who they are, and what they rated and like in each period.
+
+With other ratings a device would answer a question anew that its ledger takes for a repeat.
+"""
+
+
+def shared_ledger(folder: Path, scenario: Scenario) -> Path:
+    """Return the ledger of a filled-in scenario's devices in a folder, and refuse a folder of other devices.
+
+    Of another plan than theirs devices themselves refuse everything: each charge names the agreement it was made under.
+    """
+    ledger, devices = (folder / f"seed-{scenario.seed}").absolute(), _devices(scenario)
+    path = ledger / _DEVICES
+    owners = read_object(path, f"put it back as it was, or name a new folder than {folder}")
+    if owners is None:
+        try:
+            make_folder(ledger)
+            write_json(path, devices)
+        except OSError as error:
+            raise LostError(f"{path} cannot be written ({error.strerror}); free space there") from None
+    elif owners != devices:
+        names = ", ".join(name for name in devices if owners.get(name) != devices[name] and name != "sha256")
+        raise InputError(f"ledger {folder} is of devices with other {names or 'content'}; name a new folder")
+    return ledger
+
+
+def _devices(scenario: Scenario) -> dict[str, Any]:
+    values = {name: scenario.model_dump(mode="json")[name] for name in (*_WORLD, *_FILE)}
+    file = None if scenario.ratings is None else file_sha256(scenario.ratings, "ratings file")
+    values |= {"ratings": file}
+    return {**values, "sha256": digest(values)}

@@ -36,8 +36,7 @@ from scenarios.data.populations import Population, liked_share, populate
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
 from scenarios.log import write_line
-from scenarios.store.journal import Journal
-from scenarios.store.shared_ledgers import shared_ledger
+from scenarios.store.journal import Journal, shared_ledger
 from scenarios.theory.liars import Prediction, by_level, influence_of, predict_round, universal_limit
 from scenarios.theory.predictors import predictor
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faults import stopped
-from runs import Command, alike, complains, here, present, small
+from runs import Command, alike, complains, here, planted_ratings, present, small, write_movielens
 
 from actors.device import Cohort
 from actors.keeper import Keeper
@@ -238,3 +238,15 @@ def test_a_ledger_outlives_its_run_and_refuses_other_plans_and_other_devices(bli
     assert (
         blindrec(*kept, "--seed", 4).result["spent_max"] == 1.0
     )  # whose devices are others, with a ledger of their own
+
+
+@pytest.mark.parametrize("flag", [["--like-from", 4], ["--held-out", 2]])
+def test_a_ledger_is_of_one_reading_of_a_file(flag: list[Any], blindrec: Command, tmp_path: Path) -> None:
+    """Other likes would be answered anew, as the same question, by devices whose ledger takes it for a repeat."""
+    file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=20, each=10))
+    run = ["run", "--ratings", file, "--design", "set", "--backend", "inprocess", "--ledger", tmp_path / "ledger"]
+    assert blindrec(*run).code == 0
+    assert blindrec(*run).code == 0
+    refusal = blindrec(*run, *flag)
+    assert refusal.code != 0
+    assert f"is of devices with other {str(flag[0]).strip('-').replace('-', '_')}" in refusal.err
