@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator.protocol.agreement import Agreement
+from coordinator.protocol.agreement import Agreement, PlannedRound
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import SEED_BYTES
@@ -22,6 +22,7 @@ from coordinator.protocol.shares import WORD_BYTES
 from coordinator.protocol.trust_models import CURATOR, TRUST, TWO_SERVERS, TrustModel
 
 if TYPE_CHECKING:
+    from coordinator.server.rounds.scheduled import Asking
     from coordinator.server.rounds.setting import GroupGuarantee
     from coordinator.server.rounds.state import Ask, Counts
     from scenarios.config.scenario import Scenario
@@ -67,6 +68,13 @@ class Account:
     def budget(self) -> Epsilon:
         """The epsilon that devices privatize their answers with; a trusted curator gets ratings as they are."""
         return None if self.trust.name == CURATOR else self.local
+
+    def planned(self, asking: Asking) -> tuple[PlannedRound, ...]:
+        """Return the rounds of a schedule as the agreement has them: each under its share of a device's budget."""
+        return tuple(
+            PlannedRound(part.period, part.first, part.stop, None if self.budget is None else self.budget * part.share)
+            for part in asking.rounds
+        )
 
     def resumed(self, agreement: Agreement) -> Account:
         """Return the account of an interrupted run, by what was agreed when it began."""
@@ -122,7 +130,7 @@ def sums_of(queries: Sequence[Query], answered: int) -> dict[str, Any]:
     }
 
 
-def plain_account(scenario: Scenario, mechanism: MechanismKind) -> Account:
+def plain_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> Account:  # noqa: ARG001 (as others)
     """Return the account of a filled-in scenario in which nobody is trusted, or a curator."""
     trust = TRUST[mechanism.trust]
     return Account(
@@ -138,7 +146,7 @@ def plain_account(scenario: Scenario, mechanism: MechanismKind) -> Account:
     )
 
 
-def servers_account(scenario: Scenario, mechanism: MechanismKind) -> Account:
+def servers_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> Account:  # noqa: ARG001 (as others)
     """Return the account of a filled-in scenario whose devices send shares to two servers."""
     vector = scenario.settings
     assert isinstance(vector, SharedVector)  # of no other design

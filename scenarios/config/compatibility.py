@@ -82,7 +82,7 @@ def _parts(scenario: Scenario) -> Iterator[Part]:
     yield _TRUST[scenario.trust](scenario, mechanism)
     if scenario.own_questions:
         yield _own_questions_part(mechanism)
-    if scenario.periods is not None:
+    if scenario.timed:
         yield _periods_part(scenario, mechanism)
     yield _liars_part(mechanism)
     yield _advice_part(scenario, mechanism)
@@ -253,16 +253,15 @@ def _own_questions_part(mechanism: MechanismKind) -> Part:
 def _periods_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     """Return the part of periods, which a schedule asks in rounds of its own."""
     needs = {
-        ONCE: f"policy is {scenario.policy}, but over {scenario.periods} periods the schedule says who answers; leave "
-        "it out",
-        SHARES: f"periods is {scenario.periods}, but answers to {mechanism.name} estimate no shares, which could age; "
+        ONCE: f"policy is {scenario.policy}, but over periods of time the schedule says who answers; leave it out",
+        SHARES: f"time counts, but answers to {mechanism.name} estimate no shares, which could age; "
         "choose set or a frequency oracle",
         POINTS: f"decoder is {scenario.decoder!r}, but labels of estimates that age are read by k-means; leave it out",
     }
 
     def refused(scenario: Scenario) -> str | None:
-        if scenario.ratings is not None:
-            return f"periods is {scenario.periods} of a file; blindrec years FILE measures a file's own periods"
+        if scenario.public:
+            return f"public is {scenario.public:g}; over periods of time nobody's ratings are public, leave one out"
         if scenario.malicious:
             return f"malicious is {scenario.malicious:g}; what liars do over periods is not known, leave one out"
         return None

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from scenarios.config.scenario import Scenario
 
 
-def asking_of(scenario: Scenario) -> Asking:
-    """Return the rounds of a filled-in scenario with periods."""
-    return _asking(
-        scenario.schedule, scenario.periods or 1, scenario.trust == LOCAL, scenario.ageing, scenario.world.users
-    )
+def asking_of(scenario: Scenario, arrivals: tuple[int, ...] | None = None) -> Asking:
+    """Return the rounds of a scenario over periods, of devices that arrive in each, by default in the first."""
+    periods = scenario.periods or 1
+    every = arrivals or (scenario.world.users, *[0] * (periods - 1))
+    return _asking(scenario.schedule, periods, scenario.trust == LOCAL, scenario.ageing, every)
 
 
 @lru_cache(maxsize=64)
-def _asking(name: str, periods: int, alone: bool, ageing: float, users: int) -> Asking:
+def _asking(name: str, periods: int, alone: bool, ageing: float, arrivals: tuple[int, ...]) -> Asking:
     from coordinator.server.rounds.scheduled import asking, renewal_share  # noqa: PLC0415 (numerical)
 
     horizon = Horizon(periods=periods, alone=alone, renewal=renewal_share(ageing))
-    return asking(named_schedule(name), horizon, users)
+    return asking(named_schedule(name), horizon, arrivals)
 
 
 def named_schedule(name: str) -> Schedule:

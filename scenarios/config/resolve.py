@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.agreement import Agreement
+from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.custom_adapter import adapter
@@ -48,6 +49,7 @@ class ResolvedRun:
     public: PublicCounts | None = None  # What people with public ratings like, where a file has some
     begun: Agreement | None = None  # Of an interrupted run
     asking: Asking | None = None  # The rounds of a schedule, where time counts
+    new_items: tuple[Indices, ...] = ()  # That come with the second period, where time counts, and each later one
 
     @cached_property
     def mechanism(self) -> MechanismKind:
@@ -90,8 +92,7 @@ class ResolvedRun:
         """What was promised, as devices and whoever stands between them and the server hold it."""
         agreement = replace(self.account.agreement, designs=self.learner.asks)
         if self.asking is not None:
-            share = None if self.account.budget is None else self.account.budget / self.asking.answers
-            agreement = replace(agreement, rounds=tuple(part._replace(epsilon=share) for part in self.asking.rounds))
+            agreement = replace(agreement, rounds=self.account.planned(self.asking))
         return self.begun or agreement
 
     @cached_property
@@ -129,7 +130,7 @@ class ResolvedRun:
         if self.asking is not None:
             from coordinator.server.rounds.scheduled import Scheduled  # noqa: PLC0415 (numerical)
 
-            return Scheduled(setting=self.setting, plan=self.asking.rounds)
+            return Scheduled(setting=self.setting, plan=self.agreement.rounds)
         if ":" not in name:
             from coordinator.server.parts import policy_of  # noqa: PLC0415 (numerical)
             from coordinator.server.rounds.policies import PolicyOptions  # noqa: PLC0415
@@ -157,7 +158,12 @@ class ResolvedRun:
             from coordinator.server.rounds.scheduled import AgeingLearner  # noqa: PLC0415 (numerical)
 
             assert isinstance(self.design, InWorld)  # as that of all mechanisms that estimate shares
-            return AgeingLearner(design=self.design, clusters=self.world.clusters, ageing=scenario.ageing)
+            return AgeingLearner(
+                design=self.design,
+                clusters=self.world.clusters,
+                ageing=scenario.ageing,
+                new_items=self.new_items,
+            )
         options = LearnerOptions(
             decoder=scenario.decoder,
             confidence=scenario.confidence,
@@ -170,12 +176,21 @@ class ResolvedRun:
         return learner_of(mechanism, self.public_world, options)
 
 
-def resolve(scenario: Scenario, public: PublicCounts | None = None) -> ResolvedRun:
-    """Return the run of a scenario, of a file's once this has filled it in; an `InputError` says what cannot be."""
+def resolve(
+    scenario: Scenario,
+    public: PublicCounts | None = None,
+    arrivals: tuple[int, ...] | None = None,
+    new_items: tuple[Indices, ...] = (),
+) -> ResolvedRun:
+    """Return the run of a scenario, of a file's once this has filled it in; an `InputError` says what cannot be.
+
+    Where time counts ``arrivals`` are the devices that arrive in each period, by default all in the first, and
+    ``new_items`` the items that come with the second period and each later one.
+    """
     check(scenario)
     filled, asking = scenario.filled, None
     if filled.periods is not None:
-        asking = asking_of(filled)
+        asking = asking_of(filled, arrivals)
         rounds = {"policy": SCHEDULED, "answers_per_device": asking.answers, "rounds": len(asking.rounds)}
         filled = filled.model_copy(update=rounds)
     block = block_of(filled) if filled.ratings is None else None
@@ -183,8 +198,10 @@ def resolve(scenario: Scenario, public: PublicCounts | None = None) -> ResolvedR
 
     def having(settings: Settings) -> ResolvedRun:
         settled = filled.model_copy(update={"settings": settings})
-        account = _ACCOUNTS.get(filled.trust, plain_account)(settled, filled.mechanism)
-        run = ResolvedRun(settled, replace(world, epsilon=account.local), account, public, asking=asking)
+        account = _ACCOUNTS.get(filled.trust, plain_account)(settled, filled.mechanism, asking)
+        run = ResolvedRun(
+            settled, replace(world, epsilon=account.local), account, public, asking=asking, new_items=new_items
+        )
         _check_ranges(run)
         return run
 
@@ -195,11 +212,11 @@ def resolve(scenario: Scenario, public: PublicCounts | None = None) -> ResolvedR
     best = filled.settings.settle(run.world, filled.decoder)
     run = run if best == run.scenario.settings else having(best)
     assert isinstance(run.account, ShuffledAccount)  # as before
-    best = sizes_behind_shuffler(run.scenario, run.mechanism)
+    best = sizes_behind_shuffler(run.scenario, run.mechanism, asking)
     return run if best == run.scenario.settings else having(best)
 
 
-_ACCOUNTS: dict[str, Callable[[Scenario, MechanismKind], Account]] = {
+_ACCOUNTS: dict[str, Callable[[Scenario, MechanismKind, Asking | None], Account]] = {
     SHUFFLED: shuffled_account,
     TWO_SERVERS: servers_account,
 }

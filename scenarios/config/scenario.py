@@ -32,6 +32,7 @@ from scenarios.config.settings import (
     ExperimentScenario,
     FeatureColumns,
     Features,
+    FilePeriod,
     HeldOut,
     LikeFrom,
     Malicious,
@@ -210,16 +211,18 @@ class PeriodSettings(PolicySettings):
 
     periods: Annotated[int, Field(ge=1, le=MOST_PERIODS)] | None = Field(
         default=None,
-        description="Periods of time, such as months, in each of which ratings are frozen; epsilon is for all of them "
-        "together [time does not count].",
+        description="Periods of time, such as months, in each of which ratings are frozen, of a file its last ones; "
+        "epsilon is for all of them together [time does not count].",
     )
+    period: FilePeriod = None
     schedule: str = Field(
         default="once",
         description=f"Who answers in which period, under which part of a device's epsilon: {', '.join(NAMES)}, or your "
         f"own {OWN} [once].",
     )
     drift: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="P(an item moves to another cluster from one period to the next) [0]."
+        default=0.0,
+        description="Without a file: P(an item moves to another cluster from one period to the next) [0].",
     )
     ageing: Annotated[float, Field(ge=0)] = Field(
         default=AGEING,
@@ -258,7 +261,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
     """
 
     brought: ClassVar[dict[str, tuple[str, ...]]] = {
-        "ratings": ("items", "like", "class_shares", "cluster_shares"),
+        "ratings": ("items", "like", "class_shares", "cluster_shares", "drift"),
         "features": (),
     }
 
@@ -374,6 +377,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
                     "like_from",
                     "held_out",
                     "split_by",
+                    "period",
                     "features",
                     "public",
                 ),
@@ -409,10 +413,15 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
             assume_malicious=liars,
         )
 
+    @property
+    def timed(self) -> bool:
+        """Whether time counts; a file says how many periods of a kind it has."""
+        return self.periods is not None or self.period is not None
+
     def again(self) -> dict[str, Any]:
         """Return the values that run this scenario again; a schedule says its rounds itself."""
         values, follows = super().again(), {"policy", "rounds", "answers_per_device"}
-        return values if self.periods is None else {key: values[key] for key in values if key not in follows}
+        return {key: values[key] for key in values if key not in follows} if self.timed else values
 
     def flat(self) -> dict[str, Any]:
         """Return the scenario as flat JSON values, as `blindrec run` takes them."""

@@ -52,6 +52,23 @@ Malicious = Annotated[
 ]
 Target = Literal["best", "popularity"]
 """The list without privacy that shares of a target are about: the best one, or popularity."""
+
+
+def _period(value: Any) -> Any:
+    if value is None:
+        return None
+    name, days = str(value), str(value).removesuffix("d")
+    if name not in {"month", "quarter", "year"} and not (name.endswith("d") and days.isdigit() and int(days) > 0):
+        raise InputError(f"period is {brief(value)}; choose month, quarter, year, or a number of days such as 30d")
+    return name
+
+
+MOST_OF_FILE = 24  # Periods of a file, where nobody says how many
+FilePeriod = Annotated[
+    str | None,
+    BeforeValidator(_period),
+    Field(description="A file's periods: month, quarter, year, or days such as 30d [month]."),
+]
 SplitBy = Annotated[
     Literal["random", "time", "global-time"],
     Field(

@@ -48,10 +48,10 @@ from coordinator.server.design import Design
 from scenarios.config.accounts import Account, Guarantee, RoundSize, group_delta, most_spent
 from scenarios.config.admission import require_same_everywhere
 from scenarios.config.custom_kinds import CustomSettings, custom_of
-from scenarios.config.planned_periods import asking_of
 from scenarios.config.scenario import ADDED, EXACT, EXPECTED, SMALLEST, TELL, Scenario
 
 if TYPE_CHECKING:
+    from coordinator.server.rounds.scheduled import Asking
     from coordinator.server.rounds.setting import GroupGuarantee
     from coordinator.server.rounds.state import Ask, Counts
 
@@ -177,14 +177,13 @@ def answer_share(scenario: Scenario) -> tuple[Fraction, float]:
     return share, delta
 
 
-def smallest_round(scenario: Scenario, mechanism: MechanismKind) -> RoundSize:
+def smallest_round(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None = None) -> RoundSize:
     """Return how many devices the smallest round of a filled-in scenario asks."""
     users = scenario.world.users
-    if scenario.policy == ONE_ROUND:
-        return RoundSize(users)
-    if scenario.policy in (FIXED, SCHEDULED):
-        fixed = users * scenario.answers_per_device // scenario.rounds
-        return RoundSize(fixed if scenario.policy == FIXED else asking_of(scenario).smallest)
+    if scenario.policy == ONE_ROUND or asking is not None:
+        return RoundSize(users if asking is None else asking.smallest)
+    if scenario.policy == FIXED:
+        return RoundSize(users * scenario.answers_per_device // scenario.rounds)
     if scenario.smallest_round:
         return RoundSize(min(users, scenario.smallest_round))
     most = RoundSize(max(1, users // SMALLEST), f"a {SMALLEST}th of the users")
@@ -205,10 +204,15 @@ def smallest_round(scenario: Scenario, mechanism: MechanismKind) -> RoundSize:
     return RoundSize(size, "the size with which the policy should ask for the fewest users in all")
 
 
-def shuffled_account(scenario: Scenario, mechanism: MechanismKind) -> ShuffledAccount:
+def shuffled_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> ShuffledAccount:
     """Return the account of a filled-in scenario behind a shuffler."""
     assert scenario.epsilon is not None  # refused before
-    smallest, honest = smallest_round(scenario, mechanism), 1 - (scenario.assume_malicious or 0.0)
+    if asking is not None and not asking.equal:
+        raise InputError(
+            f"schedule {scenario.schedule} has unequal shares, of which a shuffler's plan is certified for set alone, "
+            f"not {mechanism.name}; choose set, or split"
+        )
+    smallest, honest = smallest_round(scenario, mechanism, asking), 1 - (scenario.assume_malicious or 0.0)
     counted, answers = (scenario.expected_answers or EXPECTED) * honest, scenario.answers_per_device
     clauses: dict[str, Any] = {
         "trust": SHUFFLED,
@@ -232,7 +236,7 @@ def shuffled_account(scenario: Scenario, mechanism: MechanismKind) -> ShuffledAc
     devices = math.floor(smallest.devices * counted)
     _require_delta(scenario, devices, least=devices)
     # Sizes that are open are chosen first, so that the bound is computed for what will be asked, and once
-    settled = scenario.model_copy(update={"settings": sizes_behind_shuffler(scenario, mechanism)})
+    settled = scenario.model_copy(update={"settings": sizes_behind_shuffler(scenario, mechanism, asking)})
     reports, share_delta = ShuffledReports.of(settled, mechanism), answer_share(scenario)[1]
     plan = _plan(reports, scenario.epsilon, answers, share_delta, devices) if composes(scenario) else None
     if plan is not None:
@@ -298,7 +302,7 @@ def _groups(mechanism: MechanismKind, scenario: Scenario, guarantee: GroupGuaran
     return policy.rehearsal(scenario.world.users)  # type: ignore[union-attr] # groups behind a shuffler
 
 
-def sizes_behind_shuffler(scenario: Scenario, mechanism: MechanismKind) -> Settings:
+def sizes_behind_shuffler(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> Settings:
     """Return settings in which a subset has as many values as are best for the central epsilon, if none was given."""
     settings = scenario.settings
     if getattr(settings, "chosen", None) != 0 or scenario.policy == GROUPS:  # groups choose for each question
@@ -307,15 +311,15 @@ def sizes_behind_shuffler(scenario: Scenario, mechanism: MechanismKind) -> Setti
     query = ShuffledReports.of(scenario, mechanism).query(epsilon)
     from coordinator.protocol.mechanisms import subsets_of  # noqa: PLC0415 (numerical)
 
-    size = subsets_of(query).best_size(query, honest_devices(scenario, mechanism), delta)
+    size = subsets_of(query).best_size(query, honest_devices(scenario, mechanism, asking), delta)
     sizes = {CHOSEN: size, PADDED: int(query.parameters.get(PADDED, 0))}
     return settings.model_copy(update={name: sizes[name] for name in sizes if name in type(settings).model_fields})
 
 
-def honest_devices(scenario: Scenario, mechanism: MechanismKind) -> int:
+def honest_devices(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> int:
     """Return how many honest devices of its smallest round a filled-in scenario counts on."""
     honest = (scenario.expected_answers or EXPECTED) * (1 - (scenario.assume_malicious or 0.0))
-    return math.floor(smallest_round(scenario, mechanism).devices * honest)
+    return math.floor(smallest_round(scenario, mechanism, asking).devices * honest)
 
 
 @lru_cache(maxsize=1 << 8)

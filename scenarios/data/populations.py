@@ -12,9 +12,13 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.estimates import PublicCounts
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import GROUPS
+from coordinator.protocol.rating_table import Likes
 from scenarios.config.block_world import block_of
+from scenarios.config.planned_periods import asking_of
+from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
-from scenarios.data.datasets import read_for
+from scenarios.data.datasets import RatingTable, read_for
+from scenarios.data.rating_periods import MONTH, RatingPeriods, first_periods, rating_periods
 from scenarios.data.rating_split import Split, hold_out, needs_times
 from scenarios.data.side_tables import ItemDescriptions, Labels, descriptions_of
 
@@ -36,6 +40,9 @@ class Population:
     public: PublicCounts | None = None
     # Public constants that were taken from the ratings file, because nobody declared them
     from_the_file: tuple[str, ...] = ()
+    arrivals: tuple[int, ...] | None = None  # Where time counts, devices that arrive in each period; None: all at first
+    # Where time counts, the items that come with each period, a public event
+    new_items: tuple[Indices, ...] = field(default=(), repr=False)
 
     def person_epsilon(self) -> Epsilon:
         """Return the privacy loss of one person: ``copies_max * epsilon`` [nats]."""
@@ -79,7 +86,7 @@ def from_file(scenario: Scenario) -> Population:
     """Return a population of the users of the scenario's ratings file."""
     # More users than the file has are drawn with replacement, fewer without; public coins order groups of them.
     split_by = scenario.split_by
-    table = read_for(scenario, **({"times": True} if needs_times(split_by) else {}))
+    table = read_for(scenario, **({"times": True} if needs_times(split_by) or scenario.timed else {}))
     split = hold_out(
         table, held_out=scenario.held_out, like_from=scenario.liked_from, seed=scenario.seed, split_by=split_by
     )
@@ -98,6 +105,9 @@ def from_file(scenario: Scenario) -> Population:
             sizes=np.bincount(liked.owners[liked.values], minlength=shown.size),
         )
     filled = scenario.complete(items=table.count, rated=typical, users=people.size)
+    periods = _periods_of(filled, split.train) if scenario.timed else None
+    if periods is not None:
+        filled = filled.model_copy(update={"periods": periods.last})
     users = filled.world.users
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     user = people
@@ -108,8 +118,19 @@ def from_file(scenario: Scenario) -> Population:
     elif scenario.policy == GROUPS:
         public = derive(derive(scenario.seed, "public"), "groups")
         user = np.random.default_rng(int.from_bytes(public)).permutation(user)
+    rows, earlier, arrivals, new_items = split.train.valued(split.likes), list[Likes](), None, list[Indices]()
+    if periods is not None:
+        arrived = first_periods(periods, rows.owners, split.train.users)
+        came = first_periods(periods, rows.items.astype(np.int64), rows.count)
+        user, arrivals = _placed(filled, user, arrived[user])
+        for period in range(1, periods.last):
+            earlier.append(rows.where(periods.numbers <= period))
+            new_items.append(np.flatnonzero(came == period + 1).astype(np.int32))
     ratings = StoredRatings(
-        rows=split.train.valued(split.likes), user=user.astype(np.int32), rated_public=scenario.settings.rated_public
+        rows=rows,
+        user=user.astype(np.int32),
+        rated_public=scenario.settings.rated_public,
+        earlier=tuple(earlier),
     )
     copies = np.bincount(user)
     return Population(
@@ -121,9 +142,43 @@ def from_file(scenario: Scenario) -> Population:
         copies_max=int(copies.max()),
         people=int(np.count_nonzero(copies)),
         public=counts,
-        from_the_file=("items", *(["rated"] if scenario.rated is None else [])),
+        from_the_file=("items", *(["rated"] if scenario.rated is None else []), *(["arrivals"] if periods else [])),
+        arrivals=arrivals,
+        new_items=tuple(new_items),
         descriptions=descriptions_of(scenario, table.item_labels),
     )
+
+
+def _periods_of(scenario: Scenario, train: RatingTable) -> RatingPeriods:
+    """Return the periods of the ratings that devices hold."""
+    if train.times is None:
+        raise InputError(
+            f"{scenario.ratings} has no column of times, which periods take; name it last in --columns, or leave "
+            "--periods out"
+        )
+    return rating_periods(train.times, scenario.period or MONTH, scenario.periods)
+
+
+def _placed(scenario: Scenario, user: Ints, arrived: Ints) -> tuple[Ints, tuple[int, ...]]:
+    """Return whom each device stands for, as the schedule's groups stand beside each other, and the arrivals.
+
+    A public coin says which of those who arrive in a period are in which group.
+    """
+    arrivals = tuple(np.bincount(arrived, minlength=(scenario.periods or 1) + 1)[1:].tolist())
+    coins = np.random.default_rng(int.from_bytes(derive(derive(scenario.seed, "public"), "panels")))
+    order = coins.permutation(user.size)
+    places, used = np.empty_like(user), dict[int, int]()
+    by_arrival = {period: user[order[arrived[order] == period]] for period in range(1, len(arrivals) + 1)}
+    for group in asking_of(scenario, arrivals).groups:
+        begin = used.get(group.arrival, 0)
+        used[group.arrival] = begin + group.stop - group.first
+        places[group.first : group.stop] = by_arrival[group.arrival][begin : used[group.arrival]]
+    return places, arrivals
+
+
+def resolved_run(population: Population) -> ResolvedRun:
+    """Return the run of a population's scenario; an `InputError` says what cannot be."""
+    return resolve(population.scenario, population.public, population.arrivals, population.new_items)
 
 
 def public_people(people: int, share: float, seed: int) -> tuple[Ints, Ints]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.protocol.agreement import PlannedRound
+from coordinator.protocol.arrays import Indices
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.decoding.posterior import Posterior
@@ -27,60 +28,118 @@ from coordinator.server.rounds.state import Ask, ServerState, absorb
 TENTH = 10  # The place, by size, of the estimate that drift is relative to
 
 
-class Asking(NamedTuple):
-    """The rounds of a schedule, as far as they do not depend on epsilon."""
+class AskedRound(NamedTuple):
+    """A round of a schedule, as far as it does not depend on epsilon."""
 
-    rounds: tuple[PlannedRound, ...]  # Each without an epsilon: an equal part of a device's budget
+    period: int
+    first: int  # The devices that are asked: from the first one up to, but without, the stop
+    stop: int
+    share: Fraction  # Of a device's budget
+
+
+class ArrivalGroup(NamedTuple):
+    """Devices that arrive in one period and answer in the same periods; they are neighbours."""
+
+    arrival: int
+    first: int
+    stop: int
+    shares: tuple[Fraction, ...]  # Of the budget, by period
+
+
+class Asking(NamedTuple):
+    """The rounds of a schedule, and which devices are whose."""
+
+    rounds: tuple[AskedRound, ...]
     answers: int  # Of a device, at most
+    groups: tuple[ArrivalGroup, ...]
 
     @property
     def smallest(self) -> int:
         """Devices of the smallest round."""
         return min(part.stop - part.first for part in self.rounds)
 
+    @property
+    def equal(self) -> bool:
+        """Whether all answers have one share of a budget."""
+        return len({part.share for part in self.rounds}) == 1
 
-def asking(schedule: Schedule, horizon: Horizon, devices: int) -> Asking:
-    """Return the rounds of a schedule in which so many devices are there from the first period on.
+    def histories(self) -> set[tuple[AskedRound, ...]]:
+        """Return the rounds in which one device answers, for every kind of device there is."""
+        every = {
+            tuple(part for part in self.rounds if part.first <= group.first and group.stop <= part.stop)
+            for group in self.groups
+            if group.first < group.stop
+        }
+        return every - {()}
+
+
+def asking(schedule: Schedule, horizon: Horizon, arrivals: Sequence[int]) -> Asking:
+    """Return the rounds of a schedule among so many devices that arrive in each period, the first one first.
 
     Devices of a panel are neighbours: who they are says nothing, since addresses are drawn.
     """
-    panels = panels_of(schedule, 1, horizon)
-    shares = {share for panel in panels for share in panel.shares if share}
-    if len(shares) != 1 or max(shares).numerator != 1:
-        parts = ", ".join(map(str, sorted(shares))) or "nothing"
-        raise InputError(
-            f"schedule {schedule.name or type(schedule).__name__} has shares {parts} of a device's budget; devices "
-            "answer under equal ones here, parts of one; see blindrec years for others"
-        )
-    ends = [math.floor(weight * devices) for weight in accumulate(panel.weight for panel in panels)]
-    stretches = list(zip(pairwise([0, *ends]), panels, strict=True))
-    rounds = [
-        PlannedRound(period, first, stop, None)
-        for period in range(1, horizon.periods + 1)
-        for first, stop in _joined((ends for ends, panel in stretches if panel.shares[period - 1]))
-    ]
-    if any(first == stop for (first, stop), panel in stretches if any(panel.shares)):
-        raise InputError(f"some panel holds none of {devices:,} devices; give more users or fewer periods")
-    return Asking(tuple(rounds), shares.pop().denominator)
+    groups = _groups(schedule, horizon, arrivals)
+    periods = range(1, horizon.periods + 1)
+    rounds = [AskedRound(period, *ends) for period in periods for ends in _joined(groups, period)]
+    answering = {part.period for part in rounds}
+    for period in periods:
+        if period not in answering and any(group.shares[period - 1] for group in groups):
+            raise InputError(
+                f"schedule {_name_of(schedule)} asks none of {sum(arrivals):,} devices in period {period}; give more "
+                "users or fewer periods"
+            )
+    if not rounds:
+        raise InputError(f"schedule {_name_of(schedule)} asks nobody anything; give somebody a share")
+    shares = {part.share for part in rounds}
+    most = max(sum(share > 0 for share in group.shares) for group in groups if group.first < group.stop)
+    equal = len(shares) == 1 and max(shares).numerator == 1
+    return Asking(tuple(rounds), shares.pop().denominator if equal else most, groups)
 
 
-def _joined(stretches: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield stretches, neighbours as one."""
-    begin, end = next(stretches, (0, 0))
-    for first, stop in stretches:
-        if first != end:
-            yield begin, end
-            begin = first
-        end = stop
+def _name_of(schedule: Schedule) -> str:
+    return schedule.name or type(schedule).__name__
+
+
+def _groups(schedule: Schedule, horizon: Horizon, arrivals: Sequence[int]) -> tuple[ArrivalGroup, ...]:
+    """Return the groups, those that answer first at the lowest addresses, so that few stretches answer together."""
+    sizes = list[tuple[int, int, tuple[Fraction, ...]]]()
+    for arrival, devices in enumerate(arrivals, 1):
+        if not devices:
+            continue
+        panels = panels_of(schedule, arrival, horizon)
+        ends = [math.floor(weight * devices) for weight in accumulate(panel.weight for panel in panels)]
+        sizes += [
+            (arrival, stop - first, panel.shares)
+            for (first, stop), panel in zip(pairwise([0, *ends]), panels, strict=True)
+        ]
+        sizes.append((arrival, devices - max(ends, default=0), (Fraction(0),) * horizon.periods))
+    sizes.sort(key=lambda group: next((at for at, share in enumerate(group[2]) if share), horizon.periods))
+    ends = [0, *accumulate(size for _, size, _ in sizes)]
+    return tuple(
+        ArrivalGroup(arrival, first, stop, shares)
+        for (arrival, _, shares), (first, stop) in zip(sizes, pairwise(ends), strict=True)
+    )
+
+
+def _joined(groups: Sequence[ArrivalGroup], period: int) -> Iterator[tuple[int, int, Fraction]]:
+    """Yield the stretches that answer in a period, and their share; neighbours under one share as one."""
+    answering = [group for group in groups if group.shares[period - 1] and group.first < group.stop]
+    begin, end, share = 0, 0, Fraction(0)
+    for group in answering:
+        if (group.first, group.shares[period - 1]) != (end, share):
+            if begin < end:
+                yield begin, end, share
+            begin, share = group.first, group.shares[period - 1]
+        end = group.stop
     if begin < end:
-        yield begin, end
+        yield begin, end, share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduled:
     """Asks the rounds of a plan, one after the other; each is about the ratings of its period."""
 
-    setting: Setting  # Design, privacy and number of answers of a device
+    setting: Setting  # Design, privacy and public coins
     plan: tuple[PlannedRound, ...]
 
     @property
@@ -93,7 +152,9 @@ class Scheduled:
         if state.round_number == len(self.plan):
             return None
         part = self.plan[state.round_number]
-        query = self.setting.design.query(**self.setting.header(state))
+        header = self.setting.header(state)
+        header["epsilon"] = part.epsilon
+        query = self.setting.design.query(**header)
         query = replace(query, period=part.period, own_questions=self.setting.own_questions)
         return Ask(query=query, first=part.first, stop=part.stop)
 
@@ -109,6 +170,8 @@ class AgeingLearner(Learner):
     design: InWorld
     clusters: int
     ageing: float  # s, of a period
+    # Items that come with the second period and each later one, of which nothing is known yet; a public event
+    new_items: tuple[Indices, ...] = ()
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -117,9 +180,13 @@ class AgeingLearner(Learner):
 
     def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
         """Return the state after a round, with estimates as old as they are then."""
-        periods = ask.query.period - state.asked[-1].query.period if state.asked else 1
+        period, before = ask.query.period, state.asked[-1].query.period if state.asked else 0
+        periods = period - before
         if periods and state.estimates is not None:
-            state = replace(state, estimates=self.aged(state.estimates, periods))
+            aged = self.aged(state.estimates, periods)
+            for items in self.new_items[before - 1 : period - 1]:
+                aged.weighted[items] = aged.information[items] = 0.0
+            state = replace(state, estimates=aged)
         after = absorb(state, ask, statistic, self.design.read(ask.query, statistic))
         assert after.estimates is not None  # of the round that came in
         earlier = state.by_period if periods else state.by_period[:-1]

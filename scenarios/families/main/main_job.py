@@ -69,6 +69,7 @@ COLUMNS = (
     Column("epsilon_per_question", "epsilon of a question [nats]", unless_one="questions"),
     Column("unit", "epsilon is of"),
     Column("periods", "periods"),
+    Column("period_kind", "periods are of kind"),
     Column("schedule", "who answers in which period"),
     Column("drift", "chance that an item moves in a period"),
     Column("ageing", "relative drift by which estimates age"),
@@ -181,10 +182,10 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
         if scenario.ratings is None:
             return resolve(scenario)
         check(scenario)  # before the file is read
-        from scenarios.data.populations import populate  # noqa: PLC0415 (`--help` need not wait for it)
+        from scenarios.data.populations import populate, resolved_run  # noqa: PLC0415 (`--help` need not wait for it)
 
         population = populate(scenario)  # the file is read once, and kept; before devices start it can still be refused
-        return resolve(population.scenario, population.public)
+        return resolved_run(population)
 
     def warn(self, scenario: Scenario, resolved: ResolvedRun, console: Console) -> None:
         """Warn of clusters that no number of users separates, and of what the file of ratings is like."""

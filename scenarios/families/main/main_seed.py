@@ -20,6 +20,7 @@ from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon, add, as_float, as_json
 from coordinator.protocol.coins import derive
 from coordinator.protocol.composition import PERSON_HISTORY
+from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import kmeans_on_line
 from coordinator.protocol.mechanism import ELIMINATE, POSTERIOR, TWO_ROUNDS, UNTIL_LEARNED
 from coordinator.protocol.statistics.scores import ScoreStatistic
@@ -28,11 +29,12 @@ from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
 from scenarios.config.accounts import most_spent
 from scenarios.config.custom_kinds import CustomSettings
-from scenarios.config.resolve import ResolvedRun, resolve
+from scenarios.config.resolve import ResolvedRun
 from scenarios.config.scenario import Scenario, TrustSettings
 from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import best_matching, clustering_scores, score_advice, what_clusters_follow
-from scenarios.data.populations import Population, liked_share, populate
+from scenarios.data.populations import Population, liked_share, populate, resolved_run
+from scenarios.data.rating_periods import MONTH
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
 from scenarios.log import write_line
@@ -235,11 +237,9 @@ def _transcripts(run: MainResult) -> dict[str, str]:
 
 def _periods(run: MainResult) -> dict[str, Any]:
     """Return what a run over periods did, and the share of items right at the end of each; nothing of other runs."""
-    scenario, state, ratings = run.scenario, run.outcome.state, run.population.ratings
+    scenario, state = run.scenario, run.outcome.state
     if run.resolved.asking is None:
         return {}
-    assert run.population.truth is not None and isinstance(ratings, BlockRatings)  # noqa: PT018 (narrows types)
-    truths = (*ratings.earlier, run.population.truth)
     rows, spent = list[dict[str, Any]](), Fraction(0)
     asks = state.asked
     periods = sorted({ask.query.period for ask in asks})
@@ -247,22 +247,33 @@ def _periods(run: MainResult) -> dict[str, Any]:
         rounds = [index for index, ask in enumerate(asks) if ask.query.period == period]
         until = [ask for ask in asks if ask.query.period <= period]
         spent = most_spent(until, [ask.query.epsilon or Fraction(0) for ask in until], run.resolved.asking.answers)
-        cluster = kmeans_on_line(estimates.value, run.resolved.world.clusters)
         rows.append(
             {
                 "period": period,
                 "asked": sum(state.counts[index].asked for index in rounds),
                 "answered": sum(state.counts[index].answered for index in rounds),
                 "spent": as_json(spent if run.resolved.account.budget is not None else None),
-                "accuracy": clustering_scores(cluster, truths[period - 1]).accuracy,
+                **_right(run, period, estimates),
             }
         )
+    worst = min((row["accuracy"] for row in rows if "accuracy" in row), default=None)
     return {
-        **{name: getattr(scenario, name) for name in ("periods", "schedule", "drift", "ageing")},
+        **{name: getattr(scenario, name) for name in ("periods", "schedule", "ageing")},
+        **({"drift": scenario.drift} if scenario.ratings is None else {"period_kind": scenario.period or MONTH}),
         "unit": PERSON_HISTORY,
-        "accuracy_worst": min(row["accuracy"] for row in rows),
+        "accuracy_worst": worst,
         "by_period": rows,
     }
+
+
+def _right(run: MainResult, period: int, estimates: Estimates) -> dict[str, Any]:
+    """Return how right a period's estimates are; of a file, whose items have no true clusters, as a list."""
+    ratings, value = run.population.ratings, estimates.value
+    if isinstance(ratings, BlockRatings):
+        truth = ratings.at(period).clusters
+        return {"accuracy": clustering_scores(kmeans_on_line(value, run.resolved.world.clusters), truth).accuracy}
+    popularity = liked_share(replace(run.population, ratings=ratings.at(period)))
+    return {"top_50": top_share(value, popularity), "rank_correlation": rank_correlation(value, popularity)}
 
 
 def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:
@@ -410,7 +421,7 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
     if scenario.ratings is not None and scenario.rated is None:
         message = f"rated is {filled.rated}, the file's median; it is public in this run"
         write_line(console, message)
-    resolved = resolved or resolve(filled, population.public)
+    resolved = resolved or resolved_run(population)
     if (custom := resolved.custom) and custom[1].warning:
         write_line(console, custom[1].warning)
     if line := person_warning(population):
@@ -482,5 +493,10 @@ def _noiseless(last: MainResult, session: Backend) -> MainResult | None:
         # of liars who hide nobody, but where the policy withstands them, too
         counted = {"assume_malicious": scenario.assume_malicious if scenario.policy == ELIMINATE else None}
         changes = {**_UNSHUFFLED, **counted, **changes}
-    free = scenario.model_copy(update=changes)
-    return run(free, InProcess(session.workers), population=replace(last.population, scenario=free))
+    if last.resolved.asking is None:
+        free = scenario.model_copy(update=changes)
+        return run(free, InProcess(session.workers), population=replace(last.population, scenario=free))
+    # A schedule says its rounds itself, and without a shuffler other people may be asked together
+    fields = Scenario.model_fields
+    changes |= {name: fields[name].default for name in ("policy", "rounds", "answers_per_device")}
+    return run(scenario.model_copy(update=changes), InProcess(session.workers))

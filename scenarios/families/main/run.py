@@ -45,9 +45,9 @@ from scenarios.backends.session import (
 )
 from scenarios.config.custom_kinds import packages_of
 from scenarios.config.mechanism_settings import packages_of_policy
-from scenarios.config.resolve import ResolvedRun, resolve
+from scenarios.config.resolve import ResolvedRun
 from scenarios.config.scenario import FEW, INPUT, UNTARGETED, Attack, Scenario
-from scenarios.data.populations import Population, liked_share, populate
+from scenarios.data.populations import Population, liked_share, populate, resolved_run
 from scenarios.theory.liars import LUCK, influence_of, overthrown
 
 
@@ -286,7 +286,7 @@ def run(
 ) -> MainResult:
     """Run a scenario."""
     population = population or populate(scenario)
-    resolved = resolved or resolve(population.scenario, population.public)
+    resolved = resolved or resolved_run(population)
     population, filled = replace(population, scenario=resolved.scenario), resolved.scenario
     users, records = population.ratings.users, rounds or NoStore()
     if (agreement := records.agree(resolved.agreement)) != resolved.agreement:
@@ -310,6 +310,8 @@ def run(
     )
     # With a ratings file one device for each person takes advice, else at most a thousand
     advised = min(1000, users) if population.split is None else population.people
+    if resolved.asking is not None and population.split is not None:
+        advised = users  # since people stand where their period of arrival puts them
     # With a ratings file devices rank items by score alone, if scores rank them by popularity: clusters of such scores
     # are a file's popular and unpopular items, and tell less than the scores. In a block model all items are rated
     # equally often, and clusters let devices of different classes follow what their own class likes.

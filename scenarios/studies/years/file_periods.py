@@ -14,13 +14,13 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from scenarios.data.datasets import RatingTable, read_for, version_of
+from scenarios.data.rating_periods import MONTH, RatingPeriods, first_periods, rating_periods
 from scenarios.data.rating_split import judge_likes
 from scenarios.studies.years.made_worlds import TOP
 from scenarios.studies.years.reports import Cohorts
-from scenarios.studies.years.years_settings import MOST_OF_FILE, Years
+from scenarios.studies.years.years_settings import Years
 
 SAMPLES = 20  # Samples of people, from which intervals follow
-_DAY = 86_400.0
 _ONE = threading.Lock()
 
 
@@ -60,9 +60,7 @@ class FilePeriods:
     @cached_property
     def arrivals(self) -> Ints:
         """The period in which each person came, from 1 on; what was before the first period counts as it."""
-        first = np.full(self.people, self.periods, np.int64)
-        np.minimum.at(first, self.owners, self.periods_of)
-        return np.maximum(first, 1)
+        return first_periods(RatingPeriods(self.labels, self.periods_of), self.owners, self.people)
 
     @cached_property
     def _item_arrivals(self) -> Ints:
@@ -206,21 +204,7 @@ def table_of(settings: Years) -> RatingTable:
 def _file_periods(settings: Years, draws: int, *_: Any) -> FilePeriods:
     table = table_of(settings)
     assert table.times is not None  # which `table_of` checks
-    kind = settings.period or "month"
-    codes = _codes(table.times, kind)
-    last = int(codes.max())
-    there = last - int(codes.min()) + 1
-    periods = settings.periods or min(there, MOST_OF_FILE)
-    if periods > there or there < 2:
-        raise InputError(
-            f"periods is {max(periods, 2)}, but the file has {there} by {kind}; lower --periods or --period"
-        )
-    periods_of = codes - (last - periods)
-    labels = tuple(_label(last - periods + number, kind) for number in range(1, periods + 1))
-    counts = np.bincount(periods_of[periods_of >= 1], minlength=periods + 1)[1:]
-    if not counts.all():
-        empty = labels[int(np.argmin(counts))]
-        raise InputError(f"nobody rated anything in period {empty} of the file; lower --periods, or take longer ones")
+    labels, periods_of = rating_periods(table.times, settings.period or MONTH, settings.periods)
     liked = judge_likes(table, settings.liked_from)
     if missing := [label for number, label in enumerate(labels[1:], 2) if not liked[periods_of == number].any()]:
         raise InputError(f"nobody likes anything in period {missing[0]} of the file; lower --like-from, or --periods")
@@ -237,21 +221,3 @@ def _file_periods(settings: Years, draws: int, *_: Any) -> FilePeriods:
         liked=liked[order],
         periods_of=periods_of[order],
     )
-
-
-def _codes(times: Floats, kind: str) -> Ints:
-    """Return the number of each time's period, of any origin."""
-    if kind.endswith("d"):
-        # The last one ends with the file
-        return -np.floor((float(times.max()) - times) / (int(kind[:-1]) * _DAY)).astype(np.int64)
-    months = times.astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
-    return np.asarray(months // {"month": 1, "quarter": 3, "year": 12}[kind])
-
-
-def _label(code: int, kind: str) -> str:
-    """Return the name of a period."""
-    if kind.endswith("d"):
-        return f"{-code * int(kind[:-1])} days before the end"
-    months = code * {"month": 1, "quarter": 3, "year": 12}[kind]
-    year, month = 1970 + months // 12, months % 12
-    return {"month": f"{year}-{month + 1:02}", "quarter": f"{year} Q{month // 3 + 1}", "year": f"{year}"}[kind]

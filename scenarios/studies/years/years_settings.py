@@ -17,10 +17,12 @@ from coordinator.server.ageing import DRIFT, renewal
 from scenarios.config.files import NamedPath, brief, file_sha256
 from scenarios.config.identity import import_object, modules_of
 from scenarios.config.settings import (
+    MOST_OF_FILE,
     OWN,
     BadLines,
     ColumnNames,
     Duplicates,
+    FilePeriod,
     LikeFrom,
     Seed,
     Unrated,
@@ -33,7 +35,6 @@ LADDER = (LOCAL, SHUFFLED, TWO_SERVERS, CURATOR)
 """Rungs, from no trust to most."""
 
 PERIODS = 12  # Of a made world
-MOST_OF_FILE = 24  # Of a file, where nobody says how many
 BLOCK = 10  # Seeds that a unit measures
 SEEDS = {"made": 40, "file": 10}
 TOLERANCE = 0.234  # Relative noise of the tenth item with which a list of the made world just keeps 95 %
@@ -49,13 +50,6 @@ def _schedules(value: Any) -> tuple[str, ...]:
     if len(set(names)) < len(names) or not names:
         raise InputError(f"schedule is {brief(value)}; name each of them once")
     return tuple(names)
-
-
-def _period(value: Any) -> Any:
-    name, days = str(value), str(value).removesuffix("d")
-    if name not in {"month", "quarter", "year"} and not (name.endswith("d") and days.isdigit() and int(days) > 0):
-        raise InputError(f"period is {brief(value)}; choose month, quarter, year, or a number of days such as 30d")
-    return name
 
 
 def _filter_drift(value: Any) -> Any:
@@ -102,9 +96,7 @@ class Years(BaseModel):
     bad_lines: BadLines = "refuse"
     unrated: Unrated = None
     like_from: LikeFrom = None
-    period: Annotated[str | None, BeforeValidator(lambda value: None if value is None else _period(value))] = Field(
-        default=None, description="A file's periods: month, quarter, year, or days such as 30d [month]."
-    )
+    period: FilePeriod = None
     periods: Annotated[int, Field(ge=2, le=MOST_PERIODS - 1)] | None = Field(
         default=None,
         description=f"Periods under one budget; a file's last ones [{PERIODS}; a file's, {MOST_OF_FILE} at most].",

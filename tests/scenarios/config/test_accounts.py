@@ -23,7 +23,8 @@ from scenarios.config.compatibility import check
 from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.config.shuffled_account import smallest_round
-from scenarios.families.main import main_job, main_seed
+from scenarios.data import populations
+from scenarios.families.main import main_job
 from scenarios.families.main.main_seed import record
 from scenarios.studies.scrutiny.servers_audit import servers_audit
 from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
@@ -47,7 +48,7 @@ def test_a_run_is_completed_resolved_and_amplified_once(trust: str, amplified: i
     with (
         mock.patch.object(Scenario, "complete", autospec=True, side_effect=Scenario.complete) as completions,
         mock.patch.object(main_job, "resolve", side_effect=resolve) as resolutions,
-        mock.patch.object(main_seed, "resolve", side_effect=resolve) as again,
+        mock.patch.object(populations, "resolve", side_effect=resolve) as again,
         mock.patch.object(shuffled_account, "_local", side_effect=shuffled_account._local) as amplifications,
     ):
         blindrec.run(scenario)

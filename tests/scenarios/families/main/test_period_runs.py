@@ -16,7 +16,7 @@ from coordinator.protocol.agreement import Agreement, PlannedRound
 from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.errors import AgreementError, InputError
-from coordinator.protocol.schedule import SCHEDULES, Horizon, Panel, Schedule
+from coordinator.protocol.schedule import SCHEDULES, Horizon, Panel, Schedule, schedule_of
 from coordinator.server.rounds.scheduled import AgeingLearner, asking, renewal_share
 from scenarios.config.resolve import resolve
 from scenarios.data.populations import liked_share, populate
@@ -59,7 +59,8 @@ def test_a_schedule_says_which_devices_answer_about_which_period(schedule: str, 
 def test_front_with_all_of_it_renewed_rotates_and_with_none_it_asks_once() -> None:
     for renewal, other in ((Fraction(1), "rotate"), (Fraction(0), "once")):
         horizon = Horizon(periods=4, alone=True, renewal=renewal)
-        assert asking(SCHEDULES["front"], horizon, 1000) == asking(SCHEDULES[other], horizon, 1000)
+        rounds = [asking(SCHEDULES[name], horizon, (1000, 0, 0, 0)).rounds for name in ("front", other)]
+        assert rounds[0] == rounds[1]
     assert renewal_share(0.1) == Fraction(float(0.1**2 / (0.1**2 + 0.234**2))).limit_denominator(1000)
     assert renewal_share(float("inf")) == 1
 
@@ -73,11 +74,30 @@ class Unequal(Schedule):
         return (Panel(weight=Fraction(1), shares=shares),)
 
 
-def test_unequal_shares_and_panels_of_nobody_are_refused() -> None:
-    with complains("has shares 1/4, 1/2 of a device's budget"):
-        asking(Unequal(), Horizon(periods=3, alone=True), 100)
-    with complains("some panel holds none of 2 devices"):
-        asking(SCHEDULES["rotate"], Horizon(periods=3, alone=True), 2)
+def test_shares_may_differ_and_a_period_that_would_ask_nobody_is_refused() -> None:
+    asks = here(months(schedule=f"{__name__}:Unequal")).outcome.state.asked
+    assert [ask.query.epsilon for ask in asks] == [Fraction(1, 2), Fraction(1, 4)]
+    with complains("schedule rotate asks none of 2 devices in period 1"):
+        asking(SCHEDULES["rotate"], Horizon(periods=3, alone=True), (2, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rounds"),
+    [
+        ("once", [(1, 0, 60), (2, 60, 90), (3, 90, 100)]),
+        ("split", [(1, 0, 60), (2, 0, 90), (3, 0, 100)]),
+        ("rotate", [(1, 0, 20), (2, 20, 55), (3, 55, 100)]),
+        ("stay:2", [(1, 0, 60), (2, 0, 90), (3, 60, 100)]),
+    ],
+)
+def test_those_who_come_later_stand_where_few_stretches_answer(schedule: str, rounds: list[Any]) -> None:
+    asked = asking(schedule_of(schedule), Horizon(periods=3, alone=True), (60, 30, 10))
+    assert [part[:3] for part in asked.rounds] == rounds
+    arrivals = dict.fromkeys((1, 2, 3), 0)
+    for group in asked.groups:
+        arrivals[group.arrival] += group.stop - group.first
+        assert not any(group.shares[: group.arrival - 1])
+    assert arrivals == {1: 60, 2: 30, 3: 10}
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -86,7 +106,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"decoder": "posterior"}, "labels of estimates that age are read by k-means"),
     ({"malicious": 0.1}, "what liars do over periods is not known"),
     ({"schedule": "never"}, "schedule 'never' is unknown"),
-    ({"schedule": "front", "trust": "shuffled"}, "devices answer under equal ones here"),
+    ({"schedule": "front", "trust": "shuffled"}, "schedule front has unequal shares"),
     ({"periods": None}, "schedule is 'split', which is about periods of time"),
 ]
 
