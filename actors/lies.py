@@ -548,5 +548,5 @@ LIES = (
 def lie_about(design: str) -> Lie | None:
     """Return how liars answer a query's design; None where they do best to make up ratings, as nothing hides these."""
     if custom := admitted(design):
-        return CustomLie(custom)
+        return None if custom.native else CustomLie(custom)
     return next((lie for lie in LIES if design in lie.names), None)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import builtins
-import copyreg
 import math
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from inspect import signature
 from traceback import walk_tb
-from typing import Any, ClassVar, Protocol, TypeAlias, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
+from pydantic import ConfigDict
 
-from coordinator.protocol.arrays import Bools, Floats, Indices, Ints, Words
+from coordinator.protocol import value_channels
+from coordinator.protocol.arrays import Bools, Indices, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixChannel
+from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, MatrixChannel
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.mechanism import LOCAL_PROMISE
+from coordinator.protocol.mechanism import LOCAL_PROMISE, Offers, Settings
+from coordinator.protocol.mechanism import Mechanism as NativeMechanism
 from coordinator.protocol.messages import Query
 
 SECONDS = 60.0  # Seconds that one call about one block of devices may take, where the class does not say otherwise
@@ -29,11 +32,9 @@ OUTPUTS, VALUES = "outputs", "values"
 
 
 CustomChannel: TypeAlias = MatrixChannel | IndependentBits | Likelihood
-"""What a class may name as its channel; the framework itself draws from the first two."""
-
-# A class that travels by value brings the fields of its dataclass along, which say by this one object that a setting
-# has no default. Pickles of every process that knows mechanisms only name it, so that no second one comes to be.
-copyreg.pickle(type(MISSING), lambda _: "MISSING")
+"""What a short class may name as its channel; the framework itself draws from the first two."""
+AnyChannel: TypeAlias = ExactChannel | Likelihood
+"""What other classes may: any channel of blindrec's."""
 
 
 class MechanismError(PolicyError):
@@ -163,65 +164,96 @@ class CoinsBlock(Protocol):
         ...
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-class Mechanism:
-    """Base class of a custom mechanism; annotated attributes are its settings, as those of a frozen dataclass.
+CONSTANTS = (bool, int, float, str, bytes, tuple, list, dict, set, frozenset, np.ndarray, np.generic)
+"""Types of attributes that a class may have without an annotation: these are constants of its own, no settings."""
+
+
+if TYPE_CHECKING:  # a class in either form overrides these with its own parameters, so that checkers see them open
+
+    class _Base(Settings, Offers):
+        def count(self, *arguments: Any) -> Any: ...
+else:
+    _Base = NativeMechanism
+
+
+class Mechanism(_Base):
+    """Base class of a custom mechanism; annotated attributes are its settings.
+
+    Five methods must be written: `query`, `channel`, `sketch`, `estimate`, and `count` unless outputs or bits are
+    counted. A class whose `query` takes a catalogue and returns a `Question` is short: it gets what `Catalogue`,
+    `Question`, `RatingsBlock`, `CoinsBlock` and `Tally` have. A class whose `query` takes a world, a ``pool`` and what
+    is ``expected`` is written as blindrec's own mechanisms are, and can say all that they can: centres, questions that
+    devices draw, levels of its channel, the law of its sum; see `coordinator.protocol.mechanism.Mechanism`.
 
     Attributes
     ----------
     pools : bool
-        Whether it can ask about some items only; adaptive policies need that.
+        Whether a short class can ask about some items only; adaptive policies need that.
     widest : float
         Largest difference between two items' values that can be: adaptive policies size their first round by it.
     seconds : float
         How long one call about one block of devices may take [s].
     """
 
+    model_config = ConfigDict(arbitrary_types_allowed=True, ignored_types=CONSTANTS)
+
     pools: ClassVar[bool] = False
     widest: ClassVar[float] = 1.0
     seconds: ClassVar[float] = SECONDS
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        """Make the class a frozen dataclass of its settings."""
-        super().__init_subclass__(**keywords)
-        dataclass(frozen=True, kw_only=True)(cls)
+    def model_post_init(self, _: Any, /) -> None:
+        """Let a class look at its settings as a dataclass does."""
+        getattr(self, "__post_init__", lambda: None)()
 
-    def query(self, catalogue: Catalogue) -> Question:
-        """Return what is asked about a catalogue."""
-        raise NotImplementedError
+    def query(self, *arguments: Any, **header: Any) -> Any:
+        """Return what is asked: ``query(catalogue)`` of a short class a `Question`.
 
-    def channel(self, question: Question) -> CustomChannel:
-        """Return the channel of an answer; see `channels.matrix_channel`, `independent_bits` and `Likelihood`."""
-        raise NotImplementedError
-
-    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> np.ndarray[Any, Any]:
-        """Return what each device of a block has to say: its matrix row, shape (n,), or its bits, shape (n, bits).
-
-        It runs on devices only. Whatever is random must come from ``coins``.
+        Others have ``query(world, *, pool, expected, round_number, public_seed, epsilon)``, and return a query.
         """
         raise NotImplementedError
 
-    def count(self, question: Question, released: np.ndarray[Any, Any], devices: Ints) -> Ints:  # noqa: ARG002 (overridden)
-        """Return whole numbers that add up over devices: by default how often each output, or each bit, was released.
+    def channel(self, *arguments: Any) -> Any:
+        """Return the channel of an answer: ``channel(question)``.
 
-        Parameters
-        ----------
-        question : Question
-        released : ndarray of int64, shape (n,), or of uint8, shape (n, bits)
-            Outputs, or bits; there may be none.
-        devices : ndarray of int64, shape (n,)
-            Addresses of those that released them; see `Question.public_streams`.
+        A short class's is made by `matrix_channel`, `independent_bits` or `Likelihood`, others' is any of blindrec's.
         """
+        raise NotImplementedError
+
+    def sketch(self, *arguments: Any) -> Any:
+        """Return what each device of a block has to say: ``sketch(question, ratings, coins)``.
+
+        That is its matrix row, shape (n,), or its bits, shape (n, bits). It runs on devices only. Whatever is random
+        must come from ``coins``. What is not short returns a `Sketch`.
+        """
+        raise NotImplementedError
+
+    def count(self, *arguments: Any) -> Any:
+        """Return whole numbers that add up over devices: ``count(question, released, devices)``.
+
+        What was ``released`` are outputs, int64, shape (n,), or bits, uint8, shape (n, bits), of which there may be
+        none; ``devices``, int64, shape (n,), are the addresses of those that released them, see
+        `Question.public_streams`. By default outputs, or bits of 1, are counted. What is not short gets query and
+        release.
+        """
+        question, released, *_ = arguments
+        if isinstance(question, Query):  # of a class that is not short, with a release
+            return super().count(question, released)
         if question.outputs:
             return np.bincount(released, minlength=question.outputs).astype(np.int64)
-        return released.sum(axis=0, dtype=np.int64)  # type: ignore[no-any-return] # whole numbers
+        return released.sum(axis=0, dtype=np.int64)
 
-    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
-        """Return a value for each item of the question's pool, larger is liked more, and its standard error."""
+    def estimate(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return a value for each item of the question's pool, larger is liked more, and its standard error.
+
+        A short class has ``estimate(question, tally)``; others get query, statistic, world and what is
+        expected, and return `Estimates`.
+        """
         raise NotImplementedError
 
     def precision(self, question: Question, rated: int) -> float | None:  # noqa: ARG002 (overridden)
-        """Return the information of one answer about each item, for predictions; None: nobody predicts anything.
+        """Return the information of one answer about each item: ``precision(question, rated)`` of a short class.
+
+        Predictions follow from it; None: nobody predicts anything.
 
         Parameters
         ----------
@@ -237,13 +269,30 @@ class Mechanism:
         return None
 
 
-UserClass = Mechanism  # Its name beside `coordinator.protocol.mechanism.Mechanism`, of which an adapter makes it one
+UserClass = Mechanism  # Its name beside `coordinator.protocol.mechanism.Mechanism`, which it extends
+
+
+def is_native(kind: type[Mechanism]) -> bool:
+    """Return whether a class is written as blindrec's own mechanisms are: its query takes the pool that it is about."""
+    return "pool" in signature(kind.query).parameters
+
+
+def as_whole(kind: type[Mechanism]) -> type[NativeMechanism]:
+    """Return a class as what it is to all but type checkers: a mechanism as blindrec's own are."""
+    return cast("type[NativeMechanism]", kind)
+
+
+def defines(kind: type[Mechanism], *names: str) -> bool:
+    """Return whether a class has a method of its own, by any of some names."""
+    bases = Mechanism, NativeMechanism
+    return any(getattr(kind, name) not in [getattr(base, name, None) for base in bases] for name in names)
 
 
 def methods_missing(kind: type[Mechanism]) -> list[str]:
     """Return which of the methods that every mechanism must have a class does not define."""
-    required = ("query", "channel", "sketch", "estimate")
-    return [name for name in required if getattr(kind, name, None) is getattr(Mechanism, name)]
+    reads = ("estimate", "decode", "learn") if is_native(kind) else ("estimate",)
+    required = {"query": ("query",), "channel": ("channel",), "sketch": ("sketch",), "estimate": reads}
+    return [name for name, names in required.items() if not defines(kind, *names)]
 
 
 def require_whole_class(mechanism: object) -> Mechanism:
@@ -337,6 +386,16 @@ class CustomMechanism:
     helpers: tuple[str, ...] = ()  # Packages that travel with its own to other processes
 
     @property
+    def native(self) -> bool:
+        """Whether its class is written as blindrec's own mechanisms are."""
+        return is_native(type(self.mechanism))
+
+    @property
+    def whole(self) -> NativeMechanism:
+        """The class with its settings as what it is: a mechanism as blindrec's own are."""
+        return cast("NativeMechanism", self.mechanism)
+
+    @property
     def promise(self) -> str:
         """What a device is promised, and whether that was checked."""
         caveat = UNCHECKED if self.unchecked else self.partly
@@ -371,7 +430,7 @@ def question_of(query: Query) -> Question:
     return Question(**sizes, parameters=parameters, arrays=dict(query.arrays), pool=pool, **same)
 
 
-def hold(custom: CustomMechanism, query: Query, channel: CustomChannel) -> None:
+def hold(custom: CustomMechanism, query: Query, channel: AnyChannel) -> None:
     """Refuse a channel whose exact log-ratio is above its query's epsilon, by however little."""
     if isinstance(channel, Likelihood):
         if channel.claimed != query.epsilon:
@@ -388,25 +447,33 @@ def hold(custom: CustomMechanism, query: Query, channel: CustomChannel) -> None:
 
 
 @lru_cache(maxsize=16)
-def stated(custom: CustomMechanism, query: Query) -> CustomChannel:
+def stated(custom: CustomMechanism, query: Query) -> AnyChannel:
     """Return the channel that a class states for a query: of an exact type, built anew, not yet held to its epsilon."""
-    answer = guarded(custom.mechanism, "channel", query.round, question_of(query))
+    question = query if custom.native else question_of(query)
+    answer = guarded(custom.mechanism, "channel", query.round, question)
     return fitted(custom, query, answer)
 
 
-def fitted(custom: CustomMechanism, query: Query, answer: object) -> CustomChannel:
+def fitted(custom: CustomMechanism, query: Query, answer: object) -> AnyChannel:
     """Return what a class gave as its channel, built anew; see `stated`."""
-    if type(answer) not in CHANNELS:
+    ours = type(answer) in CHANNELS
+    if custom.native:  # any exact channel of blindrec's
+        ours = ours or (isinstance(answer, ExactChannel) and type(answer).__module__ == value_channels.__name__)
+    if not ours:
         problem = "it returned no MatrixChannel, IndependentBits or Likelihood, nor may it be of a class derived"
         raise custom.fail("channel", query.round, f"{problem} from one; return one of these three")
     # from its fields: checked, and nobody else's to change
-    channel: CustomChannel = guarded(custom.mechanism, "channel", query.round, answer, function=replace)
-    _fit(custom, query, channel)
+    channel: AnyChannel = guarded(custom.mechanism, "channel", query.round, answer, function=replace)
+    if not custom.native:
+        assert isinstance(channel, CHANNELS)  # as it was before
+        _fit(custom, query, channel)
+    elif (bits := getattr(channel, "bits", query.bits)) != query.bits:
+        raise custom.fail("channel", query.round, f"it draws {bits} bits, its query has {query.bits}; let them agree")
     return channel
 
 
 @lru_cache(maxsize=16)
-def held_channel(custom: CustomMechanism, query: Query) -> CustomChannel:
+def held_channel(custom: CustomMechanism, query: Query) -> AnyChannel:
     """Return the channel that one query's releases are drawn from: as it is stated, and held."""
     channel = stated(custom, query)
     hold(custom, query, channel)

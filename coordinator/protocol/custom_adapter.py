@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Unpack
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from types import MappingProxyType
+from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
 from pydantic import ConfigDict
 
+from coordinator.protocol.amplification import TwoLevels
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel
 from coordinator.protocol.custom import (
     MOST_OUTPUTS,
     OUTPUTS,
     VALUES,
+    AnyChannel,
     Catalogue,
     CustomChannel,
     CustomMechanism,
@@ -22,12 +26,15 @@ from coordinator.protocol.custom import (
     Tally,
     UserClass,
     admitted,
+    defines,
     guarded,
     held_channel,
+    is_native,
     question_of,
 )
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.law import Law, People
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.mechanism import (
     FIXED,
@@ -35,6 +42,7 @@ from coordinator.protocol.mechanism import (
     ONE_ROUND,
     POOLED,
     POSTERIOR,
+    Decoding,
     DeviceCoins,
     DeviceRatings,
     Mechanism,
@@ -43,12 +51,14 @@ from coordinator.protocol.mechanism import (
     World,
     query_of,
 )
-from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.moments.sign_moments import SignMoments
 from coordinator.protocol.statistics.counts import CountStatistic
 from coordinator.protocol.statistics.statistic import Statistic, device_counts, no_answer
 from coordinator.protocol.value_channels import value_bits
 
+T = TypeVar("T")
+OURS = "coordinator.protocol."  # Where the types are that a class may return
 DECODERS = (KMEANS, POSTERIOR)
 MANY = 1_000_000  # Number of devices from whose typical counts an answer's information follows
 MOST_VALUES = 1 << 31  # Bound of a likelihood's private values if its question does not give one
@@ -61,12 +71,14 @@ def counts_itself(mechanism: UserClass) -> bool:
 
 def policies_of(kind: type[UserClass]) -> tuple[str, ...]:
     """Return the policies that a class can follow: adaptive ones need pools and the default ``count``."""
+    if is_native(kind):
+        return tuple(name for name in kind.policies if name in POOLED)
     return POOLED if kind.pools and kind.count is UserClass.count else (ONE_ROUND, FIXED)
 
 
 def typical(custom: CustomMechanism, query: Query, devices: int) -> Ints:
     """Return the sum of so many devices' answers if all private values are equally frequent."""
-    channel = held_channel(custom, query)
+    channel = cast("CustomChannel", held_channel(custom, query))
     if counts_itself(custom.mechanism) or isinstance(channel, Likelihood):
         raise InputError(
             f"{type(custom.mechanism).__name__} counts in a way of its own, so that no adaptive policy can size its "
@@ -140,59 +152,90 @@ class SketchCoins:
 
 
 class CustomAdapter(Mechanism):
-    """A user's class as a run calls it."""
+    """A user's class as a run calls it: under a time limit, and nothing that it returns is believed unseen."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     decoders = DECODERS
 
-    own: CustomMechanism
+    custom: CustomMechanism
 
     @property
     def name(self) -> str:  # type: ignore[override] # here each one has its own, as below
         """The name of its queries."""
-        return self.own.name
+        return self.custom.name
 
     @property
     def title(self) -> str:  # type: ignore[override]
         """The class's name."""
-        return type(self.own.mechanism).__name__
+        return type(self.custom.mechanism).__name__
 
     @property
     def promise(self) -> str:  # type: ignore[override]
         """What a device is promised, and whether that was checked."""
-        return self.own.promise
+        return self.custom.promise
 
     @property
     def parameters(self) -> frozenset[str]:  # type: ignore[override]
         """Names of the numbers that its questions bring."""
-        return self.own.parameters
+        return self.custom.parameters
 
     @property
     def arrays(self) -> frozenset[str]:  # type: ignore[override]
         """Names of the public arrays that its questions bring."""
-        return self.own.arrays
+        return self.custom.arrays
+
+    def channel(self, query: Query) -> AnyChannel:
+        """Return the class's channel of a query; see `Mechanism.channel`."""
+        return held_channel(self.custom, query)
+
+    def _whole_numbers(self, array: Any, round_number: int, method: str = "sketch") -> Any:
+        if type(array) is not np.ndarray or array.dtype.kind not in "biu":
+            description = _kind(array)
+            raise self.custom.fail(method, round_number, f"it returned {description}; return an array of whole numbers")
+        return array
+
+    def _array(self, array: Any, shape: tuple[int, ...], round_number: int, method: str = "sketch") -> Any:
+        if (array := self._whole_numbers(array, round_number, method)).shape != shape:
+            problem = f"it returned shape {array.shape}; return {shape} for this block"
+            raise self.custom.fail(method, round_number, problem)
+        return array
+
+    def _released(self, array: Any, shape: tuple[int, int], round_number: int, method: str) -> Bits2:
+        released = self._array(array, shape, round_number, method)
+        if released.size and (released.min() < 0 or released.max() > 1):
+            raise self.custom.fail(method, round_number, "some of its bits are neither 0 nor 1")
+        bits: Bits2 = np.ascontiguousarray(released, np.uint8)
+        return bits
+
+
+class ShortAdapter(CustomAdapter):
+    """The adapter of a short class, which is asked for a `Question` about a `Catalogue`."""
 
     @property
     def pooled(self) -> bool | None:  # type: ignore[override]
         """Whether its questions may name a pool."""
-        return None if self.own.mechanism.pools else False
+        return None if self.custom.mechanism.pools else False
 
     @property
     def widest(self) -> float:  # type: ignore[override]
         """Largest difference between two items' values."""
-        return float(self.own.mechanism.widest)
+        return float(self.custom.mechanism.widest)
 
     @property
     def policies(self) -> tuple[str, ...]:  # type: ignore[override]
         """The policies that the class can follow."""
-        return policies_of(type(self.own.mechanism))
+        return policies_of(type(self.custom.mechanism))
+
+    def channel(self, query: Query) -> CustomChannel:
+        """Return the class's channel of a query, of one of the kinds that a short class may name."""
+        return cast("CustomChannel", super().channel(query))
 
     def query(
         self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return the query of one round about the items of ``pool``, by default all."""
-        mechanism, round_number = self.own.mechanism, terms["round_number"]
+        mechanism, round_number = self.custom.mechanism, terms["round_number"]
         whole = pool is None or pool.size == world.items
         if not whole and not mechanism.pools:
             raise InputError(
@@ -221,7 +264,7 @@ class CustomAdapter(Mechanism):
 
     def _checked(self, question: object, round_number: int) -> Question:
         if type(question) is not Question:
-            raise self.own.fail("query", round_number, f"it returned a {type(question).__name__}; return a Question")
+            raise self.custom.fail("query", round_number, f"it returned a {type(question).__name__}; return a Question")
         sizes = question.outputs, question.bits, question.values
         if (
             any(type(size) is not int for size in sizes)
@@ -229,9 +272,11 @@ class CustomAdapter(Mechanism):
             or not (question.outputs > 1) ^ (question.bits > 0)
         ):
             problem = "its question names neither outputs, from 2 on, nor bits, or both; give one, a whole number"
-            raise self.own.fail("query", round_number, problem)
+            raise self.custom.fail("query", round_number, problem)
         if taken := {OUTPUTS, VALUES} & question.parameters.keys():
-            raise self.own.fail("query", round_number, f"a parameter is called {min(taken)}, which is taken; rename it")
+            raise self.custom.fail(
+                "query", round_number, f"a parameter is called {min(taken)}, which is taken; rename it"
+            )
         return question
 
     def check(self, query: Query) -> None:
@@ -249,43 +294,33 @@ class CustomAdapter(Mechanism):
         """Return the bits that name an output; see `Mechanism.answer_bits`."""
         return value_bits(int(query.parameters[OUTPUTS])) if OUTPUTS in query.parameters else 1
 
-    def channel(self, query: Query) -> CustomChannel:
-        """Return the class's channel of a query; see `Mechanism.channel`."""
-        return held_channel(self.own, query)
-
     def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
         """Return the sketches that the class makes of the devices' ratings; see `Mechanism.sketch`."""
         rated, question = ratings.rated(), question_of(query)
         devices = np.arange(coins.first, coins.first + coins.devices, dtype=np.int64)
         block = RatedBlock(devices=devices, starts=rated.starts, items=rated.items, likes=rated.values)
-        sketches = guarded(self.own.mechanism, "sketch", query.round, question, block, SketchCoins(coins), private=True)
+        sketches = guarded(
+            self.custom.mechanism, "sketch", query.round, question, block, SketchCoins(coins), private=True
+        )
         channel = self.channel(query)
         if isinstance(channel, IndependentBits):
             return Sketch(self._bits(sketches, channel, coins.devices, query.round))
         rows = len(channel.rows) if isinstance(channel, MatrixChannel) else question.values
         return Sketch(self._values(sketches, rows or MOST_VALUES, coins.devices, query.round))
 
-    def _array(self, array: Any, shape: tuple[int, ...], round_number: int, method: str = "sketch") -> Any:
-        if type(array) is not np.ndarray or array.dtype.kind not in "biu":
-            description = _kind(array)
-            raise self.own.fail(method, round_number, f"it returned {description}; return an array of whole numbers")
-        if array.shape != shape:
-            raise self.own.fail(method, round_number, f"it returned shape {array.shape}; return {shape} for this block")
-        return array
-
     def _bits(self, sketches: Any, channel: IndependentBits, devices: int, round_number: int) -> Bits2:
         bits = self._array(sketches, (devices, channel.bits), round_number)
         if bits.size and (bits.min() < 0 or bits.max() > 1):
-            raise self.own.fail("sketch", round_number, "some of its bits are neither 0 nor 1")
+            raise self.custom.fail("sketch", round_number, "some of its bits are neither 0 nor 1")
         if channel.ones is not None and bits.size and int(bits.sum(axis=1, dtype=np.int64).max()) > channel.ones:
-            raise self.own.fail("sketch", round_number, f"a sketch has more ones than the channel's {channel.ones}")
+            raise self.custom.fail("sketch", round_number, f"a sketch has more ones than the channel's {channel.ones}")
         return np.array(bits, np.uint8)  # a copy, because drawing overwrites it
 
     def _values(self, sketches: Any, values: int, devices: int, round_number: int) -> Indices2:
         rows = self._array(sketches, (devices,), round_number)
         if rows.size and (rows.min() < 0 or rows.max() >= values):
             problem = f"some of its values lie outside 0 to {values - 1}, those that the channel knows"
-            raise self.own.fail("sketch", round_number, problem)
+            raise self.custom.fail("sketch", round_number, problem)
         return np.ascontiguousarray(rows, np.int32)[:, None]
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: DeviceCoins) -> Bits2:
@@ -297,16 +332,13 @@ class CustomAdapter(Mechanism):
 
     def _sample(self, channel: Likelihood, private: Bits2 | Indices2, query: Query, coins: DeviceCoins) -> Bits2:
         arguments = private, coins.streams(query), coins.release
-        sample = guarded(self.own.mechanism, "sampler", query.round, *arguments, private=True, function=channel.draw)
-        released = self._array(sample, (coins.devices, query.bits), query.round, "sampler")
-        if released.size and (released.min() < 0 or released.max() > 1):
-            raise self.own.fail("sampler", query.round, "some of its bits are neither 0 nor 1")
-        return np.ascontiguousarray(released, np.uint8)
+        sample = guarded(self.custom.mechanism, "sampler", query.round, *arguments, private=True, function=channel.draw)
+        return self._released(sample, (coins.devices, query.bits), query.round, "sampler")
 
     @property
     def adds_up(self) -> bool:
         """Whether the class's sums count outputs or bits, as they do by default."""
-        return not counts_itself(self.own.mechanism)
+        return not counts_itself(self.custom.mechanism)
 
     def count(self, query: Query, release: Release) -> Statistic:
         """Return the statistic of one block's release; see `Mechanism.count`."""
@@ -320,9 +352,9 @@ class CustomAdapter(Mechanism):
             if released.size and released.max() >= question.outputs:
                 problem = f"it names output {released.max()}, outputs end at {question.outputs - 1}"
                 raise no_answer(query, release, problem)
-        sums = guarded(self.own.mechanism, "count", query.round, question, released, devices.astype(np.int64))
+        sums = guarded(self.custom.mechanism, "count", query.round, question, released, devices.astype(np.int64))
         if type(sums) is not np.ndarray or sums.dtype.kind not in "iu" or sums.ndim != 1:
-            raise self.own.fail("count", query.round, "it returned no array of whole numbers in one dimension")
+            raise self.custom.fail("count", query.round, "it returned no array of whole numbers in one dimension")
         return CountStatistic(
             sums=sums.astype(np.int64),
             ones=int(bits.sum(dtype=np.int64)),
@@ -332,7 +364,7 @@ class CustomAdapter(Mechanism):
 
     def estimate(self, query: Query, statistic: Any, world: World, expected: Floats | None = None) -> Estimates:
         """Return a round's estimates of every item."""
-        value, error = estimated(self.own, query, statistic)
+        value, error = estimated(self.custom, query, statistic)
         pool = question_of(query).pool
         information = np.zeros(query.items)
         with np.errstate(divide="ignore"):
@@ -343,23 +375,214 @@ class CustomAdapter(Mechanism):
 
     def rates(self, query: Query, world: World, expected: Floats | None = None) -> Floats:
         """Return one device's information about each item of a query's pool, if all sketches are equally frequent."""
-        sums = typical(self.own, query, MANY)
-        _, error = _estimate(self.own, query, Tally(sums=sums, devices=MANY))
+        sums = typical(self.custom, query, MANY)
+        _, error = _estimate(self.custom, query, Tally(sums=sums, devices=MANY))
         return 1 / (MANY * error**2)
 
     def scores(self, query: Query, statistic: Any, world: World | None) -> tuple[Floats, Floats]:
         """Return the class's values, and their standard errors."""
-        return estimated(self.own, query, statistic)
+        return estimated(self.custom, query, statistic)
 
     def moments(self, world: World) -> SignMoments | None:
         """Return the contrast of one answer, from which predictions follow; None if the class does not give it."""
         query = self.query(world, round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
-        precision = guarded(self.own.mechanism, "precision", 0, question_of(query), world.rated)
+        precision = guarded(self.custom.mechanism, "precision", 0, question_of(query), world.rated)
         if precision is None:
             return None
         if not isinstance(precision, float | np.floating) or not 0 < precision < np.inf:
-            raise self.own.fail("precision", 0, "it returned no real number above 0; return one, or None")
+            raise self.custom.fail("precision", 0, "it returned no real number above 0; return one, or None")
         return SignMoments(contrast=float(precision) ** 0.5)
+
+
+def _as_class(name: str) -> Any:
+    """Return a property that is what the class says."""
+    return property(lambda adapter: getattr(adapter.custom.mechanism, name))
+
+
+class NativeAdapter(CustomAdapter):
+    """The adapter of a class that is written as blindrec's own mechanisms are; what it does not define is theirs."""
+
+    pooled = _as_class("pooled")
+    centred = _as_class("centred")
+    by_address = _as_class("by_address")
+    ranks = _as_class("ranks")
+    paired = _as_class("paired")
+    bounded = _as_class("bounded")
+    widest = _as_class("widest")
+    decoders = _as_class("decoders")
+
+    @property
+    def policies(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The policies that the class can follow."""
+        return policies_of(type(self.custom.mechanism))
+
+    def _defines(self, *names: str) -> bool:
+        return defines(type(self.custom.mechanism), *names)
+
+    def _call(
+        self,
+        method: str,
+        round_number: int,
+        *arguments: Any,
+        private: bool = False,
+        keywords: Any = MappingProxyType({}),
+    ) -> Any:
+        function = partial(getattr(self.custom.mechanism, method), **keywords)
+        return guarded(self.custom.mechanism, method, round_number, *arguments, private=private, function=function)
+
+    def _typed(self, answer: Any, kind: type[T], method: str, round_number: int) -> T:
+        """Return what a method returned if it is of a type of blindrec's, and of none derived from it elsewhere."""
+        if not isinstance(answer, kind) or not type(answer).__module__.startswith(OURS):
+            problem = f"it returned a {type(answer).__name__}; return a {kind.__name__}"
+            raise self.custom.fail(method, round_number, problem)
+        return answer
+
+    def _numbers(self, array: Any, shape: tuple[int, ...], method: str, round_number: int) -> Floats:
+        numbers = np.asarray(array, np.float64)
+        if numbers.shape != shape or np.isnan(numbers).any():
+            problem = f"it returned numbers of shape {numbers.shape}, or some that are none; return {shape}"
+            raise self.custom.fail(method, round_number, problem)
+        return np.ascontiguousarray(numbers)
+
+    def check_world(self, world: World) -> None:
+        """Refuse settings that a world has no room for."""
+        self._call("check_world", 0, world)
+
+    def query(
+        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+    ) -> Query:
+        """Return the query of one round, under the custom mechanism's name."""
+        number = terms["round_number"]
+        keywords = {"pool": pool, "expected": expected, **terms}
+        answer = self._call("query", number, replace(world, block=None), keywords=keywords)
+        query = self._typed(answer, Query, "query", number)
+        header = query_of(self.name, world.items, terms)
+        for name in ("items", "round", "public_seed", "epsilon"):
+            if getattr(query, name) != getattr(header, name):
+                problem = f"its query has {name} {getattr(query, name)!r}; it was to have {getattr(header, name)!r}"
+                raise self.custom.fail("query", number, problem)
+        what = f"a query of {self.title} for {query.bits:,} bits a device"
+        require_memory(round_bytes(1, query.bits), what, "ask for less at once")
+        return replace(query, design=self.name)
+
+    def check(self, query: Query) -> None:
+        """Refuse a query whose numbers no device can answer."""
+        self._call("check", query.round, query)
+
+    def question_range(self, query: Query) -> range:
+        """Return the numbers of questions that a query may ask."""
+        answer = self._call("question_range", query.round, query)
+        if type(answer) is not range:
+            raise self.custom.fail("question_range", query.round, f"it returned a {type(answer).__name__}, no range")
+        return answer
+
+    def answer_bits(self, query: Query) -> int:
+        """Return the bits of one question's answer."""
+        answer = self._call("answer_bits", query.round, query)
+        if type(answer) is not int:
+            raise self.custom.fail("answer_bits", query.round, f"it returned a {type(answer).__name__}, no int")
+        return answer
+
+    def levels(self, query: Query) -> TwoLevels | None:
+        """Return the levels that the class claims; None where it claims none."""
+        answer = self._call("levels", query.round, query)
+        return None if answer is None else self._typed(answer, TwoLevels, "levels", query.round)
+
+    def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
+        """Return the sketches that the class makes of the devices' ratings."""
+        answer = self._call("sketch", query.round, query, ratings, coins, private=True)
+        sketch = self._typed(answer, Sketch, "sketch", query.round)
+        private = self._whole_numbers(sketch.private, query.round)
+        if private.shape[:1] != (coins.devices,):
+            problem = f"it returned shape {private.shape} for a block of {coins.devices} devices"
+            raise self.custom.fail("sketch", query.round, f"{problem}; return a sketch of each")
+        return sketch
+
+    def randomize(self, private: Bits2 | Indices2, query: Query, coins: DeviceCoins) -> Bits2:
+        """Return the released bits: drawn from the channel, unless the class draws them."""
+        if not self._defines("randomize", "packed"):
+            return super().randomize(private, query, coins)
+        released = self._call("randomize", query.round, private, query, coins, private=True)
+        return self._released(released, (coins.devices, query.bits), query.round, "randomize")
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether it counts outputs or bits, as it does by default."""
+        return not self._defines("count")
+
+    def count(self, query: Query, release: Release) -> Statistic:
+        """Return the statistic of one block's release."""
+        if self.adds_up:
+            return super().count(query, release)
+        return self._typed(self._call("count", query.round, query, release), Statistic, "count", query.round)
+
+    @property
+    def estimates_items(self) -> bool:
+        """Whether it estimates every item."""
+        return self._defines("estimate")
+
+    def estimate(self, query: Query, statistic: Any, world: World, expected: Floats | None = None) -> Estimates:
+        """Return a round's estimates of every item."""
+        answer = self._call("estimate", query.round, query, statistic, world, expected)
+        estimates = self._typed(answer, Estimates, "estimate", query.round)
+        for numbers in (estimates.weighted, estimates.information):
+            self._numbers(numbers, (query.items,), "estimate", query.round)
+        return estimates
+
+    def rates(self, query: Query, world: World, expected: Floats | None = None) -> Floats:
+        """Return the information of one device's answer about each item of a query's pool."""
+        if not self._defines("rates"):
+            return super().rates(query, world, expected)
+        size = query.items if query.pool is None else query.pool.size
+        return self._numbers(self._call("rates", query.round, query, world, expected), (size,), "rates", query.round)
+
+    def scores(self, query: Query, statistic: Any, world: World | None) -> tuple[Floats, Floats]:
+        """Return what items are ranked by, and its standard error."""
+        if not self._defines("scores"):
+            return super().scores(query, statistic, world)
+        value, error = self._call("scores", query.round, query, statistic, world)
+        shape = (query.items,)
+        return tuple(self._numbers(part, shape, "scores", query.round) for part in (value, error))  # type: ignore[return-value]
+
+    def decode(self, statistic: Any, query: Query, how: Decoding) -> Model:
+        """Return the item model from a statistic of queries like ``query``."""
+        if not self._defines("decode"):
+            return super().decode(statistic, query, how)
+        answer = self._call("decode", query.round, statistic, query, how)
+        return Model.valid(self._typed(answer, Model, "decode", query.round))
+
+    def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
+        """Return the item model from the sum of all rounds."""
+        if not self._defines("learn"):
+            return super().learn(statistic, queries, how)
+        answer = self._call("learn", queries[0].round, statistic, queries, how)
+        return Model.valid(self._typed(answer, Model, "learn", queries[0].round))
+
+    def moments(self, world: World) -> object | None:
+        """Return the exact moments of the statistic in a block model, if the class has some."""
+        answer: object | None = self._call("moments", 0, world)
+        return None if answer is None else self._typed(answer, object, "moments", 0)
+
+    @property
+    def has_law(self) -> bool:
+        """Whether it says the law of its sum."""
+        return self._defines("law")
+
+    def law(self, query: Query, people: People) -> Law:
+        """Return the law of the sum of answers, whose draws are looked at, too."""
+        if not self.has_law:
+            return super().law(query, people)
+        law = self._typed(self._call("law", query.round, query, people), Law, "law", query.round)
+
+        def draw(users: int, coins: np.random.Generator) -> Statistic:
+            sums = guarded(self.custom.mechanism, "law", query.round, users, coins, function=law.draw)
+            return self._typed(sums, Statistic, "law", query.round)
+
+        return Law(draw)
+
+    def policies_with(self) -> tuple[str, ...]:
+        """Return the policies that it can follow with these settings."""
+        return tuple(name for name in self.custom.whole.policies_with() if name in POOLED)
 
 
 def _kind(array: Any) -> str:
@@ -372,7 +595,7 @@ def _kind(array: Any) -> str:
 @lru_cache(maxsize=16)
 def adapter(custom: CustomMechanism) -> CustomAdapter:
     """Return the adapter of a custom mechanism, as it was admitted."""
-    return CustomAdapter(own=custom)
+    return (NativeAdapter if is_native(type(custom.mechanism)) else ShortAdapter)(custom=custom)
 
 
 def adapter_of(name: str) -> CustomAdapter | None:

@@ -223,6 +223,15 @@ class Settings(BaseModel):
         """Return the settings with all open ones chosen."""
         return self
 
+    @property
+    def sizes_open(self) -> bool:
+        """Whether sizes are open that, behind a shuffler, follow from the central epsilon."""
+        return False
+
+    def sized(self, query: Query, devices: int, delta: float) -> Self:
+        """Return the settings with the best sizes; the query has the central epsilon, for so many honest devices."""
+        return self
+
 
 class _Itself:
     """Gives the class that it is asked of."""
@@ -405,6 +414,11 @@ class Mechanism(Settings, Offers):
         """Return the statistic of one round's totals, as two servers published them; an InputError of others."""
         raise InputError(f"{query} is answered by releases; nobody publishes sums of them")
 
+    @property
+    def estimates_items(self) -> bool:
+        """Whether its answers estimate every item."""
+        return type(self).estimate is not Mechanism.estimate
+
     def estimate(self, query: Query, statistic: Any, world: World, expected: Floats | None = None) -> Estimates:
         """Return a round's estimates of every item; ``expected``, shape (N,), are newer ones than the query holds."""
         raise NotImplementedError(f"{type(self).__name__} estimates no single items")
@@ -504,7 +518,7 @@ class InWorld:
     @property
     def estimates(self) -> bool:
         """Whether it can ask about a pool of items, and its answers estimate every item, as adaptive policies need."""
-        return type(self.mechanism).estimate is not Mechanism.estimate
+        return self.mechanism.estimates_items
 
     def query(
         self, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]

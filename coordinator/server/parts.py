@@ -68,7 +68,7 @@ def learner_of(mechanism: Mechanism, world: World, options: LearnerOptions) -> L
     if isinstance(mechanism, Anchor):
         anchors = learner_for(mechanism.design(world), 1 - options.confidence)
         return RoundLearner(anchors=anchors, clusters=world.clusters)
-    custom = mechanism.own if isinstance(mechanism, CustomAdapter) else None
+    custom = mechanism.custom if isinstance(mechanism, CustomAdapter) else None
     if options.decoder == POSTERIOR:
         return PosteriorLearner(
             design=mechanism.design(world),

@@ -1,14 +1,15 @@
 """Admission of a custom mechanism: it gets a name, and its question, its channel and its sampler are checked."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from actors.ratings import RatingsBlock, StoredRatings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Floats, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float
@@ -20,6 +21,7 @@ from coordinator.protocol.custom import (
     Mechanism,
     MechanismError,
     admit,
+    defines,
     guarded,
     hold,
     question_of,
@@ -28,10 +30,12 @@ from coordinator.protocol.custom import (
 )
 from coordinator.protocol.custom_adapter import RatedBlock, SketchCoins, adapter, counts_itself
 from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanism import World
 from coordinator.protocol.mechanisms import check_question
-from coordinator.protocol.messages import Query
+from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.randomizers import by_address
+from coordinator.protocol.rating_table import Likes, RowTable
 from scenarios.config.custom_kinds import CustomSettings
 from scenarios.config.identity import identity
 
@@ -45,6 +49,9 @@ MOST_CELLS = 1 << 16  # Most cells of a likelihood's matrix that are checked
 MOST_SAMPLED = 256
 """Most private values of a likelihood for which its sampler is tested; with more values it is only claimed."""
 EXACT, FOR_SOME = "checked exactly", f"likelihood checked for {PUBLIC_COINS} public coins, sampler sampled"
+OWN_DRAWS = "channel checked exactly, the class's draws from it claimed"
+OWN_LEVELS = "channel checked exactly, the levels that shuffling counts on claimed"
+PARTLY = (FOR_SOME, OWN_DRAWS, OWN_LEVELS)
 SMALL = 4  # Items of a small catalogue in which a channel can be checked that is too large to check at the run's size
 
 
@@ -53,7 +60,7 @@ class ChannelCheck:
     """The result of a check."""
 
     epsilon: float  # the largest log-ratio [nats]
-    how: str  # how much of the channel was checked: `EXACT`, `FOR_SOME` or `admitted.UNCHECKED`
+    how: str  # how much of the channel was checked: `EXACT`, one of `PARTLY` or `admitted.UNCHECKED`
     warning: str | None = None  # one line if the channel reveals less than it might
 
 
@@ -62,7 +69,12 @@ def check_channel(custom: CustomMechanism, query: Query) -> ChannelCheck:
     channel = adapter(custom).channel(query)
     if isinstance(channel, Likelihood):
         return _check_likelihood(custom, query, channel)
-    return ChannelCheck(epsilon=channel.epsilon, how=EXACT, warning=_warning(custom, channel.log_ratio, query.epsilon))
+    kind, how = type(custom.mechanism), EXACT
+    if custom.native and defines(kind, "randomize", "packed"):
+        how = OWN_DRAWS
+    elif custom.native and defines(kind, "levels"):
+        how = OWN_LEVELS
+    return ChannelCheck(epsilon=channel.epsilon, how=how, warning=_warning(custom, channel.log_ratio, query.epsilon))
 
 
 def _warning(custom: CustomMechanism, largest: LogRatio, claimed: Epsilon) -> str | None:
@@ -75,7 +87,7 @@ def _warning(custom: CustomMechanism, largest: LogRatio, claimed: Epsilon) -> st
 def _check_likelihood(custom: CustomMechanism, query: Query, channel: Likelihood) -> ChannelCheck:
     question, largest = question_of(query), LogRatio.of(Fraction(1))
     values, devices = question.values, np.arange(PUBLIC_COINS, dtype=np.int64)
-    if not values or values << channel.bits > MOST_CELLS:
+    if custom.native or not values or values << channel.bits > MOST_CELLS:
         return ChannelCheck(epsilon=as_float(query.epsilon), how=UNCHECKED)
     rows = [np.array([value], np.int32) for value in range(values)]
     for public in question.public_streams(devices):
@@ -163,13 +175,17 @@ def admitted_for(
     custom = _as_checked(custom, checked.how)
     admit(custom)
     check_question(query)
-    if not counts_itself(custom.mechanism) and not isinstance(adapter(custom).channel(query), Likelihood):
+    if (
+        not custom.native
+        and not counts_itself(custom.mechanism)
+        and not isinstance(adapter(custom).channel(query), Likelihood)
+    ):
         adapter(custom).rates(query, world)  # so that an invalid estimate is reported before any device is asked
     return custom, checked
 
 
 def _as_checked(custom: CustomMechanism, how: str) -> CustomMechanism:
-    return replace(custom, unchecked=how == UNCHECKED, partly=FOR_SOME if how == FOR_SOME else "")
+    return replace(custom, unchecked=how == UNCHECKED, partly=how if how in PARTLY else "")
 
 
 def checked_promise(custom: CustomMechanism, query: Query) -> str:
@@ -196,28 +212,28 @@ TRIED = 300  # Devices that are tried there
 BLOCKS = (0, 1, 8, 58, TRIED)  # Where smaller blocks begin: of sizes that share no factor, at places that share none
 
 
-def require_same_everywhere(custom: CustomMechanism, query: Query) -> None:
-    """Refuse a custom mechanism whose devices sketch or count by more than their ratings and coins.
+Trial: TypeAlias = Callable[[int, int, int], Any]
+"""What a class makes of devices from one to another, at addresses that are so much higher."""
 
-    They must do the same at other addresses, at other places of a block, and in blocks of other sizes.
-    """
-    question, random = question_of(query), np.random.default_rng(20261126)
-    rated = random.integers(1, min(400, query.items) + 1, TRIED)
-    items = np.concatenate([np.sort(random.choice(query.items, count, replace=False)) for count in rated])
-    starts, likes = np.cumsum([0, *rated]), random.random(items.size) < 0.5
+
+def _short_trial(
+    custom: CustomMechanism, query: Query, rows: Likes, random: np.random.Generator
+) -> tuple[Trial, Trial]:
+    """Return how a short class sketches, and how it counts."""
+    question, starts = question_of(query), rows.starts
     released = (
         random.integers(question.outputs, size=TRIED)
         if question.outputs
         else random.integers(2, size=(TRIED, question.bits)).astype(np.uint8)
     )
 
-    def sketch(begin: int, end: int, address: int = 0) -> Any:
+    def sketch(begin: int, end: int, address: int) -> Any:
         part = slice(starts[begin], starts[end])
         block = RatedBlock(
             devices=np.arange(begin, end, dtype=np.int64) + address,
             starts=starts[begin : end + 1] - starts[begin],
-            items=items[part].astype(np.int32),
-            likes=likes[part].copy(),
+            items=rows.items[part],
+            likes=rows.values[part].copy(),
         )
         coins = SketchCoins(Coins(as_words(bytes(16)), begin, end - begin, query.words))
         sketches = guarded(custom.mechanism, "sketch", query.round, question, block, coins, private=True)
@@ -226,22 +242,76 @@ def require_same_everywhere(custom: CustomMechanism, query: Query) -> None:
             raise custom.fail("sketch", query.round, f"{shape}; return a sketch of each")
         return sketches
 
-    def count(begin: int, end: int, address: int = 0) -> Any:
+    def count(begin: int, end: int, address: int) -> Any:
         devices = np.arange(begin, end, dtype=np.int64) + address
         return guarded(custom.mechanism, "count", query.round, question, released[begin:end].copy(), devices)
 
+    return sketch, count
+
+
+class MovedCoins(Coins):
+    """The coins of devices as they would be at other addresses: private ones are the same."""
+
+    def streams(self, query: Query) -> Words:
+        """Return the streams of devices at these addresses, unless they draw their own questions."""
+        here = super().streams(query)
+        return here if query.own_questions else device_streams(query.key, self.first + ADDRESSES, self.devices)
+
+
+def _native_trial(
+    custom: CustomMechanism, query: Query, rows: Likes, random: np.random.Generator
+) -> tuple[Trial, Trial]:
+    """Return how a class that is written as blindrec's own sketches, and how it counts."""
+    ratings = StoredRatings(rows=rows, user=np.arange(TRIED, dtype=np.int32))
+    everybody = Coins(as_words(bytes(16)), 0, TRIED, query.words)
+    private = adapter(custom).sketch(query, RatingsBlock(ratings, everybody), everybody).private
+    bits = adapter(custom).randomize(private, query, everybody)
+    questions = random.integers(1 << 63, size=TRIED, dtype=np.uint64)
+
+    def sketch(begin: int, end: int, address: int) -> Any:
+        there = as_words(bytes(16)), begin, end - begin, query.words
+        coins = (MovedCoins if address else Coins)(*there)
+        return adapter(custom).sketch(query, RatingsBlock(ratings, Coins(*there)), coins).private
+
+    def count(begin: int, end: int, address: int) -> Any:
+        release = Release(
+            query_id=query.id,
+            first=begin + address,
+            count=end - begin,
+            width=query.bits,
+            bits=np.packbits(bits[begin:end]).tobytes(),
+            questions=questions[begin:end].astype("<u8").tobytes() if query.own_questions else None,
+        )
+        statistic = adapter(custom).count(query, release)
+        return np.concatenate([np.ravel(getattr(statistic, name)) for name in statistic.counts])
+
+    return sketch, count
+
+
+def require_same_everywhere(custom: CustomMechanism, query: Query) -> None:
+    """Refuse a custom mechanism whose devices sketch or count by more than their ratings and coins.
+
+    They must do the same at other addresses, at other places of a block, and in blocks of other sizes.
+    """
+    random = np.random.default_rng(20261126)
+    rated = random.integers(1, min(400, query.items) + 1, TRIED)
+    items = np.concatenate([np.sort(random.choice(query.items, count, replace=False)) for count in rated])
+    starts, likes = np.cumsum([0, *rated]), random.random(items.size) < 0.5
+    rows = RowTable(starts=starts, items=items.astype(np.int32), values=likes, count=query.items)
+    sketch, count = (_native_trial if custom.native else _short_trial)(custom, query, rows, random)
+
     for method, whole, elsewhere in (
-        ("sketch", sketch(0, TRIED), sketch(0, TRIED, ADDRESSES)),
-        ("count", count(0, TRIED), count(0, TRIED, ADDRESSES)),
+        ("sketch", sketch(0, TRIED, 0), sketch(0, TRIED, ADDRESSES)),
+        ("count", count(0, TRIED, 0), count(0, TRIED, ADDRESSES)),
     ):
         name = where(custom.mechanism, method, query.round)
         if not np.array_equal(whole, elsewhere):
             raise InputError(f"{name}: it depends on addresses. {by_address(type(custom.mechanism).__name__)}")
         blocks = list(pairwise(BLOCKS))
         if method == "sketch":
-            alike = all(np.array_equal(whole[begin:end], sketch(begin, end)) for begin, end in blocks)
+            alike = all(np.array_equal(whole[begin:end], sketch(begin, end, 0)) for begin, end in blocks)
         else:
-            alike = np.array_equal(whole, sum(np.asarray(count(begin, end)) for begin, end in blocks))
+            alike = np.array_equal(whole, sum(np.asarray(count(begin, end, 0)) for begin, end in blocks))
         if not alike:
             raise InputError(
                 f"{name}: it depends on a device's place in a block, or on the others in it; use each device's own "

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError, name_choices
 from coordinator.protocol.mechanism import (
     ANCHOR,
@@ -20,13 +21,14 @@ from coordinator.protocol.mechanism import (
     POSTERIOR,
     TWO_ROUNDS,
     UNTIL_LEARNED,
+    Mechanism,
     MechanismKind,
 )
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.oracles import Frequencies
 from coordinator.protocol.randomizers import by_address
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
-from scenarios.config.custom_kinds import CustomSettings
+from scenarios.config.custom_kinds import CustomSettings, custom_of
 from scenarios.config.files import brief
 from scenarios.config.mechanism_settings import designs, shared_names
 from scenarios.config.scenario import EXACT, INPUT, PROMOTE, SET, TELL, Scenario
@@ -97,9 +99,10 @@ def _mechanism_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
     offers |= {SUMS} if shared else {REPORTS} if local else set()
     offers |= {POPULARITY} if mechanism.ranks else set()
     offers |= {SHARES} if isinstance(scenario.settings, Frequencies) and mechanism.ranks else set()
-    # of a custom mechanism it is looked at once it can be admitted
+    # of a short custom class it is looked at once it can be admitted
     custom = isinstance(scenario.settings, CustomSettings)
-    if custom or not mechanism_of(mechanism.query_name(scenario.settings)).by_address:
+    by_public = mechanism.by_address if custom else mechanism_of(mechanism.query_name(scenario.settings)).by_address
+    if not by_public:
         offers |= {SENDERLESS}
     servers = f"trust is {scenario.trust}, but {mechanism.name} is added up by two servers; say {TWO_SERVERS}"
     return Part(
@@ -240,8 +243,9 @@ def _own_questions_part(mechanism: MechanismKind) -> Part:
 
     def refused(scenario: Scenario) -> str | None:
         if isinstance(scenario.settings, CustomSettings):
-            return f"own_questions is True, but devices of {mechanism.name}, a custom one, draw none; leave it out"
-        asks = mechanism_of(mechanism.query_name(scenario.settings))
+            asks: Mechanism = adapter(custom_of(scenario.settings))
+        else:
+            asks = mechanism_of(mechanism.query_name(scenario.settings))
         asks.check_own_questions(f"own_questions is True: {mechanism.name}")
         if scenario.malicious:
             return f"malicious is {scenario.malicious:g} and own_questions is True; leave one out"

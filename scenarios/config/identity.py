@@ -8,14 +8,13 @@ import linecache
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, fields
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, get_type_hints
+from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from coordinator.protocol.custom import Mechanism, methods_missing, require_whole_class
 from coordinator.protocol.errors import InputError, PolicyError
@@ -63,45 +62,25 @@ def import_class(path: str) -> type[Mechanism]:
     return kind
 
 
-def settings_fields(kind: type[Mechanism]) -> list[Field[Any]]:
-    """Return the settings that a class annotates."""
-    return [part for part in fields(kind) if part.init]  # type: ignore[arg-type] # every subclass is a dataclass
-
-
-_TYPES: dict[type[Mechanism], dict[str, Any]] = {}
-
-
-def types_of(kind: type[Mechanism], brought: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the types of a class's settings, as it annotates them."""
-    if kind not in _TYPES:
-        types = get_type_hints(kind) if brought is None else brought
-        _TYPES[kind] = {part.name: types[part.name] for part in settings_fields(kind)}
-    return _TYPES[kind]
-
-
 def build_mechanism(kind: type[Mechanism], settings: Mapping[str, object]) -> Mechanism:
     """Return a mechanism of a class, with settings read as it annotates them."""
-    names = {part.name for part in settings_fields(kind)}
+    names = kind.model_fields
     if strange := sorted(settings.keys() - names):
         choices = f"it has {', '.join(sorted(names))}" if names else "it has none"
         raise InputError(f"setting {strange[0]} is none of design {kind.__name__}; {choices}")
     try:
-        hints = types_of(kind)
-        values = {name: _setting(kind, name, hints[name], value) for name, value in settings.items()}
-        mechanism = kind(**values)
+        mechanism = kind.model_validate(dict(settings))
+    except ValidationError as error:
+        wrong, *_ = error.errors()
+        if not wrong["loc"]:
+            raise InputError(f"design {kind.__name__} cannot be made: {wrong['msg']}") from error
+        setting = f"setting {wrong['loc'][0]} of design {kind.__name__}"
+        raise InputError(f"{setting} is {wrong['input']!r}: {wrong['msg']}") from None
     except InputError:
         raise
     except Exception as error:
         raise InputError(f"design {kind.__name__} cannot be made: {type(error).__name__}: {error}") from error
     return require_whole_class(mechanism)
-
-
-def _setting(kind: type[Mechanism], name: str, hint: Any, value: object) -> Any:
-    try:
-        return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise InputError(f"setting {name} of design {kind.__name__} is {value!r}: {reason}") from None
 
 
 def read_settings(pairs: Sequence[str]) -> dict[str, str]:
@@ -123,7 +102,7 @@ INSTALLED = frozenset({"site-packages", "dist-packages"})
 def identity(mechanism: Mechanism, helpers: Iterable[str] = ()) -> str:
     """Return thirty-two hexadecimal digits: the digest of a mechanism's settings and source."""
     kind = type(mechanism)
-    settings = {part.name: _as_json(part.name, getattr(mechanism, part.name)) for part in settings_fields(kind)}
+    settings = {name: _as_json(name, getattr(mechanism, name)) for name in kind.model_fields}
     parts = [kind.__name__, settings, code_of(kind, tuple(helpers))]
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=DIGEST).hexdigest()
 
@@ -135,7 +114,7 @@ def code_of(kind: type[Mechanism], helpers: tuple[str, ...] = ()) -> str:
     """Return the digest of the source of a class and of the packages that are sent with it, which is read once."""
     if came_by_value(kind) and (brought := _BROUGHT.get((kind, helpers))):
         return brought
-    return _read(kind, helpers)  # type: ignore[arg-type] # a class can be hashed
+    return _read(kind, helpers)
 
 
 def bring(kind: type[Mechanism], helpers: tuple[str, ...], code: str) -> None:
@@ -153,11 +132,11 @@ def came_by_value(kind: type[Mechanism]) -> bool:
 
 @lru_cache(maxsize=256)
 def _read(kind: type[Mechanism], helpers: tuple[str, ...]) -> str:
-    for base in _bases(kind):
+    for base in bases_of(kind):
         if "<locals>" in base.__qualname__:
             raise InputError(f"design {base.__name__} is made in a function; define it in a module, with settings")
     import_helpers(helpers)
-    cells = [_cell_of(base) for base in _bases(kind) if _loaded_from(base.__module__) is None]
+    cells = [_cell_of(base) for base in bases_of(kind) if _loaded_from(base.__module__) is None]
     texts = sorted(_digest(text) for text in (*modules_of_class(kind).values(), *cells) if text.strip())
     return _digest("\n".join([*texts, *sorted(_digest(text) for name in helpers for text in _of_package(name))]))
 
@@ -176,7 +155,7 @@ def _as_json(name: str, value: object) -> Any:
     raise InputError(f"setting {name} is a {type(value).__name__}; give a number, a text, or a tuple of them")
 
 
-def _bases(kind: type) -> tuple[type, ...]:
+def bases_of(kind: type) -> tuple[type, ...]:
     """Return a class and its bases up to `Mechanism`."""
     return kind.__mro__[: kind.__mro__.index(Mechanism)]
 
@@ -184,7 +163,7 @@ def _bases(kind: type) -> tuple[type, ...]:
 def modules_of_class(kind: type[Mechanism]) -> dict[str, str]:
     """Return the source of every module that a class is made of, by name; see `modules_of`."""
     return modules_of(
-        [base.__module__ for base in _bases(kind)], [name for base in _bases(kind) for name in _modules_read(base)]
+        [base.__module__ for base in bases_of(kind)], [name for base in bases_of(kind) for name in _modules_read(base)]
     )
 
 

@@ -43,7 +43,6 @@ from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, randomizer_of
 from coordinator.protocol.trust_models import SHUFFLED, TRUST
-from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import Design
 from scenarios.config.accounts import Account, Guarantee, RoundSize, group_delta, most_spent
 from scenarios.config.admission import require_same_everywhere
@@ -138,6 +137,12 @@ class ShuffledReports:
             custom = custom_of(self.settings)
             admit(replace(custom, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
         return query
+
+    def require_same_everywhere(self, epsilon: Epsilon) -> None:
+        """Refuse a custom mechanism whose devices sketch or count by their addresses; see `admission`."""
+        if isinstance(self.settings, CustomSettings):
+            query = replace(self.query(epsilon), own_questions=self.own_questions)
+            require_same_everywhere(custom_of(self.settings), query)
 
     def randomizer(self, local: Epsilon) -> Randomizer:
         """Return what all devices run under a local epsilon."""
@@ -305,15 +310,11 @@ def _groups(mechanism: MechanismKind, scenario: Scenario, guarantee: GroupGuaran
 def sizes_behind_shuffler(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> Settings:
     """Return settings in which a subset has as many values as are best for the central epsilon, if none was given."""
     settings = scenario.settings
-    if getattr(settings, "chosen", None) != 0 or scenario.policy == GROUPS:  # groups choose for each question
+    if not settings.sizes_open or scenario.policy == GROUPS:  # groups choose for each question
         return settings
     epsilon, delta = answer_share(scenario)
     query = ShuffledReports.of(scenario, mechanism).query(epsilon)
-    from coordinator.protocol.mechanisms import subsets_of  # noqa: PLC0415 (numerical)
-
-    size = subsets_of(query).best_size(query, honest_devices(scenario, mechanism, asking), delta)
-    sizes = {CHOSEN: size, PADDED: int(query.parameters.get(PADDED, 0))}
-    return settings.model_copy(update={name: sizes[name] for name in sizes if name in type(settings).model_fields})
+    return settings.sized(query, honest_devices(scenario, mechanism, asking), delta)
 
 
 def honest_devices(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> int:
@@ -353,8 +354,7 @@ def size_by_law(
 @lru_cache(maxsize=1 << 8)
 def _local(reports: ShuffledReports, epsilon: Fraction, delta: float, devices: int) -> tuple[Fraction, str]:
     """Return the largest local epsilon of an answer that keeps a central one, and the name of the bound."""
-    if isinstance(reports.settings, CustomSettings):
-        require_same_everywhere(custom_of(reports.settings), reports.query(epsilon))
+    reports.require_same_everywhere(epsilon)
     local = largest_local_epsilon(
         lambda nats: reports.randomizer(parse_epsilon(nats)).bound, epsilon=epsilon, devices=devices, delta=delta
     )
@@ -369,8 +369,7 @@ def _plan(
 
     A channel that is bounded as a matrix has no levels, and as any randomizer it would have a smaller epsilon.
     """
-    if isinstance(reports.settings, CustomSettings):
-        require_same_everywhere(custom_of(reports.settings), reports.query(epsilon / answers))
+    reports.require_same_everywhere(epsilon / answers)
 
     def bound(local: float) -> ShufflerBound:
         return reports.randomizer(parse_epsilon(local)).bound

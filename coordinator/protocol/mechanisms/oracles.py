@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Annotated, ClassVar, Literal, Unpack
+from typing import Annotated, ClassVar, Literal, Self, Unpack
 
 import numpy as np
 from pydantic import Field
@@ -49,6 +49,7 @@ from coordinator.protocol.statistics.counts import CountStatistic, Rates, counte
 from coordinator.protocol.statistics.slices import column_counts, subset_counts
 from coordinator.protocol.value_channels import (
     CHOSEN,
+    PADDED,
     KaryChannel,
     SubsetChannel,
     kary_channel,
@@ -435,12 +436,19 @@ class Subsets(PackedMechanism, Frequencies):
         """Return how many devices named each value, dummies behind what is asked about."""
         return subset_counts(query, release, values=self.values(query), subset_size=int(query.parameters[CHOSEN]))
 
-    def best_size(self, query: Query, devices: int, delta: float) -> int:
-        """Return how many values a report behind a shuffler names, for so many honest devices; see `amplified`."""
+    @property
+    def sizes_open(self) -> bool:
+        """Whether a report names as many values as are best."""
+        return self.subset_size == 0
+
+    def sized(self, query: Query, devices: int, delta: float) -> Self:
+        """Return the settings with as many values as a report should name behind a shuffler; see `amplified`."""
         assert query.epsilon is not None  # a shuffler amplifies a finite one
         padded, epsilon = self.own(query), float(query.epsilon)
-        sizes = {"items": self.values(query) - padded, "padded": padded, "devices": max(devices, 1)}
-        return amplification.rough_set(**sizes, epsilon=epsilon, delta=delta, share=SHARE).subset_size
+        values = {"items": self.values(query) - padded, "padded": padded, "devices": max(devices, 1)}
+        best = amplification.rough_set(**values, epsilon=epsilon, delta=delta, share=SHARE)
+        sizes = {CHOSEN: best.subset_size, PADDED: int(query.parameters.get(PADDED, 0))}
+        return self.model_copy(update={name: sizes[name] for name in sizes if name in type(self).model_fields})
 
     def amplified(self, query: Query, devices: int, delta: float, share: float = SHARE) -> Query:
         """Return a query behind a shuffler, for so many honest devices: the given one has the central epsilon.

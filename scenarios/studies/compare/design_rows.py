@@ -5,11 +5,11 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from coordinator.protocol.custom_adapter import counts_itself
+from coordinator.protocol.custom_adapter import adapter
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import Settings
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED
-from scenarios.config.custom_kinds import CustomSettings
+from scenarios.config.custom_kinds import CustomSettings, custom_of
 from scenarios.config.identity import identity
 from scenarios.config.resolve import resolve
 from scenarios.studies.compare.comparison_settings import Comparison
@@ -27,7 +27,8 @@ def _rows(design: Settings) -> tuple[RunRow, ...]:
         mechanism, helpers = design.mechanism(), design.helpers
         name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)[:SHOWN]}"
         settings: dict[str, Any] = {"helpers": helpers}
-        make = partial(RunRow, mechanism=name, design=mechanism, has_law=not counts_itself(mechanism))
+        asks = adapter(custom_of(design))
+        make = partial(RunRow, mechanism=name, design=mechanism, has_law=asks.has_law or asks.adds_up)
     else:
         half: Any = design  # a mechanism with its settings
         settings = design.model_dump(exclude_defaults=True)
@@ -40,7 +41,8 @@ def _rows(design: Settings) -> tuple[RunRow, ...]:
     if not local.has_law:
         return (local,)
     # Behind a shuffler a device draws its own question where that would follow from its address
-    own_questions = {"own_questions": True} if getattr(design, "by_address", False) else {}
+    kind = design.custom_kind if isinstance(design, CustomSettings) else design
+    own_questions = {"own_questions": True} if getattr(kind, "by_address", False) else {}
     shuffled = replace(local, trust_model=SHUFFLED, approximate=True, settings=lambda *_: settings | own_questions)
     return shuffled, local
 

@@ -17,7 +17,7 @@ from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices2, Ints, Wo
 from coordinator.protocol.channels import ExactChannel, Likelihood, LogRatio
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.custom import CustomChannel, MechanismError, Question, fitted, guarded, question_of, stated
-from coordinator.protocol.custom_adapter import CustomAdapter
+from coordinator.protocol.custom_adapter import ShortAdapter
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
 from scenarios.studies.scrutiny.mechanism_under_test import (
@@ -55,20 +55,21 @@ class UnclaimedQuestion(Question):
         return self.cost
 
 
-class Unheld(CustomAdapter):
+class Unheld(ShortAdapter):
     """The adapter of a custom mechanism that does not refuse a channel that gives away too much."""
 
     def channel(self, query: Query) -> CustomChannel:
         """Return the channel that the class states, or would state if it did not have to claim anything."""
         try:
-            return stated(self.own, query)
+            return cast("CustomChannel", stated(self.custom, query))
         except MechanismError as error:
             question = question_of(query)
             values = {part.name: getattr(question, part.name) for part in fields(question)}
             free = UnclaimedQuestion(**{**values, "epsilon": None})
             object.__setattr__(free, "cost", question.nats)
             try:
-                return fitted(self.own, query, guarded(self.own.mechanism, "channel", query.round, free))
+                answer = guarded(self.custom.mechanism, "channel", query.round, free)
+                return cast("CustomChannel", fitted(self.custom, query, answer))
             except MechanismError:
                 raise error from None
 
@@ -86,9 +87,9 @@ class ClaimedLaw:
         try:
             self.channel = public.channel(query)
         except MechanismError as error:
-            if not isinstance(public, CustomAdapter):
+            if not isinstance(public, ShortAdapter):
                 raise
-            beyond = Unheld(own=public.own)
+            beyond = Unheld(custom=public.custom)
             self.channel, self.refusal = beyond.channel(query), str(error)
             self.device = beyond
 

@@ -213,7 +213,7 @@ def shuffled_subject(
     if small_run(kind, custom or settings or {}, size, Fraction(1)).scenario.policy == GROUPS:
         raise InputError(f"design {subject.label} asks groups, each shuffled apart; give one that asks all the same")
     if isinstance(subject.public, CustomAdapter):
-        require_same_everywhere(subject.public.own, subject.query(size, Fraction(1)))
+        require_same_everywhere(subject.public.custom, subject.query(size, Fraction(1)))
     return subject
 
 

@@ -38,9 +38,11 @@ def answered(query: Query, *, first: int = 0, stop: int = USERS) -> CountStatist
 def test_estimates_lie_around_the_truth_as_their_errors_say(kind: type[Mechanism]) -> None:
     """False alarm: 20 values of at most 5.5 standard errors each, 20 * 4e-8 < 1e-6."""
     design, query = first_query(kind())
-    value, error = estimated(design.mechanism.own, query, answered(query))
+    value, error = estimated(design.mechanism.custom, query, answered(query))
     assert np.abs((value - TRUE) / error).max() < 5.5
-    model = mechanism_of(design.mechanism.own.name).decode(answered(query), query, Decoding(clusters=2, decoder=KMEANS))
+    model = mechanism_of(design.mechanism.custom.name).decode(
+        answered(query), query, Decoding(clusters=2, decoder=KMEANS)
+    )
     assert np.array_equal(model.cluster, RATINGS.clusters)
     assert np.array_equal(model.score, value)
     assert np.array_equal(model.error, error)
@@ -61,11 +63,11 @@ def test_a_pool_is_asked_about_alone() -> None:
     told = design.read(query, answered(query))
     assert np.flatnonzero(told.information).tolist() == [1, 4, 7]
     assert (np.abs(told.value - TRUE) / told.error)[[1, 4, 7]].max() < 5.5
-    assert mechanism_of(design.mechanism.own.name).policies == POOLED
+    assert mechanism_of(design.mechanism.custom.name).policies == POOLED
     whole = design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
     assert (design.rates(query).shape, design.rates(whole).shape) == ((3,), (ITEMS,))
     assert design.rates(query)[0] > 1.5 * design.rates(whole)[0]
-    measured = 1 / (USERS * estimated(design.mechanism.own, query, answered(query))[1] ** 2)
+    measured = 1 / (USERS * estimated(design.mechanism.custom, query, answered(query))[1] ** 2)
     assert (design.rates(query) < measured).all()  # most devices rated none of three items: less noise than typical
     assert (measured < 2 * design.rates(query)).all()
 
@@ -74,7 +76,7 @@ def test_who_cannot_ask_about_pools_says_which_policies_it_can_follow() -> None:
     design, _ = first_query(mechanisms.OUE())
     with pytest.raises(InputError, match="OUE asks about no pools of items; it can follow one-round and fixed"):
         design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON, pool=np.array([3], np.int32))
-    assert mechanism_of(design.mechanism.own.name).policies == ("one-round", "fixed")
+    assert mechanism_of(design.mechanism.custom.name).policies == ("one-round", "fixed")
 
 
 def test_channels_are_checked_exactly() -> None:
@@ -104,7 +106,7 @@ def test_what_cannot_be_gone_through_is_claimed_not_checked() -> None:
 def test_nobody_answers_a_query_of_a_mechanism_that_was_not_admitted() -> None:
     design, query = first_query(mechanisms.OUE())
     stranger = replace(
-        query, design=design.mechanism.own.name[:-1] + ("0" if design.mechanism.own.name[-1] != "0" else "1")
+        query, design=design.mechanism.custom.name[:-1] + ("0" if design.mechanism.custom.name[-1] != "0" else "1")
     )
     assert admitted(stranger.design) is None
     with pytest.raises(InputError, match="is unknown to devices"):

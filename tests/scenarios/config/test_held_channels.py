@@ -91,12 +91,12 @@ def test_a_forged_channel_is_checked_anew_and_nobody_else_holds_what_is_drawn_fr
     with pytest.raises(MechanismError, match="Forged, method channel, round 0: 40 bits with at most 0 ones"):
         first_query(dishonest.Forged())
     design, query = first_query(dishonest.Keeps())
-    admit(design.mechanism.own)
+    admit(design.mechanism.custom)
     object.__setattr__(dishonest.GIVEN[-1], "if_zero", 0)
-    held = adapter(design.mechanism.own).channel(query)
+    held = adapter(design.mechanism.custom).channel(query)
     assert isinstance(held, IndependentBits)
     assert held.if_zero > 0
-    assert held is adapter(design.mechanism.own).channel(query)
+    assert held is adapter(design.mechanism.custom).channel(query)
 
 
 def test_a_sampler_is_tried_for_all_private_values() -> None:

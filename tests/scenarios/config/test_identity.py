@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import mechanisms
+import numpy as np
 import pytest
 from runs import Command, refused
 
@@ -261,7 +262,7 @@ def test_settings_that_can_change_are_one_line(blindrec: Command, packages: Path
         line = refused(blindrec, "run", "mine.toml", "--allow-code", "--backend", "inprocess")
         assert line == f"setting w is a {kind}; give a number, a text, or a tuple of them\n"
     listed = started().Listed
-    for value in ([1], {"a": 1}, listed.__init__.__globals__["np"].ones(2)):
+    for value in ([1], {"a": 1}, np.ones(2)):
         with pytest.raises(InputError, match=r"setting w is a .*; give a number, a text, or a tuple of them"):
             custom_of(settings_in(listed(w=value)))
 

@@ -248,7 +248,7 @@ def test_from_python_a_mechanism_is_enough_and_other_settings_are_another_row(ra
 
 
 def test_items_are_ranked_by_what_a_custom_class_estimates(ratings: Path) -> None:
-    settings = Comparison(ratings=ratings, like_from=4, design=(mechanisms.GRR(),))  # type: ignore[arg-type] # is read
+    settings = Comparison(ratings=ratings, like_from=4, design=(mechanisms.GRR(),))
     world, rows = world_of(settings, 0), design_rows(settings)
     train = world.fold.train
     signs = np.where(train.values, 1.0, -1.0) / train.degrees[train.owners]  # a random rated item, liked or not
