@@ -44,7 +44,7 @@ FILES: dict[str, dict[str, Any]] = {
     | {
         "trust_models": "ladder",
         "mechanisms": "popularity,popularity (Gaussian),popularity (Laplace),pairs with EASE,subset,set,"
-        "set (few likes),ones,pairs",
+        "set (few likes),set (12 reports),ones,pairs",
     },
     "jester": {"rank": 8, "epsilon": "0.5,1,2,4", "trust_models": "none,curator,local", "seeds": 3, "devices": 0}
     | {"mechanisms": "all", "scale": "1,10,100,1000"},
@@ -57,7 +57,10 @@ _ALWAYS = "trust_model mechanism features epsilon users public compared delta nd
 KEPT = f"{_ALWAYS} simulated seeds hit_rate recall coverage".split()
 OF_RUNGS = f"{_ALWAYS} neighbours epsilon_local messages liar_likes liar_share".split()
 """What is kept of a row."""
-SHOWN_RUNGS = ("curator: popularity (Gaussian)", "two-servers: popularity", "shuffled: set (few likes)", "local: set")
+SHOWN_RUNGS = (
+    *("curator: popularity (Gaussian)", "two-servers: popularity"),
+    *("shuffled: set (12 reports)", "local: set"),
+)
 """Rows of README's table."""
 LIED_TO = ("curator: popularity", "two-servers: popularity", "shuffled: set", "shuffled: ones", "local: set")
 """Rows of the table of liars, all with sets of up to 50 likes but the curator's, of 10."""
@@ -79,9 +82,8 @@ What `python -m benchmarks.worth` measured, for [what is it worth?](worth.md). C
 features of items in brackets; numbers of people are for 95 % of plain popularity, in brackets intervals of 95 %. A
 coordinator's differences are in per cent of the rounds, client by client; below 0 is better."""
 RUNG_SENTENCES = """\
-At epsilon 1 a list that is worth 95 % of plain popularity takes {local} people where nobody is trusted,
-{shuffled} with a shuffler{fewer_shuffled}, {servers} with two
-servers{fewer_servers}, and {curator} with a curator{fewer_curator}.
+If the shuffler lies, epsilon {left_reports} is left of 12 reports of a device at epsilon 1. With one report of each it
+takes {shuffled} people, and {left_shuffled} is left.
 Pairs of items, for lists of each device's own taste, gain most: with {many} people their NDCG is {mixed}
 under a shuffler, {both} with two servers and {alone} locally; popularity
 without privacy has {plain}. Brackets are intervals of 95 %; epsilon is about one person's
@@ -354,8 +356,8 @@ class Rungs(Tables):
 
     def left(self) -> str:
         """Return the epsilon of a device's own report, which is left if the shuffler lies."""
-        names = ("shuffled: set", "shuffled: set (few likes)")
-        head = "epsilon of a device's own report"
+        names = ("shuffled: set", "shuffled: set (few likes)", "shuffled: set (12 reports)")
+        head = "epsilon of a device's own reports"
         return self._pivot(head, names, lambda row: f"{row['epsilon_local']:.3f}", 1000 * self.people)
 
     def liars(self) -> str:
@@ -367,17 +369,13 @@ class Rungs(Tables):
 
         return self._pivot("likes that one liar is worth (share)", LIED_TO, cell, 1000 * self.people, 1.0)
 
-    def _fewer_than_local(self, other: Record) -> str:
-        """Say how many times fewer people a row takes than the set mechanism."""
-        times = _times(self._people("local", "set", other["epsilon"]), other)
-        return f" ({times})" if times else ""
-
     def of_rungs(self) -> str:
         """Return what README says beside the picture of the ladder."""
-        rows = {
-            "shuffled": self._people("shuffled", "set (few likes)", 1.0),
-            "servers": self._people("two-servers", "popularity", 1.0),
-            "curator": self._people("curator", "popularity (Gaussian)", 1.0),
+        one_report = "set (few likes)"
+        names = {"reports": "set (12 reports)", "shuffled": one_report}
+        left = {
+            name: self._row("shuffled", row, epsilon=1.0, users=10 * self.people)["epsilon_local"]
+            for name, row in names.items()
         }
         pairs = {
             "mixed": ("shuffled", "pairs"),
@@ -387,11 +385,10 @@ class Rungs(Tables):
         many = 100 * self.people
         return RUNG_SENTENCES.format(
             many=f"{many:,}",
-            local=_in_words(self._people("local", "set", 1.0)),
+            shuffled=_in_words(self._people("shuffled", one_report, 1.0)),
             plain=_interval(self._row("none", "popularity")),
-            **{name: _in_words(row) for name, row in rows.items()},
-            **{f"fewer_{name}": self._fewer_than_local(row) for name, row in rows.items()},
             **{name: _interval(self._row(*row, epsilon=1.0, users=many)) for name, row in pairs.items()},
+            **{f"left_{name}": f"{nats:.1f}" for name, nats in left.items()},
         )
 
 

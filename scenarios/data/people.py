@@ -30,7 +30,8 @@ class FilePeople:
 
     fold: LikesFold = field(repr=False)
     pool: Indices | None = None  # The items that count; None for all
-    # shape (people,); How many of the devices that are asked each person is behind; None: all are drawn in each round
+    # shape (people,); How many of the devices that are asked each person is behind; None: all are drawn in each round.
+    # Likes, likers and totals are theirs; other means are those of the whole file
     copies: Floats | None = field(default=None, repr=False)
 
     classes: Sequence[tuple[float, Floats]] = ()
@@ -60,13 +61,15 @@ class FilePeople:
 
     def likes(self, weight: Weight) -> Floats:
         """Return the mean of a weight of how many items a person likes."""
-        return np.asarray(weight(self.liked.degrees.astype(np.float64)).mean(axis=0))
+        return np.asarray(np.average(weight(self.liked.degrees.astype(np.float64)), axis=0, weights=self.copies))
 
     def likers(self, weight: Weight) -> Floats:
         """Return the mean of it where a person likes an item, and of 0 elsewhere."""
         rows = self.liked
         weights = weight(np.maximum(rows.degrees, 1).astype(np.float64))
-        return _added_up(rows.starts, rows.items, weights, rows.count) / rows.users
+        if self.copies is None:
+            return np.asarray(_added_up(rows.starts, rows.items, weights, rows.count) / rows.users)
+        return np.asarray(_added_up(rows.starts, rows.items, weights * self.copies, rows.count) / self.copies.sum())
 
     def raters(self, weight: Weight) -> tuple[Floats, Floats]:
         """Return the mean of a weight of how many items a person rated, where it likes and where it dislikes each."""

@@ -116,7 +116,9 @@ class RunRow(Row):
         if self.trust_model == LOCAL:
             return learned
         local = [float(query.epsilon) for query in queries if query.epsilon is not None]
-        return replace(learned, epsilon_local=max(local, default=None), messages=1.0)
+        # Of each device as many: of a policy that asks in groups one, otherwise one a round
+        reports = sum(ask.stop - ask.first for ask in outcome.state.asked) / request.users
+        return replace(learned, epsilon_local=reports * max(local) if local else None, messages=reports)
 
     def answered(self, world: FileWorld, request: RowRequest, user: Ints | None = None) -> Outcome:
         """Return what is learned from devices, through rounds, ledgers and each device's own coins.
@@ -141,7 +143,9 @@ class RunRow(Row):
     def sampled(self, world: FileWorld, request: RowRequest) -> Outcome:
         """Return what the same run learns from sums that are drawn from their laws, round by round."""
         people = FilePeople(world.fold)
-        if self.trust_model == TWO_SERVERS:  # where the same people answer in both rounds
+        scenario = self.scenario_of(world.items, request)
+        # Where the same people answer in all rounds; counts are binomial about theirs, a little noisier than they are
+        if self.trust_model == TWO_SERVERS or scenario.answers_per_device > 1:
             people = people.sample(request.users, request.coins)
-        plan = query_plan(resolve(self.scenario_of(world.items, request)))
+        plan = query_plan(resolve(scenario))
         return run_rounds(QueryRounds(plan, Drawn(people, request.coins)), keep=lambda _: None)

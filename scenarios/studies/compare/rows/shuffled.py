@@ -12,6 +12,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.mechanism import FIXED
 from coordinator.protocol.noise import Dummies, least_dummies
 from coordinator.protocol.trust_models import SHUFFLED
 from scenarios.data.people import FilePeople
@@ -22,6 +23,7 @@ from scenarios.studies.compare.run_row import RunRow, tenth_share
 from scenarios.studies.compare.worlds import FileWorld
 from scenarios.theory.liars import share_to_lift
 
+REPORTS = 12  # Reports of a device, composed as one plan: more save less and less; see `docs/explanation/shuffling.md`
 FEW_LIKES = "set (few likes)"  # Sets as small as those of pairs: one of w likes is named, and w f is its variance
 DEVIATIONS = 6  # Of the number of dummies; of more messages than that a shuffler knows that a device lies
 
@@ -74,6 +76,16 @@ ROWS = (
         mechanism=FEW_LIKES,
         design="set",
         settings=lambda settings, items: {"padded": pair_design(settings, items).device_likes},
+    ),
+    _shuffled(
+        mechanism=f"set ({REPORTS} reports)",
+        design="set",
+        settings=lambda settings, items: {
+            "padded": min(settings.likes, items),
+            "policy": FIXED,
+            "rounds": REPORTS,
+            "answers_per_device": REPORTS,
+        },
     ),
     DummiesRow(SHUFFLED, "ones", ones, BY_PEOPLE, approximate=True),
     _shuffled(mechanism="pairs", design="pairs", settings=pair_constants),

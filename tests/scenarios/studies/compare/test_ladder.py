@@ -19,6 +19,7 @@ from benchmarks.worth import FILES, LIED_TO, SHOWN_RUNGS
 from coordinator.protocol.amplification import best_set, shuffled_delta
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import DELTA
+from coordinator.protocol.composition import ShuffledRounds, plan_delta
 from coordinator.protocol.mechanisms import mechanism_of, subsets_of, totals
 from coordinator.protocol.mechanisms.oracles import SHARE
 from coordinator.protocol.mechanisms.sets import Set
@@ -133,11 +134,14 @@ def asked_of(row: RunRow, world: FileWorld, epsilon: Fraction, users: int) -> li
     """What devices are asked, and how many of them."""
     asked = [(ask.query, ask.stop - ask.first) for ask in row.sampled(world, request(epsilon, users=users)).state.asked]
     advised = row.advise(world, request(epsilon, users=users))
-    assert advised.epsilon_local == max(float(query.epsilon) for query, _ in asked if query.epsilon is not None)
+    assert advised.messages == sum(devices for _, devices in asked) / users
+    largest = max(float(query.epsilon) for query, _ in asked if query.epsilon is not None)
+    assert advised.epsilon_local == advised.messages * largest
     return asked
 
 
-SHUFFLED_ROWS = [row for row in shuffled.ROWS if isinstance(row, RunRow)]
+REPORTS = f"set ({shuffled.REPORTS} reports)"
+SHUFFLED_ROWS = [row for row in shuffled.ROWS if isinstance(row, RunRow) and row.mechanism != REPORTS]
 
 
 @pytest.mark.parametrize("row", SHUFFLED_ROWS, ids=lambda row: row.mechanism)
@@ -154,6 +158,38 @@ def test_each_group_of_devices_has_the_local_epsilon_of_its_own_number(row: RunR
         assert delta(devices=devices) <= DELTA < delta(devices=devices // 2)
         channel: Any = mechanism_of(query.design).channel(query)
         assert channel.epsilon <= float(query.epsilon) + 1e-9
+
+
+def test_reports_of_a_device_are_one_plan(world: FileWorld) -> None:
+    """All reports together keep epsilon among so many devices, and do not among a half of them."""
+    row = ROWS[f"shuffled: {REPORTS}"]
+    assert isinstance(row, RunRow)
+    asked = asked_of(row, world, ONE, 9000)
+    assert [devices for _, devices in asked] == [9000] * shuffled.REPORTS
+    assert len({query.id for query, _ in asked}) == shuffled.REPORTS
+    (local,) = {query.epsilon for query, _ in asked}
+    levels = present(mechanism_of("set").levels(asked[0][0]))
+    assert local is not None
+    plan = partial(ShuffledRounds, levels, local, rounds=shuffled.REPORTS)
+    assert plan_delta([plan(devices=9000)], epsilon=ONE, delta=DELTA) <= DELTA
+    assert plan_delta([plan(devices=4500)], epsilon=ONE, delta=DELTA) > DELTA
+
+
+@pytest.mark.statistical
+def test_reports_of_the_same_people_do_not_average_who_is_asked(world: FileWorld) -> None:
+    """Estimates of 30 seeds in their deviations, false alarm 1e-6; with people of their own each they have less."""
+    users, row = 900, ROWS[f"shuffled: {REPORTS}"]
+    assert isinstance(row, RunRow)
+    every = [row.advise(world, request(FOUR, seed, users=users)) for seed in range(30)]
+    estimates = np.array([scores.popularity for scores in every])
+    query = asked_of(row, world, FOUR, users)[0][0]
+    channel: Any = mechanism_of("set").channel(query)
+    named, other = map(float, channel.rates)
+    held = FilePeople(world.fold).likers(lambda likes: np.minimum(1.0, LIKES / likes))
+    rate = other + (named - other) * held
+    reports = rate * (1 - rate) / (named - other) ** 2 / shuffled.REPORTS / users
+    assert variance_fits((estimates - held) / np.sqrt(reports + held * (1 - held) / users), 1.0)
+    assert not variance_fits((estimates - held) / np.sqrt(reports), 1.0)
 
 
 def test_without_epsilon_nothing_is_amplified(world: FileWorld) -> None:
