@@ -25,9 +25,9 @@ from coordinator.protocol.coins import step_of
 from coordinator.server.completion.batches import VECTOR_BITS
 from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
-from scenarios.families.main.main_seed import record
+from scenarios.families.main.main_columns import record
 from scenarios.families.main.run import run
-from scenarios.families.online.online_run import record as online_record
+from scenarios.families.online.online_report import record as online_record
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.two_tier.two_tier_run import follow

@@ -12,18 +12,34 @@ from scenarios.cli import command_line
 from scenarios.config.mechanism_settings import all_settings, designs
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
-from scenarios.families.main.main_job import COLUMNS
-from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
-from scenarios.families.two_tier import two_tier_experiment
+from scenarios.experiments import EXPERIMENTS
+from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
+from scenarios.show.columns import Column
 from scenarios.studies.compare.comparison_settings import Comparison
 
 _ENDS = ("low", "high", "error", "least", "mean", "median", "most")  # Of keys that the page of columns explains at once
 
 
 def sections() -> dict[str, dict[str, str]]:
-    """Return the meanings of keys, by sections."""
-    return tomllib.loads((ROOT / "docs/meanings.toml").read_text(encoding="utf-8"))
+    """Return the meanings of keys, by sections: of all results, of experiments by their columns, and of studies."""
+    studies = tomllib.loads((ROOT / "docs/meanings.toml").read_text(encoding="utf-8"))
+    common = {column.name: column.meaning for column in columns() if column.meaning and _families(column.name) > 1}
+    every = {"Every result": studies.pop("Every result"), "Several experiments": common}
+    for name, experiment in EXPERIMENTS.items():
+        alone = (column for column in experiment.columns if column.meaning and column.name not in common)
+        every[f"blindrec {name}"] = {column.name: column.meaning for column in alone}
+    return every | studies
+
+
+def columns() -> Iterator[Column[Any]]:
+    """Yield the columns of all experiments."""
+    for experiment in EXPERIMENTS.values():
+        yield from experiment.columns
+
+
+def _families(name: str) -> int:
+    return sum(any(column.name == name for column in experiment.columns) for experiment in EXPERIMENTS.values())
 
 
 def mechanisms() -> dict[str, list[str]]:
@@ -72,11 +88,7 @@ def mechanisms_page() -> str:
 
 def columns_page() -> str:
     """Return the page of the keys of all results, with what tables call them and what they mean."""
-    printed = {
-        column.name: column.label.strip()
-        for some in (two_tier_experiment.COLUMNS, RECORD_COLUMNS, COLUMNS)
-        for column in some
-    }
+    printed = {column.name: column.label.strip() for column in columns() if column.label}
     text = (
         "# Columns of results\n\nThe keys of `--json`, of the tables in a folder, and of `frame()`. `X_low` and "
         "`X_high` are the ends of the interval of 95 % of `X`, `X_error` is its standard error; `X_least`, `X_mean`, "

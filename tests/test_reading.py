@@ -36,7 +36,8 @@ from scenarios.config.scenario import Scenario
 from scenarios.config.signals import disk_is_full
 from scenarios.data.datasets import read_ratings
 from scenarios.families.main.main_job import MainJob
-from scenarios.show.tables import Column, show
+from scenarios.show.columns import Column
+from scenarios.show.tables import show
 from scenarios.store.record_log import from_bytes
 
 ROOT = Path(__file__).parent.parent

@@ -20,8 +20,8 @@ from coordinator.protocol.losses import require_tested
 from scenarios.config.settings import validated
 from scenarios.experiment.progress import ProgressReporter
 from scenarios.log import event, step, write_line
+from scenarios.show.columns import Column, mean_of
 from scenarios.show.records import write_result
-from scenarios.show.tables import Column, mean_of
 from scenarios.store.manifest import UNCLAIMED, Manifest, read_manifest
 from scenarios.store.record_log import drop
 from scenarios.store.run_folder import (
@@ -92,8 +92,8 @@ class Experiment(ABC, Generic[S]):
     name: ClassVar[str]
     # Of its scenario. The description of a field is the only place where a setting is explained
     kind: ClassVar[type[BaseModel]]
-    # Those of a record that a table shows, in its order, or that several seeds do not simply join
-    columns: ClassVar[Sequence[Column]]
+    # The columns of its record, in a table's order, ``module:name``: loaded when a record is read, not for `--help`
+    declared: ClassVar[str]
     titled: ClassVar[str]  # The column that stands in a table's title
     files: ClassVar[tuple[str, ...]] = ("ratings",)  # Fields that name a file; at most one of them is given
     named: ClassVar[tuple[str, ...]]  # Columns that name a result in a line
@@ -102,6 +102,12 @@ class Experiment(ABC, Generic[S]):
     # The function that runs a seed, ``module:name``: loaded while the backend is opened, and not for `--help`
     runner: ClassVar[str]
     help: ClassVar[str]  # What `--help` teaches
+
+    @property
+    def columns(self) -> Sequence[Column[Any]]:
+        """The columns of its record."""
+        columns: Sequence[Column[Any]] = pkgutil.resolve_name(self.declared)
+        return columns
 
     def read(self, path: Path | None, values: Mapping[str, Any], *, allow_code: bool = False) -> S:
         """Return a scenario from a file and values that win over it; None stands for what was not given."""

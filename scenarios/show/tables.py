@@ -10,11 +10,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
@@ -26,103 +23,12 @@ from coordinator.protocol.trust_models import TRUST
 from scenarios.config.files import printable
 from scenarios.config.mechanism_settings import mechanism_kind
 from scenarios.log import left_text, moving_bar, spoke, width_of, write_line
-from scenarios.show.intervals import CONFIDENCE, mean_interval, share_interval
+from scenarios.show.columns import Column
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from coordinator.server.rounds.state import RunProgress
-
-
-class Average(Enum):
-    """What a record of several seeds says in a column."""
-
-    MEAN = "the mean with Student's interval, over the seeds that have a number"
-    COUNT = "what all seeds say; where that differs, the mean with Student's interval"
-    FORMULA = "the mean without an interval, since it follows from the scenario"
-    WORST = "the largest, since it is promised to everybody"
-    SHARE = "the share of seeds in which it is true, with an exact interval"
-    NOTHING = "nothing, as a digest belongs to one seed"
-    FIRST = "what the first seed says"
-    JOINED = "what all seeds say; of numbers that differ the mean, and in words that they differ"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column."""
-
-    name: str  # Its key in the record
-    label: str = ""  # What the printed table calls it; empty where the table leaves it out
-    average: Average = Average.JOINED  # What several seeds say of it together
-    most: float = math.inf  # A measured number cannot exceed it, and so its interval does not either
-    unless_one: str = ""  # Another column; where that is 1, the table leaves this one out
-    unless_known: str = ""  # Another column; where that has a value, the table leaves this one out
-    share: bool = False  # A share of something, whose table line has four digits even where it is 0 or 1
-    beside: tuple[str, ...] = ()  # Other keys that its line names, where they have a value
-    words_under: Mapping[str, str] = field(default_factory=dict)  # What tables call it under other trust models
-
-    def shown(self, record: Mapping[str, Any]) -> bool:
-        """Return whether a table has a line for it."""
-        hidden = record.get(self.unless_one) == 1 or record.get(self.unless_known) is not None
-        return bool(self.label) and not hidden and record.get(self.name) is not None
-
-
-def mean_of(columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what several seeds say together."""
-    by_name = {name: Column(name=name) for name in records[0]} | {column.name: column for column in columns}
-    averages, intervals = dict[str, Any](), dict[str, list[Any]]()
-    for name in records[0]:
-        if by_name[name].average is not Average.NOTHING:
-            averages[name], low, high = _together(by_name[name], [record.get(name) for record in records])
-            intervals |= {} if low is None else {name: [low, high]}
-    return {**averages, "repeat": len(records), "level": CONFIDENCE, "intervals": intervals, "runs": list(records)}
-
-
-def _together(column: Column, values: Sequence[Any]) -> tuple[Any, float | None, float | None]:
-    """Return what several seeds say in a column, and the ends of its interval where it has one."""
-    present = [value for value in values if value is not None]
-    average = column.average
-    if average is Average.FIRST or not present:
-        return values[0], None, None
-    if average is Average.SHARE:
-        return share_interval(sum(map(bool, present)), len(present))
-    if average is Average.WORST:
-        return (None if len(present) < len(values) else finite(max(map(_number, present)))), None, None
-    if average is Average.JOINED or (average is Average.COUNT and len(set(present)) == 1):
-        return joined(values if average is Average.JOINED else present), None, None
-    numbers = [_number(value) for value in present]
-    if average is Average.FORMULA or math.inf in numbers:
-        return finite(float(np.mean(numbers))), None, None
-    mean, low, high = mean_interval(numbers)
-    if low is not None and high is not None:  # Cut to what the numbers can be: below 0 only where one of them is
-        low, high = max(low, -1.0 if min(numbers) < 0 else 0.0), min(high, column.most)
-    return mean, low, high
-
-
-def joined(values: Sequence[Any]) -> Any:
-    """Return the value that all share, the mean of numbers, or in words that they differ; None where one is missing.
-
-    >>> joined([2, 2]), joined([2, 3]), joined(["a", "b"]), joined([1, None]), joined([1.5, "inf"])
-    (2, 2.5, 'differs', None, 'inf')
-    """
-    if all(value == values[0] for value in values):
-        return values[0]
-    if any(value is None for value in values):
-        return None
-    if not all(value == "inf" or isinstance(value, (int, float)) for value in values):
-        return "differs"
-    return finite(float(np.mean([_number(value) for value in values])))
-
-
-def _number(value: Any) -> float:
-    return math.inf if value == "inf" else value
-
-
-def finite(value: float) -> float | str | None:
-    """Return a number as JSON has it: ``"inf"`` for infinity, None for no number."""
-    if math.isnan(value):
-        return None
-    return "inf" if math.isinf(value) else value
 
 
 WORDS = 16  # Columns that words take where there is little room; they go on in the next line, and numbers never do
@@ -353,12 +259,12 @@ def show_attack(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 EVERY = 5.0  # Seconds between progress lines where there is no terminal
 
 
-def show(console: Console, result: Mapping[str, Any], title: str, columns: Sequence[Column]) -> None:
+def show(console: Console, result: Mapping[str, Any], title: str, columns: Sequence[Column[Any]]) -> None:
     """Print a result as a table: a line a column that it has, with the interval where there is one."""
     _show_lines(console, title, lines_of(result, columns))
 
 
-def lines_of(result: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple[str, str]]:
+def lines_of(result: Mapping[str, Any], columns: Sequence[Column[Any]]) -> list[tuple[str, str]]:
     """Return what `show` prints, as words and values."""
     lines = []
     for column in (shown_column for shown_column in columns if shown_column.shown(result)):

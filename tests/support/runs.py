@@ -40,8 +40,9 @@ from scenarios.data.datasets import RatingTable
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, write_folder
+from scenarios.families.main.main_columns import record
 from scenarios.families.main.main_job import MainJob
-from scenarios.families.main.main_seed import record, tables_of
+from scenarios.families.main.main_seed import tables_of
 from scenarios.families.main.run import MainResult, run
 from scenarios.store.manifest import FOLDER
 from scenarios.store.record_log import UNIT, UNITS

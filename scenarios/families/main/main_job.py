@@ -1,4 +1,4 @@
-"""The main job as an experiment, `blindrec run`: its record's columns, what makes a run the same, and one seed."""
+"""The main job as an experiment, `blindrec run`: what makes a run the same, and one seed."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.protocol.trust_models import CURATOR, TRUST
+from coordinator.protocol.trust_models import CURATOR
 from scenarios.config.compatibility import check
 from scenarios.config.files import file_sha256
 from scenarios.config.identity import import_object
@@ -15,115 +15,9 @@ from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import Experiment, NamedCode
 from scenarios.log import write_line
-from scenarios.show.tables import Average, Column
 from scenarios.store.manifest import FOLDER, MANIFEST, RUN, Manifest
 from scenarios.store.run_folder import require_source
 from scenarios.store.whole_files import size_of
-
-LYING = (
-    Column("malicious", "share of liars"),
-    Column("attack", "attack"),
-    Column("lied_about", "items lied about", Average.COUNT),
-    Column("lies", "answers that are lies", Average.MEAN),
-    Column("labels_wrong", "labels wrong, clusters not swapped", Average.MEAN),
-    Column("labels_wrong_predicted", "labels wrong, not swapped, predicted", Average.FORMULA),
-    Column("all_right", "all labels right, not swapped", Average.SHARE),
-    Column("decided_wrong", "decided items with a wrong label", Average.MEAN),
-    Column("promoted_rank", "mean rank of promoted items", Average.MEAN),
-    Column("promoted_rank_predicted", "mean rank of promoted items, predicted", Average.FORMULA),
-    Column("tipping_share", "share of liars that tips an item", Average.FORMULA),
-    Column("tipping_limit", "share of liars that tips any design", Average.FORMULA),
-)
-"""Columns of a record with liars; others have none of these keys."""
-
-
-COLUMNS = (
-    Column("seed", average=Average.FIRST),
-    Column("trust_model", "trust model"),
-    Column("guarantee", "guarantee", beside=("neighbours", "delta")),
-    Column("agreement_digest", "agreement of all parties"),
-    Column("mechanism", "mechanism"),
-    Column("channel", "channel"),
-    Column(
-        "epsilon",
-        "epsilon (local) [nats]",
-        words_under={name: "epsilon (central) [nats]" for name, model in TRUST.items() if model.central},
-    ),
-    Column("epsilon_local", "epsilon (local) [nats]"),
-    Column("amplified_for", "  answers of a round that this counts on"),
-    Column("smallest_round", "  answers of the smallest round", Average.COUNT),
-    Column("smallest_round_reason", "  why rounds are no smaller"),
-    Column("bound", "  bound of the amplification"),
-    Column("noise_deviation", "  deviation of the noise of a total", Average.MEAN),
-    Column("pair_deviation", "  and of that of a pair", Average.MEAN),
-    Column("honest_noise", "  devices whose noise is enough"),
-    Column("bytes_per_device", "  bytes that a device sends to both servers"),
-    Column("proofs", "  proofs of devices' vectors"),
-    Column("trusted", "trusted"),
-    Column("if_trust_fails", "  if that is misplaced"),
-    Column("person_epsilon", "epsilon of a person [nats]", Average.WORST),
-    Column("person_delta", "  delta of a person", Average.WORST, unless_one="copies_max"),
-    Column("copies_max", average=Average.WORST),
-    Column("questions", "questions a device", unless_one="questions"),
-    Column("own_questions", "questions drawn by devices themselves"),
-    Column("epsilon_per_question", "epsilon of a question [nats]", unless_one="questions"),
-    Column("unit", "epsilon is of"),
-    Column("periods", "periods"),
-    Column("period_kind", "periods are of kind"),
-    Column("schedule", "who answers in which period"),
-    Column("drift", "chance that an item moves in a period"),
-    Column("ageing", "relative drift by which estimates age"),
-    Column("policy", "policy", unless_one="rounds"),
-    Column("rounds", "rounds", Average.COUNT, unless_one="rounds"),
-    Column("answers_per_device", "answers a device, at most", unless_one="answers_per_device"),
-    Column("users", "users"),
-    Column("asked", average=Average.COUNT),
-    Column("answered", "answered", Average.COUNT),
-    Column("refused", "refused", Average.COUNT),
-    Column("refused_because", "  because"),
-    Column("missing", "missing", Average.COUNT),
-    Column("items", "items"),
-    Column("rated", "rated items (public)"),
-    Column("from_the_file", "public constants taken from the file"),
-    Column("lines_skipped", "bad lines of the file left out"),
-    Column("lines_unrated", "lines of the file without a rating, left out"),
-    Column("clusters", "clusters"),
-    Column("unlearned", "items not learned", Average.COUNT),
-    Column("undecided", "items not decided, but guessed", Average.COUNT),
-    Column("policy_error", "policy went astray"),
-    Column("accuracy", "share of items right", Average.MEAN, most=1, share=True),
-    Column("accuracy_predicted", "share of items right, predicted", Average.FORMULA, share=True),
-    Column("accuracy_worst", "  at the end of the worst period", Average.MEAN, most=1, share=True),
-    Column("exact", "all items right", Average.SHARE, share=True),
-    *LYING,
-    Column("ari", "adjusted Rand index", Average.MEAN),
-    Column("nmi", "normalised mutual information", Average.MEAN, most=1),
-    Column("advice_liked", "devices like of their own top 10", Average.MEAN, most=1, share=True),
-    Column("random_liked", "devices like of random items", Average.FORMULA, share=True),
-    Column("clusters_follow", "clusters follow"),
-    Column("popularity_share", "variance of popularity between clusters", Average.MEAN, most=1),
-    Column("taste_share", "variance of taste between clusters", Average.MEAN, most=1),
-    Column("noiseless_ari", "agreement with clusters without noise (ARI)", Average.MEAN),
-    Column("top_50", "true top 50 items among the estimated", Average.MEAN, most=1, unless_known="accuracy"),
-    Column("rank_correlation", "rank correlation with popularity", Average.MEAN, unless_known="accuracy"),
-    Column("held_out", "held out: a share, or likes of each"),
-    Column("split_by", "  chosen by"),
-    Column("people_left_out", "  people who come after the date"),
-    Column("items_unseen", "  items rated after the date only"),
-    Column("hit_rate", "hit rate at 10", Average.MEAN, most=1),
-    Column("popularity_hit_rate", "  by popularity of training likes", Average.MEAN, most=1),
-    Column("random_hit_rate", "  by chance", Average.MEAN, most=1),
-    Column("ndcg", "NDCG at 10", Average.MEAN, most=1),
-    Column("popularity_ndcg", "  by popularity of training likes", Average.MEAN, most=1),
-    Column("random_ndcg", "  by chance", Average.MEAN, most=1),
-    Column("evaluated", "users with held-out likes"),
-    Column("seconds", "seconds", Average.MEAN),
-    Column("devices_per_second", "devices a second", Average.MEAN),
-    Column("releases_sha256", "SHA-256 of all releases", Average.NOTHING),
-    Column("words_server_sha256", "  of the shares of the server of words", Average.NOTHING),
-    Column("seeds_server_sha256", "  of the shares of the server of seeds", Average.NOTHING),
-)
-"""Columns of a record. In a block model all items of a cluster are equally popular: clusters tell more than lists."""
 
 
 def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
@@ -164,7 +58,7 @@ class MainJob(Experiment[Scenario]):
 
     name = RUN
     kind = Scenario
-    columns = COLUMNS
+    declared = "scenarios.families.main.main_columns:COLUMNS"
     titled = "design"
     named = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
     accepts_custom = True

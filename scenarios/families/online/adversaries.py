@@ -26,7 +26,8 @@ from scenarios.families.online import online_bounds as bounds
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import ClientWorld, OnlineWorld
-from scenarios.show.tables import finite, text_of
+from scenarios.show.columns import finite
+from scenarios.show.tables import text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,6 @@ from scenarios.config.settings import (
     like_bar,
 )
 from scenarios.experiment.experiment import Experiment
-from scenarios.show.tables import Average, Column
 from scenarios.store.manifest import ONLINE
 from scenarios.store.whole_files import size_of
 
@@ -138,46 +137,6 @@ class OnlineScenario(ExperimentScenario):
             raise ValueError(f"voters is {voters}, fewer than {peers} peers{whom}; give more")
 
 
-RECORD_COLUMNS = (
-    Column("seed", average=Average.FIRST),
-    Column("trust_model", "trust model"),
-    Column("guarantee", "guarantee", beside=("neighbours", "delta")),
-    Column("clients", "clients"),
-    Column("rounds", "rounds T"),
-    Column("lines_skipped", "bad lines of the file left out"),
-    Column("lines_unrated", "lines of the file without a rating, left out"),
-    Column("skipped", "rounds skipped (client likes nothing)"),
-    Column("objects", "objects m"),
-    Column("voters", "voters N"),
-    Column("refused", "voters that stay away"),
-    Column("malicious", "share of voters that lie"),
-    Column("attack", "attack"),
-    Column("liars", "voters that lie", Average.MEAN),
-    Column("peers", "peers P, promised"),
-    Column("peers_measured", "  as there are"),
-    Column("diversity", "diversity D"),
-    Column("radius", "radius R"),
-    Column("loss", "loss: disliked recommendations", Average.MEAN),
-    Column("loss_bound", "  its bound"),
-    Column("loss_random", "  of random recommendations", Average.MEAN),
-    Column("loss_share", average=Average.MEAN, most=1),
-    Column("epsilon_proved", "epsilon, proved [nats]", Average.WORST),
-    Column("epsilon_exact", "epsilon, exact worst case [nats]", Average.WORST),
-    Column("epsilon_needed", "  any algorithm with that bound of the loss needs at least [nats]"),
-    Column("privacy_loss_of_run", "exact privacy loss of this run [nats]", Average.WORST),
-    Column("privacy_loss_of_peers", "  peers included", Average.WORST),
-    Column("voter_epsilon", "epsilon of a voter, all clients [nats]", Average.WORST, unless_one="clients"),
-    Column("voter_loss", "exact loss of a voter, all clients [nats]", Average.WORST, unless_one="clients"),
-    Column("budget", "budget of a voter [nats]"),
-    Column("peers_alive", "peers alive at the end", Average.MEAN),
-    Column("survivors", "voters alive at the end", Average.MEAN),
-    Column("log_likelihood", average=Average.NOTHING),
-    Column("seconds", "seconds"),
-    Column("recommendations_sha256", "SHA-256 of all recommendations", Average.NOTHING),
-)
-"""Columns of a record; what is proved or leaked counts by the largest of clients, and of seeds."""
-
-
 _HELP = """Serve clients online: voters vote on m new objects a round, one is recommended, the client likes it or not.
 
 p-REC hides the voters from the client: whatever the client sees, one voter more or less changes its probability by at
@@ -210,9 +169,9 @@ class Online(Experiment[OnlineScenario]):
     """Clients are served one after the other, from the votes of those who share their taste."""
 
     name = ONLINE
-    runner = "scenarios.families.online.online_run:serve_seed"
+    runner = "scenarios.families.online.online_report:serve_seed"
     kind = OnlineScenario
-    columns = RECORD_COLUMNS
+    declared = "scenarios.families.online.online_report:COLUMNS"
     titled = "recommender"
     files = ("ratings", "world")
     named = ("clients", "rounds", "voters", "epsilon_proved", "repeat", "loss", "loss_bound", "loss_random", "seconds")

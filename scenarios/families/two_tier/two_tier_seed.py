@@ -30,6 +30,7 @@ from scenarios.data.datasets import RatingTable, lines_skipped, read_for
 from scenarios.data.metrics import first_unrated, ranking_scores
 from scenarios.data.rating_split import Split, needs_times
 from scenarios.experiment.experiment import Record, Running
+from scenarios.families.two_tier.two_tier_columns import COLUMNS
 from scenarios.families.two_tier.two_tier_run import CoursePlan, KeptBatches, follow
 from scenarios.families.two_tier.two_tier_scenario import (
     FULL,
@@ -53,6 +54,7 @@ from scenarios.families.two_tier.two_tier_worlds import (
     split_users,
     weighing_of,
 )
+from scenarios.show.columns import record_of
 
 EVERY = 0.2  # Seconds between two looks
 
@@ -211,17 +213,14 @@ def run(
     if plan.poison is not None:
         lies = poisoned(plan.poison, as_words(plan.secret), plan.private.users)
         result |= {"malicious": settings.malicious, "attack": POISON, "lies": lies}
-    return {
+    parts = {
         **result,
         **lines_skipped(settings, table),
         "validated": [{"rank": rank, "regularisation": kappa, "rmse": error} for rank, kappa, error in tried],
-        "backend": followed.backend,
-        "workers": followed.layout.workers,
-        "retries": followed.costs.retries,
-        "restarts": followed.costs.restarts,
         "seconds": time.perf_counter() - start,
         "peak_memory_mb": peak[0],
     }
+    return record_of(COLUMNS, followed, parts)
 
 
 def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: CompletionOutcome) -> dict[str, Any]:

@@ -25,13 +25,15 @@ from scenarios.config.files import file_sha256
 from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.families.online import online_bounds as bounds
+from scenarios.families.online import online_report as report
 from scenarios.families.online import online_run as online
 from scenarios.families.online.adversaries import halving_world
 from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
 from scenarios.families.online.online_worlds import OnlineWorld
 from scenarios.log import console
+from scenarios.show.columns import finite
 from scenarios.show.intervals import CONFIDENCE, mean_interval, named, standard_error
-from scenarios.show.tables import Cell, finite, interval_of, number, percent, remark, show_rows
+from scenarios.show.tables import Cell, interval_of, number, percent, remark, show_rows
 from scenarios.studies.sweep.sweeps import Sweep, Values, values_of
 
 RANDOM, HALVING = "random", "halving"
@@ -173,12 +175,12 @@ def measure_planted(scenario: OnlineScenario, environment: str) -> Values:
         "loss": client.served.loss,  # Disliked recommendations
         # Largest exact privacy loss of a voter [nats]; of those that are no peers, where there are no more than P. NaN
         # where weights differ, so that it is not computed
-        "privacy_loss": online.privacy_losses(client)[0],
+        "privacy_loss": report.privacy_losses(client)[0],
         "peers_alive": int(np.count_nonzero(alive & peers)),  # At the end
         "peers_kicked": int(np.count_nonzero(~alive & peers)),
         "survivors": int(np.count_nonzero(alive)),
         "seconds": run.seconds,
-        "recommendations_sha256": online.digest(run),  # Equal on every backend
+        "recommendations_sha256": report.digest(run),  # Equal on every backend
     }
 
 
@@ -484,7 +486,7 @@ _SPREAD = ("mean", "least", "median", "most")
 def client_rows(scenario: OnlineScenario, world: OnlineWorld) -> tuple[dict[str, Any], ...]:
     """Serve a world's clients, and return a record of each."""
     run = serve(scenario, world)
-    records = (online.client_record(run, client) for client in run.clients)
+    records = (report.client_record(run, client) for client in run.clients)
     return tuple({name: record[name] for name in CLIENT_COLUMNS} for record in records)
 
 

@@ -18,8 +18,9 @@ from scenarios.config.files import brief
 from scenarios.config.settings import validated
 from scenarios.experiment.experiment import Experiment, Running
 from scenarios.experiments import EXPERIMENTS
+from scenarios.show.columns import Average, mean_of
 from scenarios.show.intervals import CONFIDENCE, named, quantile_interval
-from scenarios.show.tables import Average, Cell, interval_of, is_number, mean_of, remark, show_rows
+from scenarios.show.tables import Cell, interval_of, is_number, remark, show_rows
 from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded, setting_text
 from scenarios.studies.sweep.sweeps import Values
 from scenarios.studies.sweep.threshold import BisectionRange

@@ -41,8 +41,8 @@ from scenarios.data.populations import (
     liked_share,
     populate,
 )
-from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult, query_plan, run
+from scenarios.families.main.run_scores import top_share
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.planner.least_users import predicted_users as needed_users
 from scenarios.studies.sweep.grid import variant

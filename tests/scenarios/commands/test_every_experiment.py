@@ -11,7 +11,7 @@ from runs import Command, planted_ratings, refused, tree, write_movielens
 
 from scenarios.config.mechanism_settings import all_settings
 from scenarios.experiments import EXPERIMENTS
-from scenarios.show.tables import Average
+from scenarios.show.columns import Average
 
 NAMES = list(EXPERIMENTS)
 SMALL: dict[str, dict[str, Any]] = {

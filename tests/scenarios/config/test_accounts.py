@@ -25,7 +25,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.config.shuffled_account import smallest_round
 from scenarios.data import populations
 from scenarios.families.main import main_job
-from scenarios.families.main.main_seed import record
+from scenarios.families.main.main_columns import record
 from scenarios.studies.scrutiny.servers_audit import servers_audit
 from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
 from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon

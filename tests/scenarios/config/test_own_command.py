@@ -12,7 +12,7 @@ from runs import Command, refused, result
 from scenarios.backends.selection import InProcess
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
-from scenarios.families.main.main_seed import record
+from scenarios.families.main.main_columns import record
 from scenarios.families.main.run import run
 from scenarios.studies.planner.least_users import candidates, simulated
 

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import mechanisms
 import numpy as np
@@ -14,9 +15,10 @@ from runs import here, small, write_run
 
 import blindrec
 from coordinator.protocol.errors import InputError
-from scenarios.families.main.main_seed import items_table, record
+from scenarios.families.main.main_columns import record
+from scenarios.families.main.main_seed import items_table
+from scenarios.show.columns import Average, Column, mean_of
 from scenarios.show.records import check_target, deliver, flat, versions
-from scenarios.show.tables import Average, Column, mean_of
 from scenarios.store.whole_files import to_json, try_folder, write_json
 
 COLUMNS = ["item", "score", "standard_error", "cluster"]
@@ -117,7 +119,7 @@ def test_items_of_ones_own_mechanism_are_ranked_as_others_are() -> None:
     assert record(run)["top_50"] == 1
 
 
-AVERAGES = [Column(name=one.name.lower(), label=one.name, average=one) for one in Average]
+AVERAGES: list[Column[Any]] = [Column(name=one.name.lower(), label=one.name, average=one) for one in Average]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,10 @@ def test_each_average_says_what_it_promises(name: str, values: list[object], tol
 
 def test_an_interval_is_cut_to_what_numbers_can_be() -> None:
     """A mean of .5 and 1 has a Student interval of .75 +- 3.18: no share is below 0 or above 1, no loss below 0."""
-    columns = [Column(name="share", average=Average.MEAN, most=1), Column(name="loss", average=Average.MEAN)]
+    columns: list[Column[Any]] = [
+        Column(name="share", average=Average.MEAN, most=1),
+        Column(name="loss", average=Average.MEAN),
+    ]
     found = mean_of(columns, [{"share": 0.5, "loss": 0.5}, {"share": 1.0, "loss": 1.0}])["intervals"]
     assert found["share"] == [0, 1]
     assert found["loss"] == [0, pytest.approx(0.75 + 12.7062 * 0.25, rel=1e-5)]
@@ -160,7 +165,7 @@ def test_an_interval_is_cut_to_what_numbers_can_be() -> None:
 
 
 def test_a_column_is_left_out_where_another_says_it_better() -> None:
-    column = Column(name="policy", label="policy", unless_one="rounds", unless_known="accuracy")
+    column: Column[Any] = Column(name="policy", label="policy", unless_one="rounds", unless_known="accuracy")
     assert column.shown({"policy": "fixed", "rounds": 2})
     assert not column.shown({"policy": "fixed", "rounds": 1})
     assert not column.shown({"policy": "fixed", "rounds": 2, "accuracy": 0.5})

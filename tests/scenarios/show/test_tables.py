@@ -17,11 +17,10 @@ from scenarios.cli import command_line
 from scenarios.commands import scrutiny_commands as commands
 from scenarios.commands.lookup_commands import show_bounds
 from scenarios.config.scenario import Scenario
-from scenarios.families.main.main_job import COLUMNS
-from scenarios.families.main.main_seed import record
+from scenarios.families.main.main_columns import COLUMNS, record
 from scenarios.families.online.adversaries import show_rows
 from scenarios.show import tables as report
-from scenarios.show.tables import mean_of
+from scenarios.show.columns import mean_of
 from scenarios.studies.planner import plan as tables
 from scenarios.studies.planner.least_users import Candidate, Target
 from scenarios.studies.planner.plan import DesignPlan, plan

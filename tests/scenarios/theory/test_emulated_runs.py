@@ -15,8 +15,8 @@ from scenarios.backends.selection import InProcess
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
-from scenarios.families.main.main_seed import predict
 from scenarios.families.main.run import run
+from scenarios.families.main.run_scores import predict
 from scenarios.studies.planner.least_users import Target, any_design
 from scenarios.studies.planner.plan import plan
 from scenarios.theory import emulated_runs

@@ -24,7 +24,8 @@ from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.moments.sign_moments import sign_contrast
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
-from scenarios.families.main.main_seed import predict, record
+from scenarios.families.main.main_columns import record
+from scenarios.families.main.run_scores import predict
 from scenarios.theory import predictors
 from scenarios.theory.prediction import LineLaw, kmeans_cuts, line_accuracy, line_exact
 from scenarios.theory.predictors import Predictor, mistakes, predictor, sign_accuracy, sign_exact

@@ -17,7 +17,7 @@ from coordinator.protocol.decoding.estimates import PublicCounts
 from scenarios.config.files import brief
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
-from scenarios.families.main.main_seed import record
+from scenarios.families.main.main_columns import record
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows import registered_rows

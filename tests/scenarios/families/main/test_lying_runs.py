@@ -13,8 +13,9 @@ from scenarios.backends.selection import InProcess
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
-from scenarios.families.main.main_seed import lying_scores, record
+from scenarios.families.main.main_columns import record
 from scenarios.families.main.run import MainResult, collusion_of, run
+from scenarios.families.main.run_scores import lying_scores
 from scenarios.theory.liars import influence_of, universal_limit
 from scenarios.theory.predictors import predictor
 

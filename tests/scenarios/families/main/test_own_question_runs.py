@@ -22,7 +22,7 @@ from coordinator.server.fleet.intermediaries import read_shuffled
 from coordinator.server.rounds.state import Ask
 from coordinator.shuffler import Shuffler
 from scenarios.config.resolve import resolve
-from scenarios.families.main.main_seed import record
+from scenarios.families.main.main_columns import record
 
 DESIGNS: dict[str, dict[str, Any]] = {
     "maxsense": {"design": "maxsense"},

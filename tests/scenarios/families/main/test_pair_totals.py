@@ -27,7 +27,7 @@ from scenarios.backends.selection import InProcess
 from scenarios.backends.session import InMemoryRounds
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
-from scenarios.families.main.main_seed import record
+from scenarios.families.main.main_columns import record
 from scenarios.families.main.run import MainResult, run
 
 POOL, LIKES = 9, 3

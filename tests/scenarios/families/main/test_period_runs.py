@@ -20,7 +20,8 @@ from coordinator.protocol.schedule import SCHEDULES, Horizon, Panel, Schedule, s
 from coordinator.server.rounds.scheduled import AgeingLearner, asking, renewal_share
 from scenarios.config.resolve import resolve
 from scenarios.data.populations import liked_share, populate
-from scenarios.families.main.main_seed import record, tables_of
+from scenarios.families.main.main_columns import record
+from scenarios.families.main.main_seed import tables_of
 from scenarios.families.main.run import MainResult
 
 FLAGS = ["run", "--design", "set", "--items", 40, "--rated", 5, "--users", 600, "--seed", 3, "--periods", 3]

@@ -15,9 +15,9 @@ from actors.ratings import StoredRatings
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.messages import Model
 from scenarios.data.populations import liked_share, populate
-from scenarios.families.main.main_job import COLUMNS
-from scenarios.families.main.main_seed import rank_correlation, ranks, record, top_share
+from scenarios.families.main.main_columns import COLUMNS, record
 from scenarios.families.main.run import MainResult
+from scenarios.families.main.run_scores import rank_correlation, ranks, top_share
 from scenarios.from_python import run as run_scenario
 from scenarios.from_python import sweep
 from scenarios.show import tables as report

@@ -13,9 +13,9 @@ from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
 from scenarios.config.resolve import resolve
 from scenarios.data.populations import populate
-from scenarios.families.main.main_job import COLUMNS
-from scenarios.families.main.main_seed import predict, record
-from scenarios.show.tables import mean_of
+from scenarios.families.main.main_columns import COLUMNS, record
+from scenarios.families.main.run_scores import predict
+from scenarios.show.columns import mean_of
 from scenarios.store.whole_files import to_json
 
 PROMISED = {

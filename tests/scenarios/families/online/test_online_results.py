@@ -10,12 +10,13 @@ import pytest
 
 from scenarios.backends.selection import InProcess
 from scenarios.families.online.online_bounds import loss_bound
-from scenarios.families.online.online_run import OnlineResult, privacy_losses, record, run_online, tables_of
-from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
-from scenarios.show.tables import Average, mean_of
+from scenarios.families.online.online_report import COLUMNS, privacy_losses, record, tables_of
+from scenarios.families.online.online_run import OnlineResult, run_online
+from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.show.columns import Average, mean_of
 from scenarios.store.whole_files import to_json
 
-WORST = {column.name for column in RECORD_COLUMNS if column.average is Average.WORST}
+WORST = {column.name for column in COLUMNS if column.average is Average.WORST}
 
 
 def online(**changes: Any) -> OnlineResult:
@@ -66,14 +67,14 @@ def test_a_loss_without_limit_is_told_whatever_it_is_averaged_with_and_fits_into
 def test_seeds_of_which_some_have_a_loss_without_limit_can_be_summed_up() -> None:
     records = [record(online(recommender="plurality", **SHORT, seed=seed)) for seed in range(6)]
     assert {type(row["privacy_loss_of_peers"]) for row in records} == {str, float}
-    assert json.loads(to_json(mean_of(RECORD_COLUMNS, records)))["privacy_loss_of_peers"] == "inf"
+    assert json.loads(to_json(mean_of(COLUMNS, records)))["privacy_loss_of_peers"] == "inf"
 
 
 @pytest.mark.parametrize("name", ["p-rec", "p-rec-literal"])
 def test_what_differs_between_seeds_is_never_the_first_seeds_alone(name: str) -> None:
     """A reader of means takes every number for all seeds'."""
     records = [record(online(seed=seed, rounds=200, recommender=name, diversity=0)) for seed in range(5)]
-    result, differ = mean_of(RECORD_COLUMNS, records), 0
+    result, differ = mean_of(COLUMNS, records), 0
     for key in set(result) - {"seed", "runs", "intervals", "repeat", "level"}:
         values = [row.get(key) for row in records]
         if len(set(map(str, values))) > 1:

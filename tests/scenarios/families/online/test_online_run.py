@@ -17,17 +17,8 @@ from coordinator.protocol.coins import as_words
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.selection import InProcess
-from scenarios.families.online.online_run import (
-    OnlineResult,
-    build_world,
-    client_record,
-    digest,
-    exact,
-    privacy_losses,
-    proved,
-    record,
-    run_online,
-)
+from scenarios.families.online.online_report import client_record, digest, privacy_losses, record
+from scenarios.families.online.online_run import OnlineResult, build_world, exact, proved, run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import lies_of
 

@@ -16,7 +16,8 @@ from statistical import normal_radius, rate_fits
 
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.backends.selection import InProcess
-from scenarios.families.online.online_run import record, run_online
+from scenarios.families.online.online_report import record
+from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.show import sweep_figures as pictures
 from scenarios.show.drawing import draw_picture

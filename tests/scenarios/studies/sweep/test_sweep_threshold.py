@@ -31,8 +31,8 @@ from coordinator.server.rounds.transcript import digest
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import liked_share, populate
-from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult
+from scenarios.families.main.run_scores import top_share
 from scenarios.studies.sweep import threshold
 from scenarios.studies.sweep.threshold import BisectionRange, EmulatedPrefixes, Prefixes, ThresholdMeasurement
 from scenarios.theory.draws import Drawn
