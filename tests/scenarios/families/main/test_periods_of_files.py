@@ -13,7 +13,7 @@ from actors.ratings import StoredRatings
 from coordinator.server.rounds.scheduled import AgeingLearner
 from coordinator.server.rounds.state import ServerState
 from scenarios.data.populations import populate, resolved_run
-from scenarios.families.main.main_seed import record
+from scenarios.families.main.main_columns import record
 
 MONTH = 31 * 86_400
 
