@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from scenarios.studies.scrutiny.audit import audit
     from scenarios.studies.scrutiny.composing import Composition, composed
+    from scenarios.studies.scrutiny.history_audit import HistoryAudit, history_audit
     from scenarios.studies.scrutiny.servers_audit import servers_audit
     from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
     from scenarios.studies.scrutiny.shuffled_checks import check
@@ -96,6 +97,7 @@ __all__ = [
     "Composition",
     "Conformance",
     "DataResult",
+    "HistoryAudit",
     "Horizon",
     "InProcess",
     "Likelihood",
@@ -126,6 +128,7 @@ __all__ = [
     "composed",
     "data",
     "errors",
+    "history_audit",
     "independent_bits",
     "local_epsilon",
     "matrix_channel",
@@ -151,6 +154,7 @@ _HOMES = {
     "scenarios.studies.scrutiny.audit": ("audit",),
     "scenarios.studies.scrutiny.shuffled_checks": ("check",),
     "scenarios.studies.scrutiny.composing": ("Composition", "composed"),
+    "scenarios.studies.scrutiny.history_audit": ("HistoryAudit", "history_audit"),
     "scenarios.studies.scrutiny.servers_audit": ("servers_audit",),
     "scenarios.studies.scrutiny.shuffled_audit": ("shuffled_audit",),
     "scenarios.studies.scrutiny.shuffling": ("amplified", "local_epsilon"),

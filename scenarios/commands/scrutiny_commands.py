@@ -1,7 +1,7 @@
 """The commands of scrutiny: `blindrec check`, `audit` and `amplify` of mechanisms, `adversary` of recommenders."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,13 +105,24 @@ def audit(
     ] = None,
     releases: Annotated[
         int | None,
-        typer.Option(help="Releases of each attack; shuffled, or two servers: of all [1000000; 8000000, 100000]."),
+        typer.Option(
+            help="Releases of each attack; shuffled, or two servers: of all [1000000; 8000000, 100000]; of periods, "
+            "people [4000]."
+        ),
     ] = None,
     rounds: Annotated[
         int | None, typer.Option(help="Queries that the attacks over several rounds look at [4].")
     ] = None,
-    items: Annotated[int | None, typer.Option(help="Items of the catalogue [5; two servers: 6].")] = None,
-    rated: Annotated[int, typer.Option(help="Items that a device rated at most.")] = 3,
+    periods: Annotated[
+        int | None,
+        typer.Option(help="Attack histories instead: sets of everybody who is asked in so many periods, and sums."),
+    ] = None,
+    items: Annotated[
+        int | None, typer.Option(help="Items of the catalogue [5; two servers: 6; periods: 9724].")
+    ] = None,
+    rated: Annotated[
+        int | None, typer.Option(help="Items that a device rated at most [3]; of periods, likes of a person [20].")
+    ] = None,
     confidence: Annotated[float, typer.Option(help="Probability that all lower bounds of a mechanism hold.")] = 0.999,
     trust: Annotated[
         str,
@@ -121,7 +132,8 @@ def audit(
         ),
     ] = LOCAL,
     users: Annotated[
-        int | None, typer.Option(help="Shuffled, or two servers: devices of a round [200; two servers: 20].")
+        int | None,
+        typer.Option(help="Shuffled, or two servers: devices of a round [200; two servers: 20]; periods [10000]."),
     ] = None,
     audit_delta: Annotated[
         float | None,
@@ -141,9 +153,17 @@ def audit(
     Two inputs that an attacker distinguishes best are given to devices by a fair coin; what they release, also asked
     again, beside devices whose inputs are known, and over several rounds, is held against what is claimed. With --trust
     shuffled rounds of devices go through the shuffler, and with two-servers through both that add up shares; what is
-    handed on, or published, is held against the central epsilon.
+    handed on, or published, is held against the central epsilon. With --periods the answers of all periods are put
+    together: averaged, linked, and searched for a change.
     """
     require_trust(trust)
+    if periods is not None:
+        history: dict[str, Any] = {"epsilon": epsilon, "periods": periods, "items": items, "rated": rated}
+        history |= {"releases": releases, "users": users, "confidence": confidence}
+        other: dict[str, Any] = {"design": design, "setting": setting, "rounds": rounds, "audit_delta": audit_delta}
+        other |= {"epsilon_local": epsilon_local, "own_questions": own_questions or None, "figure": output.figure}
+        _audit_histories(history, other | {"trust": None if trust == LOCAL else trust}, output)
+        return
     theirs: list[tuple[str, dict[str, Any]]] = [
         (LOCAL, {"rounds": rounds}),
         (f"{SHUFFLED} or {TWO_SERVERS}", {"users": users, "audit_delta": audit_delta}),
@@ -156,7 +176,7 @@ def audit(
                 raise InputError(f"{name} is {value}, which is about --trust {models}; the trust is {trust}")
             common[name.removeprefix("audit_")] = value
     options: dict[str, Any] = {name: value for name, value in common.items() if value is not None}
-    options |= {"settings": read_settings(setting or ()), "rated": rated, "confidence": confidence}
+    options |= {"settings": read_settings(setting or ()), "rated": rated or 3, "confidence": confidence}
     all_names, audit_one, show = _of_trust(trust)
     names = [design] if design else all_names(**({"own_questions": True} if own_questions else {}))
     if trust != LOCAL:  # bounds of all mechanisms hold together
@@ -169,6 +189,31 @@ def audit(
     record = records[0] if design else {"held": passed, "audits": records}
     output.deliver("audit", record, lambda: show(printed(), audits, confidence))
     if not passed:
+        raise typer.Exit(BAD_INPUT)
+
+
+def _audit_histories(options: Mapping[str, Any], other: Mapping[str, Any], output: Output) -> None:
+    """Attack what people report over periods; exit code 2 if it tells more of a history than epsilon allows."""
+    from scenarios.studies.scrutiny.history_audit import NO_EPSILON, columns_of, history_audit
+
+    if named := [f"{name} is {value}" for name, value in other.items() if value is not None]:
+        raise InputError(f"{named[0]}, which is not about --periods; leave one of them out")
+    result = history_audit(**{name: value for name, value in options.items() if value is not None})
+    deliver(output.json, result.as_json())
+    if output.json != STDOUT:
+        columns = ["practice", "attack", "epsilon", "right", "by law", "at most", "belief", "advantage"]
+        title = f"epsilon {result.epsilon:g}, asked in {result.periods} periods; epsilon of a history, exact, in nats"
+        show_table(printed(), columns, columns_of(result.attacks), title=title, words=columns[:2])
+        meanings = dict.fromkeys(f"{row.attack}: {row.meaning}" for row in result.attacks)
+        remark(
+            printed(),
+            *(result.failures or ["nothing contradicts an epsilon"]),
+            *meanings,
+            f"memoized: {NO_EPSILON}",
+            "belief: median of the attacker's, in what is true; advantage: true alarms less false ones. "
+            "Of sums delta is 1e-06.",
+        )
+    if result.failures:
         raise typer.Exit(BAD_INPUT)
 
 
@@ -440,8 +485,10 @@ def show_composition(console: Console, result: "Composition") -> None:
         title=f"trust {result.trust_model}{subject}: epsilon in nats",
         words=["periods", "unit"],
     )
+    surest = f"{result.belief_at_most:.8g}"
     remark(
         console,
+        f"who sees all of it, from even odds, is at most {surest} sure of a history, but for delta",
         f"{PERSON_PERIOD}: one person's ratings of one period are replaced",
         f"{result.unit}: one person's ratings of all periods are replaced",
         left,

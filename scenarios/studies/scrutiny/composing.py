@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
@@ -78,9 +79,14 @@ class Composition:
     users: int | None = None
     settings: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def belief_at_most(self) -> float:
+        """The surest belief in a history, from even odds, of who sees all that is told, but for delta."""
+        return 1 / (1 + math.exp(-self.epsilon_horizon))
+
     def as_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return asdict(self)
+        return {**asdict(self), "belief_at_most": self.belief_at_most}
 
 
 def composed(

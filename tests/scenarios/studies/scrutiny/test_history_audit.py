@@ -1,0 +1,126 @@
+"""Attacks on answers over periods: their laws beside the prototype's figures, and real devices beside their laws."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from runs import Command, refused
+from statistical import normal_radius
+
+import blindrec as face
+from scenarios.studies.scrutiny.history_audit import (
+    CHANGE,
+    FILM,
+    HISTORY,
+    ITEMS,
+    LIKES,
+    LINK,
+    MEMOIZED,
+    ONCE,
+    SPLIT,
+    WHOLE,
+    HistoryAudit,
+    SetReports,
+    _memoized_rows,
+    _sums_rows,
+)
+
+SMALL: dict[str, Any] = {"periods": 5, "items": 200, "rated": 5, "releases": 600, "users": 300}
+
+
+def reports(epsilon: Fraction) -> SetReports:
+    return SetReports.of(epsilon, ITEMS, LIKES)
+
+
+@pytest.fixture(scope="module")
+def small() -> HistoryAudit:
+    return face.history_audit(**SMALL)
+
+
+def test_beliefs_after_a_year_are_those_of_the_prototype() -> None:
+    """Two known histories, one film, a change in May: sets at epsilon 1, all within .003."""
+    month, share = reports(Fraction(1)), reports(Fraction(1, 12))
+    right = {
+        "once": (1 + month.distance(1)) / 2,
+        "split": (1 + share.distance(12)) / 2,
+        "a month": (1 + month.distance(12)) / 2,
+        "a day": (1 + month.distance(365)) / 2,
+    }
+    assert right == pytest.approx({"once": 0.610, "split": 0.541, "a month": 0.873, "a day": 1.0}, abs=3e-3)
+    assert month.belief(12) == pytest.approx(0.953, abs=1e-3)
+    film = [(1 + month.film_distance(count)) / 2 for count in (1, 12, 365)]
+    assert film == pytest.approx([0.506, 0.56, 0.81], abs=5e-3)
+    changes = [month.distance(8), month.distance(1) * 8 / 12, share.distance(8)]
+    assert changes == pytest.approx([0.644, 0.147, 0.063], abs=3e-3)
+    assert all(change < math.tanh(0.5) for change in changes[1:])
+
+
+def test_sums_tell_what_two_normal_laws_do() -> None:
+    rows = {(row.practice, row.attack): row for row in _sums_rows(Fraction(1), 12)}
+    assert rows[SPLIT, HISTORY].right_exact == pytest.approx(0.547, abs=1e-3)
+    assert rows[SPLIT, CHANGE].advantage == pytest.approx(0.077, abs=1e-3)
+    assert rows[WHOLE, HISTORY].right_exact == pytest.approx(0.659, abs=1e-3)
+    (history, _, daily, _) = _sums_rows(Fraction(1), 365)
+    assert daily.right_exact == pytest.approx(0.988, abs=1e-3)
+    assert history.epsilon_horizon == 1
+
+
+@pytest.mark.statistical
+def test_devices_are_found_out_as_often_as_the_law_says(small: HistoryAudit) -> None:
+    """Of 600 people each, false alarm 1e-6 of all rows; guesses of another practice are out of it."""
+    rows = {(row.practice, row.attack): row for row in small.attacks if row.right is not None}
+    assert {row.attack for row in small.attacks} == {HISTORY, FILM, CHANGE, LINK}
+    for row in rows.values():
+        radius = normal_radius(0.5 / math.sqrt(row.plays), comparisons=len(rows))
+        assert row.right == pytest.approx(row.right_exact, abs=radius), row
+    naive, split = rows[WHOLE, HISTORY], rows[SPLIT, HISTORY]
+    assert naive.right is not None
+    assert naive.right > split.right_exact + normal_radius(0.5 / math.sqrt(naive.plays))
+    assert small.held
+    assert [rows[practice, CHANGE].epsilon_horizon for practice in (ONCE, SPLIT, WHOLE)] == [1, 1, 5]
+
+
+def test_a_kept_answer_shows_that_a_person_changed_and_keeps_no_epsilon() -> None:
+    """Spec I 11: in at least .99 of the people of a catalogue of films; one of ten thousand values links a third."""
+    rows = list(_memoized_rows(reports(Fraction(1)), 500, 2000, np.random.default_rng(0)))
+    change, several, single = rows
+    assert change.advantage is not None
+    assert change.advantage >= 0.99
+    assert all(row.epsilon_horizon is None and row.right_at_most is None for row in rows)
+    assert several.right == 1
+    assert single.right == pytest.approx(math.exp(-2000 / (ITEMS + LIKES)), abs=0.06)
+
+
+def test_guesses_that_epsilon_does_not_allow_break_a_claim(small: HistoryAudit) -> None:
+    row = next(row for row in small.attacks if (row.practice, row.attack) == (ONCE, HISTORY))
+    broken = replace(small, attacks=(replace(row, right=0.85),))
+    assert not broken.held
+    assert "once: history is right in" in broken.failures[0]
+    assert replace(small, attacks=(replace(row, right=0.74),)).held, "which chance may do"
+
+
+def test_the_command_prints_a_row_each_attack_and_no_epsilon_of_memoized_answers(blindrec: Command) -> None:
+    flags = [part for name, value in SMALL.items() for part in (f"--{name}", value)]
+    printed = blindrec("audit", *flags).out
+    assert max(map(len, printed.splitlines())) <= 100
+    assert all(" none " in line for line in printed.splitlines() if line.strip().startswith(MEMOIZED))
+    result = blindrec("audit", *flags, "--json", "-").result
+    assert {row["epsilon_horizon"] for row in result["attacks"] if row["practice"].startswith(MEMOIZED)} == {None}
+    assert (result["held"], result["unit"], result["periods"]) == (True, "person-history", 5)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--periods 1", "periods is 1"),
+        ("--periods 12 --design set", "design is set, which is not about --periods"),
+        ("--periods 12 --trust shuffled", "trust is shuffled, which is not about --periods"),
+        ("--periods 12 --epsilon inf", "epsilon"),
+        ("--periods 12 --items 30", "items is 30"),
+    ],
+)
+def test_bad_input_is_refused_in_a_line(blindrec: Command, flags: str, words: str) -> None:
+    assert words in refused(blindrec, "audit", *flags.split())
