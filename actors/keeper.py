@@ -31,25 +31,29 @@ class Charge:
     first: int
     stop: int
     agreement: bytes = b""  # Digest of what was agreed, if anything was
+    period: int = 0  # Of time, which it is about; 0 where time does not count
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         if type(self.id) is not bytes or not self.id:
             raise InputError("what is charged has no id; give a digest")
         require_block(self.first, self.stop, 0, MOST_DEVICES)
+        require_whole("period", self.period, 0, MOST_DEVICES)
 
     def line(self) -> str:
         """Return the charge as a line of the book."""
         epsilon, agreement = None if self.epsilon is None else str(self.epsilon), [self.agreement.hex()]
-        return json.dumps([self.id.hex(), epsilon, self.first, self.stop, *(agreement if self.agreement else [])])
+        more = [*agreement, self.period] if self.period else agreement if self.agreement else []
+        return json.dumps([self.id.hex(), epsilon, self.first, self.stop, *more])
 
 
 def read_charge(line: str) -> Charge:
     """Return the charge that a line of the book holds."""
     try:
-        query_id, epsilon, first, stop, *agreement = json.loads(line)
+        query_id, epsilon, first, stop, *more = json.loads(line)
         exact = None if epsilon is None else PrivacyParameter(epsilon)
-        return Charge(bytes.fromhex(query_id), exact, first, stop, *map(bytes.fromhex, agreement))
+        agreement = bytes.fromhex(more[0]) if more else b""
+        return Charge(bytes.fromhex(query_id), exact, first, stop, agreement, *more[1:])
     except (ValueError, TypeError, RecursionError):
         raise LedgerError(f"a ledger's line is no charge: {line[:80]!r}; {LEDGER.remedy}") from None
 

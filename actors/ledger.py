@@ -36,10 +36,14 @@ class DeviceRange:
     stop: int
     answered: frozenset[bytes] = frozenset()
     spent: Epsilon = Fraction(0)
+    periods: frozenset[int] = frozenset()  # Of time, about which they have answered
 
     def charged(self, charge: Charge) -> DeviceRange:
         """Return this range after it is charged."""
-        return replace(self, answered=self.answered | {charge.id}, spent=add(self.spent, charge.epsilon))
+        periods = self.periods | {charge.period} if charge.period else self.periods
+        return replace(
+            self, answered=self.answered | {charge.id}, spent=add(self.spent, charge.epsilon), periods=periods
+        )
 
 
 class Ledger:
@@ -70,16 +74,20 @@ class Ledger:
             return self.book(query, first, stop)
         except UnreachableError:
             with self._lock:
-                charge = Charge(query.id, query.epsilon, first, stop, self._agreement)
+                charge = self._charge_of(query, first, stop)
                 _, charges, refusals = self._charged(charge, self.budget)
             return sorted(charges + refusals)
 
     def book(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
         """Charge as `charge` does, but raise an error instead of refusing where the keeper does not answer."""
         require_block(first, stop, self.first, self.stop)
-        charge = Charge(query.id, query.epsilon, first, stop, self._agreement)
+        charge = self._charge_of(query, first, stop)
         with self._lock:
             return self._charge(charge)
+
+    def _charge_of(self, query: Costly, first: int, stop: int) -> Charge:
+        period = query.period if isinstance(query, Query) else 0
+        return Charge(query.id, query.epsilon, first, stop, self._agreement, period)
 
     def _charge(self, charge: Charge) -> list[tuple[int, int]]:
         """Book a charge; return the ranges of devices that refuse it."""
@@ -124,6 +132,7 @@ class Ledger:
             inside = charge.first <= block.first and block.stop <= charge.stop
             is_new = inside and charge.id not in block.answered
             full = before is None and self._answers is not None and len(block.answered) >= self._answers
+            full |= before is None and charge.period in block.periods  # in which a plan has one question for a device
             if is_new and (full or not within(add(block.spent, charge.epsilon), budget)):
                 refusals.append((block.first, block.stop))
                 is_new = False

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Self
 
 from coordinator.protocol import checked
@@ -24,7 +24,7 @@ from coordinator.protocol.budget import ADD_REMOVE, REPLACE, Epsilon, PrivacyPar
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.checked import MOST_DEVICES, Checked
 from coordinator.protocol.coins import digest_of
-from coordinator.protocol.composition import ShuffledRounds, keeps_plan
+from coordinator.protocol.composition import ShuffledRounds, keeps_histories, keeps_plan
 from coordinator.protocol.errors import AgreementError, InputError
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.totals import HONEST, LEAST_ANSWERS, MOST_HONEST, SharedVector
@@ -45,6 +45,17 @@ class PlannedRound(NamedTuple):
     first: int  # The devices that are asked: from the first one up to, but without, the stop
     stop: int
     epsilon: Epsilon  # Under which each of them answers [nats]
+    # Of a shuffler's plan that is certified as a whole: how many honest answers the round counts on, and pi and kappa
+    # of its randomizer
+    honest: int = 0
+    levels: tuple[float, float] | None = None
+
+    @property
+    def certified(self) -> ShuffledRounds:
+        """The round as the plan's certificate has it."""
+        assert self.levels is not None  # looked at by the caller, as the epsilon is
+        assert self.epsilon is not None
+        return ShuffledRounds(TwoLevels(*self.levels), self.epsilon, self.honest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,9 +159,7 @@ class Agreement(Checked):
         ):
             raise InputError("a plan is composed of answers behind a shuffler, with a budget, an epsilon and a delta")
         if self.levels is not None:
-            if type(self.levels) is not tuple or len(self.levels) != 2:
-                raise InputError(f"levels are {checked.shown(self.levels)}; give a plan's pi and kappa, or None")
-            TwoLevels(*(checked.require_real("level", level, 0.0, 1.0) for level in self.levels))
+            _require_levels(self.levels)
         self._check_rounds()
 
     def _check_rounds(self) -> None:
@@ -162,10 +171,19 @@ class Agreement(Checked):
             checked.require_whole("period", part.period, 1, MOST_DEVICES)
             checked.require_whole("first device", part.first, 0, self.users)
             checked.require_whole("last device and one", part.stop, part.first, self.users)
+            if self.planned_levels != (part.levels is not None) or (part.levels and part.epsilon is None):
+                raise InputError("rounds of a plan have levels behind a shuffler, all or none; give each, and epsilons")
+            if part.levels is not None:
+                checked.require_whole("honest answers of a round", part.honest, 1, MOST_DEVICES)
+                _require_levels(part.levels)
             if (cost := require_epsilon(part.epsilon, "epsilon of a round")) is None:
                 continue
             steps[part.first] += cost
             steps[part.stop] -= cost
+        by_period = sorted((part.period, part.first, part.stop) for part in self.rounds)
+        for (period, _, stop), (later, first, _) in pairwise(by_period):
+            if period == later and first < stop:
+                raise InputError(f"two rounds of period {period} ask device {first}; a device answers once a period")
         most = max(accumulate(step for _, step in sorted(steps.items())), default=Fraction(0))
         if self.budget is not None and most > self.budget:
             raise InputError(
@@ -186,7 +204,11 @@ class Agreement(Checked):
         rounds = content.pop("rounds")
         if rounds:
             content["rounds"] = [
-                [part.period, part.first, part.stop, None if part.epsilon is None else str(part.epsilon)]
+                [
+                    *part[:3],
+                    None if part.epsilon is None else str(part.epsilon),
+                    *([] if part.levels is None else [part.honest, *(level.hex() for level in part.levels)]),
+                ]
                 for part in rounds
             ]
         if composed or levels is not None:  # else an agreement has the digest that it had before there were plans
@@ -201,10 +223,7 @@ class Agreement(Checked):
             values |= {name: PrivacyParameter(content[name]) for name in _EXACT if content[name] is not None}
             if (levels := content.get("levels")) is not None:
                 values |= {"levels": tuple(map(float.fromhex, levels))}
-            rounds = tuple(
-                PlannedRound(period, first, stop, None if epsilon is None else PrivacyParameter(epsilon))
-                for period, first, stop, epsilon in content.get("rounds", ())
-            )
+            rounds = tuple(_planned_round(*part) for part in content.get("rounds", ()))
             return cls(**values | {"designs": tuple(content["designs"]), "rounds": rounds})
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"this is no agreement ({str(error)[:80]})") from None
@@ -228,7 +247,7 @@ class Agreement(Checked):
 
     def reports(self, devices: int) -> int:
         """Return how many reports a round needs of which so many devices are asked."""
-        return math.ceil(self.planned(devices) / self.honest)
+        return math.ceil(max(self.planned(devices), int(self.planned_levels)) / self.honest)
 
     def honest_of(self, answered: int) -> int:
         """Return how many of so many answers are honest; of as many as `reports` says, as many as `planned` says."""
@@ -258,21 +277,38 @@ class Agreement(Checked):
         numbers = (as_float(epsilon), as_float(query.epsilon), devices, delta)
         return query.epsilon <= epsilon or any(_holds(bound, *numbers) for bound in bounds)
 
+    @property
+    def planned_levels(self) -> bool:
+        """Whether a shuffler's plan says of each round by itself under which levels, epsilon and devices it asks."""
+        return self.composed and bool(self.rounds) and self.rounds[0].levels is not None
+
     def _in_plan(self, query: Query, devices: int) -> bool:
         """Return whether a query has a plan's levels, no larger epsilon and no fewer devices, and the plan holds."""
+        assert self.epsilon is not None  # looked at by `check`
+        if self.planned_levels:
+            return self._round_of(query, devices) is not None and keeps_histories(
+                _histories(self.rounds), self.epsilon, self.delta
+            )
         plan = self._plan
         if query.epsilon is None or query.epsilon > plan.local_epsilon or devices < plan.devices:
             return False
         levels = randomizer_of(mechanism_of(query.design), query, query.design).bound  # refuses what addresses name
-        if self.levels is not None:
-            if not isinstance(levels, TwoLevels):
-                return False
-            # Their last bits are a processor's, and lie within what bounds add to kappa
-            pairs = zip((levels.pi, levels.kappa), self.levels, strict=True)
-            if not all(math.isclose(here, agreed, rel_tol=1e-14) for here, agreed in pairs):
-                return False
-        assert self.epsilon is not None  # looked at by `check`
-        return keeps_plan(plan, self.epsilon, self.delta)
+        return (self.levels is None or _same_levels(levels, self.levels)) and keeps_plan(plan, self.epsilon, self.delta)
+
+    def _round_of(self, query: Query, devices: int) -> PlannedRound | None:
+        """Return the round of a plan that a query, of which so many answers count, is covered by."""
+        levels = randomizer_of(mechanism_of(query.design), query, query.design).bound
+        return next(
+            (
+                part
+                for part in self.rounds
+                if (part.period, part.epsilon) == (query.period, query.epsilon)
+                and max(devices, 1) >= part.honest  # a device is there itself
+                and part.levels is not None
+                and _same_levels(levels, part.levels)
+            ),
+            None,
+        )
 
     @property
     def _plan(self) -> ShuffledRounds:
@@ -321,7 +357,14 @@ class Agreement(Checked):
         self.require_covered(query)
         if self.trust != SHUFFLED:
             raise AgreementError(f"{query} comes to a shuffler; agreed was trust {self.trust}, ask as that has it")
-        local = None if self.budget is None else self.budget / (self.answers or 1)
+        if self.planned_levels and not self._in_plan(query, self.planned(devices)):
+            raise AgreementError(
+                f"{query} asked of {devices:,} devices, of which {self.planned(devices):,} count, is none of the "
+                f"{len(self.rounds)} rounds that were agreed as one plan, each of its own period, two levels of "
+                f"chances, local epsilon and devices that count, which together keep epsilon "
+                f"{as_float(self.epsilon):g} and delta {self.delta:g}; ask as the plan does"
+            )
+        local = None if self.budget is None or self.planned_levels else self.budget / (self.answers or 1)
         if local is not None and (query.epsilon is None or query.epsilon > local):
             raise AgreementError(
                 f"{query} has a local epsilon above {as_float(local):g}, which was agreed for one of {self.answers} "
@@ -370,6 +413,39 @@ class Agreement(Checked):
         yield "noise for neighbours", mechanism.relation_of(query), self.neighbours
         yield "noise of so many devices (0: of servers)", int(query.parameters[HONEST]), self.noise_of
         yield "fewest answers", int(query.parameters[LEAST_ANSWERS]), self.least_answers
+
+
+def _require_levels(levels: object) -> None:
+    if type(levels) is not tuple or len(levels) != 2:
+        raise InputError(f"levels are {checked.shown(levels)}; give a plan's pi and kappa, or None")
+    TwoLevels(*(checked.require_real("level", level, 0.0, 1.0) for level in levels))
+
+
+def _same_levels(bound: object, levels: tuple[float, float]) -> bool:
+    """Return whether a randomizer has two levels, and these."""
+    if not isinstance(bound, TwoLevels):
+        return False
+    # Their last bits are a processor's, and lie within what bounds add to kappa
+    pairs = zip((bound.pi, bound.kappa), levels, strict=True)
+    return all(math.isclose(here, agreed, rel_tol=1e-14) for here, agreed in pairs)
+
+
+def _planned_round(
+    period: int, first: int, stop: int, epsilon: str | None, honest: int = 0, *levels: str
+) -> PlannedRound:
+    """Return a round as an agreement's `content` has it."""
+    exact, pair = None if epsilon is None else PrivacyParameter(epsilon), tuple(map(float.fromhex, levels))
+    return PlannedRound(period, first, stop, exact, honest, pair or None)  # type: ignore[arg-type] # looked at later
+
+
+@lru_cache(maxsize=64)
+def _histories(rounds: tuple[PlannedRound, ...]) -> frozenset[tuple[ShuffledRounds, ...]]:
+    """Return the rounds in which one device answers, for every kind of device there is."""
+    cuts = sorted({end for part in rounds for end in (part.first, part.stop)})
+    return frozenset(
+        tuple(part.certified for part in rounds if part.first <= first and stop <= part.stop)
+        for first, stop in pairwise(cuts)
+    ) - {()}
 
 
 def stamped(query: Query, agreement: Agreement | None) -> Query:

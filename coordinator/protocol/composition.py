@@ -13,8 +13,9 @@ the transform's error is bounded where it is made (`coordinator.protocol.noise.l
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -232,6 +233,31 @@ def plan_delta(plan: Sequence[ShuffledRounds], *, epsilon: Fraction | float, del
     if exact >= _added(plan):
         return 0.0
     return composed_delta(_losses(plan, delta), math.nextafter(as_float(exact), 0.0))
+
+
+def history_delta(parts: Sequence[ShuffledRounds], epsilon: Fraction, delta: float) -> float:
+    """Return the delta of the rounds in which one person answers: of one round its own bound, which needs no grid."""
+    if len(parts) == 1 and parts[0].rounds == 1:
+        return parts[0].delta(as_float(epsilon))
+    return plan_delta(parts, epsilon=epsilon, delta=delta)
+
+
+@lru_cache(maxsize=1 << 8)
+def keeps_histories(histories: frozenset[tuple[ShuffledRounds, ...]], epsilon: Fraction, delta: float) -> bool:
+    """Return whether each person keeps (epsilon, delta), of all the rounds in which it answers."""
+    counted = {parts: Counter(parts) for parts in histories}
+    longest = [
+        rounds for rounds in counted.values() if not any(rounds < other for other in counted.values())
+    ]  # which hold the others
+    return all(
+        history_delta([replace(part, rounds=rounds[part]) for part in sorted(rounds, key=_in_order)], epsilon, delta)
+        <= delta
+        for rounds in longest
+    )
+
+
+def _in_order(part: ShuffledRounds) -> tuple[int, Fraction]:
+    return part.devices, Fraction(part.local_epsilon)
 
 
 def plan_epsilon(plan: Sequence[ShuffledRounds], *, delta: float) -> float:

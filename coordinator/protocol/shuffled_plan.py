@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from coordinator.protocol.amplification import SetDesign, rough_set, shuffled_delta, subset_levels
+from coordinator.protocol.amplification import SetDesign, rough_set, subset_levels
 from coordinator.protocol.composition import (
     ShuffledRounds,
     gaussian_distance,
     gaussian_epsilon,
-    plan_delta,
+    history_delta,
     require_finite,
 )
 
 _STEP = 1.01  # Budgets of a shuffler's rounds are lowered by a per cent until the whole plan holds
 _MOST_STEPS = 120  # Budgets are raised to three times the rule of thumb's at most
 _SHARES_ALONE = 2000  # With so many steps down nothing of them is left, and shares of epsilon add up
+_FEW_ROUNDS = 4  # So many kinds of rounds are certified as they are
 _THOUSANDTHS = 1000  # Local epsilons are whole thousandths, rounded down
 
 
@@ -34,6 +35,22 @@ class SharedRound(NamedTuple):
 
     devices: int
     share: Fraction
+
+
+def honest_counts(sizes: Collection[tuple[int, Fraction]]) -> Mapping[tuple[int, Fraction], int]:
+    """Return for how many honest devices rounds of so many, each with a share, are certified, at most as many.
+
+    Where there are more than a few kinds of rounds, the numbers are few, so that rounds agree.
+    """
+    few = len(set(sizes)) <= _FEW_ROUNDS
+    return {size: size[0] if few else _few_figures(size[0]) for size in sizes}
+
+
+def _few_figures(devices: int) -> int:
+    """Return a number of devices that is no larger, a power of the root of two where it is large."""
+    if devices < 32:
+        return max(devices, 1)
+    return math.floor(2 ** (math.floor(2 * math.log2(devices) + 1e-6) / 2))
 
 
 History = tuple[SharedRound, ...]
@@ -131,9 +148,4 @@ def _delta_of(
         )
         for shared_round, count in sorted(Counter(history).items())
     ]
-    if len(parts) == 1 and parts[0].rounds == 1:
-        part = parts[0]
-        return shuffled_delta(
-            part.bound, epsilon=epsilon, local_epsilon=Fraction(part.local_epsilon), devices=part.devices
-        )
-    return plan_delta(parts, epsilon=epsilon, delta=delta)
+    return history_delta(parts, epsilon, delta)

@@ -94,6 +94,7 @@ class Opening(NamedTuple):
 
     first: int
     mask: Bools
+    period: int = 0  # Of time, which the query is about; 0 where time does not count
 
     def overlaps(self, other: "Opening") -> bool:
         """Return whether both name some device."""
@@ -137,7 +138,7 @@ class Openings:
 
     def note(self, query: Query, first: int, mask: Bools) -> None:
         """Note what is about to be opened, before anybody sees it; refuse what differs by some of its devices."""
-        new = Opening(first, mask)
+        new = Opening(first, mask, query.period)
         line = opening_line(self._opener, query.id, new, self._agreement)
         while mask.any():
             openings = self._openings.get(query.id, [])
@@ -150,6 +151,11 @@ class Openings:
                     f"{query} was opened with other devices before: the difference would show some of them; ask a new "
                     "query"
                 )
+            if query.period and self._opened_in(query, new):
+                raise AgreementError(
+                    f"{query} is about devices of which {self._opener} opened an answer about period {query.period} "
+                    "before, as many as were agreed; ask others"
+                )
             counts = self._counts[first : first + mask.size]
             if self._answers is not None and counts[mask[: counts.size]].max(initial=0) >= self._answers:
                 raise AgreementError(
@@ -158,6 +164,13 @@ class Openings:
                 )
             if not self._read(line):
                 self._hold(query.id, new)
+
+    def _opened_in(self, query: Query, new: Opening) -> bool:
+        """Return whether another query of the period was opened of some of the devices."""
+        others = (openings for query_id, openings in self._openings.items() if query_id != query.id)
+        return any(
+            opening.period == new.period and new.overlaps(opening) for openings in others for opening in openings
+        )
 
     def _hold(self, query_id: bytes, opening: Opening) -> None:
         """Take an opening in, and count what was opened of each device."""
@@ -185,13 +198,16 @@ class Openings:
 def opening_line(opener: str, query_id: bytes, opening: Opening, agreement: bytes) -> str:
     """Return an opening as a line of the book."""
     answered = base64.b64encode(zlib.compress(pack(opening.mask.astype(np.uint8)))).decode()
-    return json.dumps([opener, query_id.hex(), opening.first, opening.mask.size, answered, agreement.hex()])
+    period = [opening.period] if opening.period else []
+    return json.dumps([opener, query_id.hex(), opening.first, opening.mask.size, answered, agreement.hex(), *period])
 
 
 def read_opening(line: str, users: int) -> tuple[str, bytes, Opening, bytes]:
     """Return the opener, query id, opening and agreement of a line of a book about so many users."""
     try:
-        opener, query_id, first, count, answered, agreement = json.loads(line)
+        opener, query_id, first, count, answered, agreement, *periods = json.loads(line)
+        (period,) = periods or [0]
+        checked.require_whole("period", period, 0, MOST_DEVICES)
         checked.require_name("opener", opener)
         checked.require_whole("first device", first, 0, users)
         checked.require_whole("devices", count, 1, users - first)
@@ -207,7 +223,7 @@ def read_opening(line: str, users: int) -> tuple[str, bytes, Opening, bytes]:
             f"a line of the book of openings is no opening of {users:,} devices: {line[:80]!r}; whose answers were "
             "opened is not known: put the file back as it was, or start in a new folder"
         ) from None
-    return opener, identity, Opening(first, mask), digest
+    return opener, identity, Opening(first, mask, period), digest
 
 
 def require_agreement(began: str, digest: bytes, agreed: bytes) -> None:

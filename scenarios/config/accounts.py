@@ -63,6 +63,7 @@ class Account:
     agreement: Agreement  # What devices and whoever stands between them and the server hold
     smallest: RoundSize = EVERY_SIZE  # How many devices a round asks at least
     groups: GroupGuarantee | None = None  # What groups are promised that are each shuffled apart
+    sizes: tuple[int, ...] = ()  # Of a plan behind a shuffler, values that a report of each round names
 
     @property
     def budget(self) -> Epsilon:

@@ -17,6 +17,7 @@ from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.mechanism import SCHEDULED, InWorld, Mechanism, MechanismKind, Settings, World
 from coordinator.protocol.moments.blocks import BlockParameters
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
+from coordinator.protocol.value_channels import CHOSEN
 from coordinator.server.design import Design, LearnerOptions
 from scenarios.config.accounts import Account, plain_account, servers_account
 from scenarios.config.admission import ChannelCheck, admitted_of_run
@@ -130,7 +131,7 @@ class ResolvedRun:
         if self.asking is not None:
             from coordinator.server.rounds.scheduled import Scheduled  # noqa: PLC0415 (numerical)
 
-            return Scheduled(setting=self.setting, plan=self.agreement.rounds)
+            return Scheduled(setting=self.setting, plan=self.agreement.rounds, designs=self._round_designs())
         if ":" not in name:
             from coordinator.server.parts import policy_of  # noqa: PLC0415 (numerical)
             from coordinator.server.rounds.policies import PolicyOptions  # noqa: PLC0415
@@ -147,6 +148,16 @@ class ResolvedRun:
         if not callable(getattr(policy, "next_query", None)):
             raise PolicyError(f"policy {name} has no method next_query(state); see blindrec.Policy")
         return policy  # type: ignore[no-any-return] # looked at above
+
+    def _round_designs(self) -> tuple[Design, ...]:
+        """Return what each round of a schedule is asked with."""
+        settings, sizes = self.scenario.settings, self.account.sizes
+        if not sizes:
+            return (self.design,) * len(self.agreement.rounds)
+        by_size = {
+            size: self.mechanism.design(settings.model_copy(update={CHOSEN: size}), self.world) for size in set(sizes)
+        }
+        return tuple(by_size[size] for size in sizes)
 
     @cached_property
     def learner(self) -> Learner:

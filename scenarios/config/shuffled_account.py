@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coordinator.protocol.agreement import Agreement
+from coordinator.protocol.agreement import Agreement, PlannedRound
 from coordinator.protocol.amplification import (
     AnyRandomizer,
     FiniteChannel,
@@ -20,6 +20,7 @@ from coordinator.protocol.amplification import (
     largest_local_epsilon,
     rough_devices,
     shuffled_epsilon,
+    subset_levels,
 )
 from coordinator.protocol.budget import Epsilon, as_float, as_json, parse_epsilon
 from coordinator.protocol.checked import MOST_DEVICES
@@ -42,12 +43,14 @@ from coordinator.protocol.mechanism import (
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.randomizers import CLONES, TWO_LEVELS, Randomizer, randomizer_of
+from coordinator.protocol.shuffled_plan import SharedRound, honest_counts, shuffled_plan
 from coordinator.protocol.trust_models import SHUFFLED, TRUST
+from coordinator.protocol.value_channels import PADDED
 from coordinator.server.design import Design
 from scenarios.config.accounts import Account, Guarantee, RoundSize, group_delta, most_spent
 from scenarios.config.admission import require_same_everywhere
 from scenarios.config.custom_kinds import CustomSettings, custom_of
-from scenarios.config.scenario import ADDED, EXACT, EXPECTED, SMALLEST, TELL, Scenario
+from scenarios.config.scenario import ADDED, EXACT, EXPECTED, SET, SMALLEST, TELL, Scenario
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.scheduled import Asking
@@ -107,6 +110,15 @@ class ShuffledAccount(Account):
             "person_delta": group_delta(copies, central, self.agreement.delta),
             **self.trust.guarantee(epsilon_local=as_float(self.local)),
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedAccount(ShuffledAccount):
+    """The account of a schedule behind a shuffler: rounds, each under its own share, are certified as one plan."""
+
+    def planned(self, asking: Asking) -> tuple[PlannedRound, ...]:  # noqa: ARG002 (the plan was made of it)
+        """Return the plan's rounds."""
+        return self.agreement.rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +224,8 @@ def smallest_round(scenario: Scenario, mechanism: MechanismKind, asking: Asking 
 def shuffled_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> ShuffledAccount:
     """Return the account of a filled-in scenario behind a shuffler."""
     assert scenario.epsilon is not None  # refused before
+    if asking is not None and _plans(scenario, mechanism):
+        return _planned_account(scenario, mechanism, asking)
     if asking is not None and not asking.equal:
         raise InputError(
             f"schedule {scenario.schedule} has unequal shares, of which a shuffler's plan is certified for set alone, "
@@ -262,6 +276,71 @@ def shuffled_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
     )
 
 
+def _plans(scenario: Scenario, mechanism: MechanismKind) -> bool:
+    """Return whether a schedule's rounds are certified as one plan, whatever their shares are."""
+    return mechanism.name == SET and scenario.composition != ADDED and scenario.short_rounds != TELL
+
+
+def _planned_account(scenario: Scenario, mechanism: MechanismKind, asking: Asking) -> PlannedAccount:
+    """Return the account of a schedule behind a shuffler: as `blindrec years` has it, of the devices that there are."""
+    assert scenario.epsilon is not None  # refused before
+    if not scenario.settings.sizes_open:
+        raise InputError("chosen is given, but behind a shuffler a plan chooses it for each round; leave it out")
+    share_honest, delta = 1 - (scenario.assume_malicious or 0.0), scenario.failure_chance
+    counted = (scenario.expected_answers or EXPECTED) * share_honest
+    sizes = [(max(math.floor((part.stop - part.first) * counted), 1), part.share) for part in asking.rounds]
+    _require_delta(scenario, max(devices for devices, _ in sizes), least=1)
+    honest = honest_counts(sizes)
+    shared = {part: SharedRound(honest[size], part.share) for part, size in zip(asking.rounds, sizes, strict=True)}
+    items, padded = scenario.world.items, _padded(scenario, mechanism)
+    designs = shuffled_plan(
+        frozenset(tuple(sorted(shared[part] for part in history)) for history in asking.histories()),
+        items=items,
+        padded=padded,
+        epsilon=scenario.epsilon,
+        delta=delta,
+    )
+    rounds, subset_sizes = list[PlannedRound](), list[int]()
+    for part in asking.rounds:
+        design = designs[shared[part]]
+        levels = subset_levels(items + padded, padded, design.subset_size)
+        pair = levels.pi, levels.kappa
+        rounds.append(PlannedRound(*part[:3], design.local_epsilon, shared[part].devices, pair))
+        subset_sizes.append(design.subset_size)
+    local = {part: rounds[index].epsilon or Fraction(0) for index, part in enumerate(asking.rounds)}
+    left = max(sum((local[part] for part in history), Fraction(0)) for history in asking.histories())
+    users = scenario.users or MOST_DEVICES
+    return PlannedAccount(
+        trust=TRUST[SHUFFLED],
+        guarantee=Guarantee(CENTRAL, str(mechanism.relation(scenario.settings)), scenario.epsilon, delta),
+        answers=asking.answers,
+        local=left,
+        devices=min(honest.values()),
+        share_delta=delta,
+        bound=TWO_LEVELS,
+        smallest=RoundSize(asking.smallest),
+        sizes=tuple(subset_sizes),
+        agreement=Agreement(
+            trust=SHUFFLED,
+            users=users,
+            budget=left,
+            answers=asking.answers,
+            epsilon=scenario.epsilon,
+            delta=delta,
+            counted=counted,
+            honest=share_honest,
+            composed=True,
+            rounds=tuple(rounds),
+        ),
+    )
+
+
+def _padded(scenario: Scenario, mechanism: MechanismKind) -> int:
+    """Return the values of every device's set, the same in all rounds: those given, or best for the whole epsilon."""
+    reports = ShuffledReports.of(scenario, mechanism)
+    return int(reports.query(scenario.epsilon).parameters[PADDED])
+
+
 def _groups_account(
     scenario: Scenario,
     mechanism: MechanismKind,
@@ -310,6 +389,8 @@ def _groups(mechanism: MechanismKind, scenario: Scenario, guarantee: GroupGuaran
 def sizes_behind_shuffler(scenario: Scenario, mechanism: MechanismKind, asking: Asking | None) -> Settings:
     """Return settings in which a subset has as many values as are best for the central epsilon, if none was given."""
     settings = scenario.settings
+    if asking is not None and _plans(scenario, mechanism):  # which chooses for each round
+        return settings.model_copy(update={PADDED: _padded(scenario, mechanism)})
     if not settings.sizes_open or scenario.policy == GROUPS:  # groups choose for each question
         return settings
     epsilon, delta = answer_share(scenario)

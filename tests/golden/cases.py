@@ -114,7 +114,7 @@ def _subsets() -> dict[str, Case]:
             RUN + "--design set --periods 3 --schedule front --drift 0.1 --epsilon 3", on_ray=True
         ),
         "set, three periods behind a shuffler": Case(
-            RUN + "--design set --periods 3 --schedule rotate --trust shuffled --epsilon 3"
+            RUN + "--design set --periods 3 --schedule front --drift 0.1 --trust shuffled --epsilon 3"
         ),
         "oue, fixed": Case(RUN + "--design oue --policy fixed --dropout 0.2"),
         "subset, eliminate, told rated": Case(LONG + "--epsilon 3 --policy eliminate --design subset --told rated"),

@@ -21,6 +21,7 @@ from coordinator.protocol.mechanism import InWorld
 from coordinator.protocol.messages import Model
 from coordinator.protocol.schedule import Horizon, Schedule, panels_of
 from coordinator.protocol.statistics.statistic import Statistic
+from coordinator.server.design import Design
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState, absorb
@@ -141,6 +142,7 @@ class Scheduled:
 
     setting: Setting  # Design, privacy and public coins
     plan: tuple[PlannedRound, ...]
+    designs: tuple[Design, ...]  # Of each round
 
     @property
     def rounds(self) -> int:
@@ -154,7 +156,7 @@ class Scheduled:
         part = self.plan[state.round_number]
         header = self.setting.header(state)
         header["epsilon"] = part.epsilon
-        query = self.setting.design.query(**header)
+        query = self.designs[state.round_number].query(**header)
         query = replace(query, period=part.period, own_questions=self.setting.own_questions)
         return Ask(query=query, first=part.first, stop=part.stop)
 

@@ -14,14 +14,13 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.composition import gaussian_distance
 from coordinator.protocol.moments.count_moments import best_subset
 from coordinator.protocol.schedule import Horizon, Panel, Schedule, panels_of
-from coordinator.protocol.shuffled_plan import SharedRound, shuffled_plan
+from coordinator.protocol.shuffled_plan import SharedRound, honest_counts, shuffled_plan
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from coordinator.protocol.value_channels import subset_channel
 from coordinator.server.ageing import Measurement
 
 SERVERS = 2  # Each adds a full dose, since each knows its own
 SHARE = 0.1  # Share of people who like the item by whose estimate the size of a report is chosen
-_FEW_ROUNDS = 4  # So many kinds of rounds are certified as they are
 Cohorts = tuple[tuple[int, Fraction], ...]
 """Periods of arrival, each with the share of those who arrived then."""
 
@@ -114,19 +113,11 @@ def alone_plan(present: Floats, people: int) -> AskingPlan:
 
 
 def _rounded(groups: Groups) -> Groups:
-    """Return groups of whom few kinds are to be certified: where there are many, for so few people that they agree."""
-    if len({group.round for of_period in groups for group in of_period}) <= _FEW_ROUNDS:
-        return groups
+    """Return groups of whom few kinds are to be certified; see `honest_counts`."""
+    honest = honest_counts([(group.devices, group.share) for of_period in groups for group in of_period])
     return tuple(
-        tuple(replace(group, honest=_few_figures(group.devices)) for group in of_period) for of_period in groups
+        tuple(replace(group, honest=honest[group.devices, group.share]) for group in of_period) for of_period in groups
     )
-
-
-def _few_figures(devices: int) -> int:
-    """Return a number of devices that is no larger, a power of the root of two where it is large."""
-    if devices < 32:
-        return max(devices, 1)
-    return math.floor(2 ** (math.floor(2 * math.log2(devices) + 1e-6) / 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

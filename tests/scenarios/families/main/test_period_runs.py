@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faults import stopped
-from runs import Command, alike, complains, here, planted_ratings, present, small, write_movielens
+from runs import Command, account_of, alike, complains, here, planted_ratings, present, small, write_movielens
 
 from actors.device import Cohort
 from actors.keeper import Keeper
@@ -16,13 +16,15 @@ from coordinator.protocol.agreement import Agreement, PlannedRound
 from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.errors import AgreementError, InputError
-from coordinator.protocol.schedule import SCHEDULES, Horizon, Panel, Schedule, schedule_of
+from coordinator.protocol.schedule import SCHEDULES, Horizon, Panel, Schedule, Stay, schedule_of
+from coordinator.protocol.trust import OPENER
 from coordinator.server.rounds.scheduled import AgeingLearner, asking, renewal_share
 from scenarios.config.resolve import resolve
 from scenarios.data.populations import liked_share, populate
 from scenarios.families.main.main_columns import record
 from scenarios.families.main.main_seed import tables_of
 from scenarios.families.main.run import MainResult
+from scenarios.studies.years.reports import HorizonGuarantee, answers_left, asking_plan, reports_of
 
 FLAGS = ["run", "--design", "set", "--items", 40, "--rated", 5, "--users", 600, "--seed", 3, "--periods", 3]
 FLAGS += ["--schedule", "split", "--drift", 0.1, "--backend", "inprocess"]
@@ -107,7 +109,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"decoder": "posterior"}, "labels of estimates that age are read by k-means"),
     ({"malicious": 0.1}, "what liars do over periods is not known"),
     ({"schedule": "never"}, "schedule 'never' is unknown"),
-    ({"schedule": "front", "trust": "shuffled"}, "schedule front has unequal shares"),
+    ({"schedule": "front", "trust": "shuffled", "design": "subset"}, "schedule front has unequal shares"),
+    ({"schedule": "front", "trust": "shuffled", "chosen": 3}, "chosen is given, but behind a shuffler a plan"),
     ({"periods": None}, "schedule is 'split', which is about periods of time"),
 ]
 
@@ -191,11 +194,73 @@ def test_one_plan_behind_a_shuffler_counts_all_periods() -> None:
     )
     assert split.agreement.composed
     assert split.agreement.answers == 3
+    assert account_of(resolve(months(trust="shuffled", composition="added"))).agreement.composed is False
     third, whole = present(split.local) / 3, present(alone.local)
     assert whole / 3 < third < whole
     values = record(here(months(trust="shuffled", users=20_000)))
     assert values["epsilon"] == 1.0
     assert values["by_period"][-1]["spent"] == values["epsilon_local"]
+
+
+@pytest.mark.parametrize("schedule", ["split", "front", "rotate", "stay:2"])
+def test_behind_a_shuffler_devices_answer_as_the_study_of_years_has_it(schedule: str) -> None:
+    """Local epsilons, sizes of reports and what is left if the shuffler lies; certified for all who answer."""
+    scenario = months(trust="shuffled", schedule=schedule, users=3000, padded=4, expected_answers=1.0)
+    resolved = resolve(scenario)
+    horizon = Horizon(periods=3, alone=False, renewal=renewal_share(0.1))
+    present_shares = np.triu(np.outer([1.0, 0.0, 0.0], np.ones(3)))
+    plan = asking_plan(SCHEDULES.get(schedule, Stay(2)), horizon, present_shares, 3000)
+    guarantee = HorizonGuarantee(trust_model="shuffled", epsilon=Fraction(1), delta=1e-6, items=40, likes=4)
+    reports = reports_of(plan, guarantee)
+    rounds = resolved.agreement.rounds
+    assert [float(present(part.epsilon)) for part in rounds] == [of[0].local_epsilon for of in reports if of]
+    assert {part.honest for part in rounds} == {group.honest for of in plan.groups for group in of}
+    left = answers_left(SCHEDULES.get(schedule, Stay(2)), horizon, reports)
+    run = here(scenario)
+    values = record(run)
+    assert values["epsilon_local"] == values["spent_max"] == pytest.approx(left)
+    named = {(ask.query.period, int(ask.query.parameters["chosen"])) for ask in run.outcome.state.asked}
+    assert named == {(part.period, size) for part, size in zip(rounds, resolved.account.sizes, strict=True)}
+    assert alike(here(scenario, workers=2, devices_per_actor=700), run)
+    assert Agreement.of_content(resolved.agreement.content()) == resolved.agreement
+
+
+def test_devices_and_shuffler_refuse_what_is_no_round_of_their_plan(tmp_path: Path) -> None:
+    """Also a second question about a period, for which local epsilons would suffice: histories have one of each."""
+    scenario = months(trust="shuffled", schedule="front", users=900)
+    resolved, asks = resolve(scenario), here(scenario).outcome.state.asked
+    agreement, (first, second, third) = resolved.agreement, [ask.query for ask in asks]
+    assert present(first.epsilon) > present(second.epsilon) == present(third.epsilon)
+    ratings = populate(resolved.scenario).ratings
+    devices = Cohort(
+        ratings, derive(0, "devices"), 0, 900, agreement.budget, keeper=Keeper(tmp_path), agreement=agreement
+    )
+    openings, size = agreement.openings(OPENER), int(first.parameters["chosen"])
+    settings = resolved.scenario.settings.model_copy(update={"chosen": size + 1})
+    design = resolved.mechanism.design(settings, resolved.world)
+    larger = agreement.stamped(
+        replace(design.query(round_number=0, public_seed=first.public_seed, epsilon=first.epsilon), period=1)
+    )
+    for query, words in (
+        (replace(second, epsilon=first.epsilon), "agreed were 3 rounds in periods 1 to 3"),
+        (replace(first, period=4), "agreed were 3 rounds in periods 1 to 3"),
+        (larger, "is none of the 3 rounds that were agreed as one plan"),
+    ):
+        with complains(words):
+            devices.answer(query, 0, 900)
+    for query in (larger, replace(first, period=2)):
+        with complains("is none of the 3 rounds that were agreed as one plan"):
+            agreement.require_amplified(query, 900)
+    with complains("is none of the 3 rounds"):
+        agreement.require_amplified(first, 899)  # of which a device fewer counts than is certified
+    again = replace(second, public_seed=bytes(16))
+    assert devices.answer(second, 0, 900).refused == 0
+    assert devices.answer(again, 0, 900).refused == 900  # also where the first period was never asked about
+    assert devices.answer(third, 0, 900).refused == 0
+    openings.note(second, 0, np.ones(900, np.bool_))
+    with complains("opened an answer about period 2 before"):
+        openings.note(again, 0, np.ones(900, np.bool_))
+    openings.note(third, 0, np.ones(900, np.bool_))
 
 
 PLAN = tuple(PlannedRound(period, 0, 40, Fraction(1, 12)) for period in range(1, 13))
