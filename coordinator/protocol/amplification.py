@@ -494,7 +494,8 @@ def _on_grid(values: Floats, chances: Floats) -> tuple[Ints, Floats]:
     """Return whole places, each once, and their chances: every value split between its neighbours."""
     below = np.floor(values)
     places, inverse = np.unique(np.concatenate([below, below + 1]).astype(np.int64), return_inverse=True)
-    split = np.bincount(inverse, np.concatenate([chances * (1 - (values - below)), chances * (values - below)]))
+    part: Floats = values - below
+    split = np.bincount(inverse, np.concatenate([chances * (1 - part), chances * part]))
     return places[split > 0], np.asarray(split[split > 0], np.float64)
 
 

@@ -161,7 +161,12 @@ class BlockPeople:
     def pair_totals(self, most: int, users: int, coins: np.random.Generator) -> Floats2:
         """Draw how many like both of two items, each pair apart."""
         size = self.clusters.size
-        both = self.pairs(lambda likes: np.minimum(1, most * (most - 1) / np.maximum(likes * (likes - 1), 1)))
+
+        def counted(likes: Floats) -> Floats:
+            pairs: Floats = likes * (likes - 1)
+            return np.minimum(1, most * (most - 1) / np.maximum(pairs, 1))
+
+        both = self.pairs(counted)
         gram = np.zeros((size, size))
         gram[np.triu_indices(size, 1)] = coins.binomial(users, np.clip(both, 0, 1))
         return gram + gram.T + np.diag(self.totals(most, users, coins))

@@ -310,8 +310,9 @@ def dummies_delta(coins: int, rate: float, *, likes: int, epsilon: Fraction | fl
     odds = math.log(rate) - math.log1p(-rate)
     grid = 1 / (max(deviation, 1) * _FINENESS)
     rising, falling = counts < coins, counts > 0
-    up = np.log((counts[rising] + 1) / (coins - counts[rising])) - odds
-    down = np.log((coins - counts[falling] + 1) / counts[falling]) + odds
+    more: Floats = (counts[rising] + 1) / (coins - counts[rising])
+    fewer: Floats = (coins - counts[falling] + 1) / counts[falling]
+    up, down = np.log(more) - odds, np.log(fewer) + odds
     missing = likes * float(2 * beyond + chances[~rising].sum() + chances[~falling].sum())
     if missing >= 1:
         return 1.0

@@ -76,7 +76,8 @@ class RowTable(Generic[Values]):
     def of(self, users: Ints | Indices) -> RowTable[Values]:
         """Return the rows of some users, in the order in which they are named; a user may be named again."""
         starts = starts_of(self.degrees[users])
-        places = np.arange(starts[-1]) + np.repeat(self.starts[:-1][users] - starts[:-1], np.diff(starts))
+        shifts: Ints = self.starts[:-1][users] - starts[:-1]
+        places = np.arange(starts[-1]) + np.repeat(shifts, np.diff(starts))
         return RowTable(starts=starts, items=self.items[places], values=_some(self.values, places), count=self.count)
 
     def where(self, mask: Bools) -> Self:

@@ -483,4 +483,5 @@ def draw_reveals(parameters: BlockParameters, *, users: int, coins: np.random.Ge
     # That every user rates exactly w items is left out: it moves numbers of ratings by a part in N, and no shares.
     classes = coins.multinomial(users, parameters.class_shares)[:, None]
     rated = coins.binomial(classes, parameters.rated / parameters.items, (classes.size, cluster.size))
-    return rated.sum(axis=0), coins.binomial(rated, parameters.like[:, cluster]).sum(axis=0)
+    liked: Ints = coins.binomial(rated, parameters.like[:, cluster])
+    return rated.sum(axis=0), liked.sum(axis=0)

@@ -132,11 +132,10 @@ def _density_law(means: Floats, deviations: Floats, scale: float, sizes: Ints, c
     offsets = edges[None, :] - means[:, None]
     upper = normal_laplace_tail(np.abs(offsets), deviations[:, None], scale)
     lower_half = offsets < 0
-    mass = np.where(
-        lower_half[:, 1:],
-        np.diff(upper, axis=1),
-        np.where(lower_half[:, :-1], 1 - upper[:, 1:] - upper[:, :-1], -np.diff(upper, axis=1)),
-    )
+    rise: Floats = np.diff(upper, axis=1)
+    around_mean: Floats = 1 - upper[:, 1:] - upper[:, :-1]
+    above: Floats = np.where(lower_half[:, :-1], around_mean, -rise)
+    mass = np.where(lower_half[:, 1:], rise, above)
     return LineLaw(points=(edges[1:] + edges[:-1]) / 2, mass=np.maximum(mass, 0), sizes=sizes)
 
 
@@ -147,9 +146,8 @@ def normal_laplace_tail(offset: Floats, deviation: Floats, scale: float) -> Floa
         return np.asarray(ndtr(-z))
     s = deviation / scale
     density = normal_density(z)
-    heavy = np.where(
-        z <= s, density * _mills(np.maximum(s - z, 0)), np.exp(np.minimum(s * s / 2 - s * z, 0) + log_ndtr(z - s))
-    )
+    exponent: Floats = np.minimum(s * s / 2 - s * z, 0) + log_ndtr(z - s)
+    heavy = np.where(z <= s, density * _mills(np.maximum(s - z, 0)), np.exp(exponent))
     return ndtr(-z) - density * _mills(s + z) / 2 + heavy / 2
 
 

@@ -303,7 +303,8 @@ def users_to_decide(
     odds, bound = np.log1p(-doubt) - np.log(doubt), min(posterior.threshold(failure), 0.5)
     edge = math.log1p(-bound) - math.log(bound)
     farthest = farthest_gaps(posterior.mixture)[posterior.cluster[open_ones]]
-    drift, lost = nearest**2 * rates / 2, assume_malicious * farthest * most_moved(rates)
+    drift: Floats = nearest**2 * rates / 2
+    lost: Floats = assume_malicious * farthest * most_moved(rates)
 
     def decided(users: float) -> float:
         return _passes(odds, doubt, drift * users, edge + lost * users)

@@ -106,7 +106,8 @@ def halving_constant(rounds: int, *, sharp: bool = False) -> float:
     rho = 1 / weighting.part if weighting.part else 0.0
     y = np.linspace(rho, 1 - rho, _GRID)[1:-1]
     logs = log_phi(weighting, y) - log_phi(weighting, 1 - y)
-    return float((np.exp(logs - np.logaddexp(0.0, logs)) / -np.log1p(-y)).max())
+    shares: Floats = np.exp(logs - np.logaddexp(0.0, logs))
+    return float((shares / -np.log1p(-y)).max())
 
 
 def log_phi(weighting: Weighting, share: Floats) -> Floats:

@@ -48,14 +48,15 @@ class MeasuredYears:
         """
         seeds = len(self.ndcg)
         coins = np.random.default_rng(int.from_bytes(derive(0, f"samples of {seeds} seeds")))
-        picks = [np.arange(seeds), *coins.integers(0, seeds, (SAMPLES, seeds))]
+        picks = np.vstack([np.arange(seeds), coins.integers(0, seeds, (SAMPLES, seeds))])
         if self.units[0].pooled:
             pooled = np.array([row for unit in self.units for row in unit.pooled])
             plain, samples = np.array(self.units[0].pooled_popularity), pooled.shape[1] - 1
-            places = [0, *(1 + draw % samples for draw in range(SAMPLES))]
-            return np.array([pooled[pick, draw].mean() / plain[draw] for pick, draw in zip(picks, places, strict=True)])
-        ratios = [self.ndcg[pick].mean(axis=0) / self.popularity[pick].mean(axis=0) for pick in picks]
-        return np.array([ratio.mean() if self.alone else ratio.min() for ratio in ratios])
+            places = np.append(0, 1 + np.arange(SAMPLES) % samples)
+            return np.asarray(pooled[picks, places[:, None]].mean(axis=1) / plain[places])
+        ratios: Floats = self.ndcg[picks].mean(axis=1) / self.popularity[picks].mean(axis=1)
+        shares: Floats = ratios.mean(axis=1) if self.alone else ratios.min(axis=1)
+        return shares
 
     @property
     def share(self) -> float:

@@ -125,10 +125,14 @@ class MadeWorlds:
         coins = np.random.default_rng(int.from_bytes(derive(seed, f"popularity of {people}")))
         state = AgedShares.unknown((self.count, self.items), start=self.likes / self.items, drift=drift)
         made = []
+
+        def sampling(shares: Floats) -> Floats:
+            return shares * (1 - shares) / people
+
         for period in range(1, self.periods + 1):
             counts = coins.binomial(people, self.shares(period, ())) / people
             state = state.renewed(self.new_items(period))
-            state = state.after([Measurement(counts, lambda shares: shares * (1 - shares) / people)])
+            state = state.after([Measurement(counts, sampling)])
             made.append(self.ndcg(state.renewed(self.new_items(period + 1)).mean, period))
         return np.array(made)
 
