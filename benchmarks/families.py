@@ -75,6 +75,19 @@ FAMILIES: Final = {
         table="items.parquet",
         kinds=("shuffler", "devices", "coordinator"),
     ),
+    "years": Family(
+        command=(
+            *("run", "--design", "set", "--items", "300", "--rated", "40", "--epsilon", "3", "--trust", "shuffled"),
+            *("--periods", "4", "--schedule", "front", "--drift", "0.02"),
+        ),
+        size="--users",
+        default=300_000,
+        far=booked,
+        whole=lambda result: int(result["asked"]),
+        lasting=("releases_sha256", "spent_max", "spent_mean", "answered", "epsilon", "epsilon_local", "by_period"),
+        table="items.parquet",
+        kinds=("shuffler", "devices", "coordinator"),
+    ),
     "two-servers": Family(
         command=(
             *("run", "--design", "totals", "--trust", "two-servers", "--items", "3000", "--rated", "40"),
@@ -112,4 +125,4 @@ FAMILIES: Final = {
         kinds=("devices", "public", "coordinator"),
     ),
 }
-"""The three families by their commands, a run behind a shuffler, and one of two servers."""
+"""The three families by their commands, runs behind a shuffler, of one also over periods, and one of two servers."""

@@ -17,7 +17,7 @@ from benchmarks.faults.server import LAYOUT, SERVER_SECRETS, SharingHost, blocks
 from benchmarks.faults.witness import Charging
 from benchmarks.faults.world import Family, Straight, World, straight
 from coordinator.aggregators.gathering import LocalShares, ShareServer
-from coordinator.protocol.agreement import Agreement, intermediary_of
+from coordinator.protocol.agreement import Agreement, PlannedRound, intermediary_of
 from coordinator.protocol.arrays import Bits2, Bools, Counts
 from coordinator.protocol.coins import derive
 from coordinator.protocol.hashing import expansions
@@ -55,6 +55,7 @@ RATINGS = BlockRatings(
     like=np.array([[0.9, 0.2]]),
     class_shares=np.array([1.0]),
     clusters=np.arange(ITEMS, dtype=np.int32) % 2,
+    earlier=(np.arange(ITEMS, dtype=np.int32) // 4,),
 )
 HALF, MOST = Fraction(1, 2), Fraction(3, 4)
 
@@ -96,6 +97,20 @@ def _under(world: World, clauses: dict[str, Any], **changes: Any) -> World:
 def behind_shuffler(world: World) -> World:
     """Return a world whose reports a shuffler hands on, however few they are; devices draw their own questions."""
     return _under(world, {"trust": SHUFFLED, "withhold": False}, query_of=own_query_of)
+
+
+@cache
+def over_periods(world: World) -> World:
+    """Return a world whose every round is about ratings of its own period, as devices agreed."""
+    rounds = enumerate(world.plan.policy.rounds, 1)  # type: ignore[attr-defined] # a plan of queries
+    planned = tuple(PlannedRound(period, first, stop, epsilon) for period, (epsilon, first, stop) in rounds)
+    return _under(world, {"rounds": planned}, query_of=timed_query_of)
+
+
+@cache
+def timed_query_of(number: int, epsilon: Fraction) -> Query:
+    """Return the query of a round about its own period."""
+    return replace(query_of(number, epsilon), period=number + 1)
 
 
 @cache
