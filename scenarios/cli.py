@@ -139,6 +139,7 @@ _COMMANDS: list[tuple[str, dict[str, str]]] = [
         "anything is run.",
         "compare": "Compare what recommendations are worth under each trust model, on one split of one file of "
         "ratings.",
+        "risk": "Show how often the best attack guesses right on each rung, beside the bound that epsilon gives.",
         "years": "Show what it costs to keep asking: people that each schedule takes on each rung, under one epsilon.",
     }),
     ("scrutiny_commands", {

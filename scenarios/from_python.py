@@ -1,4 +1,4 @@
-"""What a script or a notebook calls, `run`, `sweep`, `compare`, `plan`, `data`, `report`, and their results."""
+"""What a script or a notebook calls, `run`, `sweep`, `compare`, `risk`, `plan`, `data`, `report`, and their results."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ class SweepResult(Result):
     def _repr_html_(self) -> str:
         if (answer := self._swept.sweep.answer(self)) is None:
             return super()._repr_html_()
-        advice = [at["advice"]["headline"] for at in self["answer"]["by_epsilon"]]
+        advice = [at["advice"]["headline"] for at in self.get("answer", {}).get("by_epsilon", ())]
         paragraphs = "".join(f"<p>{html.escape(line)}</p>" for line in (*advice, repr(self)))
         return f"{answer.to_html(index=False)}{paragraphs}"
 
@@ -417,6 +417,49 @@ def compare(
     )
 
     return _measured(comparison({"ratings": ratings, **settings}), backend, out, progress=progress)
+
+
+def risk(
+    ratings: str | Path | pd.DataFrame,
+    backend: BackendChoice | None = None,
+    *,
+    out: str | Path | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> SweepResult:
+    """Measure how often the best attack guesses right on each rung, as `blindrec risk` does, beside epsilon's bound.
+
+    Parameters
+    ----------
+    ratings : path or DataFrame
+        A file of ratings, or a DataFrame with the columns that it would have.
+    backend : InProcess or Ray, optional
+        Where; default: in this process, on all its CPUs.
+    out : path, optional
+        Folder in which every finished row is kept; the same call goes on there. Default: nothing is kept.
+    progress : bool
+        Whether to show progress.
+    **settings
+        Flags of the command by their names, such as ``epsilon=(1, 4)``, ``people=10_000``, ``trust_models`` and
+        ``mechanisms``.
+
+    Returns
+    -------
+    SweepResult
+        ``frame()`` has a row for each view of an attacker: shares of guesses that are right, with intervals of 95 %.
+
+    Raises
+    ------
+    InputError
+        If something cannot be used.
+    KeyboardInterrupt
+        On Ctrl-C, or a notebook's stop button: the text says what ``out`` keeps.
+    """
+    from scenarios.studies.compare.risk.risk_study import (  # noqa: PLC0415 (others need not wait for what it loads)
+        risk as study,
+    )
+
+    return _measured(study({"ratings": ratings, **settings}), backend, out, progress=progress)
 
 
 def years(

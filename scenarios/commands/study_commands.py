@@ -33,6 +33,11 @@ WORLD = ("like", "class_shares", "cluster_shares", *_OF_FILE)
 """Fields that a plan takes as a run does."""
 TRUST = ("trust", "delta", "expected_answers", "own_questions")
 """Fields of whom devices trust that a plan takes as a run does."""
+RISK_FIELDS = (
+    *("columns", "duplicates", "bad_lines", "unrated", "min_ratings", "like_from", "epsilon", "delta", "relation"),
+    *("people", "trust_models", "mechanisms", "seed", "likes", "sensed", "curated", "top", "co_liked"),
+)
+"""Settings of a comparison that risk depends on."""
 OF_SUMS = ("noise", "most_likes")
 """Settings of two servers' sums that a plan takes, beside those that several mechanisms share."""
 _PLANNED = {
@@ -208,6 +213,54 @@ def compare(
 
 
 compare.__doc__ = COMPARE_HELP
+
+
+RISK_HELP = """Show how often the best attack guesses right on each rung, beside the bound that epsilon gives.
+
+Two histories of a person are equally likely, and whoever sees what a rung lets out guesses which one is true, by the
+likelihood ratio of the exact channel: no test is better. The histories are those of two people (whose), or of one
+person with and without an item that it likes (like). It ends in a table of both, on average and of one person in ten,
+of any two histories (worst), and by epsilon and delta alone (at most); below a rung, if who is trusted lies.
+
+\b
+  curator, two-servers  noisy sums, whatever is known of all others; one server knows its own noise
+  shuffled              the reports of everybody without senders; if the shuffler lies, each with its sender
+  local                 a device's report
+
+Nothing is held out: a history is all that a person likes. Numbers from above have a *, as reports of others are taken
+as revealed, or the attacker is told which likes were kept; rows whose channel has no such test say the bound alone.
+
+\b
+  blindrec risk ratings.csv
+  blindrec risk ratings.csv --epsilon 1,4 --people 10000
+  blindrec risk ratings.csv --trust-models shuffled,local --mechanisms set,pairs --out risk
+
+With --out every finished row is kept in the folder at once, and the same command goes on there, with more --epsilon or
+rows, too.
+"""
+
+
+@with_fields({name: Comparison.model_fields[name] for name in RISK_FIELDS})
+def risk(
+    file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
+    *,
+    backend_flags: BackendFlags,
+    out: Annotated[Path | None, typer.Option(help="Folder to keep rows in: new, or of the same study.")] = None,
+    output: Output,
+    **values: Any,
+) -> None:
+    """Show how often guesses are right; see `RISK_HELP`."""
+    from scenarios.studies.compare.risk.risk_study import risk as study_of
+    from scenarios.studies.sweep.sweep_folder import swept
+
+    sweep = study_of({"ratings": file, **values})
+    with lasting_folder(out) as folder:
+        opening = backend_flags.session(sweep.work, sharing=True)
+        done = swept(sweep, opening, folder, console(), lasting=out is not None)
+    output.deliver(sweep.family, done.result, lambda: sweep.show(printed(), done.result, "blindrec risk"))
+
+
+risk.__doc__ = RISK_HELP
 
 
 YEARS_HELP = """Show what it costs to keep asking: people that each schedule takes on each rung, under one epsilon.

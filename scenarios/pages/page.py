@@ -35,6 +35,7 @@ _HEADLINES = {
     "compare": "{ratings}: {people_in_file} people and {items} items, each mechanism on the same split.",
     "years": "Lists are made anew in each of {periods} periods, and epsilon {epsilon} holds for all of them together: "
     "it is about one person's whole history.",
+    "risk": "{ratings}: how often the best attack guesses right about {people_attacked} of {people_in_file} people.",
     "plan": "The target: {target}.",
     "data": "A file of {ratings} ratings by {users} people of {items} items.",
     "audit": "Attacks on real releases of {design}: claimed is a privacy loss of {claimed} nats, exact {exact}, and "
@@ -69,6 +70,7 @@ _COLUMNS = {
     "hit_rate recall coverage liar_likes liar_share",
     "years": "trust_model schedule users_needed users_low users_high users_once of_popularity "
     "of_popularity_without_noise epsilon_local",
+    "risk": "trust_model mechanism view how epsilon delta bound worst whose whose_decile like like_decile",
     "who_pays": "by group trust_model mechanism features epsilon users people ndcg to_popularity",
     "designs": "design decoder users epsilon accuracy exact users_here trust_model private neighbours delta note",
     "learnable": "epsilon design decoder users accuracy users_here",
@@ -264,7 +266,8 @@ class ReportSection:
             if isinstance(value, Mapping):
                 yield from self.tables(value, f"{of}{self.words(key)}: ")
             rows = [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
-            keys = _COLUMNS.get("years" if self.subject.family == "years" else key, "").split() if not of else []
+            family = self.subject.family
+            keys = _COLUMNS.get(family if family in ("years", "risk") else key, "").split() if not of else []
             keys = [name for name in keys or columns_of(rows) if any(row.get(name) is not None for row in rows)]
             if keys:
                 cells = [[measured(row, name) for name in keys] for row in rows[:MOST_ROWS]]

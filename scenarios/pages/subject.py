@@ -23,6 +23,7 @@ TABLES = ("items", "rounds", "iterations", "units", "figure")
 _KEYS = {
     "claimed measured confidence": "audit",
     "rows epsilon_of_all": "years",
+    "rows people_attacked": "risk",
     "rows people_in_file": "compare",
     "designs recommended target": "plan",
     "format ratings_per_user": "data",

@@ -113,7 +113,20 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, float | str]]:
         yield name, float("inf") if value == "inf" else value
 
 
-FAMILIES = ("run", "two-tier", "online", "sweep", "plan", "compare", "years", "data", "audit", "bounds", "adversary")
+FAMILIES = (
+    "run",
+    "two-tier",
+    "online",
+    "sweep",
+    "plan",
+    "compare",
+    "risk",
+    "years",
+    "data",
+    "audit",
+    "bounds",
+    "adversary",
+)
 
 
 def pictures_of(family: str, record: Mapping[str, Any], tables: Tables | None = None) -> tuple[Picture, ...]:

@@ -483,6 +483,29 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
     return table if points and table["starred"].any() else table.drop(columns="starred", errors="ignore")
 
 
+def risk(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
+    """Yield how often guesses are right, a row for each view of each row, and a panel for each epsilon."""
+    names = {"whose": "whose history", "like": "likes an item", "worst": "worst two histories", "bound": "at most"}
+    looks = {name: {**look(rank), "linestyle": ""} for rank, name in enumerate(names)}
+    panels = []
+    for epsilon in dict.fromkeys(row["epsilon"] for row in record["rows"]):
+        marks = []
+        for row in (row for row in record["rows"] if row["epsilon"] == epsilon):
+            name = f"{row['trust_model']}: {row['mechanism']}"
+            name += {"holds": "", "by law": ", others by law", "lies": ", if it lies"}[row["view"]]
+            for of, label in names.items():
+                ends = row.get(f"{of}_low"), row.get(f"{of}_high")
+                marks.append(Mark(name, label, row[of], looks[of], *ends))
+        shown = [mark for mark in marks if mark.value is not None]
+        axis = Axis("share of guesses that are right", "value", low=0.5)
+        panels.append(FigurePanel(marks=shown, x=axis, title=f"epsilon {epsilon:g}"))
+    alt = (
+        "How often the best attack guesses right whose history a message is of, whether a person likes an item, and "
+        "which of the worst two histories it is, beside the bound by epsilon, a row for each view of each mechanism."
+    )
+    yield Picture("figure", "How often guesses are right", alt, panels, pd.DataFrame(record["rows"]), size=(6, 4.0))
+
+
 def years(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
     """Yield the people that every schedule takes on each rung, and lists' worth by period where least is trusted."""
     names = list(dict.fromkeys(row["schedule"] for row in record["rows"]))

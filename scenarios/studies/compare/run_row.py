@@ -16,6 +16,7 @@ from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TWO_SERVERS
 from coordinator.protocol.value_channels import PADDED
 from coordinator.server.rounds.conductor import run_rounds
 from coordinator.server.rounds.rounds import Outcome, QueryRounds
+from coordinator.server.rounds.state import Ask
 from scenarios.backends.selection import InProcess
 from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
@@ -56,6 +57,11 @@ def liar_of(query: Query, world: FileWorld) -> Liar | None:
 def honest_sets(world: FileWorld, most: int) -> Liar:
     """Return what a liar is worth of whom at most so many likes count, each of them once: one like of an item."""
     return Liar(1.0, share_to_lift(1.0, tenth_share(world, most)))
+
+
+def asks_of(outcome: Outcome) -> tuple[Ask, ...]:
+    """Return the queries of a run that is over, and which devices each went to."""
+    return outcome.state.asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +114,7 @@ class RunRow(Row):
         else:
             ties = request.coins.permutation(world.items)
             learned = pair_advice(model.near, model.score, ties, noise=noise, simulated=simulated)
-        queries = [ask.query for ask in outcome.state.asked]
+        queries = [ask.query for ask in asks_of(outcome)]
         if self.trust_model == TWO_SERVERS:  # an ideal proof has every device send at most so many bits
             most = int(queries[0].parameters[PADDED])
             return learned if model.near else replace(learned, liar=honest_sets(world, most))

@@ -53,6 +53,15 @@ def people_needed(rungs: list[str]) -> Iterator[dict[str, Any]]:
                 yield {**key, "users": None if (rung, epsilon) == ("local", 0.5) else users, **ends}
 
 
+def risks() -> Iterator[dict[str, Any]]:
+    """Rows of risk at two epsilons: while trust holds, and of a row of which nothing but the bound is known."""
+    for epsilon, whose in ((1.0, 0.59), (4.0, 0.68)):
+        key = {"trust_model": "local", "epsilon": epsilon, "view": "holds", "bound": 0.98}
+        ends = {"whose_low": whose - 0.01, "whose_high": whose + 0.01, "like_low": 0.501, "like_high": 0.503}
+        yield {**key, "mechanism": "set", "worst": 0.72, "whose": whose, "like": 0.502, **ends}
+        yield {**key, "mechanism": "ones", "view": "lies", "worst": None, "whose": None, "like": None}
+
+
 def tables_of(case: dict[str, Any]) -> dict[str, pd.DataFrame]:
     found = {name: pd.DataFrame(case[name]) for name in ("items", "rounds") if isinstance(case.get(name), dict)}
     if "convergence" in case["result"]:
@@ -79,6 +88,7 @@ def subjects() -> Iterator[tuple[str, str, dict[str, Any], dict[str, pd.DataFram
     rungs = ["none", "curator", "two-servers", "shuffled", "local"]
     ladder = {**told, "trust_models": rungs, "rungs": rungs, "people": list(people_needed(rungs))}
     yield "compare, ladder", "compare", ladder, {}
+    yield "risk", "risk", {"rows": list(risks())}, {}
 
 
 SUBJECTS = {one[0]: one[1:] for one in subjects()}

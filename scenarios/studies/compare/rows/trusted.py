@@ -110,6 +110,7 @@ class SumNoise:
 
     deviation: float
     draw: Callable[[np.random.Generator, int | tuple[int, int]], Floats]
+    rate: float | None = None  # Log-ratio of neighbouring values of Laplace noise [nats]; None: noise is Gaussian
 
 
 def gaussian(deviation: float) -> SumNoise:
@@ -123,7 +124,7 @@ def laplace(noise: DiscreteLaplace) -> SumNoise:
     def draw(coins: np.random.Generator, shape: int | tuple[int, int]) -> Floats:
         return noise.draw(int(np.prod(shape)), coins).astype(np.float64).reshape(shape)
 
-    return SumNoise(math.sqrt(noise.variance), draw)
+    return SumNoise(math.sqrt(noise.variance), draw, noise.rate)
 
 
 def curated_pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
@@ -131,17 +132,22 @@ def curated_pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
 
     All noise is Gaussian: (epsilon, delta)-private. With delta 0 all of it is discrete Laplace noise.
     """
+    return pairs_of_sums(world, request, *pair_noises(request, world.items))
+
+
+def pair_noises(request: RowRequest, items: int) -> tuple[SumNoise, SumNoise]:
+    """Return the noise of counts that choose items, and of counts of their pairs."""
     settings = request.settings
-    most, relation = pair_design(settings, world.items).device_likes, settings.relation
+    most, relation = pair_design(settings, items).device_likes, settings.relation
     if not request.delta:
         choice, rest = parts_of(request.epsilon, 0.0, choice=True)
         of_pairs = DiscreteLaplace(budget=rest, sensitivity=pair_totals(most, relation))
-        return pairs_of_sums(world, request, laplace(laplace_noise(choice, most, relation)), laplace(of_pairs))
+        return laplace(laplace_noise(choice, most, relation)), laplace(of_pairs)
     # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
     unit = gaussian_noise(request.epsilon, 1.0, request.delta)
     noise = unit * item_change(most, relation) * math.sqrt(CHOICE)
     deviation = unit * pair_change(most, relation) * math.sqrt(CHOICE / (CHOICE - 1))
-    return pairs_of_sums(world, request, gaussian(noise), gaussian(deviation))
+    return gaussian(noise), gaussian(deviation)
 
 
 def pairs_of_sums(

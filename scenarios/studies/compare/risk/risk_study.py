@@ -1,0 +1,280 @@
+"""A study of risk: a unit for each row of a comparison, and the table in which it ends."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import pandas as pd
+from pydantic import TypeAdapter
+from rich.console import Console
+
+from coordinator.protocol.budget import parse_epsilon
+from coordinator.protocol.decoding.threads import one_thread
+from coordinator.protocol.errors import InputError, name_choices
+from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
+from scenarios.backends.session import stop_if_abandoned
+from scenarios.config.settings import validated
+from scenarios.data.datasets import lines_skipped
+from scenarios.show.tables import remark, show_table
+from scenarios.studies.answer import ALWAYS, RUNGS
+from scenarios.studies.compare.comparison_settings import EVERY_ROW, Comparison
+from scenarios.studies.compare.risk.histories import MOST_PEOPLE, OTHERS, Games, Histories
+from scenarios.studies.compare.risk.views import views_of, whole_world
+from scenarios.studies.compare.row import Row, RowRequest, is_promise
+from scenarios.studies.compare.rows import registered_rows
+from scenarios.studies.compare.scales import epsilons_of
+from scenarios.studies.compare.scoring import rows_of
+from scenarios.studies.compare.worlds import FileWorld, table_of, versions_of
+from scenarios.studies.rates import MARKS, GameRate, Rate, ViewRisk, per_hundred
+from scenarios.studies.sweep.sweeps import Sweep
+
+LADDER = (CURATOR, TWO_SERVERS, SHUFFLED, LOCAL)
+FEWEST = 20  # People of a file; of fewer no decile can be said
+BELOW = {"by law": "  others by law", "lies": "  if it lies"}
+"""What stands under "who is trusted" for views of a row beside the first."""
+
+
+class RiskKey(NamedTuple):
+    """A unit's name."""
+
+    trust_model: str
+    mechanism: str
+    epsilon: str
+    users: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RiskMeasurement:
+    """What the best attacks on a row reach."""
+
+    views: tuple[ViewRisk, ...]
+    seconds: float
+
+
+@lru_cache(maxsize=1)
+def _played(settings: Comparison, *_: tuple[int, ...]) -> tuple[FileWorld, Games]:
+    table = table_of(settings)
+    histories = Histories.of_table(table, settings.liked_from)
+    return whole_world(table, settings.liked_from), Games.of(histories, settings.seed)
+
+
+def row_risk(settings: Comparison, row: Row, epsilon: str, users: int) -> tuple[ViewRisk, ...]:
+    """Return what the best attacks on a row reach with so many people; nothing of it is about a split."""
+    # What the games depend on, so that all rows share them
+    shared = settings.model_copy(
+        update=dict.fromkeys(("trust_models", "epsilon", "design", "scale"), ()) | {"mechanisms": None, "people": None}
+    )
+    world, games = _played(shared, versions_of(settings))
+    request = RowRequest(settings=settings, epsilon=parse_epsilon(epsilon), users=users, seed=settings.seed)
+    return tuple(view.risk(games, row.neighbours(settings)) for view in views_of(row, world, request, games))
+
+
+@one_thread()
+def measure(settings: Comparison, key: RiskKey) -> RiskMeasurement:
+    """Measure one unit, in this process."""
+    stop_if_abandoned()
+    begin = time.perf_counter()
+    row = rows_of(settings)[f"{key.trust_model}: {key.mechanism}"]
+    views = row_risk(settings, row, key.epsilon, key.users)
+    return RiskMeasurement(views=views, seconds=time.perf_counter() - begin)
+
+
+@dataclass(frozen=True, slots=True)
+class RiskSweep(Sweep[RiskKey, RiskMeasurement]):
+    """A study of risk to be measured, or that was measured."""
+
+    settings: Comparison
+    key, measurement, family, rows_in = RiskKey, RiskMeasurement, "risk", "rows"
+
+    def content(self) -> dict[str, Any]:
+        """Return what every unit depends on, as JSON values."""
+        return {**self.settings.content(), "sweep": "risk"}
+
+    @property
+    def users(self) -> int:
+        """The number of people who take part."""
+        return self.settings.users_at(table_of(self.settings).users, 1.0)
+
+    def units(
+        self,
+        done: Mapping[RiskKey, RiskMeasurement],  # noqa: ARG002 (none follows from others)
+    ) -> Mapping[RiskKey, Callable[[], RiskMeasurement]]:
+        """Return every row at every epsilon."""
+        settings, users = self.settings, self.users
+        rows = [row for row in rows_of(settings).values() if is_attacked(row, users, settings)]
+        keys = [
+            RiskKey(row.trust_model, row.mechanism, epsilon, users, settings.seed)
+            for epsilon in epsilons_of(settings)
+            for row in rows
+        ]
+        return {key: partial(measure, settings, key) for key in keys}
+
+    def work(self) -> float:
+        """Predict what all units take [s of one processor]."""
+        return 10.0 * len(self.units({}))
+
+    def in_words(self, rows: pd.DataFrame) -> str:
+        """Return how many rows there are."""
+        return f"{len(rows)} rows"
+
+    def from_line(self, line: Mapping[str, Any]) -> tuple[RiskKey, RiskMeasurement]:
+        """Read a unit's name and measurement from its line in the folder."""
+        key = RiskKey(*(line[name] for name in RiskKey._fields))
+        rest = {name: value for name, value in line.items() if name not in RiskKey._fields}
+        return key, TypeAdapter(RiskMeasurement).validate_python(rest)
+
+    def table(self, units: Mapping[RiskKey, RiskMeasurement]) -> pd.DataFrame:
+        """Return what every unit measured, a row for each view."""
+        return pd.DataFrame(self._rows(units))
+
+    def result(self, units: Mapping[RiskKey, RiskMeasurement]) -> dict[str, Any]:
+        """Return a row for each view of each row, in the order of the answer."""
+        settings, table = self.settings, table_of(self.settings)
+        histories = int((Histories.of_table(table, settings.liked_from).likes > 0).sum())
+        return {
+            "ratings": settings.ratings.name,
+            "people_in_file": table.users,
+            "items": table.count,
+            "users": self.users,
+            "people_attacked": min(MOST_PEOPLE, histories),
+            "others_each": OTHERS,
+            "delta": settings.delta_of(self.users),
+            "neighbours": settings.relation,
+            "rows": self._rows(units),
+            **lines_skipped(settings, table),
+            "remarks": list(table.remarks),
+            "warnings": [],
+        }
+
+    def _ordered(self, units: Mapping[RiskKey, RiskMeasurement]) -> list[tuple[RiskKey, RiskMeasurement]]:
+        order = list(RUNGS)
+        return sorted(units.items(), key=lambda pair: (Fraction(pair[0].epsilon), order.index(pair[0].trust_model)))
+
+    def _rows(self, units: Mapping[RiskKey, RiskMeasurement]) -> list[dict[str, Any]]:
+        return [
+            {
+                **key._asdict(),
+                "epsilon": float(parse_epsilon(key.epsilon) or 0),
+                "view": view.view,
+                "how": view.how,
+                "delta": view.delta,
+                "bound": view.bound,
+                "worst": view.worst,
+                **_flat("whose", view.whose),
+                **_flat("like", view.like),
+            }
+            for key, unit in self._ordered(units)
+            for view in unit.views
+        ]
+
+    def answer(self, result: Mapping[str, Any], /) -> pd.DataFrame | None:
+        """Return the answer's table of every epsilon, one below the other."""
+        rows = list[dict[str, float | str]]()
+        names = (*COLUMNS[:4], "whose", "whose, one in ten", "like", "like, one in ten")
+        for epsilon, lines in tables_of(result):
+            rows += [{"epsilon": epsilon, **dict(zip(names, line, strict=False))} for line in lines]
+        return pd.DataFrame(rows).fillna("")
+
+    def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
+        """Print the table of each epsilon, and how to read it."""
+        remark(console, *result["remarks"])
+        about = f"{result['users']:,} people, {result['items']:,} items, delta {result['delta']:g}"
+        for epsilon, lines in tables_of(result):
+            title = f"{result['ratings']}: right of 100 guesses; {about}; epsilon {epsilon:g}"
+            show_table(console, COLUMNS, lines, title=title, words=COLUMNS[:2], compact=True)
+        attacked, others = result["people_attacked"], result["others_each"]
+        remark(
+            console,
+            f"Whose: which of two people's histories a message is of, for {attacked:,} people and {others} others "
+            "each. Like: whether a person likes an item. A coin is right 50 times of 100. Each is the best test there "
+            "is by what the rung lets out, whatever is known of all others; ± is the interval of 95 % over people. One "
+            "in ten: of one person in ten it is right so often at least. Worst: of any two histories. At most: by "
+            "epsilon and delta alone.",
+            "* from above: others' reports are taken as revealed, or an attacker is told which likes were kept. ~ "
+            "about, of an attacker who knows others by what people in the file are like. No number: only the bound is "
+            "known.",
+            "If a curator lies, or both servers collude, every rating lies open. Volunteers' ratings are public; of "
+            "the others a guess is a coin, as they send nothing. A history asked m times: ratios multiply, see "
+            "blindrec compose.",
+        )
+
+
+COLUMNS = ("who is trusted", "with", "at most", "worst", "whose", "one in ten", "like", "one in ten")
+
+
+def is_attacked(row: Row, users: int, settings: Comparison) -> bool:
+    """Return whether risk is about a row: of a rung with a guarantee to so many people, under noise."""
+    return row.trust_model in LADDER and "epsilon" in row.asks and is_promise(row.delta(settings, users), users)
+
+
+def tables_of(result: Mapping[str, Any]) -> list[tuple[float, list[list[str]]]]:
+    """Return the lines of the table of each epsilon."""
+    tables = dict[float, list[list[str]]]()
+    for row in result["rows"]:
+        tables.setdefault(row["epsilon"], []).append(_line(row))
+    return list(tables.items())
+
+
+def bound_text(bound: float) -> str:
+    """Return a bound in times of 100, rounded up, with as many digits as it takes below 100.
+
+    >>> bound_text(0.73106), bound_text(0.99961), bound_text(1.0)
+    ('73.2', '99.97', 'always')
+    """
+    for digits in (1, 2, 3, 4):
+        if (times := math.ceil(100 * bound * 10**digits)) < 10 ** (digits + 2):
+            return f"{times / 10**digits:.{digits}f}"
+    return ALWAYS
+
+
+def _line(row: Mapping[str, Any]) -> list[str]:
+    view = row["view"]
+    names = [BELOW[view], ""] if view in BELOW else [RUNGS[row["trust_model"]].name, row["mechanism"]]
+    bound = bound_text(row["bound"])
+    if row["worst"] is None:
+        return [*names, bound]
+    games = ("whose", "whose_decile", "like", "like_decile")
+    rates = [Rate(value=row[game], low=row[f"{game}_low"], high=row[f"{game}_high"]) for game in games]
+    mark = MARKS.get(row["how"], "")
+    return [*names, bound, f"{100 * row['worst']:.1f}", *(f"{per_hundred(rate)}{mark}" for rate in rates)]
+
+
+def _flat(name: str, game: GameRate | None) -> dict[str, Any]:
+    rates = {} if game is None else {name: game.mean, f"{name}_decile": game.decile}
+    empty = {f"{part}{end}": None for part in (name, f"{name}_decile") for end in ("", "_low", "_high")}
+    return empty | {
+        f"{part}{end}": value
+        for part, rate in rates.items()
+        for end, value in (("", rate.value), ("_low", rate.low), ("_high", rate.high))
+    }
+
+
+def risk(values: Mapping[str, Any]) -> RiskSweep:
+    """Check a study of risk; None stands for a default."""
+    settings = validated(Comparison, None, {**values, "trust_models": values.get("trust_models") or LADDER})
+    if outside := [model for model in settings.trust_models if model not in LADDER]:
+        raise InputError(
+            f"trust model {outside[0]} has no message whose risk could be measured; choose among {', '.join(LADDER)}"
+        )
+    names = {row.mechanism for row in registered_rows().values() if row.trust_model in LADDER}
+    for name in settings.mechanisms or ():
+        if name not in names | {EVERY_ROW}:
+            raise InputError(f"mechanism {name!r} is unknown; {name_choices(name, sorted(names))}")
+    if None in settings.epsilon:
+        raise InputError("epsilon is inf, under which every guess is right; give finite ones")
+    if (people := table_of(settings).users) < FEWEST:
+        raise InputError(f"the file has {people} people; of fewer than {FEWEST} nothing can be said")
+    sweep = RiskSweep(settings)
+    if not sweep.units({}):
+        raise InputError(
+            "none of these rows promises anything to so many people; leave --delta out, or name others by "
+            "--trust-models and --mechanisms"
+        )
+    return sweep
