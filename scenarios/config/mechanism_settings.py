@@ -154,19 +154,21 @@ def shared_names() -> list[str]:
 
 def code_digest(policy: str) -> str:
     """Return the SHA-256 of the code that asks: this package's, and of a custom policy what it is made of."""
-    code = [*_our_code()]
+    digests = [*_our_code()]
     if ":" in policy:
         import_object(policy, "policy")
-        code += [text.encode() for _, text in sorted(modules_of([policy.partition(":")[0]]).items())]
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in code)).hexdigest()
+        modules = modules_of([policy.partition(":")[0]])
+        digests += [hashlib.sha256(text.encode()).digest() for _, text in sorted(modules.items())]
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 @cache
 def _our_code() -> tuple[bytes, ...]:
-    """Return the text of this package's modules; a process goes on with what it has loaded, so they are read once."""
+    """Return the digests of our modules; a process goes on with what it has loaded, so they are read once."""
     specs = [importlib.util.find_spec(name) for name in PACKAGES]
     folders = [folder for spec in specs if spec for folder in spec.submodule_search_locations or ()]
-    return tuple(path.read_bytes() for folder in folders for path in sorted(Path(folder).rglob("*.py")))
+    files = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
+    return tuple(hashlib.sha256(path.read_bytes()).digest() for path in files)
 
 
 def packages_of_policy(policy: Policy) -> set[str]:

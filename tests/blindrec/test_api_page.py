@@ -27,6 +27,7 @@ def examples(title: str) -> doctest.DocTest:
 
 LONG = {
     "PlanResult",
+    "Result",
     "check",
     "compare",
     "plan",

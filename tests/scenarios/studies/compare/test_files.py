@@ -284,7 +284,7 @@ def test_counts_are_not_said_to_stand_apart(seed: int) -> None:
             assert not stand_apart(np.minimum(counts, 1e9).astype(np.float64))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("people", [20, 80, 100])
 def test_rows_that_so_few_people_do_not_allow_are_left_out_with_a_remark(
     people: int, blindrec: Command, tmp_path: Path
