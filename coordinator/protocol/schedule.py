@@ -158,6 +158,12 @@ class Stay(Schedule):
         return (Panel(weight=Fraction(1), shares=shares),)
 
 
+MEMOIZE, COUNTER = "memoize", "counter"
+"""Ways to keep asking that give nobody a share of each period; `blindrec years` measures them.
+
+Memoized answers are repeated, and new where what somebody likes changed: no epsilon holds for histories. Counters add
+up what came in each period under noise that is correlated over periods; see `coordinator.protocol.counters`.
+"""
 SCHEDULES = {schedule.name: schedule for schedule in (Once(), EvenSplit(), Rotate(), Front())}
 NAMES = (*SCHEDULES, "stay:L")
 
@@ -169,6 +175,10 @@ def schedule_of(name: str) -> Schedule:
     kind, _, length = name.partition(":")
     if kind == Stay.name and length.isdigit() and 1 <= int(length) <= MOST_PERIODS:
         return Stay(int(length))
+    if name in (MEMOIZE, COUNTER):
+        raise InputError(
+            f"schedule {name} gives no shares of a budget, so that devices have no plan; see blindrec years"
+        )
     raise InputError(f"schedule {name!r} is unknown; {name_choices(name, NAMES)}")
 
 

@@ -194,6 +194,8 @@ def _named(row: Mapping[str, Any]) -> str:
 def _kind_of_row(row: Mapping[str, Any]) -> str:
     """Return what a row of a comparison promises: in two tiers it is its mechanism's word that counts."""
     model, mechanism, epsilon = str(row["trust_model"]), str(row["mechanism"]), row.get("epsilon")
+    if "schedule" in row and epsilon is None:  # memoized answers keep none for histories
+        return "none"
     if model == "none" or not (epsilon is None or is_guaranteed(row)):
         return "none"
     if model == CURATOR:

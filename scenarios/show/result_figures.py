@@ -508,25 +508,26 @@ def risk(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001
 
 def years(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
     """Yield the people that every schedule takes on each rung, and lists' worth by period where least is trusted."""
-    names = list(dict.fromkeys(row["schedule"] for row in record["rows"]))
+    rows = [row for row in record["rows"] if row["epsilon_horizon"] is not None]  # others keep no promise
+    names = list(dict.fromkeys(row["schedule"] for row in rows))
     looks = {name: {**look(rank), "linestyle": "", "mfc": "none", "markersize": 7} for rank, name in enumerate(names)}
     marks = []
-    for row in record["rows"]:
+    for row in rows:
         ends = row["users_low"], row["users_high"]
         marks.append(Mark(row["trust_model"], row["schedule"], row["users_needed"], looks[row["schedule"]], *ends))
-    for rung in dict.fromkeys(row["trust_model"] for row in record["rows"]):
-        once = next(row["users_once"] for row in record["rows"] if row["trust_model"] == rung)
+    for rung in dict.fromkeys(row["trust_model"] for row in rows):
+        once = next(row["users_once"] for row in rows if row["trust_model"] == rung)
         marks.append(Mark(rung, "one period", once, {"marker": "|", "color": DARK, "markersize": 14, "mew": 2}))
     shown = [mark for mark in marks if mark.value is not None]
     panels = []
     if shown:
         people = Axis(f"people for {100 * record['worth']:g} % of popularity in every period", "value", "log")
         panels.append(FigurePanel(marks=shown, x=people, title=f"epsilon {record['epsilon']:g} for all"))
-    last = record["rows"][-1]["trust_model"]  # that of least trust
+    last = rows[-1]["trust_model"]  # that of least trust
     points = pd.DataFrame(
         [
             {"label": row["schedule"], "x": period, "y": ours / popular}
-            for row in record["rows"]
+            for row in rows
             if row["trust_model"] == last
             for period, (ours, popular) in enumerate(zip(row["ndcg"], record["popularity"], strict=True), 1)
             if popular > 0

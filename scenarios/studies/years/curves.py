@@ -176,8 +176,7 @@ def curves_of(settings: Years, people: int, periods: int) -> list[ScheduleCurve]
     """Return all schedules of all rungs, and each period alone."""
     return [
         ScheduleCurve(settings, rung, schedule, people, periods)
-        for rung in settings.trust_models
-        for schedule in (ALONE, *settings.schedules)
+        for rung, schedule in [*((rung, ALONE) for rung in settings.trust_models), *settings.ways]
     ]
 
 

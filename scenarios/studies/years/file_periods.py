@@ -91,6 +91,29 @@ class FilePeriods:
             self._shares[key] = (held / of_arrival[self.arrivals].sum())[None]
         return self._shares[key]
 
+    @property
+    def likes_once(self) -> bool:
+        """A rating is there once."""
+        return True
+
+    @property
+    def all_likes(self) -> int:
+        """As many as a set has: everybody's first ones."""
+        return self.likes
+
+    def new_likes(self, period: int) -> Floats:
+        """Return the share of all people whose first likes an item joins in a period, shape (1, N)."""
+        first = self._first_likes
+        there = np.maximum(self.periods_of[first], 1) == period
+        return (np.bincount(self.rated[first[there]], minlength=self.items) / self.people)[None]
+
+    @cached_property
+    def _first_likes(self) -> Ints:
+        """Which ratings are among everybody's first likes."""
+        liking = np.flatnonzero(self.liked)
+        owners = self.owners[liking]  # Ratings stand person by person, and by time of each
+        return liking[np.arange(owners.size) - np.searchsorted(owners, owners) < self.likes]
+
     def new_items(self, period: int) -> Bools:
         """Return the items that somebody rated first in a period, shape (1, N)."""
         new: Bools = self._item_arrivals == period

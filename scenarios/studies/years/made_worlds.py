@@ -44,6 +44,17 @@ class YearsWorld(Protocol):
     def shares(self, period: int, cohorts: Cohorts) -> Floats:
         """Return the share of some people whose set holds each item in a period, shape (worlds or 1, N)."""
 
+    @property
+    def likes_once(self) -> bool:
+        """Whether people like every item once, so that likes add up, or likes of each period measure the same."""
+
+    @property
+    def all_likes(self) -> int:
+        """Likes of a person over all periods that counters count."""
+
+    def new_likes(self, period: int) -> Floats:
+        """Return the share of all people who begin to like each item in a period, as far as that counts."""
+
     def new_items(self, period: int) -> Bools:
         """Return the items that came with a period, shape (worlds or 1, N)."""
 
@@ -108,6 +119,20 @@ class MadeWorlds:
     def shares(self, period: int, cohorts: Cohorts) -> Floats:  # noqa: ARG002 (all people are alike)
         """Return the share of people who like each item in a period."""
         return self._drawn[0][:, period - 1]
+
+    @property
+    def likes_once(self) -> bool:
+        """Not: everybody draws likes anew in each period."""
+        return False
+
+    @property
+    def all_likes(self) -> int:
+        """Those of all periods: counters take the likes of each period for new ones."""
+        return self.likes * self.periods
+
+    def new_likes(self, period: int) -> Floats:
+        """Return the share of people who like each item in a period."""
+        return self.shares(period, ())
 
     def new_items(self, period: int) -> Bools:
         """Return the items that came with a period."""

@@ -12,9 +12,11 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
+from coordinator.protocol.schedule import COUNTER, MEMOIZE
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED
 from coordinator.server.ageing import AgedShares
 from scenarios.studies.years.file_periods import FilePeriods, file_periods
+from scenarios.studies.years.likes_over_time import counted_ndcg, counter_deviation
 from scenarios.studies.years.made_worlds import MadeWorlds, YearsWorld
 from scenarios.studies.years.reports import (
     AskingPlan,
@@ -78,7 +80,7 @@ _made_worlds = lru_cache(maxsize=4)(MadeWorlds)
 def plan_of(settings: Years, world: YearsWorld, key: YearsKey) -> AskingPlan:
     """Return who is asked in which period under which share."""
     people = key.users or ENDLESS
-    if key.schedule == ALONE:
+    if key.schedule in (ALONE, MEMOIZE):  # answers are memoized by value, and everybody's changes every period
         return alone_plan(world.present, people)
     horizon = settings.horizon(world.periods, alone=key.trust_model == LOCAL)
     return asking_plan(schedule_named(key.schedule), horizon, world.present, people)
@@ -87,6 +89,16 @@ def plan_of(settings: Years, world: YearsWorld, key: YearsKey) -> AskingPlan:
 def measure(settings: Years, key: YearsKey) -> YearsMeasurement:
     """Measure a unit: answers are drawn from their laws, period by period, and a filter reads them."""
     begin, world = time.monotonic(), world_of(settings, key)
+    coins = np.random.default_rng(int.from_bytes(derive(key.seed, f"years {'|'.join(map(str, key[:4]))}")))
+    drift = math.inf if key.schedule == ALONE else settings.filter_of
+    popularity = _popularity(world, key, drift)
+    if key.schedule == COUNTER:
+        people = key.users or ENDLESS
+        deviation = 0.0
+        if key.trust_model != NONE:
+            deviation = counter_deviation(settings, key.trust_model, world.all_likes, people)
+        by_period = counted_ndcg(settings, world, people=people, deviation=deviation, coins=coins)
+        return _measurement(world, np.array(by_period), popularity, None, time.monotonic() - begin)
     plan = plan_of(settings, world, key)
     guarantee = HorizonGuarantee(
         trust_model=key.trust_model,
@@ -96,8 +108,6 @@ def measure(settings: Years, key: YearsKey) -> YearsMeasurement:
         likes=settings.likes,
     )
     reports = reports_of(plan, None if key.trust_model == NONE else guarantee)
-    coins = np.random.default_rng(int.from_bytes(derive(key.seed, f"years {'|'.join(map(str, key[:4]))}")))
-    drift = math.inf if key.schedule == ALONE else settings.filter_of
     state = AgedShares.unknown((world.worlds, world.items), start=settings.likes / world.items, drift=drift)
     ndcg = []
     for period in range(1, world.scored + 1):
@@ -112,7 +122,7 @@ def measure(settings: Years, key: YearsKey) -> YearsMeasurement:
     if key.trust_model == SHUFFLED and key.schedule != ALONE:
         horizon = settings.horizon(world.periods, alone=False)
         left = answers_left(schedule_named(key.schedule), horizon, reports)
-    return _measurement(world, np.array(ndcg), _popularity(world, key, drift), left, time.monotonic() - begin)
+    return _measurement(world, np.array(ndcg), popularity, left, time.monotonic() - begin)
 
 
 def _popularity(world: YearsWorld, key: YearsKey, drift: float | None) -> Floats:

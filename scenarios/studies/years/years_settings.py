@@ -5,13 +5,24 @@ from __future__ import annotations
 import hashlib
 import math
 from fractions import Fraction
+from itertools import product
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from coordinator.protocol.budget import DELTA_IN_WORDS, default_delta, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.schedule import MOST_PERIODS, NAMES, SCHEDULES, Horizon, Schedule, panels_of, schedule_of
+from coordinator.protocol.schedule import (
+    COUNTER,
+    MEMOIZE,
+    MOST_PERIODS,
+    NAMES,
+    SCHEDULES,
+    Horizon,
+    Schedule,
+    panels_of,
+    schedule_of,
+)
 from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERVERS
 from coordinator.server.ageing import DRIFT, renewal
 from scenarios.config.files import NamedPath, brief, file_sha256
@@ -38,6 +49,9 @@ PERIODS = 12  # Of a made world
 BLOCK = 10  # Seeds that a unit measures
 SEEDS = {"made": 40, "file": 10}
 TOLERANCE = 0.234  # Relative noise of the tenth item with which a list of the made world just keeps 95 %
+SUMS = (CURATOR, TWO_SERVERS)
+RUNGS_OF = {MEMOIZE: (LOCAL,), COUNTER: SUMS}
+"""Who is trusted where a way to ask is measured that is for some only."""
 WAYS = {"made": ("once", "split", "rotate", "front"), "file": ("once", "stay:4", "split", "rotate")}
 """Schedules that are measured where none is named."""
 ESTIMATED = "estimated"
@@ -103,8 +117,8 @@ class Years(BaseModel):
     )
     schedule: Annotated[tuple[str, ...] | None, BeforeValidator(lambda value: value and _schedules(value))] = Field(
         default=None,
-        description=f"Who answers when, by ',': {', '.join(NAMES)}, or your own {OWN} "
-        "[once, split, rotate, front; a file: once, stay:4, split, rotate].",
+        description=f"Who answers when, by ',': {', '.join(NAMES)}, {COUNTER}, {MEMOIZE} (no epsilon), or your own "
+        f"{OWN} [once, split, rotate, front; a file: once, stay:4, split, rotate].",
     )
     epsilon: Annotated[Fraction, BeforeValidator(_epsilon)] = Field(
         default=Fraction(1), description="Epsilon of a person's history over all periods, in nats [1]."
@@ -155,7 +169,17 @@ class Years(BaseModel):
                 raise ValueError(f"{name} is {brief(value)}, which is about {other}")
         if self.likes * 3 > self.items and self.ratings is None:
             raise ValueError(f"likes is {self.likes} of {self.items} items; give at most a third of them")
+        if not self.ways:
+            name = self.schedules[0]
+            raise ValueError(f"schedule {name} is about --trust-models {' or '.join(RUNGS_OF[name])}; name one of them")
+        if MEMOIZE in self.schedules and self.ratings is not None:
+            raise ValueError(
+                f"schedule {MEMOIZE} is measured in made worlds, where everybody's likes change every period; leave "
+                "the file or it out"
+            )
         for name in self.schedules:
+            if name in RUNGS_OF:
+                continue
             schedule = schedule_named(name)
             for alone in (True, False):
                 horizon = self.horizon(self.periods or PERIODS, alone=alone)
@@ -172,6 +196,12 @@ class Years(BaseModel):
     def schedules(self) -> tuple[str, ...]:
         """The schedules that are measured."""
         return self.schedule or WAYS[self.kind]
+
+    @property
+    def ways(self) -> list[tuple[str, str]]:
+        """Whom people trust and the schedule, of all that are measured."""
+        pairs = product(self.trust_models, self.schedules)
+        return [(rung, name) for rung, name in pairs if rung in RUNGS_OF.get(name, self.trust_models)]
 
     @property
     def blocks(self) -> list[tuple[int, int]]:

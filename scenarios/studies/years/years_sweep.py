@@ -13,6 +13,7 @@ from rich.console import Console
 
 from coordinator.protocol.composition import PERSON_HISTORY
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.schedule import MEMOIZE
 from coordinator.protocol.trust_models import LOCAL, SHUFFLED, TRUST
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped
@@ -38,6 +39,10 @@ PEOPLE = 100_000  # Of a made world, where nobody says how many
 FEWEST = 100  # People of a file; of fewer nothing can be said of people like them
 DISCOUNTS = (0.9, 0.5, 0.3, 0.0)  # By which likes count less a period later, beside popularity, of which they do not
 NEVER = "never"
+NO_EPSILON = (
+    f"{MEMOIZE} keeps no epsilon for histories, only one for each answer: one that differs from the last one shows "
+    "that its value changed (blindrec audit --periods 12)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
             if curve.schedule != ALONE
         ]
         world = {} if settings.ratings is None else self._of_file()
-        popular = measured[settings.trust_models[0], settings.schedules[0]][people]
+        popular = measured[settings.ways[0]][people]
         order = list(RUNGS)
         rows.sort(key=lambda row: order.index(row["trust_model"]))
         year = {rung: self._composed(rung, once[rung] or people) for rung in settings.trust_models}
@@ -143,7 +148,7 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
             **world,
             "rows": rows,
             "remarks": self._remarks(),
-            "warnings": [],
+            "warnings": [NO_EPSILON] if MEMOIZE in settings.schedules else [],
         }
 
     def _located(self, rung: str, measured: Mapping[int, MeasuredYears]) -> dict[str, Any]:
@@ -177,7 +182,7 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
         return {
             "trust_model": curve.trust_model,
             "schedule": curve.schedule,
-            "epsilon_horizon": float(self.settings.epsilon),
+            "epsilon_horizon": None if curve.schedule == MEMOIZE else float(self.settings.epsilon),
             "delta": 0.0 if curve.trust_model == LOCAL else self.settings.delta_of(curve.people),
             "unit": PERSON_HISTORY,
             "periods": curve.periods,
@@ -207,6 +212,8 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
             base = popular.units[0].pooled_popularity[0]
         leaders = dict[str, tuple[tuple[float, float], Mapping[str, Any]]]()
         for row in rows:
+            if row["epsilon_horizon"] is None:  # which is best at no promise
+                continue
             rank = row["users_needed"] or np.inf, -row["of_popularity"]
             if rank < leaders.get(row["trust_model"], (rank, row))[0] or row["trust_model"] not in leaders:
                 leaders[row["trust_model"]] = rank, row
@@ -288,6 +295,7 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
         self.show_schedules(console, result)
         remark(
             console,
+            *result["warnings"],
             f"one period: all asked once, with the whole epsilon. Last column: the epsilon of all {result['periods']} "
             f"periods if each of them has epsilon {result['epsilon']:g} (person-period), composed exactly. Epsilon is "
             f"about one person's whole history ({result['unit']}).",
@@ -297,12 +305,13 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
     def show_schedules(self, console: Console, result: Mapping[str, Any]) -> None:
         """Print the people that each schedule takes on each rung."""
         schedules = list(dict.fromkeys(row["schedule"] for row in result["rows"]))
-        columns = ["who is trusted", "one period", *schedules, f"epsilon {result['epsilon']:g} a period"]
+        named = [f"{name}, no epsilon" if name == MEMOIZE else name for name in schedules]
+        columns = ["who is trusted", "one period", *named, f"epsilon {result['epsilon']:g} a period"]
         lines = []
         for rung in dict.fromkeys(row["trust_model"] for row in result["rows"]):
             of = {row["schedule"]: row for row in result["rows"] if row["trust_model"] == rung}
             once = next(iter(of.values()))["users_once"]
-            cells = [needed_text(of[name], result["worth"]) for name in schedules]
+            cells = [needed_text(of[name], result["worth"]) if name in of else "" for name in schedules]
             fewest = "" if once is None else short(once)
             lines.append([RUNGS[rung].name, fewest or NEVER, *cells, f"{result['epsilon_of_all'][rung]:.2f}"])
         share, count = 100 * result["worth"], result["periods"]

@@ -83,6 +83,13 @@ def test_lists_leave_out_what_was_rated_before_and_are_held_against_the_next_per
     assert three.ndcg(scores, 2)[0, 0] == pytest.approx(expected)
 
 
+def test_counters_count_the_first_likes_of_everybody_once(file: Path) -> None:
+    """Person 1 likes items 1, 2 and 4, person 2 items 1, 2 and 4, person 3 item 4, in this order; two of each count."""
+    three = read(file, periods=3, likes=2)
+    shares = [three.new_likes(period)[0] * 3 for period in (1, 2, 3)]
+    np.testing.assert_allclose(shares, [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]])
+
+
 def test_popularity_is_of_all_likes_so_far_or_of_late_ones(file: Path) -> None:
     three = read(file, periods=3)
     assert three.popularity(0, None, 0).shape == (2, 1, 21)

@@ -10,6 +10,7 @@ import pytest
 from runs import Command, lines_of_units, refused
 
 import blindrec as face
+from scenarios.pages.promises import promises_of
 from scenarios.show.records import pictures_of
 from scenarios.studies.years.curves import next_place, users_at
 from scenarios.studies.years.years_sweep import years
@@ -118,6 +119,8 @@ def test_pictures_show_every_schedule(result: face.SweepResult) -> None:
         ("--periods 5000", "periods"),
         ("--schedule twice", "schedule 'twice' is unknown"),
         ("--schedule once,once", "name each of them once"),
+        ("--schedule counter --trust-models local", "counter is about --trust-models curator or two-servers"),
+        ("--schedule memoize --trust-models shuffled", "memoize is about --trust-models local"),
         ("--schedule nothing:There", "cannot be imported"),
         ("--schedule examples.two_stages:TwoStages", "schedule examples.two_stages:TwoStages"),
         ("--epsilon inf", "epsilon is inf"),
@@ -143,6 +146,29 @@ def test_few_people_say_nothing(blindrec: Command, tmp_path: Path) -> None:
     told = refused(blindrec, "years", path, "--like-from", 4)
     assert "30 people" in told
     assert "about made worlds" in refused(blindrec, "years", path, "--drift", 0.3)
+
+
+def test_memoized_answers_have_no_epsilon_and_are_nowhere_best(blindrec: Command, tmp_path: Path) -> None:
+    """Spec I 11; counters are a curator's, and take fewer people than independent noise does for the later periods."""
+    flags = [*FLAGS, "--schedule", "split,counter,memoize", "--backend", "inprocess", "--json", tmp_path / "years.json"]
+    printed = blindrec("years", *flags).out
+    assert "memoize, no epsilon" in printed
+    assert "memoize keeps no epsilon for histories" in " ".join(printed.split())
+    result = json.loads((tmp_path / "years.json").read_text(encoding="utf-8"))
+    rows = {(row["trust_model"], row["schedule"]): row for row in result["rows"]}
+    assert set(rows) == {
+        *itertools.product(("curator", "local"), ("split",)),
+        ("curator", "counter"),
+        ("local", "memoize"),
+    }
+    assert {name for name, row in rows.items() if row["epsilon_horizon"] is None} == {("local", "memoize")}
+    assert rows["local", "memoize"]["users_needed"] < rows["local", "split"]["users_needed"]
+    leaders = [rung["cell"]["mechanism"] for rung in result["answer"]["by_epsilon"][0]["rungs"] if rung["cell"]]
+    assert "memoize" not in leaders
+    (picture,) = pictures_of("years", result)
+    assert "memoize" not in {mark.label for panel in picture.panels for mark in panel.marks}
+    (none,) = [promise for promise in promises_of("years", result) if promise.kind == "none"]
+    assert none.about == "local: memoize"
 
 
 def test_a_schedule_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
