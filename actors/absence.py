@@ -10,6 +10,7 @@ import numpy as np
 
 from actors.seeds import ABSENCE, private_coins
 from coordinator.protocol.arrays import Bits, Words
+from coordinator.protocol.schedule import staying
 
 _WORDS = 1 << 64
 
@@ -22,6 +23,9 @@ class Absence:
     stragglers: float = 0.0  # Probability that a device that did not drop out is slow, 0 to 1
     delay: float = 60.0  # Mean of a slow device's delay, which is exponential [simulated seconds]
     deadline: float = math.inf  # Time at which a round ends; nobody waits for later answers [simulated seconds]
+    churn: float = 0.0  # Share of devices that leave from one period of time to the next, which is a public event
+    # Where devices leave: the stretches that came together, each its period of arrival, first device and stop
+    stretches: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def late(self) -> float:
@@ -33,12 +37,23 @@ class Absence:
         """Probability that a device's answer is missing."""
         return self.dropout + (1 - self.dropout) * self.late
 
-    def present(self, master: Words, query_id: Words, first: int, count: int) -> Bits | None:
+    def present(self, master: Words, query_id: Words, first: int, count: int, period: int = 0) -> Bits | None:
         """Return which devices from ``first`` on answer in time, 0 or 1 each; None where all do."""
+        there = self._there(period, first, count) if self.churn and period else None
         if not self.missing:
-            return None
+            return there
         coins = private_coins(master, first, count, ABSENCE, query_id, 0)
-        return (coins >= np.uint64(min(round(self.missing * _WORDS), _WORDS - 1))).astype(np.uint8)
+        timely = (coins >= np.uint64(min(round(self.missing * _WORDS), _WORDS - 1))).astype(np.uint8)
+        return timely if there is None else timely & there
+
+    def _there(self, period: int, first: int, count: int) -> Bits:
+        """Return which devices have come and not left, 0 or 1 each; of a stretch the last ones leave first."""
+        there = np.zeros(count, np.uint8)
+        for arrival, start, stop in self.stretches:
+            if arrival <= period:
+                end = start + staying(stop - start, self.churn, period - arrival)
+                there[max(start - first, 0) : max(end - first, 0)] = 1
+        return there
 
 
 PRESENT = Absence()  # Everybody answers in time

@@ -208,7 +208,7 @@ class Cohort(DeviceBlock):
             needed = 4 * WORD_BYTES * max(0, stop - first) * _vector_mechanism(query).width(query)
         require_memory(needed, f"{query}, {query.bits:,} bits a device,", "ask for fewer, or fewer devices at once")
         refused = self.ledger.charge(query, first, stop)
-        present = self._absence.present(self._master, query.words, first, stop - first)
+        present = self._absence.present(self._master, query.words, first, stop - first, query.period)
         return ChargedQuery(query=query, first=first, stop=stop, refused=refused, present=present)
 
     def _checked(self, query: Query, devices: tuple[int, int] | None = None, *, shares: bool) -> Query:

@@ -68,7 +68,7 @@ class Shuffler:
             require_again(self._query, before, mask)
             mask = before
         answered = int(mask.sum())
-        short = answered < self._agreement.reports(self._devices)
+        short = answered < self._agreement.reports(self._devices, self._query)
         if not self._agreement.withhold:  # who refuses hides nobody, and a server chooses who has spent its budget
             short = not self._agreement.keeps(self._query, self._agreement.planned(self._devices - self._refused))
         if not short:

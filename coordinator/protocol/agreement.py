@@ -245,9 +245,10 @@ class Agreement(Checked):
         """Return on how many honest answers a round counts of which so many devices are asked."""
         return math.floor(min(devices, self.devices) * self.counted)
 
-    def reports(self, devices: int) -> int:
-        """Return how many reports a round needs of which so many devices are asked."""
-        return math.ceil(max(self.planned(devices), int(self.planned_levels)) / self.honest)
+    def reports(self, devices: int, query: Query | None = None) -> int:
+        """Return how many reports a round needs of which so many devices are asked; of a plan its query says it."""
+        part = None if query is None or not self.planned_levels else self._round_of(query, self.planned(devices))
+        return math.ceil((self.planned(devices) if part is None else part.honest) / self.honest)
 
     def honest_of(self, answered: int) -> int:
         """Return how many of so many answers are honest; of as many as `reports` says, as many as `planned` says."""

@@ -215,6 +215,15 @@ def panels_of(schedule: Schedule, arrival: int, horizon: Horizon) -> tuple[Panel
     return panels
 
 
+def staying(devices: int, churn: float, periods: int) -> int:
+    """Return how many of so many devices are still there so many periods after they came, a share leaving in each.
+
+    >>> [staying(1000, 0.05, periods) for periods in (0, 1, 2)]
+    [1000, 950, 902]
+    """
+    return math.floor(devices * (1 - Fraction(str(churn))) ** periods)
+
+
 def panel_at(panels: Sequence[Panel], coin: int) -> Panel | None:
     """Return the panel of a device by its public coin, 64 bits; None for those whom no panel has."""
     end = Fraction(0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -27,6 +27,8 @@ _STEP = 1.01  # Budgets of a shuffler's rounds are lowered by a per cent until t
 _MOST_STEPS = 120  # Budgets are raised to three times the rule of thumb's at most
 _SHARES_ALONE = 2000  # With so many steps down nothing of them is left, and shares of epsilon add up
 _FEW_ROUNDS = 4  # So many kinds of rounds are certified as they are
+_FAR = 1 << 4  # So far apart are steps when it is no longer guessed which of them holds
+_LEAST, _MOST = 1e-30, 0.9  # Deltas that a normal law is compared by
 _THOUSANDTHS = 1000  # Local epsilons are whole thousandths, rounded down
 
 
@@ -89,26 +91,38 @@ def shuffled_plan(
         square = distance**2 * _STEP ** -min(step, _SHARES_ALONE)
         return {shared_round: _design(shared_round, square, exact, items, padded, delta) for shared_round in rounds}
 
-    @cache
-    def holds(step: int) -> bool:
-        every = designs(step)
-        return all(_delta_of(history, every, items, padded, exact, delta) <= delta for history in longest)
+    def reached(step: int) -> float:
+        return max(_delta_of(history, designs(step), items, padded, exact, delta) for history in longest)
 
+    def nearer(step: int, largest: float) -> int:
+        """Return the step that a normal law would hold at, which has such a delta now."""
+        ratio = gaussian_distance(exact, min(max(largest, _LEAST), _MOST)) / distance
+        return step + math.ceil(2 * math.log(ratio) / math.log(_STEP))
+
+    return designs(_least_step(reached, nearer, delta))
+
+
+def _least_step(reached: Callable[[int], float], nearer: Callable[[int, float], int], delta: float) -> int:
+    """Return the least step at which a falling delta holds, by as few evaluations as there can be."""
     # Steps that hold, and that do not: at the end of the way down shares of epsilon add up, which always holds
-    holding, failing, step, stride = None, None, 0, 4
+    holding, failing, step, stride = None, None, 0, 1
     while holding is None or failing is None or holding - failing > 1:
-        if holds(step):
+        if (largest := reached(step)) <= delta:
             holding = step
         else:
             failing = step
         if holding is not None and holding < -_MOST_STEPS:
             break
-        if holding is None or failing is None:
-            step += stride if holding is None else -stride
-            stride *= 2
+        guess = nearer(step, largest)
+        if holding is None:
+            step = max(guess, step + stride)
+        elif failing is None:
+            step = min(guess, step - stride)
         else:
-            step = (holding + failing) // 2
-    return designs(holding)
+            step = (holding + failing) // 2 if stride > _FAR else min(max(guess, failing + 1), holding - 1)
+        stride *= 2
+    assert holding is not None  # as the loop has it
+    return holding
 
 
 def _longest(histories: Iterable[History]) -> list[History]:

@@ -39,6 +39,7 @@ REPORTS, SENDERLESS, SUMS, SERVERS = "private reports", "reports without senders
 POPULARITY, POINTS, POSTERIORS = "scores by popularity", "points on a line", "posteriors"
 SHARES, ONCE = "estimates of shares", "a round of everybody"
 LATER_ROUNDS = "rounds that follow answers"
+PERIOD_FIELDS = ("schedule", "drift", "item_arrivals", "churn", "ageing")
 ASKS_ONCE = (ONE_ROUND, UNTIL_LEARNED, GROUPS, ANCHOR, TWO_ROUNDS)
 
 
@@ -270,7 +271,7 @@ def _periods_part(scenario: Scenario, mechanism: MechanismKind) -> Part:
             return f"malicious is {scenario.malicious:g}; what liars do over periods is not known, leave one out"
         return None
 
-    return Part(needs=needs, fields=frozenset({"schedule", "drift", "ageing"}), refuse=refused)
+    return Part(needs=needs, fields=frozenset(PERIOD_FIELDS), refuse=refused)
 
 
 def _liars_part(mechanism: MechanismKind) -> Part:
@@ -300,7 +301,7 @@ def _about_trust(*models: str) -> Callable[[Scenario], str]:
 
 
 _ABOUT: Mapping[str, Callable[[Scenario], str]] = {
-    **dict.fromkeys(("schedule", "drift", "ageing"), lambda _: "which is about periods of time; give --periods, too"),
+    **dict.fromkeys(PERIOD_FIELDS, lambda _: "which is about periods of time; give --periods, too"),
     "delta": _about_trust(SHUFFLED, TWO_SERVERS),
     "expected_answers": _about_trust(SHUFFLED, TWO_SERVERS),
     **dict.fromkeys(("short_rounds", "smallest_round", "composition"), _about_trust(SHUFFLED)),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from coordinator.protocol.arrays import Indices
+from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.schedule import Horizon, Schedule, schedule_of
 from coordinator.protocol.trust_models import LOCAL
@@ -16,18 +21,41 @@ if TYPE_CHECKING:
 
 
 def asking_of(scenario: Scenario, arrivals: tuple[int, ...] | None = None) -> Asking:
-    """Return the rounds of a scenario over periods, of devices that arrive in each, by default in the first."""
-    periods = scenario.periods or 1
-    every = arrivals or (scenario.world.users, *[0] * (periods - 1))
-    return _asking(scenario.schedule, periods, scenario.trust == LOCAL, scenario.ageing, every)
+    """Return the rounds of a filled-in scenario over periods, of devices that arrive in each; else as churn has it."""
+    periods, users, churn = scenario.periods or 1, scenario.world.users, scenario.churn
+    # As many come as leave of those who are there at a time
+    later = math.floor(churn * math.floor(users / (1 + churn * (periods - 1))))
+    every = arrivals or (users - (periods - 1) * later, *[later] * (periods - 1))
+    horizon = Wearing(periods, scenario.trust == LOCAL, scenario.ageing, scenario.item_arrivals)
+    return _asking(scenario.schedule, horizon, every, churn)
+
+
+class Wearing(NamedTuple):
+    """What a horizon is, by settings."""
+
+    periods: int
+    alone: bool
+    ageing: float
+    item_arrivals: float
 
 
 @lru_cache(maxsize=64)
-def _asking(name: str, periods: int, alone: bool, ageing: float, arrivals: tuple[int, ...]) -> Asking:
+def _asking(name: str, wearing: Wearing, arrivals: tuple[int, ...], churn: float) -> Asking:
     from coordinator.server.rounds.scheduled import asking, renewal_share  # noqa: PLC0415 (numerical)
 
-    horizon = Horizon(periods=periods, alone=alone, renewal=renewal_share(ageing))
-    return asking(named_schedule(name), horizon, arrivals)
+    renewal = renewal_share(wearing.ageing, wearing.item_arrivals)
+    horizon = Horizon(periods=wearing.periods, alone=wearing.alone, renewal=renewal)
+    return asking(named_schedule(name), horizon, arrivals, churn)
+
+
+def arriving_items(scenario: Scenario) -> tuple[Indices, ...]:
+    """Return the items that come with the second period and each later one of a made world; public coins say which."""
+    items, public = scenario.world.items, derive(scenario.seed, "public")
+    count, later = round(scenario.item_arrivals * items), range(2, (scenario.periods or 1) + 1)
+    if not count:
+        return ()
+    coins = (np.random.default_rng(int.from_bytes(derive(public, f"items of period {period}"))) for period in later)
+    return tuple(np.sort(coin.permutation(items)[:count]).astype(np.int32) for coin in coins)
 
 
 def named_schedule(name: str) -> Schedule:

@@ -24,7 +24,7 @@ from scenarios.config.admission import ChannelCheck, admitted_of_run
 from scenarios.config.block_world import block_of
 from scenarios.config.compatibility import check, check_channel
 from scenarios.config.identity import import_object
-from scenarios.config.planned_periods import asking_of
+from scenarios.config.planned_periods import arriving_items, asking_of
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated
 from scenarios.config.shuffled_account import ShuffledAccount, shuffled_account, sizes_behind_shuffler
@@ -50,7 +50,7 @@ class ResolvedRun:
     public: PublicCounts | None = None  # What people with public ratings like, where a file has some
     begun: Agreement | None = None  # Of an interrupted run
     asking: Asking | None = None  # The rounds of a schedule, where time counts
-    new_items: tuple[Indices, ...] = ()  # That come with the second period, where time counts, and each later one
+    new_items: tuple[Indices, ...] = ()  # Of a file that come with the second period and each later one
 
     @cached_property
     def mechanism(self) -> MechanismKind:
@@ -173,7 +173,7 @@ class ResolvedRun:
                 design=self.design,
                 clusters=self.world.clusters,
                 ageing=scenario.ageing,
-                new_items=self.new_items,
+                new_items=self.new_items if scenario.ratings is not None else arriving_items(scenario),
             )
         options = LearnerOptions(
             decoder=scenario.decoder,

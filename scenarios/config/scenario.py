@@ -224,6 +224,13 @@ class PeriodSettings(PolicySettings):
         default=0.0,
         description="Without a file: P(an item moves to another cluster from one period to the next) [0].",
     )
+    item_arrivals: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="Without a file: share of items that is replaced by new ones in a period [0]."
+    )
+    churn: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0,
+        description="Without a file: share of people who leave in a period, for whom as many of the users come [0].",
+    )
     ageing: Annotated[float, Field(ge=0)] = Field(
         default=AGEING,
         description="Relative drift of shares a period that estimates age by, and that schedule front renews by: 0 "
@@ -261,7 +268,7 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
     """
 
     brought: ClassVar[dict[str, tuple[str, ...]]] = {
-        "ratings": ("items", "like", "class_shares", "cluster_shares", "drift"),
+        "ratings": ("items", "like", "class_shares", "cluster_shares", "drift", "item_arrivals", "churn"),
         "features": (),
     }
 

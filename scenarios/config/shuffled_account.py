@@ -288,7 +288,7 @@ def _planned_account(scenario: Scenario, mechanism: MechanismKind, asking: Askin
         raise InputError("chosen is given, but behind a shuffler a plan chooses it for each round; leave it out")
     share_honest, delta = 1 - (scenario.assume_malicious or 0.0), scenario.failure_chance
     counted = (scenario.expected_answers or EXPECTED) * share_honest
-    sizes = [(max(math.floor((part.stop - part.first) * counted), 1), part.share) for part in asking.rounds]
+    sizes = [(max(math.floor(part.devices * counted), 1), part.share) for part in asking.rounds]
     _require_delta(scenario, max(devices for devices, _ in sizes), least=1)
     honest = honest_counts(sizes)
     shared = {part: SharedRound(honest[size], part.share) for part, size in zip(asking.rounds, sizes, strict=True)}

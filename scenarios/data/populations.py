@@ -14,7 +14,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import GROUPS
 from coordinator.protocol.rating_table import Likes
 from scenarios.config.block_world import block_of
-from scenarios.config.planned_periods import asking_of
+from scenarios.config.planned_periods import arriving_items, asking_of
 from scenarios.config.resolve import ResolvedRun, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import RatingTable, read_for
@@ -73,12 +73,14 @@ def block_model(scenario: Scenario) -> Population:
 
 def _periods(first: Indices, clusters: int, scenario: Scenario) -> list[Indices]:
     """Return every item's true cluster in each period, by public events that are keyed with the period."""
-    every = [first]
+    every, came = [first], arriving_items(scenario)
     for period in range(2, (scenario.periods or 1) + 1):
         coins = np.random.default_rng(int.from_bytes(derive(derive(scenario.seed, "world"), f"period {period}")))
         moved = coins.random(first.size) < scenario.drift
         steps = coins.integers(1, clusters, first.size)  # never to where it was
         every.append(np.where(moved, (every[-1] + steps) % clusters, every[-1]).astype(np.int32))
+        if came:  # whose clusters are those that items had at first, in another order
+            every[-1][came[period - 2]] = coins.permutation(first)[: came[period - 2].size]
     return every
 
 

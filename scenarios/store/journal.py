@@ -242,6 +242,7 @@ def shared_ledger(folder: Path, scenario: Scenario) -> Path:
 
 def _devices(scenario: Scenario) -> dict[str, Any]:
     values = {name: scenario.model_dump(mode="json")[name] for name in (*_WORLD, *_FILE)}
+    values |= {name: getattr(scenario, name) for name in ("item_arrivals", "churn") if getattr(scenario, name)}
     if scenario.ratings is not None and scenario.timed:  # whom a device stands for follows from when people come
         values |= {name: getattr(scenario, name) for name in ("period", "periods", "schedule")}
     file = None if scenario.ratings is None else file_sha256(scenario.ratings, "ratings file")

@@ -87,8 +87,8 @@ def read_shuffled(
     if shuffled.release is None:
         raise WithheldError(
             f"round {query.round} was withheld: {shuffled.answered:,} of {devices:,} devices answered, and the epsilon "
-            f"that they were promised needs {agreement.reports(devices):,}; expect fewer answers (expected_answers), "
-            "or let short rounds be handed on with a larger epsilon (short_rounds tell)"
+            f"that they were promised needs {agreement.reports(devices, query):,}; expect fewer answers "
+            "(expected_answers), or let short rounds be handed on with a larger epsilon (short_rounds tell)"
         )
     blocks = [
         _part(shuffled.release, first, stop)

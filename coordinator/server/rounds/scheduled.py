@@ -19,8 +19,9 @@ from coordinator.protocol.decoding.posterior import Posterior
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanism import InWorld
 from coordinator.protocol.messages import Model
-from coordinator.protocol.schedule import Horizon, Schedule, panels_of
+from coordinator.protocol.schedule import Horizon, Schedule, panels_of, staying
 from coordinator.protocol.statistics.statistic import Statistic
+from coordinator.server.ageing import renewal
 from coordinator.server.design import Design
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.setting import Setting
@@ -36,6 +37,7 @@ class AskedRound(NamedTuple):
     first: int  # The devices that are asked: from the first one up to, but without, the stop
     stop: int
     share: Fraction  # Of a device's budget
+    devices: int  # That have not left yet
 
 
 class ArrivalGroup(NamedTuple):
@@ -57,7 +59,7 @@ class Asking(NamedTuple):
     @property
     def smallest(self) -> int:
         """Devices of the smallest round."""
-        return min(part.stop - part.first for part in self.rounds)
+        return min(part.devices for part in self.rounds)
 
     @property
     def equal(self) -> bool:
@@ -74,14 +76,15 @@ class Asking(NamedTuple):
         return every - {()}
 
 
-def asking(schedule: Schedule, horizon: Horizon, arrivals: Sequence[int]) -> Asking:
+def asking(schedule: Schedule, horizon: Horizon, arrivals: Sequence[int], churn: float = 0.0) -> Asking:
     """Return the rounds of a schedule among so many devices that arrive in each period, the first one first.
 
-    Devices of a panel are neighbours: who they are says nothing, since addresses are drawn.
+    Devices of a panel are neighbours, the last of whom leave first: who they are says nothing, since addresses are
+    drawn. Stretches are asked with those who left, and who do not answer.
     """
     groups = _groups(schedule, horizon, arrivals)
     periods = range(1, horizon.periods + 1)
-    rounds = [AskedRound(period, *ends) for period in periods for ends in _joined(groups, period)]
+    rounds = [AskedRound(period, *part) for period in periods for part in _joined(groups, period, churn)]
     answering = {part.period for part in rounds}
     for period in periods:
         if period not in answering and any(group.shares[period - 1] for group in groups):
@@ -122,18 +125,19 @@ def _groups(schedule: Schedule, horizon: Horizon, arrivals: Sequence[int]) -> tu
     )
 
 
-def _joined(groups: Sequence[ArrivalGroup], period: int) -> Iterator[tuple[int, int, Fraction]]:
-    """Yield the stretches that answer in a period, and their share; neighbours under one share as one."""
+def _joined(groups: Sequence[ArrivalGroup], period: int, churn: float) -> Iterator[tuple[int, int, Fraction, int]]:
+    """Yield the stretches that answer in a period, their share, and devices there; neighbours of one share as one."""
     answering = [group for group in groups if group.shares[period - 1] and group.first < group.stop]
-    begin, end, share = 0, 0, Fraction(0)
+    begin, end, share, devices = 0, 0, Fraction(0), 0
     for group in answering:
         if (group.first, group.shares[period - 1]) != (end, share):
-            if begin < end:
-                yield begin, end, share
-            begin, share = group.first, group.shares[period - 1]
+            if devices:
+                yield begin, end, share, devices
+            begin, share, devices = group.first, group.shares[period - 1], 0
         end = group.stop
-    if begin < end:
-        yield begin, end, share
+        devices += staying(group.stop - group.first, churn, period - group.arrival)
+    if devices:
+        yield begin, end, share, devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,11 +216,10 @@ class AgeingLearner(Learner):
         return Model(cluster=cluster, score=value, error=error, clusters=self.clusters), None
 
 
-def renewal_share(ageing: float, noise: float = 0.234) -> Fraction:
-    """Return the share K of what is known that a period wears off: ``s^2 / (s^2 + r^2)``.
+def renewal_share(ageing: float, item_arrivals: float = 0.0, noise: float = 0.234) -> Fraction:
+    """Return the share of what is known that a period wears off; see `renewal`.
 
-    r is the relative noise at which a list of ten just keeps 95 % of popularity's worth, measured in a made world of
+    The relative noise at which a list of ten just keeps 95 % of popularity's worth was measured in a made world of
     2,000 items.
     """
-    worn = 1.0 if math.isinf(ageing) else ageing**2 / (ageing**2 + noise**2)
-    return Fraction(worn).limit_denominator(1000)
+    return Fraction(renewal(ageing, item_arrivals, noise)).limit_denominator(1000)

@@ -142,6 +142,10 @@ COLUMNS: tuple[Column[MainResult], ...] = (
         "probability that an item moves to another cluster from one period to the next",
     ),
     Column(
+        "item_arrivals", "share of items that is new in a period", "share of items that new ones replace in a period"
+    ),
+    Column("churn", "share of people who leave in a period", "share of people who leave in a period; as many come"),
+    Column(
         "ageing",
         "relative drift by which estimates age",
         "relative drift of shares by which estimates of earlier periods lose information",

@@ -270,6 +270,14 @@ def query_plan(resolved: ResolvedRun) -> QueryPlan:
     )
 
 
+def _absence(resolved: ResolvedRun) -> Absence:
+    """Return which devices are missing: by coins, and where time counts those who have left."""
+    absence, asking = resolved.scenario.absence, resolved.asking
+    if asking is None or not resolved.scenario.churn:
+        return absence
+    return replace(absence, churn=resolved.scenario.churn, stretches=tuple(group[:3] for group in asking.groups))
+
+
 TOP = 10  # Length of a device's recommendation
 
 
@@ -302,7 +310,7 @@ def run(
         layout=plan_layout(devices=users, workers=workers, devices_per_actor=devices_per_actor),
         rounds=records,
         ledger=ledger,
-        absence=filled.absence,
+        absence=_absence(resolved),
         collusion=collusion_of(population, resolved),
         server_secrets={side: secret_of(filled.seed, side) for side in SIDES},
         population=population,

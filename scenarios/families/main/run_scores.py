@@ -172,9 +172,10 @@ def periods_of(run: MainResult) -> dict[str, Any]:
             }
         )
     worst = min((row["accuracy"] for row in rows if "accuracy" in row), default=None)
+    made = ("drift", "item_arrivals", "churn") if scenario.ratings is None else ()
     return {
         **{name: getattr(scenario, name) for name in ("periods", "schedule", "ageing")},
-        **({"drift": scenario.drift} if scenario.ratings is None else {"period_kind": scenario.period or MONTH}),
+        **({name: getattr(scenario, name) for name in made} if made else {"period_kind": scenario.period or MONTH}),
         "unit": PERSON_HISTORY,
         "accuracy_worst": worst,
         "by_period": rows,

@@ -12,6 +12,7 @@ from runs import Command, account_of, alike, complains, here, planted_ratings, p
 
 from actors.device import Cohort
 from actors.keeper import Keeper
+from actors.ratings import BlockRatings
 from coordinator.protocol.agreement import Agreement, PlannedRound
 from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.estimates import Estimates
@@ -19,6 +20,7 @@ from coordinator.protocol.errors import AgreementError, InputError
 from coordinator.protocol.schedule import SCHEDULES, Horizon, Panel, Schedule, Stay, schedule_of
 from coordinator.protocol.trust import OPENER
 from coordinator.server.rounds.scheduled import AgeingLearner, asking, renewal_share
+from scenarios.config.planned_periods import arriving_items
 from scenarios.config.resolve import resolve
 from scenarios.data.populations import liked_share, populate
 from scenarios.families.main.main_columns import record
@@ -68,6 +70,40 @@ def test_front_with_all_of_it_renewed_rotates_and_with_none_it_asks_once() -> No
     assert renewal_share(float("inf")) == 1
 
 
+@pytest.mark.parametrize("trust", ["local", "shuffled"])
+def test_those_who_left_do_not_answer_and_as_many_come(trust: str) -> None:
+    """Of 3,000 users 2,500 are there at a time, of whom a tenth leaves in each period."""
+    scenario = months(users=3000, churn=0.1, trust=trust)
+    resolved, run = resolve(scenario), here(scenario)
+    rounds = present(resolved.asking).rounds
+    assert [(part.first, part.stop, part.devices) for part in rounds] == [
+        (0, 2500, 2500),
+        (0, 2750, 2500),
+        (0, 3000, 2025 + 225 + 250),
+    ]
+    assert [counts.answered for counts in run.outcome.state.counts] == [2500, 2500, 2500]
+    assert alike(here(scenario, workers=2, devices_per_actor=800), run)
+    if trust == "shuffled":
+        assert {part.honest for part in resolved.agreement.rounds} == {2250}
+    else:
+        assert here(months(users=3000)).outcome.state.counts[2].answered == 3000
+
+
+def test_items_that_come_are_public_and_are_estimated_anew() -> None:
+    scenario = months(item_arrivals=0.1, drift=0.0, ageing=0.0, users=200)
+    resolved, run = resolve(scenario), here(scenario)
+    ratings, came = run.population.ratings, arriving_items(resolved.scenario)
+    assert isinstance(ratings, BlockRatings)
+    assert [items.size for items in came] == [4, 4]
+    for period, items in enumerate(came, 2):
+        changed = np.flatnonzero(ratings.at(period).clusters != ratings.at(period - 1).clusters)
+        assert set(changed.tolist()) <= set(items.tolist())
+        information = run.outcome.state.by_period[period - 1].information
+        others = np.setdiff1d(np.arange(40), np.concatenate(came[: period - 1]))
+        assert np.allclose(information[items], information[others].mean() / period, rtol=0.3)
+    assert renewal_share(0.1, 0.02) == Fraction(6, 25)
+
+
 class Unequal(Schedule):
     """Half of the budget, then a quarter of it."""
 
@@ -112,6 +148,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"schedule": "front", "trust": "shuffled", "design": "subset"}, "schedule front has unequal shares"),
     ({"schedule": "front", "trust": "shuffled", "chosen": 3}, "chosen is given, but behind a shuffler a plan"),
     ({"periods": None}, "schedule is 'split', which is about periods of time"),
+    ({"periods": None, "schedule": "once", "drift": 0.0, "churn": 0.1}, "churn is 0.1, which is about periods of time"),
 ]
 
 
@@ -316,6 +353,8 @@ def test_a_ledger_outlives_its_run_and_refuses_other_plans_and_other_devices(bli
         (["--schedule", "rotate"], "was begun under agreement"),
         (["--epsilon", 2], "was begun under agreement"),
         (["--users", 601], "is of devices with other users"),
+        (["--churn", 0.1], "is of devices with other churn"),
+        (["--churn", 1.1], "churn is 1.1"),
         (["--like", "0.9,0.3"], "is of devices with other like"),
     ):
         refusal = blindrec(*kept, *more)
