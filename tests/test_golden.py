@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # By default these are left out: each of the three flags of pairs has each of its values in other cases, a plan of a
 # file's block model is "plan" and "data, block model", and every check of a mechanism is held by `test_conformance`
-VARIED = {"plan, ratings", "check, pairs, a setting"} | {f"pairwise, {words}" for words in (
+VARIED = {"plan, ratings", "check, pairs, a setting", "check, grr"} | {f"pairwise, {words}" for words in (
     "rated-equal, private, paper", "rated-equal, public, centred", "rated-equal, public, paper",
     "equal, private, centred", "equal, private, paper", "equal, public, centred",
     "positive, private, centred", "positive, public, paper",

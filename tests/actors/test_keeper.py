@@ -60,6 +60,16 @@ def test_who_embodies_devices_next_knows_what_they_spent(tmp_path: Path) -> None
     assert again.answer(query(3), 0, 60).refused == 20
 
 
+def test_a_long_book_tells_of_each_device_what_is_about_it(tmp_path: Path) -> None:
+    """Also of entries that came after those for which there was room at first, and where it is read anew."""
+    keeper = Keeper(tmp_path)
+    for number in range(200):
+        assert keeper.book(number, number + 2, number, [f"[{number}]"]) == (number + 1, [])
+    for book in (keeper, Keeper(tmp_path)):
+        assert book.read(100, 101) == (200, ["[99]", "[100]"])
+        assert book.read(0, 300, since=198) == (200, ["[198]", "[199]"])
+
+
 def test_nothing_is_answered_that_cannot_be_booked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")

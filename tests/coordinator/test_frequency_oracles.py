@@ -92,6 +92,27 @@ def test_reports_speak_for_values_with_p_and_q(name: str, epsilon: Fraction) -> 
     assert counts[5] < binomial_bounds(USERS, stated(name, float(epsilon) * 1.1, 21, query)[0])[0]
 
 
+@pytest.mark.parametrize("told", ["liked", "rated"])
+def test_one_answer_is_expected_to_tell_what_it_tells_where_counts_are_the_expected_ones(told: str) -> None:
+    """By it policies say how many devices a round takes; here every item has the same share of likes."""
+    devices, liked = 10**9, 0.3
+    for name, kind in ORACLES.items():
+        if "told" not in kind.settings.model_fields:
+            continue
+        design = design_of(name, 8, 3, told=told)
+        query = asked_of(design, Fraction(2))
+        rates, expected = reports(design, query), design.rates(query, np.full(8, liked))
+        assert isinstance(design.mechanism, Frequencies)
+        slope, _ = design.mechanism.line(query, design.world)
+        shares = [slope * liked] if told == "liked" else [slope / 2 * liked, slope / 2 * (1 - liked)]
+        sums = np.concatenate([np.full(8, rates.others + rates.contrast * share) for share in shares] + [np.zeros(1)])
+        statistic = CountStatistic(
+            sums=np.rint(sums * devices).astype(np.int64), ones=0, devices=devices, answered=devices, refused=0
+        )
+        np.testing.assert_allclose(design.read(query, statistic).information, devices * expected, rtol=1e-6)
+        assert (expected > 0).all()
+
+
 def test_buckets_and_rows_are_those_with_the_least_noise() -> None:
     def told(name: str, epsilon: Epsilon) -> float:
         query = asked_of(design_of(name, items=100), epsilon)

@@ -388,6 +388,7 @@ def test_a_value_that_there_is_not_ends_the_round_and_nothing_of_it_is_learned()
 
 
 @pytest.mark.cluster
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sends", ["a value that there is not", "no release"])
 def test_the_same_on_ray(lent: None, sends: str) -> None:
     """One of three cohorts answers by other code, whether what adds up finds it or what learns."""

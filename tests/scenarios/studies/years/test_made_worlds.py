@@ -116,9 +116,8 @@ def over_once(rows: list[Mapping[str, Any]], schedule: str) -> float:
     return float(row["users_needed"] / row["users_once"])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough  # a rung takes seconds; golden results hold the numbers of `years`, and tests above their law
 @pytest.mark.statistical
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("rung", "law"),
     [
