@@ -221,8 +221,9 @@ def no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let emulated predictions take the fewest draws, by default: for tests of what a plan says, not how sure it is."""
+    """Let predictions take the fewest draws, by default: for tests of what a plan or a run says, not how sure it is."""
     if not THOROUGH:
+        monkeypatch.setattr("scenarios.theory.predictors.DRAWN_ITEMS", 400)
         monkeypatch.setattr("scenarios.theory.emulated_runs.MOST", 16)
         monkeypatch.setattr("scenarios.theory.emulated_runs.PATIENCE", 1)
 

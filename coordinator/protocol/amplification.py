@@ -420,7 +420,7 @@ def _frequencies(summand: Summand, size: int) -> Ints | None:
         if width == 1:
             return starts
         width //= 2
-        starts = np.unique(np.concatenate([starts, starts + width]))
+        starts = np.add.outer(starts, (0, width)).ravel()
         starts = starts[starts <= size // 2]
     return None
 

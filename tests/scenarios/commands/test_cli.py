@@ -12,6 +12,8 @@ from scenarios.commands import experiment_commands
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import MainResult, run
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 SMALL = ["--backend", "inprocess", "--workers", "1", "--users", "2000", "--items", "40", "--rated", "5"]
 ROWS = planted_ratings(users=25, items=12, each=6)
 

@@ -14,6 +14,8 @@ from coordinator.server.rounds.rounds import Round
 from scenarios.store.journal import Journal
 from scenarios.store.record_log import count_records
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 SMALL = ["run", "--items", "12", "--rated", "4", "--epsilon", "3", "--workers", "1"]
 HERE = [*SMALL, "--backend", "inprocess"]
 BUILT_IN = ["one-round", "fixed", "eliminate", "item-by-item"]

@@ -13,6 +13,8 @@ from scenarios.config.mechanism_settings import all_settings
 from scenarios.experiments import EXPERIMENTS
 from scenarios.show.columns import Average
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 NAMES = list(EXPERIMENTS)
 SMALL: dict[str, dict[str, Any]] = {
     "run": {"items": 20, "rated": 6, "users": 2000, "epsilon": "7/3", "like": "0.9,0.2"},

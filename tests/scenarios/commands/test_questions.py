@@ -13,6 +13,8 @@ from scenarios.config.resolve import load_scenario, resolve
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 def auto(**changes: Any) -> Scenario:
     return small(design="multi-maxsense", questions="auto", **changes).complete()

@@ -30,6 +30,8 @@ from scenarios.studies.scrutiny.servers_audit import servers_audit
 from scenarios.studies.scrutiny.shuffled_audit import shuffled_audit
 from scenarios.studies.scrutiny.shuffling import amplified, local_epsilon
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 SEED = 7  # One of whose two rounds the second alone falls short
 
 

@@ -16,6 +16,8 @@ from scenarios.config.resolve import resolve
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 POLICIES = ("one-round", "fixed", "eliminate", "item-by-item", "until-learned", "groups", "anchor", "two-rounds")
 DECODERS = ("centred", "paper", "posterior", "k-means", "totals")
 TRUST = ("local", "shuffled", "two-servers")

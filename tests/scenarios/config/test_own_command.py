@@ -16,7 +16,7 @@ from scenarios.families.main.main_columns import record
 from scenarios.families.main.run import run
 from scenarios.studies.planner.least_users import candidates, simulated
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = pytest.mark.usefixtures("undrawn", "few_draws")
 
 WORLD = ("--items", 20, "--rated", 5, "--users", 4000, "--epsilon", 2, "--backend", "inprocess")
 LATER = ("--policy", "fixed", "--rounds", 4)

@@ -28,6 +28,8 @@ from scenarios.store.manifest import FOLDER, MANIFEST, digest, openings_of, read
 from scenarios.store.record_log import to_bytes
 from scenarios.store.run_folder import in_run_folder, manifest_of
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]
 WHOLE = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]

@@ -24,6 +24,8 @@ from scenarios.families.main.run import run
 from scenarios.store.journal import Journal
 from scenarios.store.record_log import count_records, from_bytes, to_bytes
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 KINDS: list[dict[str, Any]] = [
     *(
         {"design": name, "policy": policy}

@@ -20,6 +20,8 @@ from scenarios.store.manifest import FOLDER
 from scenarios.store.record_log import UNIT, UNITS, count_records
 from scenarios.store.whole_files import locked_folder
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
 RUN += ["--rounds", "4", "--backend", "inprocess", "--json", "-"]
 
