@@ -77,11 +77,11 @@ FAMILIES: Final = {
     ),
     "years": Family(
         command=(
-            *("run", "--design", "set", "--items", "300", "--rated", "40", "--epsilon", "3", "--trust", "shuffled"),
+            *("run", "--design", "set", "--items", "300", "--rated", "40", "--epsilon", "1", "--trust", "shuffled"),
             *("--periods", "4", "--schedule", "front", "--drift", "0.02"),
         ),
         size="--users",
-        default=300_000,
+        default=200_000,
         far=booked,
         whole=lambda result: int(result["asked"]),
         lasting=("releases_sha256", "spent_max", "spent_mean", "answered", "epsilon", "epsilon_local", "by_period"),
