@@ -106,6 +106,11 @@ class UsersSweep(GridSweep):
             raise InputError(
                 "policy is 'fixed', but a sweep grows one round; leave it out, or choose one that stops itself"
             )
+        if timed := {"periods", "period"} & values.keys():
+            raise InputError(
+                f'{max(timed)} is {values[max(timed)]}, but this sweep grows one round; say sweep = "results" with a '
+                "threshold, which runs each number alone"
+            )
         if (trust := values.get("trust", LOCAL)) != LOCAL:
             raise InputError(
                 f"trust is {trust!r}, under which devices' noise follows from how many they are, but this sweep reads "

@@ -119,6 +119,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"grid": [{"rated_share": 0.5}]}, ["rated_share", "items"]),
     ({"grid": [{"items": 40, "policy": "fixed"}]}, ["'fixed'", "one round"]),
     ({"base": {"design": "grr"}, "grid": [{"items": 40, "trust": "shuffled"}]}, ["'shuffled'", "threshold"]),
+    ({"base": {"design": "set"}, "grid": [{"items": 40, "periods": 3}]}, ["periods is 3", "threshold"]),
     ({"grid": [{"items": 40, "design": "pairwise", "policy": "eliminate"}]}, ["'eliminate'", "pairwise"]),
     ({"grid": [{"items": 40}], "seeds": 0}, ["seeds is 0", "1"]),
     ({"grid": [{"items": 40}], "seeds": 2.5}, ["seeds is 2.5"]),
