@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -28,7 +29,9 @@ from scenarios.studies.answer import (
     right_at_most,
     share_text,
     times_text,
+    whose_text,
 )
+from scenarios.studies.rates import MARKS, ViewName, per_hundred
 
 ALT = (
     "What lists are worth by the people who take part, a curve for each rung, and the people that the target takes; "
@@ -127,6 +130,7 @@ def templates() -> Environment:
     loader = PackageLoader("scenarios.pages")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters |= {"solid": solid, "share_parts": _share_parts, "facts": _facts, "risks": _risks, "dozen": _dozen}
+    made.filters["risk_names"] = _risk_names
     return made
 
 
@@ -147,10 +151,39 @@ def _facts(rung: Rung, answer: Answer) -> list[tuple[str, str]]:
     if rung.key == VOLUNTEERS:
         return [("guess right", "always: public"), ("the others", "send nothing"), *mechanism]
     needed = [] if rung.needed is None else [(f"people for {100 * answer.share:g} %", people_text(rung.needed))]
-    return [*needed, ("guess right", f"≤ {times_text(rung.right or 1.0)}"), ("if they lie", lie_text(rung)), *mechanism]
+    right = f"≤ {times_text(rung.right or 1.0)}"
+    if rung.risk("holds") is not None:
+        right = f"{whose_text(rung)} of 100, {right}"
+    return [*needed, ("guess right", right), ("if they lie", lie_text(rung)), *mechanism]
 
 
-def _risks(rung: Rung) -> list[tuple[str, str]]:
+def _game_text(rung: Rung, view: ViewName, game: Literal["whose", "like"]) -> str:
+    """Return how often the best attack is right in a game, of 100 times, on average and of one person in ten."""
+    risk = rung.risk(view)
+    rate = None if risk is None else getattr(risk, game)
+    if risk is None or rate is None:
+        return "only the bound is known"
+    mark = MARKS.get(risk.how, "")
+    return f"{per_hundred(rate.mean)}{mark}; of one person in ten {per_hundred(rate.decile)}{mark} or more"
+
+
+def _measured_risks(rung: Rung, at: AtEpsilon) -> list[tuple[str, str]]:
+    """Return the cells about what the best attacks reach; none where no rung has any."""
+    if not any(other.risks for other in at.rungs):
+        return []
+    games: tuple[tuple[str, Literal["whose", "like"]], ...] = (("whose of two", "whose"), ("likes an item", "like"))
+    cells = []
+    for name, game in games:
+        text = _game_text(rung, "holds", game)
+        if any(risk.view == "lies" for risk in rung.risks):
+            text += f". If they lie: {_game_text(rung, 'lies', game)}"
+        if rung.key == VOLUNTEERS:
+            text = "volunteers: always; others: 50"
+        cells.append((name, text))
+    return cells
+
+
+def _risks(rung: Rung, at: AtEpsilon) -> list[tuple[str, str]]:
     """Return the cells of a rung's row about what is not protected."""
     text, right = RUNGS[rung.key], f"at most {times_text(rung.right or 1.0)}"
     lies = {CURATOR: "always", LOCAL: right, TWO_SERVERS: f"one: {right}; both: always", VOLUNTEERS: "the same"}
@@ -162,9 +195,15 @@ def _risks(rung: Rung) -> list[tuple[str, str]]:
     return [
         ("who sees what", text.sees),
         ("guess right", right),
+        *_measured_risks(rung, at),
         ("if they lie", lie),
         ("what is left then", text.left),
     ]
+
+
+def _risk_names(at: AtEpsilon) -> list[str]:
+    """Return the columns of the table about what is not protected."""
+    return ["who is trusted", *(name for name, _ in _risks(at.rungs[0], at))]
 
 
 def _dozen(at: AtEpsilon, answer: Answer) -> str:

@@ -115,7 +115,7 @@ def family_of(record: Mapping[str, Any], path: object) -> str:
     for keys, family in _KEYS.items():
         if {*keys.split()} <= {*record}:
             return family
-    families = ", ".join(dict.fromkeys(sorted(_KEYS.values(), key="years".__eq__)))
+    families = ", ".join(dict.fromkeys(sorted(_KEYS.values(), key=("risk", "years").__contains__)))
     raise InputError(f"{path} holds a record that no report shows; name a result of {families}")
 
 

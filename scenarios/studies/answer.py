@@ -5,7 +5,7 @@ Terminal, page, notebook and JSON read this one object; a study hands in what it
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Self
 
 import numpy as np
@@ -18,8 +18,10 @@ from coordinator.protocol.trust_models import CURATOR, LOCAL, SHUFFLED, TWO_SERV
 from scenarios.config.settings import Target
 from scenarios.show.tables import remark, short, show_table
 from scenarios.studies.crossing import is_close, over_seeds_and_people, people_for
+from scenarios.studies.rates import MARKS, ViewName, ViewRisk
 
 VOLUNTEERS = TWO_TIER
+RISK = "risk"  # Stands for the trust model of units that measure how often guesses are right of another row
 Case = Literal["enough", "undecided", "too few people", "out of reach", "no guarantee"]
 ALWAYS, UNKNOWN = "always", "not known"
 
@@ -158,6 +160,11 @@ class Rung(AnswerPart):
     needed: PeopleRange | None
     right: float | None  # A guess between two equally likely histories is right so often at most
     right_if_they_lie: float | None
+    risks: tuple[ViewRisk, ...] = ()  # How often guesses are right, measured; nothing where it was not
+
+    def risk(self, view: ViewName) -> ViewRisk | None:
+        """Return what was measured of a view; None where only the bound is known."""
+        return next((risk for risk in self.risks if risk.view == view and risk.whose is not None), None)
 
 
 class Advice(AnswerPart):
@@ -232,6 +239,8 @@ class Study:
     file_error: Mapping[str, float]  # Of a rung: see `crossing.among_files`
     volunteers: float = 0.0
     others: str = ""
+    # Of the mechanism that leads a rung at an epsilon: how often guesses are right
+    risks: Mapping[tuple[str, str, float], tuple[ViewRisk, ...]] = field(default_factory=dict)
     sampling: tuple[int, str] | None = None  # How many of what there are, where that is other than splits
     periods: int = 1
 
@@ -298,7 +307,15 @@ class Study:
         worth = {people: curve.worth[people] for people, curve in leaders.items()}
         lie = {LOCAL: cell.right, SHUFFLED: right_at_most(cell.device_epsilon)}.get(key, 1.0)
         needed = people_needed(worth, base, share, self.file_error.get(key, 0.0))
-        return Rung(key=key, cell=cell, reaches=reaches, needed=needed, right=cell.right, right_if_they_lie=lie)
+        return Rung(
+            key=key,
+            cell=cell,
+            reaches=reaches,
+            needed=needed,
+            right=cell.right,
+            right_if_they_lie=lie,
+            risks=self.risks.get((key, cell.mechanism, epsilon), ()),
+        )
 
 
 def _leaders(curves: Sequence[Curve]) -> dict[int, Curve]:
@@ -586,8 +603,7 @@ def show_answer(console: Console, answer: Answer, more: str = "") -> None:
         mechanisms = [f"{RUNGS[rung.key].short} {rung.cell.mechanism}" for rung in at.rungs if rung.cell]
         remark(
             console,
-            f"With {', '.join(mechanisms)}. Intervals are of 95 %. Guess right: of two equally likely histories of a "
-            "person, whoever sees what a rung lets out tells the true one so often at most; a coin, 50 of 100.",
+            f"With {', '.join(mechanisms)}. Intervals are of 95 %. {_guesses_text(at)}",
             "",
             at.advice.headline,
             *([at.advice.beside] if at.advice.beside else []),
@@ -597,27 +613,54 @@ def show_answer(console: Console, answer: Answer, more: str = "") -> None:
     remark(console, *(line for line in (answer.others, more) if line))
 
 
+def _guesses_text(at: AtEpsilon) -> str:
+    """Return what the columns about guesses say."""
+    bound = (
+        "of two equally likely histories of a person, whoever sees what a rung lets out tells the true one so often at "
+        "most; a coin, 50 of 100."
+    )
+    if not any(rung.risks for rung in at.rungs):
+        return f"Guess right: {bound}"
+    upwards = any(MARKS.get(risk.how) for rung in at.rungs for risk in rung.risks if risk.view == "holds")
+    return (
+        f"At most: {bound} Whose: how often of 100 the best attack does, of two people's histories"
+        f"{' (* from above)' * upwards}; with intervals and of one item: blindrec risk, or a page."
+    )
+
+
 def answer_table(answer: Answer, at: AtEpsilon) -> tuple[tuple[str, ...], list[list[str]]]:
     """Return the names of the columns at an epsilon, and the lines; what a line has no more texts for is empty."""
     people = f"people for {100 * answer.share:g} %"
-    columns = ("who is trusted", "NDCG at 10", f"of {answer.of}", people, "guess right", "if they lie")
-    return columns, [*(_line(answer, rung) for rung in at.rungs), *_without_privacy(answer)]
+    measured = any(rung.risks for rung in at.rungs)
+    columns = ["who is trusted", "NDCG at 10", f"of {answer.of}", people, *(["whose"] * measured)]
+    lines = [
+        *(_line(answer, rung, measured=measured) for rung in at.rungs),
+        *_without_privacy(answer, measured=measured),
+    ]
+    return (*columns, "at most" if measured else "guess right", "if they lie"), lines
 
 
-def _line(answer: Answer, rung: Rung) -> list[str]:
+def whose_text(rung: Rung) -> str:
+    """Return how often the best attack tells two people's histories apart, of 100 times; - where none is known."""
+    risk = rung.risk("holds")
+    return "-" if risk is None or risk.whose is None else f"{100 * risk.whose.mean.value:.1f}{MARKS.get(risk.how, '')}"
+
+
+def _line(answer: Answer, rung: Rung, *, measured: bool) -> list[str]:
     name = RUNGS[rung.key].name
     if rung.cell is None:
         return [name, "no guarantee"]
     start = [worth_text(rung.cell.worth), share_text(rung.cell.share, answer.share)]
     if rung.key == VOLUNTEERS:
-        return [f"{100 * answer.volunteers:g} % {name}", *start, "", "public", ""]
+        return [f"{100 * answer.volunteers:g} % {name}", *start, "", *([""] * measured), "public", ""]
     needed = "" if rung.needed is None else people_text(rung.needed)
-    return [name, *start, needed, times_text(rung.right or 1.0), lie_text(rung)]
+    whose = [whose_text(rung)] * measured
+    return [name, *start, needed, *whose, times_text(rung.right or 1.0), lie_text(rung)]
 
 
-def _without_privacy(answer: Answer) -> list[list[str]]:
-    lists = {answer.best_name: answer.best, "popularity": answer.popularity}
+def _without_privacy(answer: Answer, *, measured: bool) -> list[list[str]]:
+    lists, blank = {answer.best_name: answer.best, "popularity": answer.popularity}, [""] * (1 + measured)
     return [
-        [f"all see: {name}", worth_text(worth), f"{100 * worth.value / answer.whole.value:.0f} %", "", ALWAYS, ""]
+        [f"all see: {name}", worth_text(worth), f"{100 * worth.value / answer.whole.value:.0f} %", *blank, ALWAYS, ""]
         for name, worth in lists.items()
     ]

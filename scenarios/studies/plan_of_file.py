@@ -129,7 +129,7 @@ def answer_of_file(values: Mapping[str, Any], table: RatingTable, opening: Openi
     rows = (*QUICK, *WHOLE) if flags["of"] == "best" else QUICK
     if why := too_small(table):
         return FileAnswer(why_not=why)
-    sweep = comparison({"trust_models": LADDER, "mechanisms": rows, **flags})
+    sweep = comparison({"trust_models": LADDER, "mechanisms": rows, **flags}, risk=False)
     try:
         world_of(sweep.settings, sweep.settings.seed)
     except InputError as error:  # nobody has a like to hold out

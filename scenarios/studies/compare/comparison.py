@@ -19,6 +19,7 @@ from scenarios.studies.answer import Answer, answer_table, show_answer
 from scenarios.studies.compare.comparison_settings import COORDINATOR, EVERY_ROW, Comparison
 from scenarios.studies.compare.design_rows import check_designs
 from scenarios.studies.compare.people_groups import check_columns, people_remarks
+from scenarios.studies.compare.risk.leaders import risk_units
 from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rungs import answer_of, why_no_answer
@@ -57,6 +58,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
     """A comparison to be measured, or that was measured."""
 
     settings: Comparison
+    risk: bool = True  # Whether the risk of the rows that lead rungs is measured, too
     key, measurement, family, rows_in = CompareKey, CompareMeasurement, "compare", "rows"
     grows: ClassVar[bool] = True  # where the target lies between two numbers of people
 
@@ -115,9 +117,13 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         why_not = why_no_answer(settings, done, table)  # then more people are nobody's question
         further = {} if why_not and not settings.scale else further_units(settings, table.users, rows, done)
         more = sorted(further.items(), key=lambda pair: pair[0].seed)
-        return every | {
-            key: partial(measure, few if by_law else settings, key) for key, by_law in more if key not in every
-        }
+        units: dict[CompareKey, Callable[[], CompareMeasurement]] = dict(every)
+        for key, by_law in more:
+            units.setdefault(key, partial(measure, few if by_law else settings, key))
+        if self.risk and why_not is None and all(key in done for key in units):
+            answer = answer_of(settings, done, table)
+            units |= {} if answer is None else risk_units(settings, answer)
+        return units
 
     def order(self, keys: list[CompareKey]) -> list[CompareKey]:
         """Return units seed by seed, the long ones first, so that processors end together."""
@@ -219,8 +225,11 @@ def _keys(settings: Comparison, row: Row, people: int, seed: int) -> Iterator[Co
                 yield CompareKey(row.trust_model, row.mechanism, epsilon, users, share, seed)
 
 
-def comparison(values: Mapping[str, Any]) -> CompareSweep:
-    """Check what is to be compared; None stands for a default."""
+def comparison(values: Mapping[str, Any], *, risk: bool = True) -> CompareSweep:
+    """Check what is to be compared; None stands for a default.
+
+    ``risk``: whether the risk of the rows that lead rungs is measured, too.
+    """
     settings = validated(Comparison, None, dict(values))
     names = {row.mechanism for row in registered_rows().values()} | set(SERVED)
     for name in settings.mechanisms or ():
@@ -253,4 +262,4 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
         raise InputError(why)
     if not rows_of(settings) and not served:
         raise InputError("none of the mechanisms is of these trust models; name others, or leave one of them out")
-    return CompareSweep(settings)
+    return CompareSweep(settings, risk=risk)

@@ -11,15 +11,16 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.trust_models import SHUFFLED
 from scenarios.data.datasets import RatingTable
 from scenarios.families.two_tier.two_tier_scenario import NONE
-from scenarios.studies.answer import RUNGS, VOLUNTEERS, Answer, Curve, Study
+from scenarios.studies.answer import RISK, RUNGS, VOLUNTEERS, Answer, Curve, Study
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import is_promise
 from scenarios.studies.compare.rows.public_users import COMPLETIONS
 from scenarios.studies.compare.scales import CHANCE
 from scenarios.studies.compare.scoring import TOP, CompareKey, CompareMeasurement, ListScores, rows_of
-from scenarios.studies.compare.summary import POWERS, mechanism_of
+from scenarios.studies.compare.summary import FEATURES, POWERS, mechanism_of
 from scenarios.studies.compare.worlds import world_of
 from scenarios.studies.crossing import among_files, over_seeds_and_people
+from scenarios.studies.rates import ViewRisk
 
 Units = Mapping[CompareKey, CompareMeasurement]
 FEWEST = 400  # People whose lists can be scored, for an answer; see docs/explanation/worth.md
@@ -83,8 +84,20 @@ def answer_of(settings: Comparison, units: Units, table: RatingTable, others: st
         file_error={model: among_files(world.popularity, world.people, power) for model, power in POWERS.items()},
         volunteers=min(settings.public),
         others=others,
+        risks=_risks(units),
     )
     return study.answer(share=settings.worth, of=settings.of)
+
+
+def _risks(units: Units) -> dict[tuple[str, str, float], tuple[ViewRisk, ...]]:
+    """Return how often guesses are right of rows that lead rungs: features are used on the device alone."""
+    risks = dict[tuple[str, str, float], tuple[ViewRisk, ...]]()
+    for key, unit in units.items():
+        if key.trust_model == RISK:
+            rung, mechanism = key.mechanism.split(": ", 1)
+            for name in (mechanism, f"{mechanism}{FEATURES}"):
+                risks[rung, name, float(Fraction(key.epsilon))] = unit.risks
+    return risks
 
 
 Name = tuple[str, str, str, str, bool]

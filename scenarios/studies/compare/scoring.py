@@ -35,6 +35,7 @@ from scenarios.studies.compare.row import DEVICES, LearnedScores, Liar, Row, Row
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
+from scenarios.studies.rates import ViewRisk
 from scenarios.studies.sweep.online_sweep import BESIDE, RatingsSweep, client_rows
 
 LONG_UNIT = 0.7  # Seconds; such a unit leaves many pieces of memory behind
@@ -382,6 +383,7 @@ class CompareMeasurement:
     constant: float | None = None  # See there
     liar: Liar | None = None  # See there
     hindrance: str | None = None  # Why the row cannot be computed for these people; it has no scores then
+    risks: tuple[ViewRisk, ...] = ()  # Of a row that leads a rung: how often guesses are right, instead of scores
     losses: tuple[dict[str, Any], ...] = ()  # Of the coordinator's panel: a record of each client, instead of scores
 
 

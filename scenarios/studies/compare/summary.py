@@ -54,6 +54,7 @@ POWERS = {name: model.power for name, model in TRUST.items() if model.power}
 """The power by which the required number of people depends on a share f of likes, by trust model: ``1 / f^power``.
 
 Noise of a shuffler's counts hardly depends on the number of people, as that of a curator: each device adds less."""
+FEATURES = " + features"  # What follows a mechanism's name where devices use public features, too
 DELTAS_NOTE = f"delta is of each cell its own: {DELTA_IN_WORDS}"
 RESAMPLED_NOTE = (
     "more people than the file has are drawn from it with replacement: the noise is what so many people would have, "
@@ -358,7 +359,7 @@ def better_rows(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def mechanism_of(row: Mapping[str, Any]) -> str:
     """Return the name of a row's mechanism, such as "set + features"."""
-    return f"{row['mechanism']} + features" if row["features"] else str(row["mechanism"])
+    return f"{row['mechanism']}{FEATURES}" if row["features"] else str(row["mechanism"])
 
 
 def target_text(row: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -24,13 +24,13 @@ from scenarios.data.datasets import lines_skipped
 from scenarios.show.tables import remark, show_table
 from scenarios.studies.answer import ALWAYS, RUNGS
 from scenarios.studies.compare.comparison_settings import EVERY_ROW, Comparison
-from scenarios.studies.compare.risk.histories import MOST_PEOPLE, OTHERS, Games, Histories
-from scenarios.studies.compare.risk.views import views_of, whole_world
-from scenarios.studies.compare.row import Row, RowRequest, is_promise
+from scenarios.studies.compare.risk.histories import MOST_PEOPLE, OTHERS, Histories
+from scenarios.studies.compare.risk.views import row_risk
+from scenarios.studies.compare.row import Row, is_promise
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.scales import epsilons_of
 from scenarios.studies.compare.scoring import rows_of
-from scenarios.studies.compare.worlds import FileWorld, table_of, versions_of
+from scenarios.studies.compare.worlds import table_of
 from scenarios.studies.rates import MARKS, GameRate, Rate, ViewRisk, per_hundred
 from scenarios.studies.sweep.sweeps import Sweep
 
@@ -56,24 +56,6 @@ class RiskMeasurement:
 
     views: tuple[ViewRisk, ...]
     seconds: float
-
-
-@lru_cache(maxsize=1)
-def _played(settings: Comparison, *_: tuple[int, ...]) -> tuple[FileWorld, Games]:
-    table = table_of(settings)
-    histories = Histories.of_table(table, settings.liked_from)
-    return whole_world(table, settings.liked_from), Games.of(histories, settings.seed)
-
-
-def row_risk(settings: Comparison, row: Row, epsilon: str, users: int) -> tuple[ViewRisk, ...]:
-    """Return what the best attacks on a row reach with so many people; nothing of it is about a split."""
-    # What the games depend on, so that all rows share them
-    shared = settings.model_copy(
-        update=dict.fromkeys(("trust_models", "epsilon", "design", "scale"), ()) | {"mechanisms": None, "people": None}
-    )
-    world, games = _played(shared, versions_of(settings))
-    request = RowRequest(settings=settings, epsilon=parse_epsilon(epsilon), users=users, seed=settings.seed)
-    return tuple(view.risk(games, row.neighbours(settings)) for view in views_of(row, world, request, games))
 
 
 @one_thread()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
 from coordinator.protocol.arrays import Indices
-from coordinator.protocol.budget import as_float
+from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.mechanisms import mechanism_of
 from coordinator.protocol.mechanisms.sets import TOGETHER
 from coordinator.protocol.mechanisms.totals import CHANGES, DEVIATION, HONEST
@@ -22,8 +23,9 @@ from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import LikesFold, judge_likes
 from scenarios.studies.answer import right_at_most
 from scenarios.studies.compare.advisors import pair_design
+from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.risk.by_law import LawOfOthers, ShuffledByLaw, SumsByLaw
-from scenarios.studies.compare.risk.histories import BestTest, Games, Scope, play
+from scenarios.studies.compare.risk.histories import MOST_PEOPLE, OTHERS, BestTest, Games, Histories, Scope, play
 from scenarios.studies.compare.risk.report_tests import KeptPairsTest, ReportTest, SensedBit, SignBit, SubsetTest
 from scenarios.studies.compare.risk.sum_tests import (
     CoordinateNoise,
@@ -42,7 +44,7 @@ from scenarios.studies.compare.rows.trusted import (
 )
 from scenarios.studies.compare.rows.trusted import SumNoise as CuratorNoise
 from scenarios.studies.compare.run_row import RunRow, asks_of
-from scenarios.studies.compare.worlds import FileWorld, matrix_of
+from scenarios.studies.compare.worlds import FileWorld, matrix_of, table_of, versions_of
 from scenarios.studies.rates import GameRate, How, ViewName, ViewRisk
 
 
@@ -211,3 +213,28 @@ def _subset_test(query: Query, devices: int) -> SubsetTest | KeptPairsTest | Non
     test = SubsetTest.of(channel, devices)
     pairs = query.parameters.get(TOGETHER) == 2
     return KeptPairsTest(test, int(query.parameters[PADDED])) if pairs else test
+
+
+@lru_cache(maxsize=1)
+def _played(settings: Comparison, size: tuple[int, int], *_: tuple[int, ...]) -> tuple[FileWorld, Games]:
+    table, (most, others) = table_of(settings), size
+    histories = Histories.of_table(table, settings.liked_from)
+    return whole_world(table, settings.liked_from), Games.of(histories, settings.seed, most=most, others=others)
+
+
+def row_risk(
+    settings: Comparison, row: Row, epsilon: str, users: int, *, size: tuple[int, int] = (MOST_PEOPLE, OTHERS)
+) -> tuple[ViewRisk, ...]:
+    """Return what the best tests of a row reach with so many people; nothing of it is about a split.
+
+    ``size``: people who are attacked at most, and others each is told from; of fewer than all no view is by law.
+    """
+    # What the games depend on, so that all rows share them
+    shared = settings.model_copy(
+        update=dict.fromkeys(("trust_models", "epsilon", "design", "scale"), ()) | {"mechanisms": None, "people": None}
+    )
+    world, games = _played(shared, size, versions_of(settings))
+    request = RowRequest(settings=settings, epsilon=parse_epsilon(epsilon), users=users, seed=settings.seed)
+    views = views_of(row, world, request, games)
+    whole = size == (MOST_PEOPLE, OTHERS)
+    return tuple(view.risk(games, row.neighbours(settings)) for view in views if whole or view.name != "by law")
