@@ -136,6 +136,8 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
         nobody = derive(filled.seed, "devices"), np.empty((0, TOP), np.int32)
         threading.Thread(target=ratings.would_like, args=nobody, daemon=True, name="rehearsing").start()
     answers = population.ratings.users * scenario.answers_per_device
+    if resolved.asking is not None:
+        answers = sum(part.stop - part.first for part in resolved.asking.rounds)
     with running.progress(answers, filled.seed) as told_answers, _kept(journal, running.session, filled.seed) as rounds:
         ran = run(
             scenario,
