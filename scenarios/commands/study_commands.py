@@ -217,14 +217,15 @@ compare.__doc__ = COMPARE_HELP
 
 RISK_HELP = """Show how often the best attack guesses right on each rung, beside the bound that epsilon gives.
 
-Two histories of a person are equally likely, and whoever sees what a rung lets out guesses which one is true, by the
-likelihood ratio of the exact channel: no test is better. The histories are those of two people (whose), or of one
-person with and without an item that it likes (like). It ends in a table of both, on average and of one person in ten,
-of any two histories (worst), and by epsilon and delta alone (at most); below a rung, if who is trusted lies.
+Two histories of a person are equally likely, and whoever sees what a rung lets out, and knows all that others hold,
+guesses which one is true, by the likelihood ratio of the exact channel: no test is better. The histories are those of
+two people (whose), or of one person with and without an item that it likes (like). It ends in a table of both, on
+average and of one person in ten, of any two histories (worst), and by epsilon and delta alone (at most); below a rung,
+if who is trusted lies.
 
 \b
-  curator, two-servers  noisy sums, whatever is known of all others; one server knows its own noise
-  shuffled              the reports of everybody without senders; if the shuffler lies, each with its sender
+  curator, two-servers  noisy sums; one of two servers knows its own noise
+  shuffled              everybody's reports without senders, or with them if it lies
   local                 a device's report
 
 Nothing is held out: a history is all that a person likes. Numbers from above have a *, as reports of others are taken
