@@ -24,7 +24,7 @@ INTRODUCTION = """\
 # Measured tables
 
 Each with the command that measured it and the day; rows and columns say what changes between runs."""
-IN_PAGES = {"years-in-a-made-world": "README.md"}
+IN_PAGES = dict.fromkeys(("years-in-a-made-world", "by-years-of-latest-small"), "README.md")
 """Tables that a page shows, and does not only link to."""
 Tables = dict[str, dict[str, Any]]
 

@@ -339,11 +339,12 @@ class Rungs(Tables):
     """The tables and sentences of the ladder of trust."""
 
     def all_needed(self, names: Sequence[str] = ()) -> str:
-        """Return how many people reach 95 % of plain popularity, with neighbours and delta of each row."""
+        """Return how many people reach 95 % of plain popularity, with delta of each row; with neighbours of all."""
         rows = [row for row in self.record["people"] if not names or _name(row) in names]
-        begins = [(_name(row), row["neighbours"], f"{row['delta'] or 0:g}") for row in rows]
+        begins = [(_name(row), *([] if names else [row["neighbours"]]), f"{row['delta'] or 0:g}") for row in rows]
         cells = ((begin, row["epsilon"], needed(row)) for begin, row in zip(begins, rows, strict=True))
-        return crossed(["people for 95 % of plain popularity", "neighbours", "delta"], _epsilons(rows), cells)
+        heads = ["people for 95 % of plain popularity", *([] if names else ["neighbours"]), "delta"]
+        return crossed(heads, _epsilons(rows), cells)
 
     def _pivot(
         self, head: str, names: Sequence[str], cell: Callable[[Record], str], most: int, *epsilons: float

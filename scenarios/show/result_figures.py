@@ -521,7 +521,8 @@ def years(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG00
     shown = [mark for mark in marks if mark.value is not None]
     panels = []
     if shown:
-        people = Axis(f"people for {100 * record['worth']:g} % of popularity in every period", "value", "log")
+        when = "over all periods" if record.get("ratings") else "in every period"
+        people = Axis(f"people for {100 * record['worth']:g} % of popularity {when}", "value", "log")
         panels.append(FigurePanel(marks=shown, x=people, title=f"epsilon {record['epsilon']:g} for all"))
     last = rows[-1]["trust_model"]  # that of least trust
     points = pd.DataFrame(
@@ -545,7 +546,7 @@ def years(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG00
         )
     )
     alt = (
-        "Left: people for the target in every period under one epsilon, a row for each rung of trust and a marker for "
+        "Left: people for the target under one epsilon, a row for each rung of trust and a marker for "
         f"each schedule. Right: what lists are worth by period, {last}, with the people there are."
     )
     yield Picture("figure", "What it costs to keep asking", alt, panels, points, size=(5.6, 4.0))

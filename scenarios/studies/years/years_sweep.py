@@ -315,7 +315,8 @@ class YearsSweep(Sweep[YearsKey, YearsMeasurement]):
             fewest = "" if once is None else short(once)
             lines.append([RUNGS[rung].name, fewest or NEVER, *cells, f"{result['epsilon_of_all'][rung]:.2f}"])
         share, count = 100 * result["worth"], result["periods"]
-        title = f"people for {share:g} % of popularity in every period, epsilon {result['epsilon']:g} for all {count}"
+        when = "over all periods" if result.get("ratings") else "in every period"
+        title = f"people for {share:g} % of popularity {when}, epsilon {result['epsilon']:g} for all {count}"
         show_table(console, columns, lines, title=title, words=columns[:1], compact=True)
 
     def show_details(self, console: Console, result: Mapping[str, Any], title: str) -> None:

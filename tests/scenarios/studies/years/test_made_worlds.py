@@ -1,14 +1,12 @@
 """Made worlds: their shares, who is there, and the people that schedules take in them beside what was derived."""
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
-import blindrec as face
 from coordinator.protocol.moments.count_moments import best_subset
 from coordinator.protocol.schedule import SCHEDULES, Horizon, Stay
 from coordinator.protocol.value_channels import subset_channel
@@ -90,9 +88,13 @@ def test_the_local_price_of_splitting() -> None:
         rate = 0.1 * own + 0.9 * other
         return (own - other) ** 2 / (rate * (1 - rate))
 
-    ratios = {epsilon: information(Fraction(epsilon)) / (12 * information(Fraction(epsilon, 12))) for epsilon in (1, 8)}
-    assert ratios[1] == pytest.approx(13.81, rel=0.01)
-    assert ratios[8] == pytest.approx(8.26, rel=0.01)
+    def ratio(epsilon: str, periods: int) -> float:
+        return information(Fraction(epsilon)) / (periods * information(Fraction(epsilon) / periods))
+
+    assert ratio("1", 12) == pytest.approx(13.81, rel=0.01)
+    assert ratio("8", 12) == pytest.approx(8.26, rel=0.01)
+    assert ratio("8.3", 2) > 1 > ratio("8.7", 2), "equal at 8.5"
+    assert ratio("22.0", 12) > 1 > ratio("22.4", 12), "equal at 22.2"
 
 
 def test_sums_have_the_noise_that_a_share_of_the_distance_leaves() -> None:
@@ -110,34 +112,38 @@ def test_sums_have_the_noise_that_a_share_of_the_distance_leaves() -> None:
     np.testing.assert_allclose(ratios, math.sqrt(2))
 
 
-def over_once(rows: list[Mapping[str, Any]], schedule: str) -> float:
-    """People that a schedule takes over those that one period takes."""
-    row = next(row for row in rows if row["schedule"] == schedule)
-    return float(row["users_needed"] / row["users_once"])
+def worst_month(rung: str, schedule: str, people: float) -> float:
+    """Share of popularity's worth in the worst month, of means over 40 worlds without arrivals of items."""
+    settings = Years(item_arrivals=0.0)
+    units = [measure(settings, YearsKey(rung, schedule, "1", round(people), 10, seed)) for seed in range(0, 40, 10)]
+    ours, popularity = (
+        np.concatenate([getattr(unit, name) for unit in units]).mean(axis=0) for name in ("ndcg", "popularity")
+    )
+    return float((ours / popularity).min())
+
+
+ONCE = {"curator": 1025, "shuffled": 5256, "local": 132_829}  # The prototype's people of one month
+LAWS = [
+    ("curator", "front", 1.73, 0.15),
+    ("curator", "split", 3.67, 0.25),
+    ("shuffled", "split", 1.70, 0.15),
+    ("shuffled", "front", 1.19, 0.12),
+    ("local", "rotate", 12.5, 1.5),
+    ("local", "front", 3.3, 0.7),
+    ("local", "split", 190, 40),
+]
 
 
 @pytest.mark.thorough  # a rung takes seconds; golden results hold the numbers of `years`, and tests above their law
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    ("rung", "law"),
-    [
-        ("curator", {"split": (3.67, 0.35), "front": (1.73, 0.25)}),
-        ("shuffled", {"split": (1.75, 0.25), "front": (1.25, 0.22)}),
-        ("local", {"rotate": (12.3, 1.9), "front": (3.1, 0.9)}),
-    ],
-)
-def test_people_over_those_of_one_period_are_as_derived(rung: str, law: Mapping[str, tuple[float, float]]) -> None:
-    """Spec I 7: 40 seeds, ten per cent of which is a standard error; added up or split otherwise it is out of reach."""
-    result = face.years(
-        backend=face.InProcess(workers=1),
-        item_arrivals=0,
-        trust_models=rung,
-        schedule=tuple(law),
-        people=1000,
-        progress=False,
-    )
-    for schedule, (derived, error) in law.items():
-        assert over_once(result["rows"], schedule) == pytest.approx(derived, abs=error), schedule
+@pytest.mark.parametrize(("rung", "schedule", "times", "within"), LAWS)
+def test_people_over_those_of_one_month_are_as_derived(rung: str, schedule: str, times: float, within: float) -> None:
+    """Spec I 7: the least number of people that it allows is too few, and the largest enough.
+
+    Not by numbers of a result, which are rounded to what their intervals leave, two digits.
+    """
+    assert worst_month(rung, schedule, (times - within) * ONCE[rung]) < 0.95
+    assert worst_month(rung, schedule, (times + within) * ONCE[rung]) > 0.95
 
 
 @pytest.mark.slow
@@ -150,6 +156,6 @@ def test_too_much_drift_costs_and_estimated_drift_does_not() -> None:
         key = YearsKey("local", "front", "1", 600_000, 40, 0)
         unit = measure(settings, key)
         worst[drift] = float((np.mean(unit.ndcg, axis=0) / np.mean(unit.popularity, axis=0)).min())
-    assert worst["0.1"] == pytest.approx(0.959, abs=0.015)
-    assert worst["estimated"] == pytest.approx(worst["0.1"], abs=0.012)
-    assert worst["0.4"] < worst["0.1"] - 0.04
+    assert worst["0.1"] == pytest.approx(0.959, abs=0.012)
+    assert worst["estimated"] == pytest.approx(worst["0.1"], abs=0.01)
+    assert worst["0.4"] == pytest.approx(0.86, abs=0.03)
