@@ -80,7 +80,7 @@ def mechanisms_page() -> str:
     rows = []
     for name, (question, release, best) in mechanisms().items():
         ours = name in designs()
-        guarantee = resolve(Scenario(design=name)).account.guarantee.text if ours else public_part_of(name).promise
+        guarantee = resolve(Scenario(design=name)).account.guarantee.text if ours else public_part_of(name).guarantee
         rows.append((f"`{name}`", question, release, guarantee, best))
     heads = ("`--design`, or `--mechanism` of two tiers", "a device is asked", "it releases", "guarantee", "best for")
     return f"# Mechanisms\n\nGuarantees are the words of the code.\n\n{table(heads, rows)}\n"

@@ -16,7 +16,7 @@ PRONOUNS = frozenset(
     | {"crowd", "handed_rounds", "own_of", "own_settings", "own_designs", "half_of_class", "OwnSettings", "OwnHalf"}
 )
 """Names that say nothing of a value, or several things: its own noun stands for it, `row`, `index`, `guarantee`."""
-PRONOUN_ROOMS = {"actors": 0, "coordinator": 94, "scenarios": 19, "blindrec": 0, "benchmarks": 3}
+PRONOUN_ROOMS = {"actors": 0, "coordinator": 9, "scenarios": 6, "blindrec": 0, "benchmarks": 3}
 """Such names of variables, parameters, fields and definitions that are left in a room at most; none is added."""
 HALVES = ("actors/", "coordinator/protocol/", "coordinator/server/")
 """Where the three parts of a two-tier mechanism stand, which share its name."""

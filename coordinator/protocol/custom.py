@@ -396,7 +396,7 @@ class CustomMechanism:
         return cast("NativeMechanism", self.mechanism)
 
     @property
-    def promise(self) -> str:
+    def guarantee(self) -> str:
         """What a device is promised, and whether that was checked."""
         caveat = UNCHECKED if self.unchecked else self.partly
         return f"{LOCAL_PROMISE} ({caveat})" if caveat else LOCAL_PROMISE

@@ -46,7 +46,7 @@ from coordinator.protocol.mechanism import (
     DeviceCoins,
     DeviceRatings,
     Mechanism,
-    RoundTerms,
+    QueryHeader,
     Sketch,
     World,
     query_of,
@@ -171,9 +171,9 @@ class CustomAdapter(Mechanism):
         return type(self.custom.mechanism).__name__
 
     @property
-    def promise(self) -> str:  # type: ignore[override]
+    def guarantee(self) -> str:  # type: ignore[override]
         """What a device is promised, and whether that was checked."""
-        return self.custom.promise
+        return self.custom.guarantee
 
     @property
     def parameters(self) -> frozenset[str]:  # type: ignore[override]
@@ -232,10 +232,15 @@ class ShortAdapter(CustomAdapter):
         return cast("CustomChannel", super().channel(query))
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         """Return the query of one round about the items of ``pool``, by default all."""
-        mechanism, round_number = self.custom.mechanism, terms["round_number"]
+        mechanism, round_number = self.custom.mechanism, header["round_number"]
         whole = pool is None or pool.size == world.items
         if not whole and not mechanism.pools:
             raise InputError(
@@ -244,7 +249,7 @@ class ShortAdapter(CustomAdapter):
             )
         items = np.arange(world.items, dtype=np.int32) if pool is None else pool
         catalogue = Catalogue(
-            items=world.items, rated=world.rated, users=world.users, epsilon=terms["epsilon"], pool=items
+            items=world.items, rated=world.rated, users=world.users, epsilon=header["epsilon"], pool=items
         )
         question = self._checked(guarded(mechanism, "query", round_number, catalogue), round_number)
         width = question.bits or value_bits(question.outputs)  # an output is named by so many bits
@@ -254,7 +259,7 @@ class ShortAdapter(CustomAdapter):
         return query_of(
             self.name,
             world.items,
-            terms,
+            header,
             questions=question.bits or 1,
             parameters={**question.parameters, **{name: float(size) for name, size in sizes.items() if size}},
             pool=None if whole else pool,
@@ -449,17 +454,22 @@ class NativeAdapter(CustomAdapter):
         self._call("check_world", 0, world)
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         """Return the query of one round, under the custom mechanism's name."""
-        number = terms["round_number"]
-        keywords = {"pool": pool, "expected": expected, **terms}
+        number = header["round_number"]
+        keywords = {"pool": pool, "expected": expected, **header}
         answer = self._call("query", number, replace(world, block=None), keywords=keywords)
         query = self._typed(answer, Query, "query", number)
-        header = query_of(self.name, world.items, terms)
+        plain = query_of(self.name, world.items, header)
         for name in ("items", "round", "public_seed", "epsilon"):
-            if getattr(query, name) != getattr(header, name):
-                problem = f"its query has {name} {getattr(query, name)!r}; it was to have {getattr(header, name)!r}"
+            if getattr(query, name) != getattr(plain, name):
+                problem = f"its query has {name} {getattr(query, name)!r}; it was to have {getattr(plain, name)!r}"
                 raise self.custom.fail("query", number, problem)
         what = f"a query of {self.title} for {query.bits:,} bits a device"
         require_memory(round_bytes(1, query.bits), what, "ask for less at once")

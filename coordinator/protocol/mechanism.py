@@ -71,7 +71,7 @@ class World:
     assume_malicious: float = 0.0  # Share of these whose noise nobody counts on
 
 
-class RoundTerms(TypedDict):
+class QueryHeader(TypedDict):
     """What every query of a round has, whatever it asks."""
 
     round_number: int
@@ -79,9 +79,9 @@ class RoundTerms(TypedDict):
     epsilon: Epsilon  # Privacy parameter of an answer [nats]; None for no noise
 
 
-def query_of(design: str, items: int, terms: RoundTerms, **fields: Any) -> Query:
+def query_of(design: str, items: int, header: QueryHeader, **fields: Any) -> Query:
     """Return the query of a round, with what else a design asks by the names of a query's fields."""
-    number, public_seed, epsilon = terms["round_number"], terms["public_seed"], terms["epsilon"]
+    number, public_seed, epsilon = header["round_number"], header["public_seed"], header["epsilon"]
     return Query(design=design, items=items, round=number, public_seed=public_seed, epsilon=epsilon, **fields)
 
 
@@ -275,7 +275,7 @@ class Mechanism(Settings, Offers):
     settings: ClassVar[_Itself] = _Itself()  # The type of its settings, which is the class
 
     # What its queries promise and bring
-    promise: ClassVar[str] = LOCAL_PROMISE  # What a device is promised at a finite epsilon, in words
+    guarantee: ClassVar[str] = LOCAL_PROMISE  # What a device is promised at a finite epsilon, in words
     # Whether answers go through a local randomizer; what is not private is asked without an epsilon only
     randomizes: ClassVar[bool] = True
     names_rated: ClassVar[bool] = False  # Whether the release names items that the device rated; they are public then
@@ -307,7 +307,12 @@ class Mechanism(Settings, Offers):
     # What is asked, which anyone may know
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         """Return the query of a round about a pool, by default all items, of which estimates may be ``expected``."""
         raise NotImplementedError(f"{type(self).__name__} asks nothing; give it a method that returns a query")
@@ -349,9 +354,9 @@ class Mechanism(Settings, Offers):
         """
         return None
 
-    def promise_under(self, neighbours: str) -> str:
+    def guarantee_under(self, neighbours: str) -> str:
         """Return the promise in words under a relation of neighbours; a device's own is always about replacement."""
-        return self.promise
+        return self.guarantee
 
     def addressed(self, query: Query) -> bool:
         """Return whether whoever reads a report needs its sender's address."""
@@ -521,10 +526,10 @@ class InWorld:
         return self.mechanism.estimates_items
 
     def query(
-        self, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self, *, pool: Indices | None = None, expected: Floats | None = None, **header: Unpack[QueryHeader]
     ) -> Query:
         """Return the query of one round; see `Mechanism.query`."""
-        return self.mechanism.query(self.world, pool=pool, expected=expected, **terms)
+        return self.mechanism.query(self.world, pool=pool, expected=expected, **header)
 
     def read(self, query: Query, statistic: Any, expected: Floats | None = None) -> Estimates:
         """Return a round's estimates of every item; see `Mechanism.estimate`."""

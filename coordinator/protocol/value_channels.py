@@ -61,7 +61,7 @@ class KaryChannel(ExactChannel):
         require_whole("coins of another value", self.other, 0, COIN // self.values)
 
     @property
-    def own(self) -> int:
+    def same(self) -> int:
         """Number of the 2**64 coins that release the value itself."""
         return COIN - (self.values - 1) * self.other
 
@@ -73,13 +73,13 @@ class KaryChannel(ExactChannel):
     @property
     def log_ratio(self) -> LogRatio:
         """Largest log-ratio of two values' probabilities of one release, exact."""
-        return LogRatio.of(Fraction(self.own, self.other) if self.other else None)
+        return LogRatio.of(Fraction(self.same, self.other) if self.other else None)
 
     def chances(self, private: Ints) -> list[Fraction]:
         """Return the exact probability of every release; see `ExactChannel.chances`. ``private`` holds one number."""
         if self.values > MOST_RELEASES:
             raise InputError(f"{self.values} values are more than {MOST_RELEASES} releases; look at fewer values")
-        probability, other = Fraction(self.own, COIN), Fraction(self.other, COIN)
+        probability, other = Fraction(self.same, COIN), Fraction(self.other, COIN)
         return [probability if value == int(np.ravel(private)[0]) else other for value in range(self.values)]
 
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
@@ -94,7 +94,7 @@ def kary_channel(epsilon: Epsilon, *, values: int) -> KaryChannel:
     """Return the epsilon-differentially private channel of one of ``values`` values; None [nats] for no noise.
 
     >>> channel = kary_channel(Fraction(1), values=4)
-    >>> round(channel.epsilon, 9), round(channel.own / channel.other, 6)
+    >>> round(channel.epsilon, 9), round(channel.same / channel.other, 6)
     (1.0, 2.718282)
     """
     if epsilon is None:

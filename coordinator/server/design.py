@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Unpack
 
-from coordinator.protocol.mechanism import RoundTerms
+from coordinator.protocol.mechanism import QueryHeader
 from coordinator.protocol.messages import Query
 
 if TYPE_CHECKING:
@@ -33,5 +33,5 @@ class Design(Protocol):
     def items(self) -> int:
         """Number of items N of the catalogue."""
 
-    def query(self, **header: Unpack[RoundTerms]) -> Query:
+    def query(self, **header: Unpack[QueryHeader]) -> Query:
         """Return the query of one round."""

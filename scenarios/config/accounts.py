@@ -179,7 +179,7 @@ def guarantee_of(scenario: Scenario, mechanism: MechanismKind, *, delta: float) 
     if mechanism.private and scenario.epsilon is None:
         return Guarantee(NO_GUARANTEE, None, None, None)
     relation = str(mechanism.relation(scenario.settings))
-    guarantee_text = mechanism_of(mechanism.query_name(scenario.settings)).promise_under(relation)
+    guarantee_text = mechanism_of(mechanism.query_name(scenario.settings)).guarantee_under(relation)
     if not mechanism.private:
         return Guarantee(guarantee_text, None, scenario.epsilon, None)
     return Guarantee(guarantee_text, relation, scenario.epsilon, delta)

@@ -188,13 +188,13 @@ def _as_checked(custom: CustomMechanism, how: str) -> CustomMechanism:
     return replace(custom, unchecked=how == UNCHECKED, partly=how if how in PARTLY else "")
 
 
-def checked_promise(custom: CustomMechanism, query: Query) -> str:
+def checked_guarantee(custom: CustomMechanism, query: Query) -> str:
     """Return the promise of a mechanism in this query, with how much of it was checked; one that fails is a claim."""
     try:
         how = check_channel(custom, query).how
     except BlindrecError:
         how = UNCHECKED
-    return _as_checked(custom, how).promise
+    return _as_checked(custom, how).guarantee
 
 
 def _check_small(custom: CustomMechanism, world: World, epsilon: Epsilon) -> None:

@@ -147,9 +147,9 @@ def add_pairs(starts: Ints, places: Indices, weights: Floats, both: Floats2) -> 
     for person in range(weights.size):
         weight = weights[person]
         for k in range(starts[person], starts[person + 1]):
-            place = uint32(places[k])
+            index = uint32(places[k])
             for m in range(k + 1, starts[person + 1]):
-                both[place, uint32(places[m])] += weight
+                both[index, uint32(places[m])] += weight
 
 
 @compiled
@@ -161,12 +161,12 @@ def _choose(starts: Ints, rows: Ints, ends: Ints, coins: Floats) -> Ints:
         surplus = starts[rows[row] + 1] - first - (stop - begin)
         for at in range(begin, stop):
             last = surplus + at - begin
-            place = first + np.int64(coins[at] * (last + 1)) if surplus else first + last
+            index = first + np.int64(coins[at] * (last + 1)) if surplus else first + last
             for earlier in range(begin, at):
-                if places[earlier] == place:
-                    place = first + last
+                if places[earlier] == index:
+                    index = first + last
                     break
-            places[at] = place
+            places[at] = index
     return places
 
 
@@ -197,15 +197,15 @@ def _nearly(size: float, second: float, fourth: float) -> float:
 
 
 @compiled
-def _add_person(place: Ints, value: Floats, pool_size: int, total: Floats) -> None:
+def _add_person(index: Ints, value: Floats, pool_size: int, total: Floats) -> None:
     """Add a person's ``E[Q_ij S]`` of each pair that it rated to a total; places of the pool with their values."""
     squares, fourths, eighths = (value**2).sum(), (value**4).sum(), (value**8).sum()
     second, fourth, pair = (squares**2 - fourths) / 2, (fourths**2 - eighths) / 2, 0
-    few = place.size * (place.size - 1) // 2 <= FEW
+    few = index.size * (index.size - 1) // 2 <= FEW
     sizes, at = np.empty(FEW), np.empty(FEW, np.int64)
-    for i in range(place.size):
-        for j in range(i + 1, place.size):
-            smaller, larger, size = min(place[i], place[j]), max(place[i], place[j]), value[i] * value[j]
+    for i in range(index.size):
+        for j in range(i + 1, index.size):
+            smaller, larger, size = min(index[i], index[j]), max(index[i], index[j]), value[i] * value[j]
             here = smaller * pool_size - smaller * (smaller + 1) // 2 - smaller - 1 + larger
             if few:
                 sizes[pair], at[pair] = size, here
@@ -220,11 +220,11 @@ def _add_person(place: Ints, value: Floats, pool_size: int, total: Floats) -> No
 @compiled
 def _add_signs(starts: Ints, places: Indices, likes: Bools, centres: Indices, unit: int, total: Floats) -> None:
     """Add every person's mean answer about each pair of the items that count to a total."""
-    place, value = np.empty(centres.size, np.int64), np.empty(centres.size)
+    index, value = np.empty(centres.size, np.int64), np.empty(centres.size)
     for person in range(starts.size - 1):
         count = 0
         for k in range(starts[person], starts[person + 1]):
-            place[count] = places[k]
+            index[count] = places[k]
             value[count] = (unit if likes[k] else -unit) - centres[places[k]]
             count += 1
-        _add_person(place[:count], value[:count], centres.size, total)
+        _add_person(index[:count], value[:count], centres.size, total)

@@ -213,7 +213,7 @@ def _of_sweep(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         if "design" in row:
             mechanism, public = designs().get(str(row["design"])), by_query().get(str(row["design"]))
             open_ = row.get("epsilon") == "inf" or (mechanism is not None and not mechanism.private)
-            kind = kind_of(public.promise if public else LOCAL_PROMISE, mechanism.trust if mechanism else LOCAL)
+            kind = kind_of(public.guarantee if public else LOCAL_PROMISE, mechanism.trust if mechanism else LOCAL)
             yield "none" if open_ else kind, str(row["design"])
         elif record.get("trust_model") == "two-tier":
             name = str(row.get("curve") or row.get("mechanism")).split(":")[0]

@@ -82,8 +82,8 @@ def mean_chances(
     if isinstance(channel, MatrixChannel):
         chances: Floats = means @ np.array([[cell / COIN for cell in row] for row in channel.rows])
         return np.asarray(chances / chances.sum())
-    zero, one = channel.if_zero / COIN, channel.if_one / COIN
-    return np.asarray(np.clip(zero + means * (one - zero), 0, 1))
+    of_zero, of_one = channel.if_zero / COIN, channel.if_one / COIN
+    return np.asarray(np.clip(of_zero + means * (of_one - of_zero), 0, 1))
 
 
 def _sketched(query: Query, ratings: StoredRatings, secret: bytes, sums: Floats) -> Bits2 | Indices2:

@@ -19,7 +19,7 @@ from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.mechanism import RoundTerms
+from coordinator.protocol.mechanism import QueryHeader
 from coordinator.protocol.mechanisms.maxsense import MaxSense
 from coordinator.protocol.messages import Query
 
@@ -131,8 +131,8 @@ def test_the_joint_channel_of_all_bits_has_epsilon(questions: int, epsilon: Frac
 def test_the_design_senses_as_many_rated_items_of_a_smaller_pool() -> None:
     """Sensing rate theta N / (w M), at most 1/2 where not all are asked; a pool of all items is no pool."""
     design = in_world(MaxSense, items=1000, rated=30, theta=1.5)
-    sizes, terms = (1000, 999, 500, 100, 1), RoundTerms(round_number=0, public_seed=worlds.PUBLIC, epsilon=None)
-    rates = {size: design.query(**terms, pool=np.arange(size, dtype=np.int32)).parameters["sensing"] for size in sizes}
+    sizes, header = (1000, 999, 500, 100, 1), QueryHeader(round_number=0, public_seed=worlds.PUBLIC, epsilon=None)
+    rates = {size: design.query(**header, pool=np.arange(size, dtype=np.int32)).parameters["sensing"] for size in sizes}
     assert rates == pytest.approx({1000: 0.05, 999: 50 / 999, 500: 0.1, 100: 0.5, 1: 0.5})
     pool, ask = np.arange(0, 1000, 4, dtype=np.int32), partial(design.query, round_number=2, epsilon=Fraction(1))
     query = ask(public_seed=worlds.PUBLIC, pool=pool)

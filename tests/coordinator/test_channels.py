@@ -160,8 +160,8 @@ def choice_odds(choices: int, kept: int) -> Callable[[Fraction], Odds]:
 def kary_odds(values: int) -> Callable[[Fraction], Odds]:
     def odds(epsilon: Fraction) -> Odds:
         channel = kary_channel(epsilon, values=values)
-        assert channel.own + (values - 1) * channel.other == channels.COIN
-        return [channel.own], [channel.other]
+        assert channel.same + (values - 1) * channel.other == channels.COIN
+        return [channel.same], [channel.other]
 
     return odds
 
@@ -201,7 +201,7 @@ def subset_odds(values: int, padded: int, chosen: int) -> Callable[[Fraction], O
 
     def odds(epsilon: Fraction) -> Odds:
         channel = subset_channel(epsilon, values=values, padded=padded, subset_size=chosen)
-        rows = [channel.chances(np.array(own)) for own in itertools.combinations(range(values), padded)]
+        rows = [channel.chances(np.array(same)) for same in itertools.combinations(range(values), padded)]
         told = [place for place, chance in enumerate(rows[0]) if chance]
         unit = math.lcm(*{row[place].denominator for row in rows for place in told})
         return enumerated([[row[place] for place in told] for row in rows], unit)

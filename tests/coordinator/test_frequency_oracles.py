@@ -278,9 +278,9 @@ def test_pure_ldp_says_of_frequency_oracles_what_our_channels_say(epsilon: Fract
     buckets = round(math.exp(epsilon)) + 1
     hashed = kary_channel(epsilon, values=buckets)
     ours = {
-        "DEClient": (kary.own / COIN, (1 - kary.own / COIN) / 19),
+        "DEClient": (kary.same / COIN, (1 - kary.same / COIN) / 19),
         "UEClient": tuple(float(rate) for rate in unary.rates),
-        "LHClient": (hashed.own / COIN, (1 - hashed.own / COIN) / (buckets - 1)),
+        "LHClient": (hashed.same / COIN, (1 - hashed.same / COIN) / (buckets - 1)),
     }
     more = {"DEClient": {}, "UEClient": {"use_oue": True}, "LHClient": {"use_olh": True}}
     for name, expected in ours.items():

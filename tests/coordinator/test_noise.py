@@ -21,7 +21,7 @@ from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.mechanisms.totals import dose, noise_deviation
+from coordinator.protocol.mechanisms.totals import noise_deviation, noise_scale
 from coordinator.protocol.noise import (
     NoiseLaw,
     discrete_gaussian,
@@ -191,8 +191,12 @@ def test_gaussian_noise_has_the_deviation_of_the_table(epsilon: float, changes: 
 def test_a_dose_is_the_first_step_of_its_grid_that_keeps_delta(epsilon: int, changes: int, *, devices: bool) -> None:
     least = (skellam_deviation if devices else gaussian_deviation)(changes=changes, epsilon=epsilon, delta=1e-6)
     step = 2.0 ** math.floor(math.log2(least)) / 4096
-    assert dose(Fraction(epsilon), 1e-6, changes, devices=devices) == step * math.ceil(least / step)
-    assert dose(None, 1e-6, changes, devices=devices) == dose(Fraction(epsilon), 0.0, changes, devices=devices) == 0
+    assert noise_scale(Fraction(epsilon), 1e-6, changes, devices=devices) == step * math.ceil(least / step)
+    assert (
+        noise_scale(None, 1e-6, changes, devices=devices)
+        == noise_scale(Fraction(epsilon), 0.0, changes, devices=devices)
+        == 0
+    )
 
 
 @pytest.mark.parametrize(("epsilon", "changes"), [(Fraction(1), 4), (Fraction(1, 10), 7), (Fraction(30), 1)])

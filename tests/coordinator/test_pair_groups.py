@@ -146,7 +146,7 @@ def test_sizes_follow_from_public_numbers_alone() -> None:
     assert pairs_of(MOST_ITEMS) == 79_800
     assert check_question(query).channel(query).epsilon == pytest.approx(1, abs=1e-12)
     values, own = pairs_of(5) + 3, 3
-    best = best_subset(values, own=own, epsilon=EPSILON, share=0.1)
+    best = best_subset(values, set_size=own, epsilon=EPSILON, share=0.1)
 
     def noise(many: int) -> float:
         half, design = mechanisms()["pairs"], design_of(pair_likes=3, subset_size=many)

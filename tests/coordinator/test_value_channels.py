@@ -66,9 +66,9 @@ def test_a_sketch_that_is_no_private_value_is_refused_with_the_last_one(value: i
 def test_one_coin_less_would_exceed_epsilon() -> None:
     for values, epsilon in ((3, Fraction(1)), (3707, Fraction(4)), (1024, Fraction(30))):
         channel = kary_channel(epsilon, values=values)
-        assert Fraction(channel.own, channel.other) <= odds_within(epsilon)
+        assert Fraction(channel.same, channel.other) <= odds_within(epsilon)
         looser = KaryChannel(values, channel.other - 1)
-        assert Fraction(looser.own, looser.other) > odds_within(epsilon)
+        assert Fraction(looser.same, looser.other) > odds_within(epsilon)
 
 
 def test_without_noise_a_value_is_told_as_it_is() -> None:

@@ -16,7 +16,7 @@ from coordinator.protocol.mechanism import (
     DeviceCoins,
     DeviceRatings,
     Mechanism,
-    RoundTerms,
+    QueryHeader,
     Sketch,
     World,
     query_of,
@@ -56,10 +56,15 @@ class Unary(Mechanism):
     decoders = ("totals",)
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         """Return the query of one round."""
-        return query_of(self.name, world.items, terms, questions=2 * world.items)
+        return query_of(self.name, world.items, header, questions=2 * world.items)
 
     def question_range(self, query: Query) -> range:
         """Return the number of bits: two an item."""

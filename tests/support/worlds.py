@@ -536,7 +536,7 @@ def totals_query(
         "padded": float(most),
         totals.DELTA: 0.0 if epsilon is None else delta,
         totals.CHANGES: float(changes),
-        totals.DEVIATION: totals.dose(epsilon, delta, changes, devices=honest > 0),
+        totals.DEVIATION: totals.noise_scale(epsilon, delta, changes, devices=honest > 0),
         totals.HONEST: float(honest),
         totals.LEAST_ANSWERS: float(least_answers),
     }

@@ -13,7 +13,7 @@ from coordinator.protocol.messages import Query
 @cache
 def mechanisms() -> dict[str, type[Mechanism]]:
     """Return every mechanism by its name, module by module in the order of their names."""
-    kinds = [type(one) for one in declared(__name__, __path__, "MECHANISMS", Mechanism) if one.title]
+    kinds = [type(part) for part in declared(__name__, __path__, "MECHANISMS", Mechanism) if part.title]
     fields: dict[str, tuple[type[Mechanism], str]] = {}
     for kind in kinds:
         for name, field in kind.model_fields.items():

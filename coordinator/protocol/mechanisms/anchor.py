@@ -39,7 +39,7 @@ from coordinator.protocol.mechanism import (
     DeviceRatings,
     OneBit,
     Opinions,
-    RoundTerms,
+    QueryHeader,
     Sketch,
     World,
     check_shape,
@@ -109,18 +109,18 @@ class AnchorSensing:
         return np.sort(order[:count]).astype(np.int32)
 
     def query(
-        self, *, pool: Indices | None = None, centres: Indices | None = None, **terms: Unpack[RoundTerms]
+        self, *, pool: Indices | None = None, centres: Indices | None = None, **header: Unpack[QueryHeader]
     ) -> Query:
         """Return a query about signs of pairs, by default of the pool; ``centres`` in units of 1 / `CENTRE_UNIT`."""
-        pool = self.pool(terms["public_seed"]) if pool is None else pool
-        return query_of(self.pairs, self.items, terms, pool=pool, centres=centres)
+        pool = self.pool(header["public_seed"]) if pool is None else pool
+        return query_of(self.pairs, self.items, header, pool=pool, centres=centres)
 
-    def turned(self, tables: Tables, **terms: Unpack[RoundTerms]) -> Query:
+    def turned(self, tables: Tables, **header: Unpack[QueryHeader]) -> Query:
         """Return a query about turned signs."""
         arrays = {name: getattr(tables, name) for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED)}
-        return query_of(self.name, self.items, terms, parameters={LEVELS: float(SENSING_LEVELS)}, arrays=arrays)
+        return query_of(self.name, self.items, header, parameters={LEVELS: float(SENSING_LEVELS)}, arrays=arrays)
 
-    def of_turned(self, **terms: Unpack[RoundTerms]) -> Query:
+    def of_turned(self, **header: Unpack[QueryHeader]) -> Query:
         """Return a query about turned signs such as rounds may ask, where nothing is known: for checks."""
         guess = np.zeros((4, self.items), np.int32)
         guess[[0, 3], ::2], guess[[1, 2], ::2] = -3, 3
@@ -130,7 +130,7 @@ class AnchorSensing:
         sensed = np.resize(np.array([0, 10, 10, 16], np.int32), self.items)
         none = np.zeros(2, np.int32)
         tables = Tables(prior=none, guess=guess, counts=counts, lean=none, sensed=sensed)
-        return self.turned(tables, **terms)
+        return self.turned(tables, **header)
 
 
 class TurnedQuery(NamedTuple):
@@ -223,11 +223,11 @@ def _paired_bit(
     pool, count, nothing = tables.centres.size, 0, int32(np.iinfo(np.int32).min)
     values[:] = nothing
     for at in range(opinions.starts[device], opinions.starts[device + 1]):
-        place = opinions.places[at]
-        values[place] = (tables.unit if opinions.likes[at] else -tables.unit) - tables.centres[place]
-    for place in range(pool):
-        rated_places[count] = place
-        count += values[place] != nothing
+        index = opinions.places[at]
+        values[index] = (tables.unit if opinions.likes[at] else -tables.unit) - tables.centres[index]
+    for index in range(pool):
+        rated_places[count] = index
+        count += values[index] != nothing
     total, lane, word = int64(0), int64(-1), uint64(0)
     for first in range(count - 1):
         i = rated_places[first]
@@ -275,9 +275,9 @@ class PairSigns(OneBit):
     def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
         assert query.pool is not None
         tables = PairQuery(*centres_of(query))
-        public, own, bits = coins.streams(query), coins.choices(), np.empty(coins.devices, np.uint8)
+        public, choices, bits = coins.streams(query), coins.choices(), np.empty(coins.devices, np.uint8)
         for tile, opinions in ratings.tiles(places_in(query.pool, ratings.items)):
-            paired_bits(opinions, public[tile], own[tile], tables, bits[tile])
+            paired_bits(opinions, public[tile], choices[tile], tables, bits[tile])
         return Sketch(bits[:, None])
 
     def count(self, query: Query, release: Release) -> AnchorStatistic:
@@ -366,9 +366,9 @@ class Anchor(OneBit):
     def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
         prior, guess, counts, lean, sensed = (query.arrays[name] for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED))
         tables = TurnedQuery(prior, guess, counts, lean, sensed, level_bits(int(query.parameters[LEVELS])))
-        public, own, bits = coins.streams(query), coins.choices(), np.empty(coins.devices, np.uint8)
+        public, choices, bits = coins.streams(query), coins.choices(), np.empty(coins.devices, np.uint8)
         for tile, opinions in ratings.tiles(np.arange(ratings.items, dtype=np.int32)):
-            turned_bits(opinions, public[tile], own[tile], tables, bits[tile])
+            turned_bits(opinions, public[tile], choices[tile], tables, bits[tile])
         return Sketch(bits[:, None])
 
     def count(self, query: Query, release: Release) -> AnchorStatistic:

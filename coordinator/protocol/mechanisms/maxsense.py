@@ -26,7 +26,7 @@ from coordinator.protocol.mechanism import (
     DeviceRatings,
     Mechanism,
     OneBit,
-    RoundTerms,
+    QueryHeader,
     Sketch,
     Theta,
     World,
@@ -69,11 +69,16 @@ class MaxSense(OneBit):
         return everywhere if pool is None else min(everywhere * world.items / pool.size, 0.5)
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         """Return the query of one round; ``pool`` holds the items that are sensed, by default all."""
         some = None if pool is None or pool.size == world.items else pool
-        return query_of(self.name, world.items, terms, parameters={"sensing": self._sensing(world, some)}, pool=some)
+        return query_of(self.name, world.items, header, parameters={"sensing": self._sensing(world, some)}, pool=some)
 
     def check(self, query: Query) -> None:
         sensing_of(query)
@@ -254,10 +259,15 @@ class MultiMaxSense(Mechanism):
         return multi_maxsense_moments(world.block, set_size=size, questions=questions, epsilon=epsilon)
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         parameters, questions = {"set_size": self.set_size(world)}, self.most_questions(world)
-        return query_of(self.name, world.items, terms, questions=questions, parameters=parameters)
+        return query_of(self.name, world.items, header, questions=questions, parameters=parameters)
 
     def check(self, query: Query) -> None:
         require_whole_parameter(query, "set_size", query.items)

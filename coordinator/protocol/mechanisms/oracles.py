@@ -33,7 +33,7 @@ from coordinator.protocol.mechanism import (
     DeviceRatings,
     Mechanism,
     PackedMechanism,
-    RoundTerms,
+    QueryHeader,
     Sketch,
     World,
     check_shape,
@@ -98,16 +98,21 @@ class Frequencies(Mechanism):
         return {}
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         """Return the query of one round about the items of ``pool``, by default all."""
         pool_items = world.items if pool is None else pool.size
         if self.sides == 1 and pool_items < world.items:
             remedy = "for pools choose sign, or oue with told rated"
             raise InputError(f"{self.name} asks of what a device liked about all items together; {remedy}")
-        parameters = {SIDES: self.sides, **self.sizes(self.sides * pool_items + 1, world, terms["epsilon"])}
+        parameters = {SIDES: self.sides, **self.sizes(self.sides * pool_items + 1, world, header["epsilon"])}
         some = None if pool_items == world.items else pool
-        draft = query_of(self.name, world.items, terms, parameters=parameters, pool=some)
+        draft = query_of(self.name, world.items, header, parameters=parameters, pool=some)
         return replace(draft, questions=self.question_range(draft).stop - 1, answer_bits=self.answer_bits(draft))
 
     def check(self, query: Query) -> None:
@@ -217,7 +222,7 @@ class Grr(Oracle):
     def reports(self, query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + K - 1)`` and ``q = 1 / (e^eps + K - 1)``, as the channel has them."""
         channel = self.channel(query)
-        return Rates(channel.own / COIN, channel.other / COIN, both=0.0)
+        return Rates(channel.same / COIN, channel.other / COIN, both=0.0)
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices named each value."""
@@ -249,8 +254,8 @@ class Oue(PackedMechanism, Oracle):
 
     def reports(self, query: Query) -> Rates:
         """Return ``p = 1/2`` and ``q = 1 / (e^eps + 1)``, as the channel has them."""
-        own, other = self.channel(query).rates
-        return Rates(float(own), float(other))
+        same, other = self.channel(query).rates
+        return Rates(float(same), float(other))
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices have a 1 for each value."""
@@ -302,7 +307,7 @@ class Olh(Oracle):
 
     def reports(self, query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + g - 1)``, as the channel has it, and ``q = 1 / g``."""
-        return Rates(self.channel(query).own / COIN, 1 / int(query.parameters[BUCKETS]))
+        return Rates(self.channel(query).same / COIN, 1 / int(query.parameters[BUCKETS]))
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices reported the bucket of each value, hashing all values as each of them does."""
@@ -357,7 +362,7 @@ class Hadamard(Oracle):
 
     def reports(self, query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + 2^t - 1)``, as the channel has it, and ``q = 2^-t``."""
-        return Rates(self.channel(query).own / COIN, 1 / (1 << int(query.parameters[ROWS])))
+        return Rates(self.channel(query).same / COIN, 1 / (1 << int(query.parameters[ROWS])))
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices reported the signs of each value, by one transform of the sums of rows and products.
@@ -400,7 +405,7 @@ class Subsets(PackedMechanism, Frequencies):
             size = self.subset_size
             raise InputError(f"chosen is {size}; it must be at most the number of items, {world.items}")
 
-    def own(self, query: Query) -> int:
+    def set_size(self, query: Query) -> int:
         """Return the values of every device's set."""
         return 1
 
@@ -413,10 +418,12 @@ class Subsets(PackedMechanism, Frequencies):
 
     def channel(self, query: Query) -> SubsetChannel:
         subset_size = int(query.parameters[CHOSEN])
-        return subset_channel(query.epsilon, values=self.values(query), padded=self.own(query), subset_size=subset_size)
+        return subset_channel(
+            query.epsilon, values=self.values(query), padded=self.set_size(query), subset_size=subset_size
+        )
 
     def levels(self, query: Query) -> amplification.TwoLevels:
-        return amplification.subset_levels(self.values(query), self.own(query), int(query.parameters[CHOSEN]))
+        return amplification.subset_levels(self.values(query), self.set_size(query), int(query.parameters[CHOSEN]))
 
     def packed(self, private: Bits2 | Indices2, query: Query, coins: DeviceCoins) -> Bits:
         return release_subsets(private.view(np.int32), self.channel(query), coins)
@@ -424,13 +431,13 @@ class Subsets(PackedMechanism, Frequencies):
     def reports(self, query: Query) -> Rates:
         """Return how often a subset holds a value of the device's own, and another one, as the channel has it."""
         channel = self.channel(query)
-        own, other = channel.rates
-        if own - other < FAINT * other:
+        same, other = channel.rates
+        if same - other < FAINT * other:
             raise InputError(
                 f"chosen is {channel.subset_size} of {channel.values} values, which tells next to nothing of a set of "
                 f"{channel.padded}; choose fewer, or pad less"
             )
-        return Rates(float(own), float(other), both=float(channel.both / other**2) if other else 0.0)
+        return Rates(float(same), float(other), both=float(channel.both / other**2) if other else 0.0)
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices named each value, dummies behind what is asked about."""
@@ -444,7 +451,7 @@ class Subsets(PackedMechanism, Frequencies):
     def sized(self, query: Query, devices: int, delta: float) -> Self:
         """Return the settings with as many values as a report should name behind a shuffler; see `amplified`."""
         assert query.epsilon is not None  # a shuffler amplifies a finite one
-        padded, epsilon = self.own(query), float(query.epsilon)
+        padded, epsilon = self.set_size(query), float(query.epsilon)
         values = {"items": self.values(query) - padded, "padded": padded, "devices": max(devices, 1)}
         best = amplification.rough_set(**values, epsilon=epsilon, delta=delta, share=SHARE)
         sizes = {CHOSEN: best.subset_size, PADDED: int(query.parameters.get(PADDED, 0))}
@@ -458,8 +465,8 @@ class Subsets(PackedMechanism, Frequencies):
         """
         if query.epsilon is None:
             return query
-        own = self.own(query)
-        best = _best_set(self.values(query) - own, own, query.epsilon, max(devices, 1), delta, share)
+        size = self.set_size(query)
+        best = _best_set(self.values(query) - size, size, query.epsilon, max(devices, 1), delta, share)
         parameters = {**query.parameters, CHOSEN: float(best.subset_size)}
         local = replace(query, epsilon=best.local_epsilon, parameters=parameters)
         return replace(local, questions=self.question_range(local).start, answer_bits=self.answer_bits(local))

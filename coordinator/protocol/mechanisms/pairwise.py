@@ -24,7 +24,7 @@ from coordinator.protocol.mechanism import (
     DeviceCoins,
     DeviceRatings,
     OneBit,
-    RoundTerms,
+    QueryHeader,
     Sketch,
     World,
     query_of,
@@ -95,9 +95,14 @@ class Pairwise(OneBit):
         check_items(world.items)
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
-        return query_of(self.query_name(), world.items, terms)
+        return query_of(self.query_name(), world.items, header)
 
     def check(self, query: Query) -> None:
         if query.items < 2:
@@ -127,7 +132,7 @@ class PairwiseOfRated(Pairwise):
     """The pair is drawn among the items that the device rated, and the release names it; with fewer it is silent."""
 
     title = ""
-    promise = "epsilon-local differential privacy of how a device rated its items; which items it rated is public"
+    guarantee = "epsilon-local differential privacy of how a device rated its items; which items it rated is public"
     names_rated = True
 
     @property

@@ -32,7 +32,7 @@ from coordinator.protocol.mechanism import (
     DeviceCoins,
     DeviceRatings,
     Mechanism,
-    RoundTerms,
+    QueryHeader,
     Sketch,
     World,
     check_shape,
@@ -136,11 +136,16 @@ class Rappor(Mechanism):
         return bits // hashes * hashes
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         bits = self._bits(world)
         parameters = {HASHES: float(self.filter_hashes), FILTER_BITS: float(bits)}
-        return query_of(self.name, world.items, terms, parameters=parameters, questions=bits)
+        return query_of(self.name, world.items, header, parameters=parameters, questions=bits)
 
     def check(self, query: Query) -> None:
         hashes = require_whole_parameter(query, HASHES, MOST_HASHES)

@@ -33,7 +33,7 @@ from coordinator.protocol.mechanism import (
     DeviceCoins,
     DeviceRatings,
     Opinions,
-    RoundTerms,
+    QueryHeader,
     Sketch,
     World,
     check_shape,
@@ -111,54 +111,54 @@ def liked_sets(query: Query, ratings: DeviceRatings, coins: DeviceCoins, *, rang
     # With ``ranges`` above 0, a device's set is the range that the number of its likes in the pool is in, shape
     # (devices, 1); see `ranges_of`.
     places, streams = places_in(pool_of(query), ratings.items), coins.sketch()
-    own = np.empty((coins.devices, int(query.parameters[PADDED])), np.int32)
+    values = np.empty((coins.devices, int(query.parameters[PADDED])), np.int32)
     for tile, opinions in ratings.tiles(places, only_likes=True):
-        _fill_sets(opinions, streams[tile], pool_size(query), ranges, own[tile])
-    return own
+        _fill_sets(opinions, streams[tile], pool_size(query), ranges, values[tile])
+    return values
 
 
 @compiled
 def liked_pairs(sets: Indices2, items: int) -> Indices2:
     """Return the pairs of each device's set, int32, padded to as many as a set without dummies has."""
     # Shapes: ``sets`` (devices, w).
-    own = np.empty((len(sets), sets.shape[1] * (sets.shape[1] - 1) // 2), np.int32)
+    values = np.empty((len(sets), sets.shape[1] * (sets.shape[1] - 1) // 2), np.int32)
     for k in range(len(sets)):
         count = 0
-        for place in range(sets.shape[1]):
-            for partner in range(place):
-                smaller, larger = min(sets[k, place], sets[k, partner]), max(sets[k, place], sets[k, partner])
+        for index in range(sets.shape[1]):
+            for partner in range(index):
+                smaller, larger = min(sets[k, index], sets[k, partner]), max(sets[k, index], sets[k, partner])
                 if larger < items:
-                    own[k, count] = smaller * (2 * items - smaller - 1) // 2 + larger - smaller - 1
+                    values[k, count] = smaller * (2 * items - smaller - 1) // 2 + larger - smaller - 1
                     count += 1
-        for dummy in range(own.shape[1] - count):
-            own[k, count + dummy] = items * (items - 1) // 2 + dummy
-    return own
+        for dummy in range(values.shape[1] - count):
+            values[k, count + dummy] = items * (items - 1) // 2 + dummy
+    return values
 
 
 @borrowing
-def _keep(coins: np.uint64, liked: Counts, count: int, dummies: int, ranges: int, own: Indices) -> None:
+def _keep(coins: np.uint64, liked: Counts, count: int, dummies: int, ranges: int, values: Indices) -> None:
     """Write a device's set: a uniform subset of its likes if there are too many, else all of them and dummies."""
     if ranges:
-        own[0] = 0
-        while count >> own[0] and own[0] < ranges - 1:
-            own[0] += 1
+        values[0] = 0
+        while count >> values[0] and values[0] < ranges - 1:
+            values[0] += 1
         return
-    for place in range(own.size):
-        if place >= count:
-            own[place] = dummies + place - count
+    for index in range(values.size):
+        if index >= count:
+            values[index] = dummies + index - count
             continue
-        if count > own.size:
-            swap = place + below(coins, place, count - place)
-            liked[place], liked[swap] = liked[swap], liked[place]
-        own[place] = liked[place]
+        if count > values.size:
+            swap = index + below(coins, index, count - index)
+            liked[index], liked[swap] = liked[swap], liked[index]
+        values[index] = liked[index]
 
 
 @compiled
-def _fill_sets(opinions: Opinions, coins: Words, pool_size: int, ranges: int, own: Indices2) -> None:
+def _fill_sets(opinions: Opinions, coins: Words, pool_size: int, ranges: int, values: Indices2) -> None:
     """Write devices' sets; ``coins`` holds a private stream a device."""
-    for k in range(len(own)):
+    for k in range(len(values)):
         liked = opinions.places[opinions.starts[k] : opinions.starts[k + 1]]
-        _keep(coins[k], liked, liked.size, pool_size, ranges, own[k])
+        _keep(coins[k], liked, liked.size, pool_size, ranges, values[k])
 
 
 Step = tuple[str, float]  # A group, and its share of the devices; the last group has all that are left
@@ -184,27 +184,27 @@ class GroupedSets(ABC):
         """The groups in the order in which they are asked."""
 
     @abstractmethod
-    def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
+    def question(self, group: str, earlier: GroupStatistic | None, **header: Unpack[QueryHeader]) -> Query:
         """Return the query of a group, which follows from the answers of earlier ones."""
 
     def group_ends(self, devices: int) -> tuple[int, ...]:
         """Return where the groups of so many devices end, in order; the first groups have at least a device each."""
         shares = accumulate(share for _, share in self.steps[:-1])
-        ends = (max(place, round(share * devices)) for place, share in enumerate(shares, 1))
+        ends = (max(group, round(share * devices)) for group, share in enumerate(shares, 1))
         return (*(min(end, devices) for end in ends), devices)
 
-    def of_numbers(self, *, pool: Indices | None = None, **terms: Unpack[RoundTerms]) -> Query:
+    def of_numbers(self, *, pool: Indices | None = None, **header: Unpack[QueryHeader]) -> Query:
         """Return a query about how many items of ``pool`` a device likes, by default of all."""
-        return self._query_of(terms, pool, (0, 1, 1))
+        return self._query_of(header, pool, (0, 1, 1))
 
     def likes(
         self, group: str, statistic: GroupStatistic, epsilon: Epsilon, pool: Indices | None = None
     ) -> tuple[float, ...]:
         """Return the shares of devices that like 0, 1, ... items of a pool, by a group's answers."""
         query = self.of_numbers(round_number=0, public_seed=bytes(16), epsilon=epsilon, pool=pool)
-        own, other = map(float, Pairs().channel(query).rates)
+        same, other = map(float, Pairs().channel(query).rates)
         pool_items = self.items if pool is None else pool.size
-        return tuple(number_shares(range_shares(statistic.of(group).sums, own, other), pool_items).tolist())
+        return tuple(number_shares(range_shares(statistic.of(group).sums, same, other), pool_items).tolist())
 
     def _of_items(
         self, likes: tuple[float, ...], pool_items: int, epsilon: Epsilon, padded: int, subset_size: int
@@ -215,10 +215,10 @@ class GroupedSets(ABC):
         rated = min(self.rated, pool_items)
         return 1, *best_sizes(pool_items, rated=rated, epsilon=epsilon, padded=padded, subset_size=subset_size)
 
-    def _query_of(self, terms: RoundTerms, pool: Indices | None, sizes: tuple[int, int, int]) -> Query:
+    def _query_of(self, header: QueryHeader, pool: Indices | None, sizes: tuple[int, int, int]) -> Query:
         """Return a query; ``sizes`` are items that make up a value, values of a device's set, and of a release."""
         parameters = {SIDES: 1.0, **dict(zip((TOGETHER, PADDED, CHOSEN), map(float, sizes), strict=True))}
-        query = query_of(self.name, self.items, terms, parameters=parameters, pool=pool)
+        query = query_of(self.name, self.items, header, parameters=parameters, pool=pool)
         pairs = Pairs()
         return replace(query, questions=pairs.question_range(query).start, answer_bits=pairs.answer_bits(query))
 
@@ -237,16 +237,16 @@ class CountedSet(GroupedSets):
         """A group that reports numbers of likes, and all others."""
         return (SIZED, self.counted_group), (RANKED, 1 - self.counted_group)
 
-    def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
+    def question(self, group: str, earlier: GroupStatistic | None, **header: Unpack[QueryHeader]) -> Query:
         (sized, _), _ = self.steps
         if earlier is None or group == sized:
-            return self.of_numbers(**terms)
-        likes = self.likes(sized, earlier, terms["epsilon"])
-        return self.query(**terms, likes=likes)
+            return self.of_numbers(**header)
+        likes = self.likes(sized, earlier, header["epsilon"])
+        return self.query(**header, likes=likes)
 
-    def query(self, *, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]) -> Query:
+    def query(self, *, likes: tuple[float, ...] = (), **header: Unpack[QueryHeader]) -> Query:
         """Return a query about all items; ``likes`` are shares of devices that like 0, 1, ... of them, if known."""
-        return self._query_of(terms, None, self._of_items(likes, self.items, terms["epsilon"], 0, self.subset_size))
+        return self._query_of(header, None, self._of_items(likes, self.items, header["epsilon"], 0, self.subset_size))
 
 
 TYPICAL_LIKES = 20
@@ -327,34 +327,36 @@ class LikedPairs(GroupedSets):
             return None
         return ranked_first(statistic.ranked[: self.items], self.top)
 
-    def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
+    def question(self, group: str, earlier: GroupStatistic | None, **header: Unpack[QueryHeader]) -> Query:
         pool = None if earlier is None or group in (SIZED, RANKED) else self.most_liked(earlier)
         if group in (SIZED, SIZED_TOP):
-            return self.of_numbers(**terms, pool=pool)
+            return self.of_numbers(**header, pool=pool)
         likes: tuple[float, ...] = ()
         if self.counted_group and earlier is not None:
-            likes = self.likes(SIZED if pool is None else SIZED_TOP, earlier, terms["epsilon"], pool)
-        return (self.query if group == PAIRED else self.of_items)(**terms, pool=pool, likes=likes)
+            likes = self.likes(SIZED if pool is None else SIZED_TOP, earlier, header["epsilon"], pool)
+        return (self.query if group == PAIRED else self.of_items)(**header, pool=pool, likes=likes)
 
     def query(
-        self, *, pool: Indices | None = None, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]
+        self, *, pool: Indices | None = None, likes: tuple[float, ...] = (), **header: Unpack[QueryHeader]
     ) -> Query:
         """Return a query about the pairs of ``pool``, by default of the first M items, sized by shares of ``likes``."""
         if pool is None and self.ranks_first:
             pool = np.arange(self.top, dtype=np.int32)
-        padded, subset_size = self._sizes(likes, terms["epsilon"]) if likes else (self.device_likes, self.subset_size)
-        pairs, own = pairs_of(self.top), pairs_of(padded)
-        subset_size = subset_size or best_subset(pairs + own, own=own, epsilon=terms["epsilon"], share=own / pairs / 2)
-        return self._query_of(terms, pool, (2, padded, subset_size))
+        padded, subset_size = self._sizes(likes, header["epsilon"]) if likes else (self.device_likes, self.subset_size)
+        pairs, size = pairs_of(self.top), pairs_of(padded)
+        subset_size = subset_size or best_subset(
+            pairs + size, set_size=size, epsilon=header["epsilon"], share=size / pairs / 2
+        )
+        return self._query_of(header, pool, (2, padded, subset_size))
 
     def of_items(
-        self, *, pool: Indices | None = None, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]
+        self, *, pool: Indices | None = None, likes: tuple[float, ...] = (), **header: Unpack[QueryHeader]
     ) -> Query:
         """Return a query about single items, by default all; where pairs of them follow, devices keep as many likes."""
         pool_items, padded = self.items if pool is None else pool.size, 0
         if pool_items == self.top:
-            padded = self._sizes(likes, terms["epsilon"])[0] if likes else self.device_likes
-        return self._query_of(terms, pool, self._of_items(likes, pool_items, terms["epsilon"], padded, 0))
+            padded = self._sizes(likes, header["epsilon"])[0] if likes else self.device_likes
+        return self._query_of(header, pool, self._of_items(likes, pool_items, header["epsilon"], padded, 0))
 
     def _sizes(self, likes: tuple[float, ...], epsilon: Epsilon) -> tuple[int, int]:
         """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""
@@ -377,11 +379,11 @@ class Sets(Subsets):
         """Return the values that are no dummies: items that are asked about."""
         return pool_size(query)
 
-    def own(self, query: Query) -> int:
+    def set_size(self, query: Query) -> int:
         return int(query.parameters[PADDED])
 
     def values(self, query: Query) -> int:
-        return self.named(query) + self.own(query)
+        return self.named(query) + self.set_size(query)
 
     def value_shares(self, query: Query, people: People) -> tuple[Floats, None]:
         """Return the probabilities that an item is in a person's set: of l likes each is with ``min(1, w / l)``."""
@@ -432,9 +434,9 @@ class Pairs(Sets):
         """Return the values that are no dummies."""
         return (ranges_of, int, pairs_of)[together(query)](pool_size(query))
 
-    def own(self, query: Query) -> int:
+    def set_size(self, query: Query) -> int:
         """Return the values of every device's set."""
-        likes = super().own(query)
+        likes = super().set_size(query)
         return pairs_of(likes) if together(query) == 2 else likes
 
     def values(self, query: Query) -> int:
@@ -574,10 +576,10 @@ class Set(Sets):
 
     def sizes(self, values: int, world: World, epsilon: Epsilon) -> Mapping[str, float]:
         """Return the sizes of sets and subsets."""
-        own, subset_size = best_sizes(
+        size, subset_size = best_sizes(
             values - 1, rated=world.rated, epsilon=epsilon, padded=self.padded, subset_size=self.subset_size
         )
-        return {PADDED: own, CHOSEN: subset_size}
+        return {PADDED: size, CHOSEN: subset_size}
 
     def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
         """Return each device's set, of as many values."""

@@ -32,7 +32,7 @@ from coordinator.protocol.mechanism import (
     DeviceRatings,
     Mechanism,
     Opinions,
-    RoundTerms,
+    QueryHeader,
     Sketch,
     World,
     check_shape,
@@ -95,16 +95,16 @@ def count_agreements(query: Query, streams: Words, bits: Bits2, answered: Bools)
 @compiled
 def add_signs(opinions: Opinions, public: Words, centres: Indices, unit: int, sums: Indices2) -> None:
     """Write devices' sums, int32, shape (devices, sign vectors); ``public`` holds their streams."""
-    # A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place, under the place's sign; no
+    # A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's index, under the index's sign; no
     # branch follows a coin.
-    words = -(-centres.size // 64)
+    width = -(-centres.size // 64)
     for k in range(len(sums)):
         for vector in range(sums.shape[1]):
             total = int64(0)
             for at in range(opinions.starts[k], opinions.starts[k + 1]):
-                place = opinions.places[at]
-                value = unit * (2 * int64(opinions.likes[at]) - 1) - centres[place]
-                total += value * (2 * int64(sign_bit(public[k], vector * words, place)) - 1)
+                index = opinions.places[at]
+                value = unit * (2 * int64(opinions.likes[at]) - 1) - centres[index]
+                total += value * (2 * int64(sign_bit(public[k], vector * width, index)) - 1)
             sums[k, vector] = total
 
 
@@ -122,11 +122,11 @@ def _choose(sums: Indices2, best: Bools, streams: Words, best_count: int) -> tup
         if not best[k]:
             rank = best_count + int64(below(streams[k], int64(1), 2 * vectors - best_count))
         for a in range(vectors):  # insertion sort, the largest first
-            size, place = abs(sums[k, a]), a
-            while place > 0 and sizes[place - 1] < size:
-                sizes[place] = sizes[place - 1]
-                place -= 1
-            sizes[place] = size
+            size, index = abs(sums[k, a]), a
+            while index > 0 and sizes[index - 1] < size:
+                sizes[index] = sizes[index - 1]
+                index -= 1
+            sizes[index] = size
         target = sizes[rank] if rank < vectors else -sizes[2 * vectors - 1 - rank]
         tied = 0
         for a in range(vectors):
@@ -177,7 +177,12 @@ class Sign(Mechanism):
             raise InputError(f"vectors is {self.vectors}; give a power of two, 1 to {MOST_VECTORS}")
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         """Return the query of one round; ``pool`` holds the items that have signs, by default all."""
         centres = None
@@ -185,11 +190,11 @@ class Sign(Mechanism):
             centres = np.rint(np.clip(expected, -1, 1) * CENTRE_UNIT).astype(np.int32)
         items = np.arange(world.items, dtype=np.int32) if pool is None else pool
         best = optimal_best_count(
-            items.size, items=world.items, rated=world.rated, vectors=self.vectors, epsilon=terms["epsilon"]
+            items.size, items=world.items, rated=world.rated, vectors=self.vectors, epsilon=header["epsilon"]
         )
         parameters, bits = {"vectors": self.vectors, "kept": best}, answer_bits(self.vectors)
         return query_of(
-            self.name, world.items, terms, parameters=parameters, pool=items, answer_bits=bits, centres=centres
+            self.name, world.items, header, parameters=parameters, pool=items, answer_bits=bits, centres=centres
         )
 
     def check(self, query: Query) -> None:

@@ -29,7 +29,7 @@ from coordinator.protocol.mechanism import (
     DeviceCoins,
     DeviceRatings,
     Mechanism,
-    RoundTerms,
+    QueryHeader,
     Sketch,
     World,
     query_of,
@@ -74,7 +74,7 @@ PROMISES = {
 
 
 @lru_cache(maxsize=256)
-def dose(epsilon: Epsilon, delta: float, changes: int, *, devices: bool) -> float:
+def noise_scale(epsilon: Epsilon, delta: float, changes: int, *, devices: bool) -> float:
     """Return the deviation of a dose of noise that keeps (epsilon, delta), on a public grid; 0 for Laplace noise.
 
     Parameters
@@ -90,7 +90,7 @@ def dose(epsilon: Epsilon, delta: float, changes: int, *, devices: bool) -> floa
     Examples
     --------
     >>> from fractions import Fraction
-    >>> round(dose(Fraction(1), 1e-6, 100, devices=False), 2)
+    >>> round(noise_scale(Fraction(1), 1e-6, 100, devices=False), 2)
     42.25
     """
     if epsilon is None or not delta:
@@ -131,7 +131,7 @@ class SharedVector(Mechanism):
     """A vector of zeros and ones that a device gives in shares alone; two servers publish the noisy sum."""
 
     shares = True
-    promise = PROMISES[REPLACE]
+    guarantee = PROMISES[REPLACE]
     parameters = frozenset({PADDED, DELTA, CHANGES, DEVIATION, HONEST, LEAST_ANSWERS})
     decoders = ("totals",)
     trust = TWO_SERVERS
@@ -176,12 +176,12 @@ class SharedVector(Mechanism):
         return {
             DELTA: 0.0 if epsilon is None else delta,
             CHANGES: float(changes),
-            DEVIATION: dose(epsilon, delta, changes, devices=honest > 0),
+            DEVIATION: noise_scale(epsilon, delta, changes, devices=honest > 0),
             HONEST: float(honest),
             LEAST_ANSWERS: float(least_answers),
         }
 
-    def promise_under(self, neighbours: str) -> str:
+    def guarantee_under(self, neighbours: str) -> str:
         """Return the promise under the relation that the noise is calibrated for."""
         return PROMISES[neighbours]
 
@@ -307,7 +307,7 @@ class SharedVector(Mechanism):
             return None
         most, (honest, _) = self.likes_counted(world), self.honest_devices(world)
         changes = self.changes(most)
-        one_dose = dose(epsilon, delta, changes, devices=honest > 0)
+        one_dose = noise_scale(epsilon, delta, changes, devices=honest > 0)
         deviation = noise_deviation(epsilon, changes, one_dose, honest=honest, answered=world.users)
         level = BlockPeople.of(world.block).likers(lambda likes: np.minimum(1, most / likes))
         return SumMoments(level=level, noise=deviation**2)
@@ -354,9 +354,9 @@ def pair_places(sets: Indices2, items: int) -> Indices2:
     places = np.full((len(sets), likes * (likes + 1) // 2), -1, np.int32)
     for k in range(len(sets)):
         count = 0
-        for place in range(likes):
-            for partner in range(place + 1):
-                smaller, larger = min(sets[k, place], sets[k, partner]), max(sets[k, place], sets[k, partner])
+        for index in range(likes):
+            for partner in range(index + 1):
+                smaller, larger = min(sets[k, index], sets[k, partner]), max(sets[k, index], sets[k, partner])
                 if larger < items:
                     places[k, count] = smaller * (2 * items - smaller + 1) // 2 + larger - smaller
                 count += 1
@@ -383,13 +383,18 @@ class Totals(SharedVector):
             raise InputError(f"most_likes is {most}; it must lie between 1 and the number of items, {world.items}")
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         """Return the query of the round."""
         most = self.likes_counted(world)
-        parameters = {PADDED: float(most), **self.noise_terms(world, terms["epsilon"], most, world.delta)}
+        parameters = {PADDED: float(most), **self.noise_terms(world, header["epsilon"], most, world.delta)}
         return query_of(
-            self.name, world.items, terms, questions=world.items, answer_bits=8 * WORD_BYTES, parameters=parameters
+            self.name, world.items, header, questions=world.items, answer_bits=8 * WORD_BYTES, parameters=parameters
         )
 
     def width(self, query: Query) -> int:
@@ -448,22 +453,22 @@ class LikedPairTotals:
         """Return the epsilon of the round about likes, and that of the round about pairs."""
         return parts_of(epsilon, self.world.delta, choice=self.items > self.pair_items)
 
-    def of_items(self, **terms: Unpack[RoundTerms]) -> Query:
+    def of_items(self, **header: Unpack[QueryHeader]) -> Query:
         """Return the query about likes of all items."""
-        return self._query(terms, None, 1, self.likes)
+        return self._query(header, None, 1, self.likes)
 
-    def query(self, *, pool: Indices | None = None, **terms: Unpack[RoundTerms]) -> Query:
+    def query(self, *, pool: Indices | None = None, **header: Unpack[QueryHeader]) -> Query:
         """Return the query about pairs of ``pool``, by default of the first M items."""
         pool = np.arange(self.pair_items, dtype=np.int32) if pool is None else pool
-        return self._query(terms, pool, 2, with_diagonal(self.likes))
+        return self._query(header, pool, 2, with_diagonal(self.likes))
 
-    def _query(self, terms: RoundTerms, pool: Indices | None, items: int, ones: int) -> Query:
+    def _query(self, header: QueryHeader, pool: Indices | None, items: int, ones: int) -> Query:
         parameters = {PADDED: float(self.likes), TOGETHER: float(items)}
-        noise = self.mechanism.noise_terms(self.world, terms["epsilon"], ones, self.world.delta / 2)
+        noise = self.mechanism.noise_terms(self.world, header["epsilon"], ones, self.world.delta / 2)
         return query_of(
             self.mechanism.name,
             self.items,
-            terms,
+            header,
             pool=pool,
             questions=self.items if pool is None else with_diagonal(pool.size),
             answer_bits=8 * WORD_BYTES,

@@ -26,7 +26,7 @@ from coordinator.protocol.mechanism import (
     DeviceRatings,
     Mechanism,
     PackedMechanism,
-    RoundTerms,
+    QueryHeader,
     Sketch,
     World,
     query_of,
@@ -52,7 +52,7 @@ from coordinator.protocol.trust_models import CURATOR
 class Toy(Mechanism):
     """A toy of open ratings, which is not private."""
 
-    promise = NOT_PRIVATE
+    guarantee = NOT_PRIVATE
     randomizes = False
     private = False
     decoders = ("shares",)
@@ -81,11 +81,16 @@ class ItemQuery(Toy):
         return f"{cls.name}, {yeses} yes{'' if yeses == 1 else 'es'} an item" if yeses else cls.name
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         """Return the query of one round; ``pool`` holds the items still to be learned, by default all."""
         pool = np.arange(world.items, dtype=np.int32) if pool is None else pool
-        return query_of(self.name, world.items, terms, pool=pool)
+        return query_of(self.name, world.items, header, pool=pool)
 
     def sketch(self, query: Query, ratings: DeviceRatings, coins: DeviceCoins) -> Sketch:
         """Return 1 for each device whose rating it is."""
@@ -120,24 +125,24 @@ def revealed_ratings(rated: Likes, mask: Bools) -> Indices2:
 
 def rating_rows(numbers: Indices2, items: int) -> Bits:
     """Return packed bits, device by device: which items were rated, then which were liked."""
-    words = room_for(len(numbers), 2 * items)
-    _set_bits(numbers, items, words)
-    return as_bytes(words, len(numbers), 2 * items)
+    uint64s = room_for(len(numbers), 2 * items)
+    _set_bits(numbers, items, uint64s)
+    return as_bytes(uint64s, len(numbers), 2 * items)
 
 
 @inlined
-def _set_bit(words: Words, place: int) -> None:
-    words[place >> 6] |= uint64(1) << uint64(63 - (place & 63))
+def _set_bit(uint64s: Words, index: int) -> None:
+    uint64s[index >> 6] |= uint64(1) << uint64(63 - (index & 63))
 
 
 @compiled
-def _set_bits(numbers: Indices2, items: int, words: Words) -> None:
+def _set_bits(numbers: Indices2, items: int, uint64s: Words) -> None:
     for k in range(len(numbers)):
         for number in numbers[k]:
             if number != NOTHING:
-                _set_bit(words, 2 * items * k + (number >> 1))
+                _set_bit(uint64s, 2 * items * k + (number >> 1))
                 if number & 1:
-                    _set_bit(words, 2 * items * k + items + (number >> 1))
+                    _set_bit(uint64s, 2 * items * k + items + (number >> 1))
 
 
 class Reveals(PackedMechanism):
@@ -146,7 +151,7 @@ class Reveals(PackedMechanism):
     Source: Banerjee, Hegde, Massoulié, section 1.1 (``full-reveal``); the authors' slides, page 11 (the curator).
     """
 
-    promise = NOT_PRIVATE
+    guarantee = NOT_PRIVATE
     randomizes = False
     parameters = frozenset({"share", "most"})
     policies = (ONE_ROUND,)
@@ -164,11 +169,16 @@ class Reveals(PackedMechanism):
             raise InputError(f"reveal_share is {share}; it must lie in (0, 1]")
 
     def query(
-        self, world: World, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
+        self,
+        world: World,
+        *,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+        **header: Unpack[QueryHeader],
     ) -> Query:
         share, most = self.revealed(world)
         parameters = {"share": share, "most": most}
-        return query_of(self.name, world.items, terms, questions=2 * world.items, parameters=parameters)
+        return query_of(self.name, world.items, header, questions=2 * world.items, parameters=parameters)
 
     def check(self, query: Query) -> None:
         require_whole_parameter(query, "most", query.items)
@@ -232,13 +242,13 @@ Neighbours = Annotated[
 class Curated(Reveals):
     """What devices send to a trusted curator, without noise; the curator adds noise to what it publishes."""
 
-    promise = CURATOR_PROMISES[REPLACE]
+    guarantee = CURATOR_PROMISES[REPLACE]
     decoders = ("totals",)
     trust = CURATOR
 
     neighbours: Neighbours = "replace"
 
-    def promise_under(self, neighbours: str) -> str:
+    def guarantee_under(self, neighbours: str) -> str:
         """Return the promise under the relation that the curator's noise is calibrated for."""
         return CURATOR_PROMISES[neighbours]
 

@@ -55,11 +55,11 @@ def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
         steps = min(math.ceil(16 * math.sqrt(total * chance * (1 - chance))) + 65, total + 1)
         angles = 2 * np.pi / steps * np.arange(steps)
         turn = np.exp(1j * angles)
-        terms = np.exp(-1j * angles * rated) * np.ones((rated + 1, 1))
+        products = np.exp(-1j * angles * rated) * np.ones((rated + 1, 1))
         for factor, size in zip(factors.T, sizes.tolist(), strict=True):
-            terms *= (1 - chance + chance * np.outer(factor, turn)) ** size
+            products *= (1 - chance + chance * np.outer(factor, turn)) ** size
         whole = (np.exp(-1j * angles * rated) * (1 - chance + chance * turn) ** total).sum()
-        transformed = terms.sum(axis=1) / whole
+        transformed = products.sum(axis=1) / whole
     return np.clip(np.fft.ifft(transformed).real, 0, 1)
 
 
@@ -76,21 +76,21 @@ def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, subs
     # f is the probability that an item of the pool is in a set, and v the variance of its estimate at a share of f / 2.
     others = binomial_mass(np.arange(rated), rated - 1, LIKED)
 
-    def noise(own: int, many: int) -> float:
-        share = rated / pool * LIKED * float(others @ np.minimum(1.0, own / np.arange(1, rated + 1)))
-        return _variance(pool + own, own, many, as_float(epsilon), share / 2) / share**2
+    def noise(set_size: int, many: int) -> float:
+        share = rated / pool * LIKED * float(others @ np.minimum(1.0, set_size / np.arange(1, rated + 1)))
+        return _variance(pool + set_size, set_size, many, as_float(epsilon), share / 2) / share**2
 
-    def best_many(own: int) -> int:
-        return subset_size or _lowest(lambda many: noise(own, many), 1, pool)
+    def best_many(set_size: int) -> int:
+        return subset_size or _lowest(lambda many: noise(set_size, many), 1, pool)
 
-    own = padded or _lowest(lambda own: noise(own, best_many(own)), 1, min(rated, pool))
-    return own, best_many(own)
+    set_size = padded or _lowest(lambda set_size: noise(set_size, best_many(set_size)), 1, min(rated, pool))
+    return set_size, best_many(set_size)
 
 
 @lru_cache(maxsize=4096)
-def best_subset(values: int, *, own: int, epsilon: Epsilon, share: float) -> int:
+def best_subset(values: int, *, set_size: int, epsilon: Epsilon, share: float) -> int:
     """Return the size of subsets that estimates a value of such a share with the least noise."""
-    return _lowest(lambda many: _variance(values, own, many, as_float(epsilon), share), 1, values - own)
+    return _lowest(lambda many: _variance(values, set_size, many, as_float(epsilon), share), 1, values - set_size)
 
 
 @lru_cache(maxsize=64)
@@ -109,22 +109,22 @@ def sizes_for(
     # if everybody likes items in proportion to their popularity would be larger where a few like very many, because it
     # is these of whom popular items say least. k has the least noise for the mean share of devices that have a value.
     median = int(np.searchsorted(np.cumsum(likes), MEDIAN))
-    own = padded or max(together, min(median, most, pool))
-    values, named = math.comb(own, together), math.comb(pool, together)
+    set_size = padded or max(together, min(median, most, pool))
+    values, named = math.comb(set_size, together), math.comb(pool, together)
     from scipy.special import binom  # noqa: PLC0415 (settings stand beside what predicts them, and load no scipy)
 
-    mean_values = binom(np.minimum(np.arange(len(likes)), own), together) @ np.array(likes)
+    mean_values = binom(np.minimum(np.arange(len(likes)), set_size), together) @ np.array(likes)
     share = max(float(mean_values), 1e-9) / named
-    return own, subset_size or best_subset(named + values, own=values, epsilon=epsilon, share=share / 2)
+    return set_size, subset_size or best_subset(named + values, set_size=values, epsilon=epsilon, share=share / 2)
 
 
-def _variance(values: int, own: int, subset_size: int, epsilon: float, share: float) -> float:
+def _variance(values: int, set_size: int, subset_size: int, epsilon: float, share: float) -> float:
     """Return the variance of one report's estimate of such a share; see `protocol.channels.SubsetChannel`."""
-    few, more = sorted((own, subset_size))
+    few, more = sorted((set_size, subset_size))
     logs = float(np.log1p(-more / (values - np.arange(few))).sum())
     avoid, meet = math.exp(logs), -math.expm1(logs)
     hit = 1 / (1 + avoid / meet * math.exp(-epsilon))
-    mean, without = subset_size / values, subset_size / (values - own)
+    mean, without = subset_size / values, subset_size / (values - set_size)
     own_share = hit * mean / meet
     other = hit * (mean - avoid * without) / meet + (1 - hit) * without
     rate = other + (own_share - other) * share

@@ -49,7 +49,7 @@ class SecondOrderPublic:
 
     name: str  # Its name in queries and on the command line
     order: int  # Its place where mechanisms are listed
-    promise: str  # What a private device is promised, in words; reports print it
+    guarantee: str  # What a private device is promised, in words; reports print it
     # Which data a promise of differential privacy takes as neighbours, `public_half.REPLACE`; None where there is none
     neighbours: ClassVar[str | None] = None
     private: ClassVar[bool] = True  # False where the release is the completed vector itself
@@ -65,7 +65,7 @@ class SecondOrderPublic:
 
     def promised(self, query: QueryView) -> str:
         """Return what a device is promised that answers a query, in words."""
-        return self.promise
+        return self.guarantee
 
     def require(self, features: ItemFeatures) -> None:
         """Refuse a model that the mechanism cannot be used with."""

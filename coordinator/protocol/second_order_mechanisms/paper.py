@@ -31,12 +31,12 @@ class Pmc(Signs):
 
     name = "pmc"
     order = 20
-    promise = ELEMENT
+    guarantee = ELEMENT
     releases_own_h: ClassVar[bool] = True
 
     def promised(self, query: QueryView) -> str:
         """Return the promise; there is none where the device releases its own h."""
-        return OWN_H if query.own_h else self.promise
+        return OWN_H if query.own_h else self.guarantee
 
     def size(self, features: ItemFeatures, query: QueryView) -> int:
         return packed_size(features) + 8 * query.own_h
@@ -55,7 +55,7 @@ class PmcRr(Pmc):
 
     name = "pmc-rr"
     order = 30
-    promise = f"{ELEMENT}; each bit flipped as under epsilon a bit, m times that for all bits"
+    guarantee = f"{ELEMENT}; each bit flipped as under epsilon a bit, m times that for all bits"
     takes_epsilon = True
     epsilon_of = A_BIT
 
@@ -68,7 +68,7 @@ class Pmd(SecondOrderPublic):
 
     name = "pmd"
     order = 10
-    promise = ELEMENT
+    guarantee = ELEMENT
     needs_scale: ClassVar[bool] = True
 
     def size(self, features: ItemFeatures, query: QueryView) -> int:

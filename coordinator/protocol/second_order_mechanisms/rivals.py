@@ -31,7 +31,7 @@ class Exact(Numbers):
 
     name = "exact"
     order = 70
-    promise = "none: the completed vector itself is released"
+    guarantee = "none: the completed vector itself is released"
     private: ClassVar[bool] = False
 
 
@@ -40,7 +40,7 @@ class Laplace(Numbers):
 
     name = "laplace"
     order = 40
-    promise = "epsilon for one coordinate of the completed vector, m times epsilon for the whole; none a rating"
+    guarantee = "epsilon for one coordinate of the completed vector, m times epsilon for the whole; none a rating"
     neighbours: ClassVar[str | None] = REPLACE
     takes_epsilon = True
     epsilon_of = A_COORDINATE
@@ -57,7 +57,7 @@ class PrivUnit(SecondOrderPublic):
 
     name = "privunit"
     order = 60
-    promise = WHOLE
+    guarantee = WHOLE
     neighbours: ClassVar[str | None] = REPLACE
     takes_epsilon = True
     moment: ClassVar[bool] = True
@@ -91,7 +91,7 @@ class Sslp(Signs):
 
     name = "sslp"
     order = 50
-    promise = WHOLE
+    guarantee = WHOLE
     neighbours: ClassVar[str | None] = REPLACE
     takes_epsilon = True
     needs_range: ClassVar[bool] = True

@@ -14,7 +14,7 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.decoding.posterior import Posterior, fit, joint, on_a_grid
 from coordinator.protocol.decoding.threads import k_means, one_thread
-from coordinator.protocol.mechanism import RoundTerms
+from coordinator.protocol.mechanism import QueryHeader
 from coordinator.protocol.mechanisms.anchor import SENSING_LEVELS, AnchorSensing, Tables
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.moments.sign_moments import pair_contrast
@@ -475,7 +475,7 @@ class TableLearner:
         missing = math.log(self.design.items / self.failure) - np.log((1 - doubt) / doubt)
         return np.asarray(np.maximum(missing, 1.0) / np.maximum(gap**2 / 2, 1e-12))
 
-    def ask(self, belief: TableBelief, *, kind: int | None = None, **header: Unpack[RoundTerms]) -> Query:
+    def ask(self, belief: TableBelief, *, kind: int | None = None, **header: Unpack[QueryHeader]) -> Query:
         """Return the next round's query: about turned signs, or about whether class ``kind`` is guessed."""
         coins = np.random.default_rng(
             int.from_bytes(derive(header["public_seed"], f"anchor round {header['round_number']}"))
@@ -491,7 +491,7 @@ class TableLearner:
         tables = tables if kind is None else guess_tables(tables, kind)
         return self.design.turned(tables, **header)
 
-    def ask_plain(self, **header: Unpack[RoundTerms]) -> Query:
+    def ask_plain(self, **header: Unpack[QueryHeader]) -> Query:
         """Return a query about first-order signs of the pool."""
         tables = plain_tables(self.design.pool(header["public_seed"]), self.design.items, SENSING_LEVELS)
         return self.design.turned(tables, **header)

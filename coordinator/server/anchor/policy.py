@@ -15,7 +15,7 @@ from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.posterior import Posterior, believe, expected_levels, unsure
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import LOW, device_streams, draw
-from coordinator.protocol.mechanism import RoundTerms
+from coordinator.protocol.mechanism import QueryHeader
 from coordinator.protocol.mechanisms.anchor import AnchorSensing, Tables
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
 from coordinator.protocol.moments.sign_moments import sign_contrast
@@ -169,7 +169,7 @@ class TwoClasses:
         )
         return sum(others, start=first)
 
-    def ask(self, belief: Belief, **header: Unpack[RoundTerms]) -> Query:
+    def ask(self, belief: Belief, **header: Unpack[QueryHeader]) -> Query:
         """Return what the next round asks: decided items only serve the guess, open ones are sensed or serve it."""
         decided = belief.posterior.decided(self.failure)
         expected = np.clip(belief.posterior.expected, -SURE, SURE)

@@ -11,7 +11,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.mechanism import InWorld, RoundTerms
+from coordinator.protocol.mechanism import InWorld, QueryHeader
 from coordinator.protocol.mechanisms.oracles import SHARE
 from coordinator.protocol.mechanisms.sets import GroupedSets, LikedPairs, Pairs, ranked_first, together
 from coordinator.protocol.mechanisms.totals import LikedPairTotals
@@ -113,7 +113,7 @@ class ChoiceAndPairs:
         if (number := state.round_number) == self.rounds:
             return None
         parts = self.design.parts(self.epsilon)
-        header = RoundTerms(round_number=number, public_seed=self.public_seed, epsilon=parts[number])
+        header = QueryHeader(round_number=number, public_seed=self.public_seed, epsilon=parts[number])
         if not number:
             return Ask(query=self.design.of_items(**header), first=0, stop=state.devices)
         counts = cast("GroupStatistic", total(state)).ranked

@@ -11,7 +11,7 @@ from coordinator.protocol.coins import derive, round_up
 from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.posterior import Posterior, believe, expected_levels
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanism import InWorld, RoundTerms
+from coordinator.protocol.mechanism import InWorld, QueryHeader
 from coordinator.protocol.messages import Query
 from coordinator.server.design import Design
 from coordinator.server.rounds.state import Ask, ServerState
@@ -124,7 +124,7 @@ class Setting:
         """Allowed probability that any label is wrong."""
         return 1 - self.confidence
 
-    def header(self, state: ServerState) -> RoundTerms:
+    def header(self, state: ServerState) -> QueryHeader:
         """Return what the next round's query has, whatever it asks; an answer takes an exact share of epsilon."""
         epsilon = None if self.epsilon is None else self.epsilon / self.answers_per_device
         return {"round_number": state.round_number, "public_seed": self.public_seed, "epsilon": epsilon}

@@ -122,7 +122,7 @@ RIVALS = FULL, NONE = "full", "none"
 GUARANTEES = {
     FULL: "none: private users' ratings themselves are released",
     NONE: "private devices let nothing out",
-    **{name: part.promise for name, part in second_order_public_halves().items()},
+    **{name: part.guarantee for name, part in second_order_public_halves().items()},
 }
 """What a private device is promised, by mechanism."""
 PRIVATE = 400  # Private devices that answer, as in the paper

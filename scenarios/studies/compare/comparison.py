@@ -128,10 +128,10 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
     def order(self, keys: list[CompareKey]) -> list[CompareKey]:
         """Return units seed by seed, the long ones first, so that processors end together."""
 
-        def place(key: CompareKey) -> tuple[int, int, float]:
+        def urgency(key: CompareKey) -> tuple[int, int, float]:
             return key.seed, LONG.index(key.mechanism) if key.mechanism in LONG else len(LONG), -float(key.public or 0)
 
-        return sorted(keys, key=place)
+        return sorted(keys, key=urgency)
 
     def weight(self, key: CompareKey) -> float:
         """Return how long a unit takes beside others: what learns without noise takes ten times as long."""

@@ -30,13 +30,13 @@ def _rows(design: Settings) -> tuple[RunRow, ...]:
         asks = adapter(custom_of(design))
         make = partial(RunRow, mechanism=name, design=mechanism, has_law=asks.has_law or asks.adds_up)
     else:
-        half: Any = design  # a mechanism with its settings
+        whole: Any = design  # a mechanism with its settings
         settings = design.model_dump(exclude_defaults=True)
-        has_law = half.has_law or half.adds_up
-        name = " ".join((half.name, *(f"{name} {value}" for name, value in settings.items())))
-        make = partial(RunRow, mechanism=name, design=half.name, has_law=has_law)
-        if half.trust != LOCAL:
-            return (make(settings=lambda *_: settings, trust_model=half.trust, approximate=True),)
+        has_law = whole.has_law or whole.adds_up
+        name = " ".join((whole.name, *(f"{name} {value}" for name, value in settings.items())))
+        make = partial(RunRow, mechanism=name, design=whole.name, has_law=has_law)
+        if whole.trust != LOCAL:
+            return (make(settings=lambda *_: settings, trust_model=whole.trust, approximate=True),)
     local = make(settings=lambda *_: settings)
     if not local.has_law:
         return (local,)

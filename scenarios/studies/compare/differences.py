@@ -164,7 +164,7 @@ def _columns(pairs: Sequence[Mapping[str, Difference]], name: str) -> list[dict[
         places = [index for index, of in enumerate(pairs) if metric in of]
         ends = at_once([pairs[index][metric] for index in places]).tolist() if places else []
         by_place = dict(zip(places, ends, strict=True))
-        for index, one in enumerate(columns):
+        for index, values in enumerate(columns):
             numbers = by_place.get(index, (None, None, None))
-            one |= dict(zip((column, f"{column}_low", f"{column}_high"), numbers, strict=True))
+            values |= dict(zip((column, f"{column}_low", f"{column}_high"), numbers, strict=True))
     return columns

@@ -312,12 +312,12 @@ def _take(scores: Floats2, items: Ints, ranks: Ints, starts: Ints, rated: Indice
             rank = ranks[column]
             if size == best.size and value == best[size - 1] and rank > rank_of[size - 1]:
                 continue
-            place = min(size, best.size - 1)
-            while place > 0 and (value > best[place - 1] or (value == best[place - 1] and rank < rank_of[place - 1])):
-                best[place], rank_of[place] = best[place - 1], rank_of[place - 1]
-                lists[row, place] = lists[row, place - 1]
-                place -= 1
-            best[place], rank_of[place], lists[row, place] = value, rank, item
+            index = min(size, best.size - 1)
+            while index > 0 and (value > best[index - 1] or (value == best[index - 1] and rank < rank_of[index - 1])):
+                best[index], rank_of[index] = best[index - 1], rank_of[index - 1]
+                lists[row, index] = lists[row, index - 1]
+                index -= 1
+            best[index], rank_of[index], lists[row, index] = value, rank, item
             size = min(size + 1, best.size)
         for item in mine:
             if item < hidden.size:

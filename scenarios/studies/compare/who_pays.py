@@ -23,8 +23,8 @@ def who_pays(
     all intervals of a column hold at once, as `scenarios.studies.compare.differences.at_once` has it.
     """
     lines = []
-    for one in by:
-        cells = [cell for row, of in zip(rows, groups, strict=True) for cell in _cells(one, row, of, plain)]
+    for grouping in by:
+        cells = [cell for row, of in zip(rows, groups, strict=True) for cell in _cells(grouping, row, of, plain)]
         for column in COLUMNS:
             there = [(line, numbers[column]) for line, numbers in cells if column in numbers]
             names = (column, f"{column}_low", f"{column}_high")

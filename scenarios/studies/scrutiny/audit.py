@@ -11,7 +11,7 @@ from coordinator.protocol.channels import DUST, ROUNDED, Likelihood
 from coordinator.protocol.checked import require_whole
 from coordinator.protocol.custom import Mechanism, admitted
 from coordinator.protocol.errors import InputError
-from scenarios.config.admission import checked_promise
+from scenarios.config.admission import checked_guarantee
 from scenarios.config.mechanism_settings import designs, shared_names
 from scenarios.studies.scrutiny.attacks import (
     attack,
@@ -50,7 +50,7 @@ def local_audit(
     likelihood = isinstance(first.channel, Likelihood) and claimed is not None
     return Audit(
         design=main.label,
-        guarantee=main.public.promise if custom is None else checked_promise(custom, first.query),
+        guarantee=main.public.guarantee if custom is None else checked_guarantee(custom, first.query),
         epsilon=claimed,
         log_ratio=max(ratios, key=float) if len(ratios) == len(every) else None,  # None where one is unknown
         confidence=1 - doubt,

@@ -135,7 +135,7 @@ class SetReports:
     @classmethod
     def of(cls, epsilon: Fraction, items: int, likes: int) -> SetReports:
         """Return reports that name as many values as are best."""
-        return cls(epsilon, items, likes, best_subset(items + likes, own=likes, epsilon=epsilon, share=SHARE))
+        return cls(epsilon, items, likes, best_subset(items + likes, set_size=likes, epsilon=epsilon, share=SHARE))
 
     @property
     def values(self) -> int:

@@ -161,7 +161,7 @@ def _local(groups: Sequence[PeriodGroup], _: AskingPlan, guarantee: HorizonGuara
     made = []
     for group in groups:
         epsilon = guarantee.epsilon * group.share
-        size = best_subset(values, own=guarantee.likes, epsilon=epsilon, share=SHARE)
+        size = best_subset(values, set_size=guarantee.likes, epsilon=epsilon, share=SHARE)
         made.append(_of_sets(group, guarantee, size, epsilon))
     return tuple(made)
 

@@ -48,9 +48,9 @@ def pinned(model: ItemFeatures) -> PrivateCohort:
 @pytest.mark.parametrize("mechanism", second_order_public_halves())
 def test_a_promise_is_no_more_than_there_is(mechanism: str) -> None:
     half = second_order_public_halves()[mechanism]
-    assert half.promise.startswith("none") == (not half.private)
+    assert half.guarantee.startswith("none") == (not half.private)
     if half.private and not half.takes_epsilon:
-        assert "not differential privacy" in half.promise
+        assert "not differential privacy" in half.guarantee
 
 
 @pytest.mark.parametrize("mechanism", second_order_public_halves())
@@ -101,7 +101,7 @@ def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
     assert worlds.answer_of(cohort, 4) == answer
     assert answer is not None
     assert (answer.query_id, answer.model, answer.epsilon) == (query.id, model.digest, Fraction(1, 3))
-    assert answer.guarantee == second_order_public_halves()["pmc-rr"].promise
+    assert answer.guarantee == second_order_public_halves()["pmc-rr"].guarantee
 
 
 def test_another_model_is_refused_and_both_are_named() -> None:

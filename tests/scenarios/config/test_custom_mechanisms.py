@@ -97,7 +97,7 @@ def test_what_cannot_be_gone_through_is_claimed_not_checked() -> None:
     own, checked = admitted_for(mechanisms.Large(), WORLD, epsilon=EPSILON)
     assert (checked.how, own.unchecked) == (UNCHECKED, True)
     query = adapter(own).query(WORLD, round_number=0, public_seed=bytes(16), epsilon=EPSILON)
-    assert check_question(query).promise.endswith("(claimed, not checked)")
+    assert check_question(query).guarantee.endswith("(claimed, not checked)")
     large = World(items=200, rated=RATED, users=USERS, clusters=2, epsilon=EPSILON)
     with pytest.raises(MechanismError, match="method likelihood, round 0: the largest log-ratio"):
         admitted_for(mechanisms.LargeLiar(), large, epsilon=EPSILON)

@@ -103,7 +103,7 @@ def test_a_sampler_is_tried_for_all_private_values() -> None:
     """False alarm of an honest sampler: 1e-9 for each of 4 public coins."""
     own, checked = admitted_for(mechanisms.LocalHashing(), WORLD, epsilon=EPSILON)
     assert checked.how == FOR_SOME == "likelihood checked for 4 public coins, sampler sampled"
-    assert own.promise.endswith(f"({FOR_SOME})")
+    assert own.guarantee.endswith(f"({FOR_SOME})")
     with pytest.raises(
         MechanismError, match=r"method sampler, round 0: its draws differ .* private value 5 gave release"
     ):

@@ -23,7 +23,7 @@ from coordinator.protocol.composition import ShuffledRounds, plan_delta
 from coordinator.protocol.mechanisms import mechanism_of, subsets_of, totals
 from coordinator.protocol.mechanisms.oracles import SHARE
 from coordinator.protocol.mechanisms.sets import Set
-from coordinator.protocol.mechanisms.totals import CHANGES, PairTotals, dose
+from coordinator.protocol.mechanisms.totals import CHANGES, PairTotals, noise_scale
 from coordinator.protocol.messages import Query
 from coordinator.protocol.moments.count_moments import best_subset
 from coordinator.protocol.noise import dummies_delta, least_dummies
@@ -79,7 +79,7 @@ def test_each_of_two_servers_adds_a_full_dose(world: FileWorld, monkeypatch: pyt
         assert {one.simulated for one in every} == {AGGREGATE}
         return np.array([one.popularity for one in every]) - world.popularity
 
-    one = dose(FOUR, DELTA, 2 * LIKES, devices=False)
+    one = noise_scale(FOUR, DELTA, 2 * LIKES, devices=False)
     assert variance_fits(noise(), 2 * one**2)
     stated = ROWS["two-servers: popularity"].advise(world, request(FOUR, users=world.people)).noise
     assert stated == pytest.approx(math.sqrt(2) * one)
@@ -106,11 +106,11 @@ def test_totals_that_change_where_a_person_is_replaced_are_counted(tmp_path: Pat
 
 def expected(name: str, world: FileWorld, users: int, counted_on: int) -> tuple[Floats, Floats]:
     """Mean and deviation of estimates by 'set' or 'subset', for a local epsilon and k computed for another n."""
-    own = LIKES if name == "set" else 1
-    best = best_set(items=ITEMS, padded=own, epsilon=ONE, devices=counted_on, delta=DELTA, share=SHARE)
-    channel = subset_channel(best.local_epsilon, values=ITEMS + own, padded=own, subset_size=best.subset_size)
+    set_size = LIKES if name == "set" else 1
+    best = best_set(items=ITEMS, padded=set_size, epsilon=ONE, devices=counted_on, delta=DELTA, share=SHARE)
+    channel = subset_channel(best.local_epsilon, values=ITEMS + set_size, padded=set_size, subset_size=best.subset_size)
     mine, other = map(float, channel.rates)
-    held = FilePeople(world.fold).likers(lambda likes: np.minimum(1.0, own / likes))
+    held = FilePeople(world.fold).likers(lambda likes: np.minimum(1.0, set_size / likes))
     named = other + (mine - other) * held
     return held, np.sqrt(named * (1 - named) / users) / (mine - other)
 
@@ -444,7 +444,7 @@ def test_likes_that_one_liar_is_worth_are_those_of_the_reference() -> None:
 
     The reference names as many values as are best for that share; the row of the comparison 50, with 2 % more.
     """
-    values = best_subset(9724 + 50, own=50, epsilon=ONE, share=0.139)
+    values = best_subset(9724 + 50, set_size=50, epsilon=ONE, share=0.139)
     asked = replace(request(ONE), settings=Comparison(ratings=Path("none.csv")))
     query = set_query()
     shuffled_query = subsets_of(query).amplified(query, 61_000, asked.delta)

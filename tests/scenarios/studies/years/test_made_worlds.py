@@ -83,10 +83,10 @@ def test_the_local_price_of_splitting() -> None:
     """Information of one answer under epsilon over that of twelve under a twelfth (spec I 4)."""
 
     def information(epsilon: Fraction) -> float:
-        size = best_subset(9744, own=20, epsilon=epsilon, share=0.1)
-        own, other = map(float, subset_channel(epsilon, values=9744, padded=20, subset_size=size).rates)
-        rate = 0.1 * own + 0.9 * other
-        return (own - other) ** 2 / (rate * (1 - rate))
+        size = best_subset(9744, set_size=20, epsilon=epsilon, share=0.1)
+        set_size, other = map(float, subset_channel(epsilon, values=9744, padded=20, subset_size=size).rates)
+        rate = 0.1 * set_size + 0.9 * other
+        return (set_size - other) ** 2 / (rate * (1 - rate))
 
     def ratio(epsilon: str, periods: int) -> float:
         return information(Fraction(epsilon)) / (periods * information(Fraction(epsilon) / periods))
