@@ -14,7 +14,6 @@ from scipy.special import ndtri
 from coordinator.protocol.arrays import Floats
 from scenarios.show.intervals import CONFIDENCE, mean_interval
 
-REACHED = 0.95  # Share of plain popularity's NDCG for which the number of people is reported
 BRACKET, FLANK = 2.0, 4.0
 """How far apart numbers of people may be, in ratio: those between which the height is reached, and those beside."""
 NORMAL = 1.96

@@ -144,12 +144,6 @@ class SketchMoments:
         """``P(S = 1 | i sensed, C(i) = l)``, shape (L,)."""
         return self.answer_rate + self.effect
 
-    def expected_score(self, users: int, decoder: str) -> Floats:
-        """Give the expected score of an item of each cluster."""
-        if _checked(users, decoder) == "paper":
-            return users * self.sensing * self.given_sensed
-        return (users - 1) * self.sensing * self.effect
-
     def score_deviation(self, users: int, decoder: str) -> float:
         """Give the standard deviation of an item's score, around shifts common to all items."""
         # For MaxSense ``sqrt(U p (1-p) q)``; centred ``sqrt(U p (1-p) q (1-q))``.

@@ -73,19 +73,6 @@ class FileWorld:
         keys = np.random.default_rng(int.from_bytes(derive(0, "people evaluated"))).random(self.people)
         return np.sort(people[np.argpartition(keys[people], EVALUATED)[:EVALUATED]])
 
-    def for_lists_of(self, people: Ints) -> FileWorld:
-        """Return the same world with everybody's likes to learn from, and what lists of some people take, alone."""
-        there, train, holdout = np.zeros(self.people, np.bool_), self.fold.train, self.fold.holdout
-        there[people] = True
-        train = train.where(np.repeat(there, train.degrees))
-        holdout = holdout.where(np.repeat(there, holdout.degrees))
-        liked = train.where(train.values)
-        return FileWorld(
-            fold=LikesFold(train=train, liked=self.fold.liked, holdout=holdout),
-            matrix=matrix_of(liked),
-            features=self.features,
-        )
-
     def of(self, people: Ints) -> FileWorld:
         """Return the world of some people alone."""
         fold = self.fold

@@ -320,17 +320,6 @@ def test_of_many_people_a_sample_is_scored_and_said(ratings: Path, monkeypatch: 
     assert line == "lists of 10 people are scored in each split, a random sample of the 36 with a like held out"
 
 
-def test_a_world_for_some_lists_knows_all_likes_and_gives_the_same_lists(ratings: Path) -> None:
-    settings = Comparison(ratings=ratings)
-    whole = world_of(settings, 0)
-    some = whole.fold.evaluated[::3]
-    few, learned = whole.for_lists_of(some), replace(popularity(whole), people=some)
-    assert np.array_equal(few.popularity, whole.popularity)
-    assert few.fold.train.items.size < whole.fold.train.items.size
-    assert score(few, learned, asked(few), features=False) == score(whole, learned, asked(whole), features=False)
-    assert (few.matrix[some] != whole.matrix[some]).nnz == 0
-
-
 @pytest.mark.parametrize("name", ["popularity", "EASE"])
 def test_scoring_people_in_blocks_changes_nothing(name: str, ratings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of, row = world_of(Comparison(ratings=ratings), 0), registered_rows()[f"none: {name}"]
