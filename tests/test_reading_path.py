@@ -18,6 +18,9 @@ STEP = re.compile(r"^\d+\. \*\*`([\w/.]+)`\*\*, `([\w.]+)`", re.MULTILINE)
 BACK = re.compile(r"^(?:The way back is|then) \*\*`([\w/.]+)`\*\*, `([\w.]+)`", re.MULTILINE)
 
 
+NAMED = re.compile(r"`((?:actors|coordinator|scenarios)\.[\w.]+)`")
+
+
 def steps() -> list[tuple[str, str]]:
     """The files and functions of the page, in its order, the way back last."""
     page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
@@ -89,3 +92,10 @@ def test_a_path_in_another_order_is_noticed(calls: list[CodeType]) -> None:
 
 def test_a_script_gets_the_same_job_from_the_public_name() -> None:
     assert function("scenarios.from_python.run") is blindrec.run
+
+
+def test_what_the_page_names_is_there() -> None:
+    named = NAMED.findall((ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8"))
+    assert len(named) > 15
+    for dotted in named:
+        assert function(dotted) is not None
