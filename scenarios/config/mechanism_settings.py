@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from coordinator.protocol.custom import UserClass
 from coordinator.protocol.errors import InputError, name_choices
-from coordinator.protocol.mechanism import FIXED, GROUPS, ONE_ROUND, POSTERIOR, MechanismKind, Settings
+from coordinator.protocol.mechanism import FIXED, GROUPS, ONE_ROUND, POSTERIOR, MechanismKind, Settings, as_kind
 from coordinator.protocol.mechanisms import mechanisms
 from coordinator.protocol.pools import AGREEMENTS
 from coordinator.protocol.trust_models import TWO_SERVERS
@@ -46,7 +46,8 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
 def designs() -> dict[str, MechanismKind]:
     """Return every mechanism by its name, as they are listed."""
     places = {name: rank for rank, name in enumerate(ORDER)}
-    return dict(sorted(mechanisms().items(), key=lambda item: (places.get(item[0], len(places)), item[0])))
+    kinds = {name: as_kind(mechanism) for name, mechanism in mechanisms().items()}
+    return dict(sorted(kinds.items(), key=lambda item: (places.get(item[0], len(places)), item[0])))
 
 
 def variants(mechanism: MechanismKind) -> tuple[dict[str, str], ...]:

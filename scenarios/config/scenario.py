@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, SerializeAsAny, model_validator
 
@@ -402,7 +402,9 @@ class Scenario(AttackSettings, TrustSettings, AdviceSettings):
     @property
     def mechanism(self) -> MechanismKind:
         """The kind of the mechanism that its settings are of."""
-        return self.settings.custom_kind if isinstance(self.settings, CustomSettings) else type(self.settings)
+        if isinstance(self.settings, CustomSettings):
+            return self.settings.custom_kind
+        return cast("MechanismKind", type(self.settings))
 
     @property
     def world(self) -> World:

@@ -25,7 +25,7 @@ from coordinator.protocol.decoding.estimates import Estimates
 from coordinator.protocol.decoding.line import Curator
 from coordinator.protocol.decoding.posterior import Mixture, Posterior
 from coordinator.protocol.item_models import ItemToItem
-from coordinator.protocol.mechanism import TWO_ROUNDS, Decoding, InWorld, Mechanism, MechanismKind, World
+from coordinator.protocol.mechanism import TWO_ROUNDS, Decoding, InWorld, Mechanism, MechanismKind, World, as_kind
 from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.protocol.mechanisms.anchor import AnchorSensing
 from coordinator.protocol.mechanisms.sets import CountedSet, LikedPairs
@@ -328,7 +328,7 @@ def policies_of(half: MechanismKind) -> tuple[str, ...]:
 
 def cases_of(name: str) -> dict[str, dict[str, Any]]:
     """A mechanism under each of its policies, and with each choice of its settings under the first of them."""
-    half = registered_mechanisms()[name]
+    half = as_kind(registered_mechanisms()[name])
     told: list[Choice] = [*choices(half), *({"policy": policy} for policy in policies_of(half)[1:])]
     return {" ".join([name, *map(str, one.values())]): {"design": name, **one} for one in told}
 

@@ -33,7 +33,7 @@ from coordinator.protocol.channels import (
     odds_within,
 )
 from coordinator.protocol.custom import Catalogue, CoinsBlock, Question, RatingsBlock, Tally, UserClass
-from coordinator.protocol.mechanism import DeviceCoins, DeviceRatings, Mechanism, Sketch
+from coordinator.protocol.mechanism import DeviceCoins, DeviceRatings, Mechanism, Sketch, as_kind
 from coordinator.protocol.mechanisms.totals import SharedVector
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.shares import WORDS_SERVER, ShareRoll
@@ -111,7 +111,9 @@ def subject(name: str = "unary", *, channel: Fraction = HONEST, sampler: Fractio
             return replace(query, questions=2 * size.items)
         return replace(query, answer_bits=size.items.bit_length())
 
-    return MechanismUnderTest(label=name, public=Swindler(stated=channel, drawn=sampler), server=Swindler, asks=asks)
+    return MechanismUnderTest(
+        label=name, public=Swindler(stated=channel, drawn=sampler), server=as_kind(Swindler), asks=asks
+    )
 
 
 # Mechanisms of one's own that are honest in one round, or say what is not so: what `blindrec check` is to see.

@@ -13,6 +13,7 @@ from faults import LAYOUT, left, stopped
 from runs import Command, small, tree
 
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanism import as_kind
 from coordinator.protocol.mechanisms import mechanisms as registered_mechanisms
 from coordinator.protocol.statistics.statistic import Statistic
 from coordinator.server.rounds.rounds import Round
@@ -32,7 +33,12 @@ KINDS: list[dict[str, Any]] = [
         for name, half in registered_mechanisms().items()
         for policy in half.policies_with(half.settings())
     ),
-    *({"design": name, **told} for name, half in registered_mechanisms().items() for told in variants(half) if told),
+    *(
+        {"design": name, **told}
+        for name, half in registered_mechanisms().items()
+        for told in variants(as_kind(half))
+        if told
+    ),
     {"design": mechanisms.OUE()},
     {"epsilon": "1/3"},
     {"policy": "eliminate", "epsilon": "inf"},

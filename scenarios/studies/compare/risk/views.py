@@ -207,7 +207,7 @@ def _subset_test(query: Query, devices: int) -> SubsetTest | KeptPairsTest | Non
         return None
     channel = mechanism_of(query.design).channel(query)
     if isinstance(channel, KaryChannel):
-        return SubsetTest(channel.values, 1, 1, channel.own / channel.other, devices)
+        return SubsetTest(channel.values, 1, 1, channel.same / channel.other, devices)
     if not isinstance(channel, SubsetChannel):
         return None
     test = SubsetTest.of(channel, devices)
