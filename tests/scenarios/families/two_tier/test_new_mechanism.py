@@ -19,7 +19,7 @@ from coordinator.protocol.second_order_mechanisms import A_BIT
 class Warner(Signs):
     name = "warner"
     order = 35
-    promise = "epsilon for one sign, m times epsilon for all"
+    guarantee = "epsilon for one sign, m times epsilon for all"
     takes_epsilon = True
     epsilon_of = A_BIT
 
