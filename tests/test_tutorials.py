@@ -20,7 +20,7 @@ def read(path: Path) -> dict[str, Any]:
     return notebook
 
 
-@pytest.mark.whole  # each is a page of its own
+@pytest.mark.few(1)  # four seconds each
 @pytest.mark.parametrize("path", [one for one in notebooks() if one not in ON_RAY], ids=lambda path: path.stem)
 def test_a_tutorial_shows_what_its_cells_print(path: Path) -> None:
     assert not list(differences(path, quick=not THOROUGH))

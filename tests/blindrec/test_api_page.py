@@ -45,6 +45,7 @@ ON_RAY = (pytest.mark.cluster, pytest.mark.thorough)  # by default a tutorial ca
         for one, text in SESSIONS.items()
     ],
 )
+@pytest.mark.few(8)
 @pytest.mark.usefixtures("headless")
 def test_examples_run(title: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

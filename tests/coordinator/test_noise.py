@@ -291,7 +291,7 @@ FAR: list[tuple[Callable[..., float], float, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.whole
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("delta", "noise", "options"), FAR)
 def test_a_delta_of_whatever_a_query_may_say_ends_in_little_memory(
     delta: Callable[..., float], noise: float, options: dict[str, Any]

@@ -57,7 +57,7 @@ def test_what_a_page_says_of_a_command_on_ray_is_what_it_prints(
     assert documented.faults(claim, *told) == []
 
 
-@pytest.mark.whole  # each is a figure that nobody else compares; half a minute together
+@pytest.mark.few(6)  # half a minute together
 @claims(on_ray=False)
 def test_what_a_page_says_is_what_its_command_prints(claim: documented.Claim, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS")  # nothing is predicted where a cluster is named

@@ -164,6 +164,7 @@ def scraped(address: str) -> dict[str, float]:
     return {line.partition("{")[0]: float(line.split()[-1]) for line in lines if line.startswith("ray_blindrec_")}
 
 
+@pytest.mark.thorough  # 27 seconds of processor; tests/scenarios/cluster/test_heads.py holds each command by itself
 def test_a_job_is_left_looked_at_scraped_and_stopped(cluster: Cluster) -> None:
     left = cluster.blindrec("submit", *ENDLESS, "--detach")
     assert (left.code, left.err) == (0, "")

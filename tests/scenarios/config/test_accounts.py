@@ -347,6 +347,7 @@ def test_a_group_that_falls_short_is_withheld_for_itself() -> None:
     assert record(told)["epsilon"] > 1
 
 
+@pytest.mark.thorough  # five seconds, of millions of people
 def test_delta_falls_with_people_where_nobody_gives_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 1e-6 a guarantee to more than a million people is none for somebody."""
     for users, delta in ((2000, 1e-6), (4_000_000, 2.5e-8)):

@@ -62,6 +62,7 @@ def test_the_best_list_without_privacy_is_looked_for_where_shares_are_of_it(
 
 
 @pytest.mark.thorough  # two comparisons; by default the test above says whose people count
+@pytest.mark.thorough  # seven seconds
 def test_more_people_there_are_is_what_devices_count(tastes: Path, blindrec: Command) -> None:
     answers: dict[int, dict[str, Any]] = {}
     for people in (100, 10**7):

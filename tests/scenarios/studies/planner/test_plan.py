@@ -48,6 +48,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, designs: set[str], target: Target =
     return plan(Scenario.model_validate({"items": 40, "rated": 6, **more}), target, **names)
 
 
+@pytest.mark.thorough  # six seconds
 def test_a_custom_design_whose_runs_miss_its_plan_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its precision is claimed, its estimates are biased; the honest class beside it is planned."""
     monkeypatch.setattr(planning, "candidates", lambda *options: candidates(*options)[:1])

@@ -93,6 +93,7 @@ LIES = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("holds", "tested", "told"), LIES)
 def test_a_lie_is_seen(holds: Any, tested: MechanismUnderTest | Mechanism, told: str) -> None:
