@@ -111,6 +111,7 @@ def test_the_start_of_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr("scenarios.backends.ray_instance._start", start)
+    monkeypatch.setattr("ray.is_initialized", lambda: False)  # the instance that other tests of this process share
     with pytest.raises(InputError, match="does not start"), on_ray(address=None, workers=1):
         pass
     assert steps == ["Ray starts"]
