@@ -89,7 +89,7 @@ def _of_kind(name: str) -> Callable[..., None]:
 
 
 def _measure(sweep: Sweep[Any, Any], name: str, out: Path, backend_flags: BackendFlags, output: Output) -> None:
-    from scenarios.show.tables import printed  # noqa: PLC0415 (`--help` need not wait for them
+    from scenarios.show.tables import printed  # noqa: PLC0415 (`--help` need not wait for them)
     from scenarios.studies.sweep.sweep_folder import swept  # noqa: PLC0415 (as above)
 
     backend, why = choose(backend_flags.backend, address=backend_flags.address, work=sweep.work)

@@ -81,7 +81,7 @@ def _world(
 @cache
 def votes(world: World, client: int) -> Bits2:
     """Return what every device votes for in a client's service, shape (rounds, devices)."""
-    return all_votes(world.crews[VOTERS].holdings, SECRET, world.plan.clients[client].service)  # type: ignore[attr-defined]
+    return all_votes(world.crews[VOTERS].holdings, SECRET, world.plan.clients[client].service)  # type: ignore[attr-defined] # its plan
 
 
 class OnlineWitness(Charging):

@@ -171,7 +171,7 @@ class CustomAdapter(Mechanism):
         return type(self.custom.mechanism).__name__
 
     @property
-    def guarantee(self) -> str:  # type: ignore[override]
+    def guarantee(self) -> str:  # type: ignore[override] # a class attribute of others
         """What a device is promised, and whether that was checked."""
         return self.custom.guarantee
 
@@ -223,7 +223,7 @@ class ShortAdapter(CustomAdapter):
         return float(self.custom.mechanism.widest)
 
     @property
-    def policies(self) -> tuple[str, ...]:  # type: ignore[override]
+    def policies(self) -> tuple[str, ...]:  # type: ignore[override] # as above
         """The policies that the class can follow."""
         return policies_of(type(self.custom.mechanism))
 
@@ -417,7 +417,7 @@ class NativeAdapter(CustomAdapter):
     decoders = _as_class("decoders")
 
     @property
-    def policies(self) -> tuple[str, ...]:  # type: ignore[override]
+    def policies(self) -> tuple[str, ...]:  # type: ignore[override] # as above
         """The policies that the class can follow."""
         return policies_of(type(self.custom.mechanism))
 
@@ -552,7 +552,7 @@ class NativeAdapter(CustomAdapter):
             return super().scores(query, statistic, world)
         value, error = self._call("scores", query.round, query, statistic, world)
         shape = (query.items,)
-        return tuple(self._numbers(part, shape, "scores", query.round) for part in (value, error))  # type: ignore[return-value]
+        return self._numbers(value, shape, "scores", query.round), self._numbers(error, shape, "scores", query.round)
 
     def decode(self, statistic: Any, query: Query, how: Decoding) -> Model:
         """Return the item model from a statistic of queries like ``query``."""

@@ -61,6 +61,8 @@ class Column(Generic[R_contra]):
 
 def record_of(columns: Sequence[Column[S]], run: S, parts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what columns say of a run, by their names and in their order; ``parts`` are those computed together."""
+    undeclared = sorted(parts.keys() - {column.name for column in columns})
+    assert not undeclared, f"no column is declared for {', '.join(undeclared)}: a result would lose them"
     return {name: value for column in columns for name, value in column.of(run, parts).items()}
 
 

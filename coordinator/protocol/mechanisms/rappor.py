@@ -238,7 +238,7 @@ def _shares_of(places: Indices2, shares: Floats) -> Floats:
     if shares.size // hashes >= items:  # no two items share a bit
         return np.asarray(shares[places].mean(axis=0))
     from scipy.sparse import csr_array  # noqa: PLC0415 (settings load none of it)
-    from scipy.sparse.linalg import lsqr  # noqa: PLC0415
+    from scipy.sparse.linalg import lsqr  # noqa: PLC0415 (as above)
 
     sets = csr_array(
         (np.ones(places.size), places.T.ravel(), np.arange(0, places.size + 1, hashes)), (items, shares.size)

@@ -169,7 +169,7 @@ def record(run: OnlineResult) -> dict[str, Any]:
         # The theorems compare what is recommended with and without one voter
         "neighbours": None if total is None else ADD_REMOVE,
         "delta": None if total is None else 0.0,
-        **{name: of_all(name) for name in rows[0]},
+        **{name: of_all(name) for name in rows[0] if name != "client"},
         **({} if run.scenario.ratings is None else lines_skipped(run.scenario, read_for(run.scenario))),
         **lying,
         "voter_epsilon": total,

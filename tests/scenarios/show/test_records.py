@@ -17,7 +17,7 @@ import blindrec
 from coordinator.protocol.errors import InputError
 from scenarios.families.main.main_columns import record
 from scenarios.families.main.main_seed import items_table
-from scenarios.show.columns import Average, Column, mean_of
+from scenarios.show.columns import Average, Column, mean_of, record_of
 from scenarios.show.records import check_target, deliver, flat, versions
 from scenarios.store.whole_files import to_json, try_folder, write_json
 
@@ -162,6 +162,13 @@ def test_an_interval_is_cut_to_what_numbers_can_be() -> None:
     below = mean_of(columns, [{"loss": -0.5}, {"loss": 1.0}])["intervals"]["loss"]
     assert below[0] == -1
     assert math.isfinite(below[1])
+
+
+def test_what_no_column_declares_is_not_lost_in_silence() -> None:
+    columns: list[Column[int]] = [Column("part"), Column("seed", value=lambda run: run), Column("absent")]
+    assert record_of(columns, 3, {"part": "here"}) == {"part": "here", "seed": 3}
+    with pytest.raises(AssertionError, match="no column is declared for other"):
+        record_of(columns, 3, {"part": "here", "other": 1})
 
 
 def test_a_column_is_left_out_where_another_says_it_better() -> None:
